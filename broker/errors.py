@@ -66,7 +66,7 @@ class NotFound(BrokerError):
 
 
 def nearest(name: str, known: Iterable[str], count: int = MOST_NEAR) -> tuple[str, ...]:
-    """The known names that look most like ``name``, best first, whatever their case."""
+    """The known names most similar to ``name``, best first, ignoring case."""
     by_folded = {one.casefold(): one for one in sorted(known, reverse=True)}
     folded = name.casefold()
     close = difflib.get_close_matches(folded, list(by_folded), n=count, cutoff=0.6)
@@ -75,6 +75,6 @@ def nearest(name: str, known: Iterable[str], count: int = MOST_NEAR) -> tuple[st
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A question with the nearest names; ``otherwise`` when none is near."""
+    """A question that suggests the nearest names; ``otherwise`` when none is near."""
     close = nearest(name, known)
     return f"did you mean {' or '.join(close)}?" if close else otherwise

@@ -1,7 +1,7 @@
-"""A feature as it registers itself: its agents, commands, routes and pages, as the names of modules.
+"""The registration of a feature: its agents, commands, routes and pages, as names of modules.
 
 Installed distributions name their features by entry points of the group ``broker.features``, each a
-:class:`Feature` in a module that imports nothing but this one. What a feature names is imported when it is asked for.
+:class:`Feature` in a module that imports nothing but this one. What a feature names is imported when it is needed.
 See docs/how-to/add-a-command.md, add-an-agent.md and add-an-answer.md.
 """
 
@@ -25,11 +25,11 @@ class Command:
         name: what is typed.
         target: ``module:attribute`` of a function (one command) or a ``typer.Typer`` (a group).
         help: one line for the list of commands.
-        place: where it stands in that list, smallest first; commands of one place follow by name.
-        watched: what lists things and changes nothing, so that it has ``--watch``: the command's name, or
-            ``GROUP COMMAND`` of a group.
-        elsewhere: ``module:function`` of what serves with a broker elsewhere, as ``broker --server URL``: called with
-            the client and the arguments.
+        place: its place in that list, smallest first; commands with the same place are sorted by name.
+        watched: what only lists things and therefore has ``--watch``: the command's name, or ``GROUP COMMAND`` of a
+            group.
+        elsewhere: ``module:function`` that serves the command from a remote broker, as ``broker --server URL``: called
+            with the client and the arguments.
     """
 
     name: str
@@ -42,19 +42,19 @@ class Command:
 
 @dataclass(frozen=True)
 class Feature:
-    """What one feature brings.
+    """What one feature provides.
 
     Attributes:
         name: the folder below ``broker/``, or what another distribution calls it.
-        order: features are asked in this order, smallest first; it orders routes, pages and agents.
+        order: place among the features, smallest first; it orders routes, pages and agents.
         agents: ``module:class`` by the agent's name in ``config/agents.yaml``.
         commands: its commands.
         routes: modules of the HTTP API; each has ``router``.
         pages: modules of the page; each has ``router``.
-        incidents: ``module:function`` of what somebody may want to be told: called with an
-            :class:`~broker.store.query_context.Asking`, each gives :class:`~broker.domain.incident.Incident` objects.
+        incidents: ``module:function`` of what people may want to be notified about: called with an
+            :class:`~broker.store.query_context.Asking`, each returns :class:`~broker.domain.incident.Incident` objects.
         decision_bodies: ``module:function`` that makes the bodies of messages about stored decisions: called with a
-            connection and :class:`~broker.domain.decisions.StoredDecision` objects, it gives the bytes of each.
+            connection and :class:`~broker.domain.decisions.StoredDecision` objects, it returns the bytes of each.
     """
 
     name: str
@@ -72,7 +72,7 @@ def features() -> tuple[Feature, ...]:
     """The features of all installed distributions, in their order.
 
     Raises:
-        BrokerError: an entry point is no feature, or two features bring an agent or a command of the same name.
+        BrokerError: an entry point is not a feature, or two features provide an agent or a command of the same name.
     """
     found: list[Feature] = []
     for point in entry_points(group=GROUP):
@@ -96,13 +96,13 @@ def _refuse_twice(what: str, names: list[tuple[str, str]]) -> None:
 
 
 def commands() -> tuple[Command, ...]:
-    """All commands as they are listed."""
+    """All commands, in the order in which they are listed."""
     found = [command for feature in features() for command in feature.commands]
     return tuple(sorted(found, key=lambda command: (command.place, command.name)))
 
 
 def agent_classes() -> dict[str, str]:
-    """``module:class`` of all agents that are no brokerages, by name."""
+    """``module:class`` of all agents that are not brokerages, by name."""
     return {name: target for feature in features() for name, target in feature.agents.items()}
 
 
@@ -117,7 +117,7 @@ def pages() -> tuple[str, ...]:
 
 
 def incidents() -> tuple[str, ...]:
-    """``module:function`` of all that notifications can be about."""
+    """``module:function`` of everything that notifications can be about."""
     return tuple(target for feature in features() for target in feature.incidents)
 
 

@@ -24,7 +24,7 @@ def is_too_deep(text: str, deepest: int = DEEPEST) -> bool:
 
 
 def _depth(text: str) -> int:
-    marks = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
-    steps = ((marks == _OPENING[0]) | (marks == _OPENING[1])).astype(np.int8)
-    steps -= (marks == _CLOSING[0]) | (marks == _CLOSING[1])
+    octets = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
+    steps = ((octets == _OPENING[0]) | (octets == _OPENING[1])).astype(np.int8)
+    steps -= (octets == _CLOSING[0]) | (octets == _CLOSING[1])
     return int(np.cumsum(steps, dtype=np.int32).max(initial=0))

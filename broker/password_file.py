@@ -1,4 +1,4 @@
-"""The password of the database from a file, as containers are given secrets; needs none of the slow packages."""
+"""The password of the database from a file, as containers receive secrets; needs none of the slow packages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from urllib.parse import parse_qs, quote, urlsplit
 from broker.errors import Refused
 
 VARIABLE = "BROKER_DATABASE_PASSWORD_FILE"
-"""Of the environment: names the file."""
+"""The environment variable that names the file."""
 
 
 def with_password(url: str, file: str | Path | None) -> str:
-    """The address ``url`` with the password in ``file``, or as it is where there is none.
+    """The address ``url`` with the password from ``file``; unchanged without a file.
 
-    A line break at the end of the file is no part of the password.
+    A line break at the end of the file is not part of the password.
 
     Raises:
         Refused: the file cannot be read or is empty, or the address has a password of its own.

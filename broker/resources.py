@@ -1,7 +1,7 @@
 """Files that are shipped with the broker, from a checkout or from an installed wheel.
 
-What installed distributions offer, looked up once per process: each look reads the files of all distributions; and
-whether the packages of this one are its own where it is installed.
+Also the entry points of installed distributions, looked up once per process because each look-up reads the files of all
+of them, and the check that no other distribution installs packages of ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SharedPackage(Refused):
 
 
 def other_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The other distributions that install a package of ours, in order, by package; without those that are ours alone.
+    """The other distributions that install a package of ours, in order, by package; those of ours alone are left out.
 
     Args:
         owners: distributions by package, each once for each of its files, as
@@ -34,13 +34,13 @@ def other_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ..
 
 
 def require_own_packages(owners: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Refuse where another distribution installs a package of ours, as ``openai-agents`` does with ``agents``.
+    """Refuse to go on if another distribution installs a package of ours, as ``openai-agents`` does with ``agents``.
 
     Args:
-        owners: see :func:`other_owners`; those of this environment where none are given, which takes some 0.1 s.
+        owners: see :func:`other_owners`; by default those of this environment, which takes some 0.1 s to read.
 
     Raises:
-        SharedPackage: with both owners.
+        SharedPackage: another distribution does; the error names both owners.
     """
     for package, names in other_owners(packages_distributions() if owners is None else owners).items():
         raise SharedPackage(
@@ -68,5 +68,5 @@ def path(name: str) -> Path:
 
 @cache
 def entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
-    """The entry points of a group, in the order of the distributions; nothing of them is imported."""
+    """The entry points of a group, in the order of the distributions; none of them is imported."""
     return tuple(metadata.entry_points(group=group))

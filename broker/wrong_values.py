@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a value, in words of ours: what it should be, and what it is."""
+"""What pydantic finds wrong with a value, in our own words: what it should be, and what it is."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _SHOULD = {
 
 
 def what_is_wrong(error: ValidationError) -> str:
-    """All that is wrong, each with the name of its field in front."""
-    found = [(".".join(map(str, one["loc"])), value_is_wrong(one)) for one in error.errors()]
-    return "; ".join(f"{field}: {words}" if field else words for field, words in found)
+    """Everything that is wrong, each error after the name of its field."""
+    errors = [(".".join(map(str, detail["loc"])), value_is_wrong(detail)) for detail in error.errors()]
+    return "; ".join(f"{field}: {words}" if field else words for field, words in errors)
 
 
 def value_is_wrong(one: ErrorDetails) -> str:
-    """What is wrong with one value; pydantic's words where there are none of ours."""
+    """What is wrong with one value; in pydantic's words where we have none."""
     words = _SHOULD.get(one["type"])
     context: Mapping[str, Any] = one.get("ctx") or {}
     try:

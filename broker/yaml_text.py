@@ -1,4 +1,4 @@
-"""YAML texts as plain values, read with libyaml where it is there: in a sixth of the time."""
+"""YAML texts as plain values, read with libyaml where available, in a sixth of the time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from yaml.resolver import Resolver
 
 
 def _loader() -> type[Any]:
-    """The class that reads: PyYAML's own safe one where it was built without libyaml."""
+    """The loader class: PyYAML's own safe one if it was built without libyaml."""
     if not yaml.__with_libyaml__:
         return yaml.SafeLoader
     from yaml._yaml import CParser
 
     class Loader(Composer, CParser, SafeConstructor, Resolver):
-        """Scans and parses in C, and composes in Python: yaml.CSafeLoader lets a text nested deeply end the process."""
+        """Scans and parses in C, and composes in Python: in yaml.CSafeLoader a deeply nested text ends the process."""
 
         def __init__(self, stream: str) -> None:
             CParser.__init__(self, stream)
@@ -43,15 +43,15 @@ def read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _LOADER)  # noqa: S506 - constructs plain values only
     except yaml.YAMLError:
-        # in words of PyYAML's own, which show the line
+        # for PyYAML's own message, which shows the line
         return yaml.safe_load(text)
 
 
 @lru_cache(maxsize=32)
 def read_yaml_once(text: str) -> Any:
-    """As :func:`read_yaml`, but the same text is read once only, so that nobody may change the value.
+    """As :func:`read_yaml`, but the same text is read only once, so callers must not change the value.
 
-    For files of configuration, which are read for each answer and hardly ever change.
+    For configuration files, which are read for each answer and hardly ever change.
 
     Raises:
         yaml.YAMLError: as :func:`read_yaml`.
@@ -60,10 +60,10 @@ def read_yaml_once(text: str) -> Any:
 
 
 def compose_yaml(text: str) -> yaml.Node | None:
-    """The nodes of the one document in a text, with their lines; None of an empty one.
+    """The nodes of the one document in a text, with their lines; None for an empty text.
 
     Raises:
         yaml.YAMLError: the text is no YAML.
     """
-    found: yaml.Node | None = yaml.compose(text, yaml.SafeLoader)
-    return found
+    node: yaml.Node | None = yaml.compose(text, yaml.SafeLoader)
+    return node

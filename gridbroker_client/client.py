@@ -34,7 +34,7 @@ from gridbroker_client.connection import BrokerConnection, Document
 from gridbroker_client.names import name_in_path
 
 PAGE = 500
-"""Items of a page of those methods that go through all pages."""
+"""Items per page in the methods that go through all pages."""
 Value = bool | int | float | str | list[Any] | dict[str, Any]
 
 
@@ -42,7 +42,7 @@ class BrokerClient(BrokerConnection):
     """A remote broker. Answers are the objects that commands print with ``--json``; type checkers know their fields.
 
     Every method raises :class:`~gridbroker_client.BrokerProblem` when the broker refuses, and
-    :class:`~gridbroker_client.BrokerUnreachable` when nobody answers.
+    :class:`~gridbroker_client.BrokerUnreachable` when it does not answer.
     """
 
     def __enter__(self) -> BrokerClient:
@@ -208,8 +208,8 @@ class BrokerClient(BrokerConnection):
         self, brokerage: str, *, tasks: Iterable[int] | None = None, seed: int | None = None, independent: bool = False
     ) -> Document:
         """``broker run BROKERAGE --dry-run``."""
-        asked = {"jeditaskids": None if tasks is None else list(tasks), "seed": seed, "independent": independent}
-        return self.send("POST", f"brokerage/{brokerage}:decide", asked)
+        body = {"jeditaskids": None if tasks is None else list(tasks), "seed": seed, "independent": independent}
+        return self.send("POST", f"brokerage/{brokerage}:decide", body)
 
     def feasibility(self, kind: Literal["jdl", "cfg", "sss", "task"], text: str, **options: Any) -> Document:
         """``broker submit --dry-run``: where jobs would go; feasibility, no promise."""
@@ -268,8 +268,8 @@ class BrokerClient(BrokerConnection):
         may_move: int | None = None,
     ) -> Document:
         """Set a tuning key, as ``broker config set``; ``may_move``: jobs that its preview may move at most."""
-        asked = {"value": value, "reason": reason, **({} if may_move is None else {"may_move": may_move})}
-        return self.send("PUT", f"config/{key}", asked, if_match=expect_version, vo=vo)
+        body = {"value": value, "reason": reason, **({} if may_move is None else {"may_move": may_move})}
+        return self.send("PUT", f"config/{key}", body, if_match=expect_version, vo=vo)
 
     def config_unset(
         self, key: str, *, reason: str, vo: str | None = None, expect_version: int | None = None
@@ -298,16 +298,16 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "config:preview", {"set": dict(values), "vo": vo})
 
     def canaries(self) -> Iterator[Document]:
-        """``broker config canary``: what was tried."""
+        """List what was tried, as ``broker config canary``."""
         return self.pages("canaries")
 
     def canary(
         self, values: Mapping[str, Value], *, share: float, for_s: float, reason: str, may_move: int | None = None
     ) -> Document:
         """``broker config canary KEY=VALUE``; ``may_move``: jobs that a preview of the values may move at most."""
-        asked = {"values": dict(values), "share": share, "for_s": for_s, "reason": reason}
-        asked |= {} if may_move is None else {"may_move": may_move}
-        return self.send("POST", "canaries", asked)
+        body = {"values": dict(values), "share": share, "for_s": for_s, "reason": reason}
+        body |= {} if may_move is None else {"may_move": may_move}
+        return self.send("POST", "canaries", body)
 
     def canary_stop(self) -> Document:
         """``broker config canary --stop``."""
@@ -319,8 +319,8 @@ class BrokerClient(BrokerConnection):
 
     def pin(self, queue: str, field: str, value: Value, *, reason: str, for_s: float) -> Document:
         """Hold a field of a queue for ``for_s`` seconds, as ``broker queue set``."""
-        asked = {"value": value, "reason": reason, "for_s": for_s}
-        return self.send("PUT", f"queues/{queue}/pins/{field}", asked)
+        body = {"value": value, "reason": reason, "for_s": for_s}
+        return self.send("PUT", f"queues/{queue}/pins/{field}", body)
 
     def unpin(self, queue: str, field: str) -> Document:
         """End the pin of a field of a queue, as ``broker queue unset``."""

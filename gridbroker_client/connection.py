@@ -22,12 +22,12 @@ class BrokerProblem(Exception):
     """The broker refused a request, or could not serve it.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
         code: the reason code.
         detail: what was found.
         remedy: what to do; empty when there is nothing.
-        exit_status: of the command that ends so.
-        request_id: for the broker's log.
+        exit_status: of a command that ends with this problem.
+        request_id: identifies the request in the broker's log.
     """
 
     def __init__(self, status: int, document: Mapping[str, Any]) -> None:
@@ -50,9 +50,9 @@ class BrokerConnection:
 
     Args:
         server: address of the broker, without ``/api/v1``.
-        token: the bearer token, or what gives it before each request; None: requests go without one.
+        token: the bearer token, or what returns it before each request; None: requests go without one.
         timeout_s: for each request.
-        verify: whether certificates are checked, or the file of those that are trusted.
+        verify: whether certificates are checked, or the file of trusted ones.
         transport: of httpx, for tests.
     """
 
@@ -87,7 +87,7 @@ class BrokerConnection:
 
     def get(self, path: str, **parameters: Any) -> Document:
         """Send a GET request and return its answer."""
-        return self._json(self._send("GET", path, params=_given(parameters)))
+        return self._json(self._send("GET", path, params=_without_none(parameters)))
 
     def pages(self, path: str, **parameters: Any) -> Iterator[Document]:
         """Iterate over the items of a list in pages."""
@@ -113,9 +113,9 @@ class BrokerConnection:
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         if if_match is not None:
             headers["If-Match"] = str(if_match)
-        sent: dict[str, Any] = {"params": _given(parameters), "headers": headers}
-        sent |= {"content": content} if content is not None else {} if body is None else {"json": body}
-        return self._json(self._send(method, path, **sent))
+        options: dict[str, Any] = {"params": _without_none(parameters), "headers": headers}
+        options |= {"content": content} if content is not None else {} if body is None else {"json": body}
+        return self._json(self._send(method, path, **options))
 
     def events(self, since: str | None = None) -> Iterator[Document]:
         """Iterate over events as they happen; ``since``: the ``id`` of the last event that was seen."""
@@ -138,12 +138,12 @@ class BrokerConnection:
         token = None if self._token is None else self._token()
         return {} if not token else {"Authorization": f"Bearer {token}"}
 
-    def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        headers = {**self._headers(), **sent.pop("headers", {})}
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        headers = {**self._headers(), **options.pop("headers", {})}
         answer: httpx.Response | None = None
         for number in range(TRIES):
             try:
-                answer = self._client.request(method, f"{V1}/{path}", headers=headers, **sent)
+                answer = self._client.request(method, f"{V1}/{path}", headers=headers, **options)
             except httpx.TransportError as error:
                 if number == TRIES - 1:
                     raise BrokerUnreachable(f"{self._client.base_url}: {error}") from error
@@ -164,5 +164,5 @@ class BrokerConnection:
         return cast(Document, document)
 
 
-def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Token = Callable[[], str | None]
-"""Gives the token whenever it is needed: a file may have been renewed since."""
+"""Returns the token whenever it is needed: a file may have been renewed since."""
 
 
 def token_from_file(file: str | Path) -> Token:
@@ -25,7 +25,7 @@ def find_token(variables: Mapping[str, str], account: int | None = None) -> Toke
     Args:
         variables: ``BEARER_TOKEN``, else the file ``BEARER_TOKEN_FILE``, else ``bt_u<account>`` in ``XDG_RUNTIME_DIR``
             or the folder for temporary files.
-        account: number of the account; that of the process unless given.
+        account: number of the account; by default that of the process.
     """
     name = f"bt_u{os.getuid() if account is None else account}"
 

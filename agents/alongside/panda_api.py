@@ -1,8 +1,8 @@
-"""Asking PanDA's server to end jobs: one request at a time, no faster than allowed, with the credentials of files.
+"""Ask PanDA's server to end jobs: one request at a time, rate-limited, with credentials from files.
 
-Source: PanDA server 1.0.4, HTTP API: JSON, and a bearer token or a certificate. Beside a token the header ``Origin``
-names the VO and the role that is asked for, as ``atlas:production``; without a role the production role is not granted,
-unless the server gives it to the VO's members by itself.
+Source: PanDA server 1.0.4, HTTP API: JSON, and a bearer token or a certificate. With a token, the header ``Origin``
+names the VO and the requested role, such as ``atlas:production``. Without a role, the production role is not granted
+unless the server grants it to the VO's members by default.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from broker.lifecycle.model.panda_requests import (
 
 T = TypeVar("T")
 _OK = 200
-#: Letters of an error of the server that are shown.
+#: Characters of a server error that are shown.
 _SHOWN = 200
 
-#: What to look at when jobs are refused.
+#: What to check when jobs are refused.
 ROLE_REMEDY = (
     "let origin in the agent's options name the VO and the role, such as atlas:production, and the token be of an "
     "account that has it; see also the server's log"
@@ -41,18 +41,18 @@ ROLE_REMEDY = (
 
 
 class PandaRefuses(Refused):
-    """PanDA's server did not do what it was asked for, or could not be asked."""
+    """PanDA's server did not carry out the request, or could not be reached."""
 
 
 @dataclass(frozen=True)
 class PandaServer:
-    """Where PanDA is asked, and how.
+    """The address of PanDA's server, and the terms of requests to it.
 
     Attributes:
-        address: of the API, up to what ``/v1`` follows.
-        terms: time limit, largest answer, credentials and trust; a request is never tried twice.
+        address: of the API, without ``/v1``.
+        terms: time limit, largest answer, credentials and trust; a request is never retried.
         origin: VO and role of the token, for the header ``Origin``; None for none.
-        requests_per_s: at most so many.
+        requests_per_s: the rate limit.
     """
 
     address: str
@@ -65,7 +65,7 @@ class PandaApi:
     """PanDA's API, with a pause between requests.
 
     Args:
-        server: where and how.
+        server: its address and the terms of requests.
         surroundings: the clock and pauses.
     """
 
@@ -74,25 +74,25 @@ class PandaApi:
         self._free_at: float | None = None
 
     def kill(self, request: KillRequest) -> frozenset[int]:
-        """Ask for jobs to be ended; those that were, or were told to stop.
+        """Ask PanDA to end jobs; return those that ended or were told to stop.
 
         Raises:
-            PandaRefuses: nothing is known of what became of them.
+            PandaRefuses: the outcome is unknown.
             NotFetched: the credentials cannot be used.
         """
-        return self._asked("POST", KILL_PATH, request.body, lambda said: accepted(said, request.pandaids))
+        return self._request("POST", KILL_PATH, request.body, lambda answer: accepted(answer, request.pandaids))
 
     def identity(self) -> Identity:
-        """Ask whom PanDA takes us for.
+        """Return the identity that PanDA sees for this client.
 
         Raises:
-            PandaRefuses: it does not say it.
+            PandaRefuses: PanDA does not tell.
             NotFetched: the credentials cannot be used.
         """
-        return self._asked("GET", IDENTITY_PATH, None, identity_of)
+        return self._request("GET", IDENTITY_PATH, None, identity_of)
 
     def refuses_all(self, jobs: int, identity: Identity) -> PandaRefuses:
-        """The error of a server that ended none of some jobs, by whom it takes us for."""
+        """Build the error for a server that ended none of the jobs, by the identity that it sees."""
         where = shown(self._server.address.rstrip("/") + KILL_PATH)
         origin = "no origin" if self._server.origin is None else f"origin {self._server.origin}"
         what = f"PanDA refused all of {jobs} jobs; it takes us for {identity.name} with {identity.role} ({origin})"
@@ -100,21 +100,21 @@ class PandaApi:
             return PandaRefuses(what, where, "the jobs may have changed meanwhile; see the server's log")
         return PandaRefuses(what, where, ROLE_REMEDY)
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[object], T]) -> T:
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[object], T]) -> T:
         address = self._server.address.rstrip("/") + path
         self._pause()
         try:
-            return read(self._ask(method, address, body))
+            return read(self._send(method, address, body))
         except httpx.HTTPError as error:
-            said = str(error)[:200] or type(error).__name__
+            reason = str(error)[:200] or type(error).__name__
             raise PandaRefuses(
-                f"PanDA cannot be asked: {said}", shown(address), "see the server and address"
+                f"PanDA cannot be asked: {reason}", shown(address), "see the server and address"
             ) from error
         except (UnusableAnswerError, ValueError) as error:
-            failed = "did not end jobs" if path == KILL_PATH else "does not say whom it takes us for"
-            raise PandaRefuses(f"PanDA {failed}: {error}", shown(address), ROLE_REMEDY) from error
+            failure = "did not end jobs" if path == KILL_PATH else "does not say whom it takes us for"
+            raise PandaRefuses(f"PanDA {failure}: {error}", shown(address), ROLE_REMEDY) from error
 
-    def _ask(self, method: str, address: str, body: Mapping[str, Any] | None) -> object:
+    def _send(self, method: str, address: str, body: Mapping[str, Any] | None) -> object:
         terms = self._server.terms
         headers = {"User-Agent": "gridbroker"}
         if terms.credentials.bearer_token_file is not None:
@@ -123,8 +123,8 @@ class PandaApi:
             headers["Origin"] = self._server.origin
         client = httpx.AsyncClient(verify=trust_of(terms), trust_env=terms.proxies, timeout=terms.time_limit_s)
         request = client.build_request(method, address, json=body, headers=headers)
-        found: object = json.loads(hard_end(terms.time_limit_s, partial(_answered, client, request, terms.max_bytes)))
-        return found
+        answer: object = json.loads(hard_end(terms.time_limit_s, partial(_read_body, client, request, terms.max_bytes)))
+        return answer
 
     def _pause(self) -> None:
         """Wait until the next request is allowed."""
@@ -134,7 +134,9 @@ class PandaApi:
         self._free_at = max(now, self._free_at or now) + 1.0 / self._server.requests_per_s
 
 
-async def _answered(client: httpx.AsyncClient, request: httpx.Request, max_bytes: int, extensions: Extensions) -> bytes:
+async def _read_body(
+    client: httpx.AsyncClient, request: httpx.Request, max_bytes: int, extensions: Extensions
+) -> bytes:
     """The body of the answer.
 
     Raises:
@@ -150,8 +152,8 @@ async def _answered(client: httpx.AsyncClient, request: httpx.Request, max_bytes
                 if len(data) > max_bytes:
                     raise UnusableAnswerError(f"an answer of more than {max_bytes} bytes")
             if response.status_code != _OK:
-                said = " ".join(data.decode("utf-8", "replace").split())[:_SHOWN]
-                raise UnusableAnswerError(f"status {response.status_code}" + (f": {said}" if said else ""))
+                message = " ".join(data.decode("utf-8", "replace").split())[:_SHOWN]
+                raise UnusableAnswerError(f"status {response.status_code}" + (f": {message}" if message else ""))
             return bytes(data)
         finally:
             await response.aclose()

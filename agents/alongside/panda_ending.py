@@ -1,4 +1,4 @@
-"""Ending jobs through PanDA's server. What it has no request for is left to its daemons."""
+"""End jobs through PanDA's server. Jobs for which it has no request are left to its daemons."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ LEFT_TO_PANDA = "left_to_panda"
 
 
 def parted(moves: Sequence[JobAction]) -> tuple[list[JobAction], list[JobAction]]:
-    """Jobs that PanDA can be asked to end, killed or taken back, and those that fail, for which it has no request."""
-    return [one for one in moves if one.action != "failed"], [one for one in moves if one.action == "failed"]
+    """Split jobs into those PanDA ends on request (killed or taken back), and failing ones, for which it has none."""
+    return [move for move in moves if move.action != "failed"], [move for move in moves if move.action == "failed"]
 
 
 def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionContext, options: PandaApiOptions) -> Moved:
-    """Ask PanDA to end jobs, request after request; nothing in a dry run.
+    """Ask PanDA to end jobs, request by request; a dry run ends none.
 
-    Each request is recorded before the next one is made. When one fails, the others wait for the next cycle. When the
-    jobs of the first one are all refused, the server is asked whom it takes us for: without the production role it
+    Each request is recorded before the next one is made. When one fails, the others wait for the next cycle. When all
+    jobs of the first one are refused, the server is asked for the identity that it sees: without the production role it
     refuses the others as well.
 
     Raises:
@@ -36,31 +36,31 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
     """
     if not context.writes:
         return Moved()
-    asked = {move.pandaid: move for move in parted(moves)[0]}
+    killable = {move.pandaid: move for move in parted(moves)[0]}
     api = PandaApi(options.server(), surroundings_of(context, 0.5))
-    done, identity = Moved(), None
-    for request in kill_requests([(one.pandaid, one.code) for one in asked.values()], options.jobs_of_a_request):
+    moved, identity = Moved(), None
+    for request in kill_requests([(move.pandaid, move.code) for move in killable.values()], options.jobs_of_a_request):
         context.check()
         try:
             ended = api.kill(request)
-            if not ended and not done.acted and identity is None:
+            if not ended and not moved.acted and identity is None:
                 identity = api.identity()
                 if not identity.production:
                     raise api.refuses_all(len(request.pandaids), identity)
         except (PandaRefuses, NotFetched) as error:
-            if not done.acted and not done.skipped:
+            if not moved.acted and not moved.skipped:
                 raise
-            return replace(done, notes=(f"the other jobs wait for the next cycle: {error}",))
-        _record(context, [asked[pandaid] for pandaid in request.pandaids if pandaid in ended], by)
+            return replace(moved, notes=(f"the other jobs wait for the next cycle: {error}",))
+        _record(context, [killable[pandaid] for pandaid in request.pandaids if pandaid in ended], by)
         refused = frozenset(request.pandaids) - ended
-        done = replace(done, acted=_joined(done.acted, ended), skipped=_joined(done.skipped, refused))
-    if identity is not None and not done.acted:
-        raise api.refuses_all(len(done.skipped), identity)
-    return done
+        moved = replace(moved, acted=_joined(moved.acted, ended), skipped=_joined(moved.skipped, refused))
+    if identity is not None and not moved.acted:
+        raise api.refuses_all(len(moved.skipped), identity)
+    return moved
 
 
-def _joined(before: Iterable[int], more: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted({*before, *more}))
+def _joined(before: Iterable[int], further: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted({*before, *further}))
 
 
 def _record(context: CycleContext, moves: Sequence[JobAction], by: ActionContext) -> None:

@@ -1,1 +1,1 @@
-"""The agents that broker, and what they read and write around a decision."""
+"""The brokerage agents, and what they read and write around a decision."""

@@ -1,9 +1,9 @@
-"""The agent of every brokerage: read the grid and the work, decide, write.
+"""The agent of every brokerage: reads the grid and the work, decides, and writes.
 
-The decision itself is pure and lies in :mod:`broker.brokerages`; here it is given its inputs and its outcome is
-written. What is read and written is the matter of the brokerage's tables.
+The decision itself is pure and lives in :mod:`broker.brokerages`; this module supplies its inputs and writes its
+outcome. The brokerage's tables define what is read and written.
 
-Values that are tried on a share of the tasks, as the brokerages take them into a cycle.
+:class:`CanaryInForce` takes values that are tried on a share of the tasks into a cycle.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class CanaryInForce:
     """A canary of this cycle.
 
     Attributes:
-        canary: in force at the instant for which the cycle decides.
-        base: the values for the tasks that it does not choose.
-        tried: the values for those that it does.
+        canary: the canary in force at the instant for which the cycle decides.
+        base: values for the tasks that it does not choose.
+        tried: values for the tasks that it chooses.
     """
 
     canary: Canary
@@ -61,75 +61,75 @@ class CanaryInForce:
         """The cycle of a VO with the tried values for the chosen tasks, and the origin of its decisions.
 
         Args:
-            cycle: with the values in force.
-            vo: of the tasks.
-            origin: of the decisions.
-            make: a cycle over the same work with other values.
+            cycle: the cycle with the values in force.
+            vo: VO of the tasks.
+            origin: origin of the decisions.
+            make: makes a cycle over the same work with other values.
         """
-        rows = self._chosen(vo, cycle.jeditaskid)
+        rows = self._chosen_tasks(vo, cycle.jeditaskid)
         if rows is None:
             return cycle, origin
-        return cycle.split(make(self.tried.tuning(vo)), rows), self._named(origin)
+        return cycle.split(make(self.tried.tuning(vo)), rows), self._canary_origin(origin)
 
-    def _chosen(self, vo: str, tasks: Ints) -> Bools | None:
-        """(T,) the chosen tasks; None where the values are of another VO, or no task is chosen."""
+    def _chosen_tasks(self, vo: str, tasks: Ints) -> Bools | None:
+        """Mask (T,) of the chosen tasks; None if the values are for another VO, or no task is chosen."""
         if self.tried.tuning(vo).settings == self.base.tuning(vo).settings:
             return None
         rows: Bools = self.canary.chosen(tasks.tolist())
         return rows if rows.any() else None
 
-    def _named(self, origin: Origin) -> Origin:
+    def _canary_origin(self, origin: Origin) -> Origin:
         return dataclasses.replace(origin, canary=self.canary, canary_tuning=self.tried.version)
 
 
 def canary_of(context: CycleContext, published: Published) -> tuple[CanaryInForce | None, tuple[str, ...]]:
-    """The canary in force, if any, and remarks on one that cannot be taken into the cycle."""
+    """The canary in force, if any, and remarks on a canary that cannot be taken into the cycle."""
     with context.transaction() as connection:
-        found = canaries.running(connection, context.now)
-        if found is None:
+        canary = canaries.running(connection, context.now)
+        if canary is None:
             return None, ()
         try:
-            tried = canaries.tuning_with(connection, context.database.names, found, published, writes=context.writes)
+            tried = canaries.tuning_with(connection, context.database.names, canary, published, writes=context.writes)
         except ValueRefusedError as error:
-            return None, (f"canary {found.id} left out: {error}",)
-    return CanaryInForce(found, published, tried), ()
+            return None, (f"canary {canary.id} left out: {error}",)
+    return CanaryInForce(canary, published, tried), ()
 
 
 STAGES = ("load_s", "decide_s", "cut_s", "write_s")
 
 
 def tables_class(brokerage: AnyBrokerage) -> type[BrokerageTables[Any, Any]]:
-    """The class of the tables that a brokerage names.
+    """The class of tables that a brokerage names.
 
     Raises:
-        BrokerageError: it cannot be loaded, or is none.
+        BrokerageError: the class cannot be loaded, or is no subclass of ``BrokerageTables``.
     """
     module, _, name = brokerage.tables.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        tables = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise BrokerageError(f"brokerage {brokerage.name}: no tables {brokerage.tables}: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, BrokerageTables)):
+    if not (isinstance(tables, type) and issubclass(tables, BrokerageTables)):
         raise BrokerageError(f"brokerage {brokerage.name}: {brokerage.tables} is no class of BrokerageTables")
-    return found
+    return tables
 
 
 @dataclass
 class Tally:
-    """What a cycle adds up while it runs."""
+    """The running totals of a cycle."""
 
     counts: dict[str, int]
     timings: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     notes: list[str] = field(default_factory=list)
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Add to the counts of these names."""
+        """Add to the counts, by name."""
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
 
 
 class BrokerageAgent(Agent[BrokerageOptions]):
-    """Brokers the work of one brokerage and writes what was decided."""
+    """Brokers the work of one brokerage and writes its decisions."""
 
     def __init__(self, brokerage: AnyBrokerage, options: BrokerageOptions, process: ProcessSettings) -> None:
         """Read the profile and build the rules.
@@ -152,7 +152,7 @@ class BrokerageAgent(Agent[BrokerageOptions]):
             raise BrokerageError(str(error)) from error
 
     def not_divisible(self) -> str:
-        """Where what is placed counts for all chunks, or where the tables do not know parts."""
+        """Why the work is not divisible (no parts, or placements count for all chunks); empty if it is."""
         if not self._tables.divided_by:
             return "this brokerage takes all its work in one cycle"
         if self.brokerage.decides_together(self._rules):
@@ -160,10 +160,10 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         return ""
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Broker once all work that is due."""
+        """Broker all due work once."""
         tally = Tally(dict.fromkeys(self._tables.counts, 0))
         writes_rows = self._tables.writes_rows(self.process.makes_jobs(migrate.check(context.database)))
-        # where another program makes the jobs, it gives tasks that wait back by its own timers
+        # another program that makes the jobs reactivates waiting tasks by its own timers
         self._tables.each_cycle = self._redecide == "each_cycle" and writes_rows
         published = tuning_of(context)
         if writes_rows and context.writes and not self._tables.each_cycle:
@@ -181,12 +181,12 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         canary, warnings = canary_of(context, published)
         tally.notes += warnings
         for vo, work in works.items():
-            made = perf_counter()
-            cycle, own = self._cycle_over(grid, work, context, published.tuning(vo)), origin
+            cycle_started = perf_counter()
+            cycle, vo_origin = self._cycle_over(grid, work, context, published.tuning(vo)), origin
             if canary is not None:
-                cycle, own = canary.split(cycle, vo, origin, partial(self._cycle_over, grid, cycle.work, context))
-            tally.timings["decide_s"] += perf_counter() - made
-            self._assign(cycle, Sink(self.brokerage, self._tables, context, grid, own, writes_rows, tally))
+                cycle, vo_origin = canary.split(cycle, vo, origin, partial(self._cycle_over, grid, cycle.work, context))
+            tally.timings["decide_s"] += perf_counter() - cycle_started
+            self._assign(cycle, Sink(self.brokerage, self._tables, context, grid, vo_origin, writes_rows, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
             tally.notes += self._tables.warnings(work)
         if context.writes and not any(map(self._tables.tasks_of, works.values())):
@@ -216,7 +216,7 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         return grid, works
 
     def _report_skipped(self, reading: Reading, works: Mapping[str, Any], published: Published) -> None:
-        """Say of each task that was asked for by name, but is not brokered, why."""
+        """Report why tasks that were requested by name are not brokered."""
         context = reading.context
         request = context.request
         if request.emit is None or request.task_ids is None:
@@ -224,38 +224,38 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         brokered = {task for work in works.values() for task in self._tables.tasks_of(work)}
         others = [task for task in request.task_ids if task not in brokered]
         origin = Origin(None, context.now, None, 0, context.seed, __version__)
-        for one in self._tables.skipped(reading, others):
-            decision = Decision(one.jeditaskid, None, None, self.name, "skipped", one.reason, (), {}, ())
-            request.emit(_object(origin, DecisionRecord(decision, {}, one.until), request.in_full))
+        for skipped in self._tables.skipped(reading, others):
+            decision = Decision(skipped.jeditaskid, None, None, self.name, "skipped", skipped.reason, (), {}, ())
+            request.emit(_as_document(origin, DecisionRecord(decision, {}, skipped.until), request.in_full))
 
     def _assign(self, cycle: Cycle[Any], sink: Sink) -> None:
         times = StageTimes()
         assigned = cycle.assign(sink.origin.seed, times)
         # one batch is written while the next is decided: the server and this process work at the same time
         with ThreadPoolExecutor(1, thread_name_prefix="writer") as writer:
-            under_way: Future[None] | None = None
-            for together in batches(assigned, self.options.pieces_of_a_batch):
-                batch = sink.prepare(cycle, together)
-                if under_way is not None:
-                    under_way.result()
+            pending_write: Future[None] | None = None
+            for pieces in batches(assigned, self.options.pieces_of_a_batch):
+                batch = sink.prepare(cycle, pieces)
+                if pending_write is not None:
+                    pending_write.result()
                 sink.context.check()
-                under_way = writer.submit(sink.take, batch)
-            if under_way is not None:
-                under_way.result()
+                pending_write = writer.submit(sink.take, batch)
+            if pending_write is not None:
+                pending_write.result()
         sink.tally.timings["decide_s"] += times.decide_s
         sink.tally.timings["cut_s"] += times.cut_s
         sink.tally.add(cycle.counts)
 
 
 def seed_of_day(now: datetime) -> int:
-    """The seed where decisions are only recorded: the number of the day, so that equal input is drawn alike all day.
+    """The seed of decisions that are only recorded: the number of the day, so that equal input is drawn alike all day.
 
-    With another seed each cycle would place its jobs elsewhere, and no chunk would be as it was in the cycle before.
+    With a new seed in each cycle, jobs would be placed elsewhere, and no chunk would be as it was in the cycle before.
     """
     return now.astimezone(UTC).toordinal()
 
 
-def _object(origin: Origin, record: DecisionRecord, in_full: bool) -> dict[str, Any]:
+def _as_document(origin: Origin, record: DecisionRecord, in_full: bool) -> dict[str, Any]:
     return decision_object(origin, record) if in_full else decision_line(record)
 
 
@@ -280,7 +280,7 @@ class Sink:
             self._writer = BatchWriter(brokerage, tables, context, writes_rows, origin, grid)
 
     def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
-        """The pieces of work as a batch."""
+        """Prepare pieces of work as a batch."""
         if self._writer is None:
             return Batch(cycle, assigned, None, ())
         return self._writer.prepare(cycle, assigned)
@@ -293,7 +293,7 @@ class Sink:
                 self.brokerage, batch.cycle, batch.assigned, None, self.origin.decided_at, self.tables.each_cycle
             )
             if "jobs" in self.tally.counts:
-                self.tally.add({"jobs": sum(sum(one.assigned.values()) for one in records)})
+                self.tally.add({"jobs": sum(sum(record.assigned.values()) for record in records)})
         else:
             before = dict(self._writer.counts)
             records = self._writer.write(batch)
@@ -308,4 +308,4 @@ class Sink:
         request = self.context.request
         if request.emit is not None:
             for record in records:
-                request.emit(_object(self.origin, record, request.in_full))
+                request.emit(_as_document(self.origin, record, request.in_full))

@@ -23,17 +23,17 @@ from broker.store.decisions import decision_writing as decisions
 from broker.store.snapshots import stored_snapshots as snapshots
 
 IDLE_SNAPSHOT_EVERY = timedelta(minutes=10)
-"""A brokerage without work stores the grid that often: parts that did not change are not stored again."""
+"""How often a brokerage without work stores the grid; unchanged parts are not stored again."""
 
 
 def batches(assigned: Iterable[Assigned], size: int) -> Iterator[list[Assigned]]:
-    """The pieces of work, as they come, in batches of ``size`` or a little more: chunks of one task stay together."""
+    """Batch pieces of work, in their order, by ``size`` or a little more: chunks of one task stay together."""
     batch: list[Assigned] = []
-    for one in assigned:
-        if len(batch) >= size and one.decision.jeditaskid != batch[-1].decision.jeditaskid:
+    for piece in assigned:
+        if len(batch) >= size and piece.decision.jeditaskid != batch[-1].decision.jeditaskid:
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(piece)
     if batch:
         yield batch
 
@@ -46,9 +46,10 @@ def records_of(
     now: datetime,
     each_cycle: bool = False,
 ) -> list[DecisionRecord]:
-    """The decisions with what became of them and until when their tasks wait.
+    """The decisions with their outcome and the instant until which their tasks wait.
 
-    ``written`` None: everything would have been written. ``each_cycle``: they are decided again in each, at no instant.
+    ``written`` None: as if everything had been written. ``each_cycle``: every cycle decides the tasks again, so there
+    is no such instant.
     """
     return [
         dataclasses.replace(record, pending_until=None if each_cycle else brokerage.waits_until(record.decision, now))
@@ -58,7 +59,7 @@ def records_of(
 
 @dataclass(frozen=True)
 class Batch:
-    """Work of one transaction: with the rows to be written (None: only decisions), and each piece as bytes."""
+    """The work of one transaction: with the rows to write (None: only decisions), and each piece as bytes."""
 
     cycle: Cycle[Any]
     assigned: Sequence[Assigned]
@@ -71,11 +72,11 @@ class BatchWriter:
     """Writes the batches of one cycle.
 
     Attributes:
-        brokerage: that decided.
-        tables: of the brokerage.
-        context: of the cycle, which writes.
-        writes_rows: False where decisions are recorded and nothing else is touched.
-        origin: of the decisions.
+        brokerage: the brokerage that decided.
+        tables: tables of the brokerage.
+        context: context of a cycle that writes.
+        writes_rows: False: only decisions are recorded.
+        origin: origin of the decisions.
         grid: the snapshot, stored with the first batch.
         counts: what has been written so far.
     """
@@ -90,17 +91,17 @@ class BatchWriter:
     _snapshot_stored: bool = False
 
     def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
-        """What of a batch can be worked out without the database."""
-        for one in assigned:
-            one.decision  # noqa: B018 - made now, not while tasks are locked
+        """Compute the part of a batch that needs no database."""
+        for piece in assigned:
+            piece.decision  # noqa: B018 - made now, not while tasks are locked
         rows = cycle.rows(assigned) if self.writes_rows else None
-        return Batch(cycle, assigned, rows, [cycle.encode(one) for one in assigned])
+        return Batch(cycle, assigned, rows, [cycle.encode(piece) for piece in assigned])
 
     def write(self, batch: Batch) -> list[DecisionRecord]:
         """Write one batch, all of it or nothing.
 
         Raises:
-            StaleLeaseError: the lease is not in force any more; nothing was written.
+            StaleLeaseError: the lease is no longer in force; nothing was written.
         """
         now = self.origin.decided_at
         fault_points.reach("before_write")
@@ -110,8 +111,10 @@ class BatchWriter:
             if batch.rows is not None:
                 written = self.tables.write(raw, self.context.database.names, now, batch.rows)
             records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now, self.tables.each_cycle)
-            kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
-            decisions.save(raw, self.origin, kept)
+            packed_records = [
+                dataclasses.replace(record, work=data) for record, data in zip(records, batch.packed, strict=True)
+            ]
+            decisions.save(raw, self.origin, packed_records)
             # last, as in the plug-in for JEDI: another broker may be storing the same parts of a snapshot, and waits
             self._store_snapshot(connection)
             fault_points.reach("after_write_before_commit")
@@ -131,12 +134,12 @@ def _save_grid(connection: sa.Connection, grid: GridReading, engine: str) -> Non
 
 
 def store_grid_when_idle(context: CycleContext, agent: str, grid: GridReading, engine: str) -> None:
-    """Store the snapshot of a cycle that decided nothing, where the agent's last stored one has grown old.
+    """Store the snapshot of a cycle that decided nothing, if the agent's last stored snapshot is too old.
 
-    What is shown of queues, links and users is the last stored snapshot: it must not stand still while no work comes.
+    Queues, links and users are shown from the last stored snapshot: it must stay current while no work arrives.
 
     Raises:
-        StaleLeaseError: the lease is not in force any more; nothing was written.
+        StaleLeaseError: the lease is no longer in force; nothing was written.
     """
     with context.writing() as connection:
         last = snapshots.last_of_agents(connection, [agent])
@@ -145,6 +148,6 @@ def store_grid_when_idle(context: CycleContext, agent: str, grid: GridReading, e
 
 
 def wake(context: CycleContext, tables: BrokerageTables[Any, Any]) -> Mapping[str, int]:
-    """Give tasks that have waited long enough their status back, in a fenced transaction; how many there were."""
+    """Reactivate tasks that have waited long enough, in a fenced transaction; return their number."""
     with context.writing() as connection:
         return tables.wake(Database.raw(connection), context.database.names, context.now)

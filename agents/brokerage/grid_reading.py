@@ -36,18 +36,18 @@ OLDEST_COPY_S = 3600.0
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
 
-#: What the agents of this process read and built before, of whatever database: it is found by its content. Agents that
-#: run one after the other take over from each other what did not change.
+#: Readings and builds of the agents of this process, for any database: they are looked up by content. Agents that run
+#: one after another reuse what did not change.
 _KEPT, _BUILDS = KeptReadings(), KeptBuilds()
 
 
 @dataclass(frozen=True)
 class GridReading:
-    """A snapshot with what is kept of it.
+    """A snapshot and the stored form of its sources.
 
     Attributes:
         snapshot: the grid.
-        parts: its sources as digest and encoded form, by name.
+        parts: digest and encoded form of its sources, by name.
     """
 
     snapshot: Snapshot
@@ -55,7 +55,7 @@ class GridReading:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is stored with the snapshot: how each source was found, and how many rows were left out."""
+        """Metadata stored with the snapshot: the state of each source, and the number of rows that were left out."""
         states = self.snapshot.states
         return {
             "states": [state.as_json() for state in states],
@@ -64,7 +64,7 @@ class GridReading:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on sources that are not as they should be, and on rows that were left out."""
+        """Remarks on sources that are not ``ok``, and on rows that were left out."""
         notes = [_note(state) for state in self.snapshot.states if state.state != "ok"]
         codes: dict[str, int] = {}
         for row in self.snapshot.dropped_rows:
@@ -80,18 +80,18 @@ def _note(state: SourceState) -> str:
 
 
 def grid_reader(rules: Rules, process: ProcessSettings, *, for_analysis: bool) -> GridReader:
-    """The reader of the grid on which a brokerage decides: all sources that its rules and steps ask for.
+    """The grid reader of a brokerage, with all sources that its rules and steps need.
 
-    Whoever decides makes its reader here, the agent in a service as the plug-in in JEDI: with another set of sources
-    the same rules would decide otherwise.
+    The agent in a service and the plug-in in JEDI both make their reader here: with another set of sources the same
+    rules would decide differently.
 
     Args:
-        rules: of the brokerage, with those of the brokerages that it asks.
+        rules: rules of the brokerage, with those of the brokerages that it asks.
         process: how jobs are counted, and the folder with ``sources.yaml``.
-        for_analysis: whether it is one of analysis.
+        for_analysis: whether it is an analysis brokerage.
 
     Raises:
-        SourceError: a source that is named cannot be used.
+        SourceError: a named source cannot be used.
     """
     named: set[str] = set()
     for chain in (rules.chain, *rules.needed.values()):
@@ -108,10 +108,13 @@ class GridReader:
     def __init__(
         self, job_statistics: JobStatistics, limits: Path, *, analysis: bool = False, outside: Sequence[Source] = ()
     ) -> None:
-        """Count jobs as ``job_statistics`` says; ``limits`` is the file ``sources.yaml``.
+        """Create a reader.
 
-        ``analysis``: read the sources that only the analysis brokerage needs as well.
-        ``outside``: the sources of other distributions that rules name.
+        Args:
+            job_statistics: how jobs are counted.
+            limits: the file ``sources.yaml``.
+            analysis: whether to read also the sources that only the analysis brokerage needs.
+            outside: the sources of other distributions that rules name.
         """
         self._sources = (*grid_sources(analysis=analysis), *outside)
         self._limits: dict[str, SourceLimit] = limits_of(read_yaml(limits.read_text(encoding="utf-8")), outside)
@@ -125,7 +128,7 @@ class GridReader:
         if not self._last_good:
             self._recall(connection, now)
         copied = copied_at(connection)
-        # of the jobs themselves a mirror keeps no more than PanDA's statistics
+        # a mirror keeps no jobs, only PanDA's statistics of them
         statistics = self._job_statistics if copied is None else "panda"
         reader = SourceReader(connection, catalogue, now, statistics, _KEPT, copied)
         sources, failures = read_sources(reader, self._sources, tick)
@@ -147,7 +150,7 @@ class GridReader:
         return GridReading(build_snapshot(identifier, now, used, tuple(states), digests, _BUILDS), parts)
 
     def take_over(self, kept: KeptSnapshot) -> GridReading | None:
-        """A stored snapshot as this reader could have read it; None where another version did, or with less sources.
+        """A stored snapshot as a reading; None if another version stored it, or it lacks sources of this reader.
 
         Raises:
             SnapshotCorruptError: it is not as it was stored.
@@ -159,20 +162,20 @@ class GridReader:
         return GridReading(snapshot, kept.parts)
 
     def _limit(self, name: str, copied: Mapping[str, datetime | None] | None) -> SourceLimit:
-        """What is asked of a source; a copy has an age also where the rows carry no times."""
+        """The limits of a source; a copy has a maximum age even where its rows carry no times."""
         limit = self._limits[name]
         aged = copied is None or limit.max_age_s is not None
         return limit if aged else replace(limit, max_age_s=OLDEST_COPY_S)
 
     def _part(self, source: RawSource) -> tuple[str, bytes]:
-        """The source as it is stored, encoded only where it is not as before."""
+        """The stored form of a source, encoded only if the source has changed."""
         kept = _KEPT.parts.get(source.name)
         if kept is None or not kept.is_of(source):
             kept = _KEPT.parts[source.name] = KeptPart(source, raw.encode(source))
         return kept.part
 
     def _recall(self, connection: sa.Connection, now: datetime) -> None:
-        """After a start: the sources of the last stored snapshot that have a limit on how much they may shrink."""
+        """After a start, recall the sources with a limit on how much they may shrink from the last stored snapshot."""
         identifier = snapshots.latest_id(connection, now - REMEMBERED_FOR, now)
         if identifier is None:
             return
@@ -186,7 +189,7 @@ NEEDED_SOURCES = ("queues",)
 
 
 def tuning_of(context: CycleContext) -> Published:
-    """The gdpconfig values of this cycle; changes that were made outside become a version of their own."""
+    """The gdpconfig values of this cycle; changes made outside the broker become a version of their own."""
     store = TuningStore(context.database.names)
     if context.writes:
         with context.writing() as connection:
@@ -199,7 +202,7 @@ def refuse_without(grid: GridReading) -> None:
     """Check that all required sources are usable.
 
     Raises:
-        Refused: one of them cannot be used.
+        Refused: a required source cannot be used.
     """
     for state in grid.snapshot.unusable(NEEDED_SOURCES):
         raise Refused(

@@ -1,8 +1,7 @@
-"""The tables of the production job brokerage: input chunks, jobs, files and waiting tasks.
+"""The tables of the job brokerages: input chunks, jobs, files and waiting tasks.
 
-The tables of the generic job brokerage: as those of production, for tasks that have no nucleus.
-
-The tables of the analysis job brokerage: as those of production, with what is known of users.
+The generic job brokerage uses the tables of production for tasks that have no nucleus. The analysis job brokerage
+uses them with data about users.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     divided_by = "accounting key"
 
     def load(self, reading: Reading) -> dict[str, CycleWork]:
-        """The input chunks of each VO, with the ways in which tasks may be run."""
+        """The input chunks of each VO, with the alternative ways to run their tasks."""
         vos = reading.brokered(distinct_vos(reading.connection, reading.catalogue, self._statuses))
         works = {vo: self.read(reading, vo) for vo in vos if self.takes_vo(reading, vo)}
         tasks = {task for work in works.values() for task in self.tasks_of(work)}
@@ -74,18 +73,21 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
         return (*TASK_STATUSES, WAITING) if self.each_cycle else TASK_STATUSES
 
     def takes_vo(self, reading: Reading, vo: str) -> bool:
-        """Whether the part of this cycle may have tasks of a VO."""
+        """Whether this cycle's part of the work may have tasks of a VO."""
         return True
 
     def shares_taken(self, reading: Reading, vo: str) -> tuple[ShareOfTasks, ...] | None:
-        """The shares of the part of this cycle; None: all. What is placed counts within an accounting key alone."""
+        """The shares in this cycle's part of the work; None: all. Placements count only within their accounting key."""
         part = reading.context.part
         if part.is_whole:
             return None
-        found = distinct_shares(reading.connection, reading.catalogue, vo, self._statuses)
-        shares, queues = texts(one.gshare for one in found), floats([one.workqueue_id for one in found])
+        task_shares = distinct_shares(reading.connection, reading.catalogue, vo, self._statuses)
+        shares, queues = (
+            texts(share.gshare for share in task_shares),
+            floats([share.workqueue_id for share in task_shares]),
+        )
         keys = share_tags(shares, queues, reading.resource_work_queues)
-        return tuple(one for one, key in zip(found, keys, strict=True) if part.takes(key))
+        return tuple(share for share, key in zip(task_shares, keys, strict=True) if part.takes(key))
 
     def read(self, reading: Reading, vo: str) -> CycleWork:
         """The input chunks of one VO."""
@@ -114,9 +116,9 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
         """Why these tasks have nothing to broker."""
         states = states_of(reading.connection, reading.catalogue, task_ids)
-        return [Skipped(task, self._why_nothing(states.get(task))) for task in task_ids]
+        return [Skipped(task, self._skip_reason(states.get(task))) for task in task_ids]
 
-    def _why_nothing(self, state: TaskState | None) -> str:
+    def _skip_reason(self, state: TaskState | None) -> str:
         if state is None:
             return "no_such_task"
         if state.status not in self._statuses:
@@ -126,16 +128,16 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
         return "no_ready_input"
 
     def writes_rows(self, makes_jobs: bool) -> bool:
-        """Alongside JEDI decisions are recorded, and nothing else is touched."""
+        """Whether to write rows; alongside JEDI only decisions are recorded."""
         return makes_jobs
 
     def wake(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> Mapping[str, int]:
-        """Give pending tasks that have waited for long enough their status back."""
+        """Reactivate pending tasks that have waited long enough."""
         writer = AssignmentWriter(connection, names, now)
         return {"tasks_reactivated": writer.reactivate(for_users=self.for_analysis)}
 
     def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> Written:
-        """Write jobs, files, counters, and tasks that wait."""
+        """Write jobs, files, counters and waiting tasks."""
         return AssignmentWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)
 
 
@@ -162,10 +164,10 @@ DONE_JOB_HOURS = "TW_DONE_JOB_STAT"
 
 
 class AnalysisJobOptions(ProductionJobOptions):
-    """Options of the agent, beside those of production.
+    """Options of the agent, in addition to those of production.
 
     Attributes:
-        quota_unknown: what to do while quotas cannot be read: ``closed`` gives users no jobs, ``open`` asks for none.
+        quota_unknown: what to do while quotas cannot be read: ``closed`` gives users no jobs, ``open`` requires none.
     """
 
     quota_unknown: Literal["closed", "open"] = Field(default="closed")
@@ -192,7 +194,7 @@ class AnalysisJobTables(ProductionJobTables):
         hours = reading.tuning(vo).only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS)
         connection, catalogue, now = reading.connection, reading.catalogue, reading.context.now
         analysis_request, dropped_rows = load_analysis_work(connection, catalogue, work.work.chunks, now, hours)
-        together = dataclasses.replace(
+        analysis_work = dataclasses.replace(
             work.work, dropped_rows=(*work.work.dropped_rows, *dropped_rows), analysis_request=analysis_request
         )
-        return dataclasses.replace(work, work=together)
+        return dataclasses.replace(work, work=analysis_work)

@@ -26,7 +26,7 @@ class ProductionTaskOptions(BrokerageOptions):
         tasks_of_a_cycle: tasks of a VO read in one cycle; the others wait for the next one.
         tasks_of_a_batch: tasks written in one transaction.
         only_record: decide about every task that waits for a nucleus and write nothing but the decisions, for shadow
-            mode beside JEDI's task broker.
+            mode alongside JEDI's task broker.
     """
 
     tasks_of_a_cycle: int = Field(default=10_000, ge=1)
@@ -59,7 +59,7 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
             labels_excluded=excluded,
             task_ids=reading.context.request.task_ids,
             most=self.options.tasks_of_a_cycle,
-            # JEDI takes the tasks that are due: what is only recorded is to be decided before
+            # JEDI takes the due tasks itself: decisions that are only recorded must come before
             due_only=not self.each_cycle and not self.options.only_record,
         )
         work = load_task_work(reading.connection, reading.catalogue, selection)
@@ -67,7 +67,7 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
         return work
 
     def writes_rows(self, makes_jobs: bool) -> bool:
-        """Whether nuclei are written, or the decisions are only recorded; who makes the jobs does not matter."""
+        """Whether to write nuclei, or only to record decisions; who makes the jobs does not matter."""
         return not self.options.only_record
 
     def tasks_of(self, work: TaskWork) -> Sequence[int]:
@@ -77,23 +77,23 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
 
     def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
         """Why these tasks are not brokered now."""
-        found = why_skipped(
+        tasks = why_skipped(
             reading.connection, reading.catalogue, task_ids, reading.context.now, due_only=not self.each_cycle
         )
         return [
-            Skipped(one.jeditaskid, one.reason, None if one.until is None else one.until.replace(tzinfo=UTC))
-            for one in found
+            Skipped(task.jeditaskid, task.reason, None if task.until is None else task.until.replace(tzinfo=UTC))
+            for task in tasks
         ]
 
     def write(
         self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: TaskPlacement
     ) -> NucleiWritten:
-        """Write nuclei, destinations of output, and tasks that wait."""
+        """Write nuclei, output destinations and waiting tasks."""
         return NucleusWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)
 
     def warnings(self, work: TaskWork) -> list[str]:
-        """Rows of tasks that cannot be used, counted by reason."""
-        counted: dict[str, int] = {}
+        """Task rows that cannot be used, counted by reason."""
+        counts: dict[str, int] = {}
         for row in work.dropped_rows:
-            counted[f"{row.source}: {row.code}"] = counted.get(f"{row.source}: {row.code}", 0) + 1
-        return [f"{count} x {code}" for code, count in sorted(counted.items())]
+            counts[f"{row.source}: {row.code}"] = counts.get(f"{row.source}: {row.code}", 0) + 1
+        return [f"{count} x {code}" for code, count in sorted(counts.items())]

@@ -1,4 +1,4 @@
-"""The tables of a brokerage: where its work is read and what its decisions are written to. All I/O of a brokerage."""
+"""The tables of a brokerage: all of its I/O, from reading its work to writing its decisions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class BrokerageOptions(AgentOptions):
 
 @dataclass(frozen=True)
 class Skipped:
-    """A task that was asked for by name and is not brokered.
+    """A task that was requested by name and is not brokered.
 
     Attributes:
         jeditaskid: the task.
         reason: why.
-        until: when it will be, aware; None if nobody knows.
+        until: when it will be brokered (aware); None if unknown.
     """
 
     jeditaskid: int
@@ -52,13 +52,13 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the reading of the work of one VO may use.
+    """The inputs for reading the work of one VO.
 
     Attributes:
-        connection: in the read-only transaction of the cycle.
-        catalogue: the tables that are there.
-        context: of the cycle.
-        entry: the brokerage in the profile: VOs and labels.
+        connection: connection in the read-only transaction of the cycle.
+        catalogue: the existing tables.
+        context: context of the cycle.
+        entry: the brokerage's entry in the profile: VOs and labels.
         published: the gdpconfig values of the cycle.
         resource_work_queues: work queues of function Resource, whose jobs are counted under the queue, not the share.
     """
@@ -72,12 +72,12 @@ class Reading:
 
     @property
     def labels(self) -> tuple[tuple[str, ...], bool]:
-        """The production source labels of the profile, and whether they are those to be left to others."""
+        """The production source labels of the profile, and whether they are excluded."""
         excluded = not self.entry.labels
         return (self.entry.exclude_labels if excluded else self.entry.labels), excluded
 
     def brokered(self, vos: Iterable[str]) -> list[str]:
-        """Those of the VOs whose tasks are brokered, one after the other, as each has its own tuning."""
+        """The VOs whose tasks are brokered; they are taken one after another, as each has its own tuning."""
         return [vo for vo in vos if "*" in self.entry.vo or vo in self.entry.vo]
 
     def tuning(self, vo: str) -> Tuning:
@@ -90,12 +90,12 @@ class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
 
     Attributes:
         options_type: the options of its agent.
-        counts: names that every report of a cycle has, also when they are 0.
+        counts: names of the counts in every cycle report, even if they are 0.
         for_analysis: whether the snapshot needs the sources of the analysis brokerage.
-        divided_by: what the work may be divided by between brokers; empty: it is not divided. Then :meth:`load` reads
-            what belongs to ``reading.context.part``, and what is placed in a part counts for nothing in another.
-        each_cycle: whether work that waits is read with the other work, instead of after its time of waiting; set by
-            the agent before it reads.
+        divided_by: the key by which the work may be divided between brokers; empty: it is not divided. If it is,
+            :meth:`load` reads the work of ``reading.context.part``, and placements in one part count in no other.
+        each_cycle: whether waiting work is read with the other work, instead of after its waiting time; set by the
+            agent before it reads.
     """
 
     options_type: ClassVar[type[BrokerageOptions]]
@@ -118,18 +118,18 @@ class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
 
     @abstractmethod
     def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
-        """Why these tasks, which were asked for by name, have nothing to broker."""
+        """Why these tasks, which were requested by name, have nothing to broker."""
 
     @abstractmethod
     def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Any) -> Written:
-        """Write the rows of a batch, where what the decisions saw still holds, in the caller's transaction."""
+        """Write the rows of a batch whose decisions still match the database, in the caller's transaction."""
 
     def writes_rows(self, makes_jobs: bool) -> bool:
         """Whether decisions become rows, or are only recorded. ``makes_jobs``: False alongside JEDI."""
         return True
 
     def wake(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> Mapping[str, int]:
-        """Give tasks that have waited for long enough back to the brokerage, in a fenced transaction; counts."""
+        """Reactivate tasks that have waited long enough, in a fenced transaction; return the counts."""
         return {}
 
     def warnings(self, work: WorkT) -> Sequence[str]:

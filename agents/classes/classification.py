@@ -1,6 +1,6 @@
 """What the agents that keep classes have in common: read in one transaction, evaluate, write in one fenced transaction.
 
-Alongside PanDA its own daemons write the same rows; there the agents only say what they would write, unless
+Alongside PanDA its own daemons write the same rows; there the agents only report what they would write, unless
 ``written_by`` in ``config/agents.yaml`` says otherwise.
 """
 
@@ -30,7 +30,7 @@ class ClassificationOptions(AgentOptions):
     """Options of the agents that keep classes.
 
     Attributes:
-        written_by: who keeps the rows; ``auto`` is the broker in an installation of its own, and PanDA beside it.
+        written_by: who keeps the rows; ``auto`` is the broker in an installation of its own, and PanDA alongside it.
     """
 
     written_by: Literal["auto", "broker", "panda"] = "auto"
@@ -38,7 +38,7 @@ class ClassificationOptions(AgentOptions):
 
 @dataclass
 class Evaluation:
-    """What a cycle found: rows to write, objects for who asked, counts and notes.
+    """The result of a cycle: rows to write, objects for the caller, counts and notes.
 
     Attributes:
         metrics: rows of ``metrics``.
@@ -60,7 +60,7 @@ class Evaluation:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """With how many rows were left out, by reason."""
+        """The notes, with how many rows were left out by reason."""
         codes = Counter(f"{one.source}: {one.code}" for one in self.dropped_rows)
         return (*self.notes, *(f"left out {count} x {code}" for code, count in sorted(codes.items())))
 
@@ -75,37 +75,37 @@ class ClassificationAgent(Agent[ClassificationOptions]):
         """Read in the caller's read-only transaction, and decide."""
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Evaluate once, and write what was found."""
+        """Evaluate once, and write the result."""
         installation = migrate.check(context.database)
         started = perf_counter()
         with context.database.read_snapshot() as connection:
-            found = self.evaluate(connection, TableCatalogue.read(connection, context.database.names), context)
+            evaluation = self.evaluate(connection, TableCatalogue.read(connection, context.database.names), context)
         context.check()
         if context.request.emit is not None:
-            for one in found.output:
-                context.request.emit(one)
+            for output in evaluation.output:
+                context.request.emit(output)
         evaluated = perf_counter()
         if self._writes(installation):
-            self._write(context, found)
+            self._write(context, evaluation)
         else:
-            found.notes.append("PanDA's daemons write these rows here (written_by): nothing was written")
+            evaluation.notes.append("PanDA's daemons write these rows here (written_by): nothing was written")
         timings = {"evaluate_s": evaluated - started, "write_s": perf_counter() - evaluated}
-        return CycleReport(found.counts, timings, found.all_notes, tuning=found.tuning)
+        return CycleReport(evaluation.counts, timings, evaluation.all_notes, tuning=evaluation.tuning)
 
     def _writes(self, installation: str) -> bool:
         if self.options.written_by == "auto":
             return installation == migrate.STANDALONE
         return self.options.written_by == "broker"
 
-    def _write(self, context: CycleContext, found: Evaluation) -> None:
+    def _write(self, context: CycleContext, evaluation: Evaluation) -> None:
         if not context.writes:
             return
         names = context.database.names
         with context.writing() as connection:
-            class_rows.write_metrics(connection, names, found.metrics, context.now)
-            class_rows.write_tasks(connection, names, found.tasks, context.now)
-            self.tidy(connection, context, found)
-        found.counts["written"] = len(found.metrics) + len(found.tasks)
+            class_rows.write_metrics(connection, names, evaluation.metrics, context.now)
+            class_rows.write_tasks(connection, names, evaluation.tasks, context.now)
+            self.tidy(connection, context, evaluation)
+        evaluation.counts["written"] = len(evaluation.metrics) + len(evaluation.tasks)
 
     def tidy(self, connection: sa.Connection, context: CycleContext, found: Evaluation) -> None:
         """Remove rows that are no longer needed, in the transaction that writes."""
@@ -114,10 +114,10 @@ class ClassificationAgent(Agent[ClassificationOptions]):
 def queues_on_record(
     connection: sa.Connection, catalogue: TableCatalogue, dropped_rows: list[DroppedRow]
 ) -> Mapping[str, QueueAbout]:
-    """What CRIC says of the queues.
+    """What CRIC says about the queues.
 
     Raises:
-        Refused: there is none, so that no job could be told to be at one.
+        Refused: no queue is on record, so that no job could be attributed to one.
     """
     queues = queues_about(read_queue_rows(connection, catalogue), dropped_rows)
     if not queues:
@@ -126,5 +126,5 @@ def queues_on_record(
 
 
 def no_queue() -> Refused:
-    """That no queue is on record, so that no job could be told to be at one."""
+    """The error that no queue is on record, so that no job could be attributed to one."""
     return Refused("no queue is on record", "schedconfig_json", "nothing was written; see what fills this table")

@@ -1,4 +1,4 @@
-"""The agent that tells how much of its target each share uses."""
+"""The agent that reports how much of its target each share uses."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class ShareUsageAgent(ClassificationAgent):
         Raises:
             Refused: PanDA's statistics of jobs are too old, or no queue is on record.
         """
-        found = Evaluation()
-        values = share_values(read_share_rows(connection, catalogue), found.dropped_rows)
-        leaves = leaves_of((ShareNode(*value) for value in values), found.dropped_rows)
-        queues = queues_on_record(connection, catalogue, found.dropped_rows)
+        evaluation = Evaluation()
+        values = share_values(read_share_rows(connection, catalogue), evaluation.dropped_rows)
+        leaves = leaves_of((ShareNode(*value) for value in values), evaluation.dropped_rows)
+        queues = queues_on_record(connection, catalogue, evaluation.dropped_rows)
         counts, made_at = read_share_counts(connection, catalogue, self.process.job_statistics)
         if self.process.job_statistics == "panda":
             self._refuse_old(made_at, context.now)
-        shares = preferences(leaves, share_loads(counts, queues), found.dropped_rows)
-        found.metrics = tuple(one.row() for one in shares)
-        found.output = [dict(row.document) for row in found.metrics]
-        found.counts = {"shares": len(shares), "leaves": len(leaves)}
+        shares = preferences(leaves, share_loads(counts, queues), evaluation.dropped_rows)
+        evaluation.metrics = tuple(one.row() for one in shares)
+        evaluation.output = [dict(row.document) for row in evaluation.metrics]
+        evaluation.counts = {"shares": len(shares), "leaves": len(leaves)}
         if not shares:
-            found.notes.append("no share is on record (global_shares): nothing can be told of their usage")
-        return found
+            evaluation.notes.append("no share is on record (global_shares): nothing can be told of their usage")
+        return evaluation
 
     def _refuse_old(self, made_at: datetime | None, now: datetime) -> None:
         file = config_file("sources.yaml", self.process.folder)
         limit_s = limits_of(read_yaml(file.read_text(encoding="utf-8")))["jobs"].max_age_s
         if made_at is not None and (limit_s is None or (now - made_at).total_seconds() <= limit_s):
             return
-        found = "there are none" if made_at is None else f"they are of {made_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"
+        fault = "there are none" if made_at is None else f"they are of {made_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"
         raise Refused(
-            f"PanDA's statistics of jobs cannot be used: {found}",
+            f"PanDA's statistics of jobs cannot be used: {fault}",
             "jobs_share_stats",
             "nothing was written; see what refreshes this table, and config/sources.yaml for the limit",
         )

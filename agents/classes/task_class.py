@@ -1,4 +1,4 @@
-"""The agent that evaluates users by their slots at queues of each class, and classes their tasks."""
+"""The agent that evaluates users by their slots at queues of each class, and classifies their tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from broker.store.classes.class_inputs import count_jobs, read_site_rows, read_t
 from broker.store.connection.tables import TableCatalogue
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
-#: A class of a queue is good for the evaluation of users for this long.
+#: How long the class of a queue is valid for the evaluation of users.
 SITE_CLASS_VALID_S = 7200.0
 
 
@@ -39,24 +39,26 @@ class TaskClassAgent(ClassificationAgent):
     title = "classes of users' tasks: S, A, B and C"
 
     def evaluate(self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext) -> Evaluation:
-        """Judge what users have now, and how far their tasks are."""
-        found = Evaluation()
+        """Evaluate what users have now, and how far their tasks are."""
+        evaluation = Evaluation()
         published = TuningStore(context.database.names).read_current(connection, live=True)
-        found.tuning = published.version
+        evaluation.tuning = published.version
         terms = ClassTerms.of(published.tuning(None))
-        users = self._users(connection, catalogue, context, terms, found)
+        users = self._users(connection, catalogue, context, terms, evaluation)
         tasks = read_tasks(connection, catalogue, context.now, context.request.task_ids)
         context.check()
         near = [task.jeditaskid for task in tasks if may_be_helped(task, class_by_user(task, users), terms)]
         jobs = count_jobs(connection, catalogue, near)
         evaluated = [evaluate_task(task, users, jobs, terms) for task in tasks]
         classes = [one for one in evaluated if one is not None]
-        found.tasks = tuple(one.row() for one in classes)
-        found.output = [_report_user(user) for user in users.values()] + [_report_task(one, jobs) for one in classes]
+        evaluation.tasks = tuple(one.row() for one in classes)
+        evaluation.output = [_report_user(user) for user in users.values()] + [
+            _report_task(one, jobs) for one in classes
+        ]
         by_class = Counter(one.task_class for one in classes)
-        found.counts = {"users": len(users), "tasks": len(tasks), "not_evaluated": len(tasks) - len(classes)}
-        found.counts |= {name: by_class[number] for number, name in TASK_CLASS_NAMES.items()}
-        return found
+        evaluation.counts = {"users": len(users), "tasks": len(tasks), "not_evaluated": len(tasks) - len(classes)}
+        evaluation.counts |= {name: by_class[number] for number, name in TASK_CLASS_NAMES.items()}
+        return evaluation
 
     def _users(
         self,
@@ -64,20 +66,20 @@ class TaskClassAgent(ClassificationAgent):
         catalogue: TableCatalogue,
         context: CycleContext,
         terms: ClassTerms,
-        found: Evaluation,
+        evaluation: Evaluation,
     ) -> dict[str, UserEvaluation]:
-        """Users as evaluated; none, and nothing to write, while no class of a queue is fresh."""
+        """The evaluated users; none, and nothing to write, while no class of a queue is fresh."""
         rows = read_site_rows(connection, catalogue)
-        known = known_sites(rows, context.now.timestamp(), SITE_CLASS_VALID_S, found.dropped_rows)
+        known = known_sites(rows, context.now.timestamp(), SITE_CLASS_VALID_S, evaluation.dropped_rows)
         if not known:
-            found.notes.append(
+            evaluation.notes.append(
                 "no class of a queue is fresh (see the agent site_class): users are not evaluated, and of tasks only "
                 "those of Express Analysis"
             )
             return {}
         sites = {queue: KnownSite(*about) for queue, about in known.items()}
         users = evaluate_users(read_user_jobs(connection, catalogue, MEASURED_SHARES), sites, terms)
-        found.metrics = (user_row(users),)
+        evaluation.metrics = (user_row(users),)
         context.check()
         return users
 
@@ -90,11 +92,11 @@ def _report_user(user: UserEvaluation) -> dict[str, Any]:
     return user.document
 
 
-def _report_task(one: TaskEvaluation, jobs: dict[int, int]) -> dict[str, Any]:
-    task = one.task
+def _report_task(evaluation: TaskEvaluation, jobs: dict[int, int]) -> dict[str, Any]:
+    task = evaluation.task
     return {
         "jeditaskid": task.jeditaskid,
-        "class": TASK_CLASS_NAMES[one.task_class],
+        "class": TASK_CLASS_NAMES[evaluation.task_class],
         "user": task.user,
         "gshare": task.share,
         "n_files_total": task.files,

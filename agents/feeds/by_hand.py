@@ -1,6 +1,6 @@
-"""Replicas by hand: answers of Rucio from a file, put into the replica catalogue as the agent would.
+"""Import replicas by hand: Rucio's answers from a file, written to the replica catalogue as the agent would.
 
-Worker statistics by hand: what Harvester would report, from files. It has no period of its own.
+Import worker statistics by hand: Harvester's reports, from files. This import has no period of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReplicaFileOptions(FeedOptions):
 
 
 class ReplicaImport(Agent[ReplicaFileOptions]):
-    """Writes what a file says of datasets; what is on record of others stays."""
+    """Writes the replicas of the datasets in a file; the records of other datasets stay."""
 
     name = "rucio_replicas"
     title = "replicas, from a file"
@@ -51,58 +51,58 @@ class ReplicaImport(Agent[ReplicaFileOptions]):
         obtained = obtain(
             context, self.name, {DATASETS: self.options.address}, self.options, records_of, allow_shrink=True
         )
-        found = {DATASETS: obtained[DATASETS]}
-        one = found[DATASETS]
-        document = one.document if one.good is not None else None
-        bad_ones: list[DroppedRow] = []
-        answers = [] if document is None else [_answer(raw, bad_ones) for raw in raw_answers(document)]
+        documents = {DATASETS: obtained[DATASETS]}
+        replica_file = documents[DATASETS]
+        document = replica_file.document if replica_file.good is not None else None
+        dropped_rows: list[DroppedRow] = []
+        answers = [] if document is None else [_answer(raw, dropped_rows) for raw in raw_answers(document)]
 
         def write(connection: sa.Connection, writes: bool) -> tuple[TableChanges, ...]:
             if writes and answers:
-                feed_documents.note_checked(connection, self.name, "replicas", one.source, context.now)
+                feed_documents.note_checked(connection, self.name, "replicas", replica_file.source, context.now)
             return (_write_answers(connection, answers, context.now, writes=writes),)
 
         limits = Limits(1.0, self.options.max_left_out)
-        return run_import(context, self.name, found, lambda _: Plan((), write, {}, bad_ones), limits)
+        return run_import(context, self.name, documents, lambda _: Plan((), write, {}, dropped_rows), limits)
 
 
 def _write_answers(
     connection: sa.Connection, answers: list[tuple[Answer, str]], now: datetime, *, writes: bool
 ) -> TableChanges:
-    """Put answers, each with the digest of its replicas, into the catalogue; what changes by it."""
-    known = replica_requests.requests_of(connection, (answer.did for answer, _ in answers))
+    """Write answers, each with the digest of its replicas, to the catalogue; return the changes."""
+    requests = replica_requests.requests_of(connection, (answer.did for answer, _ in answers))
     changed: list[RowChange] = []
-    for answer, replicas in answers:
-        before = known[answer.did].asked if answer.did in known else None
+    for answer, replicas_digest in answers:
+        before = requests[answer.did].asked if answer.did in requests else None
         digest = answer.digest()
         is_new = before is None or before.digest != digest
         if is_new:
             changed.append(RowChange(answer.did, "added" if before is None else "changed", {}))
         if writes:
-            asked = schedule.after_answer(answer.did, before, digest, now, schedule.PACE)
-            replica_requests.write_answer(connection, answer, asked, replicas, now, changed=is_new)
+            record = schedule.after_answer(answer.did, before, digest, now, schedule.PACE)
+            replica_requests.write_answer(connection, answer, record, replicas_digest, now, changed=is_new)
     return TableChanges("dataset_replicas", tuple(changed), len(answers) - len(changed))
 
 
 def records_of(document: Document) -> int:
-    """How many datasets the file is about.
+    """Return the number of datasets in the file.
 
     Raises:
-        DocumentRefused: it has not the shape that it must have.
+        DocumentRefused: the file does not have the required shape.
     """
     return len(raw_answers(document))
 
 
 def raw_answers(document: Document) -> list[RawAnswer]:
-    """The answers in the file.
+    """Return the answers in the file.
 
     Raises:
-        DocumentRefused: it has not the shape that it must have.
+        DocumentRefused: the file does not have the required shape.
     """
-    listed = document.records().get(DATASETS)
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+    records = document.records().get(DATASETS)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise DocumentRefused("wrong_type", f"no list under {DATASETS}", document.name)
-    return [_raw(one, document) for one in listed]
+    return [_raw(record, document) for record in records]
 
 
 def _raw(record: dict[str, Any], document: Document) -> RawAnswer:
@@ -128,9 +128,9 @@ def _raw(record: dict[str, Any], document: Document) -> RawAnswer:
     )
 
 
-def _answer(raw: RawAnswer, bad_ones: list[DroppedRow]) -> tuple[Answer, str]:
+def _answer(raw: RawAnswer, dropped_rows: list[DroppedRow]) -> tuple[Answer, str]:
     answer = read_answer(raw, {})
-    bad_ones += [DroppedRow(DATASETS, one.identifier, one.code, one.detail) for one in answer.dropped_rows]
+    dropped_rows += [DroppedRow(DATASETS, row.identifier, row.code, row.detail) for row in answer.dropped_rows]
     return answer, digest_of(list(raw.replicas))
 
 
@@ -149,7 +149,7 @@ class WorkersOptions(FeedOptions):
 
 
 class WorkersImport(Agent[WorkersOptions]):
-    """Rewrites the rows of ``harvester_worker_stats`` of the queues that reports are about."""
+    """Rewrites the rows of ``harvester_worker_stats`` for the queues in the reports."""
 
     name = "workers"
     title = "worker statistics of Harvester"
@@ -164,8 +164,10 @@ class WorkersImport(Agent[WorkersOptions]):
         """
         require_standalone(context, self.name)
         obtained = obtain(context, self.name, self.options.documents, self.options, _reports, allow_shrink=True)
-        found = {name: one for name, one in obtained.items() if name in self.options.documents}
-        documents = [one.document for one in found.values() if one.document is not None and one.good is not None]
+        reports = {name: report for name, report in obtained.items() if name in self.options.documents}
+        documents = [
+            report.document for report in reports.values() if report.document is not None and report.good is not None
+        ]
 
         def plan(connection: sa.Connection) -> Plan:
             tables = []
@@ -177,11 +179,11 @@ class WorkersImport(Agent[WorkersOptions]):
         def note(connection: sa.Connection, writes: bool) -> tuple[TableChanges, ...]:
             if not (writes and documents):
                 return ()
-            source = ", ".join(one.source for one in found.values())[:1000]
+            source = ", ".join(report.source for report in reports.values())[:1000]
             feed_documents.note_checked(connection, self.name, STATISTICS, source, context.now)
             return ()
 
-        return run_import(context, self.name, found, plan, Limits(1.0, self.options.max_left_out))
+        return run_import(context, self.name, reports, plan, Limits(1.0, self.options.max_left_out))
 
 
 def _reports(document: Document) -> int:

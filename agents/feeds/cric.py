@@ -36,7 +36,7 @@ from broker.feeds.statements import table_writing
 from broker.fetching.documents import Document
 
 FORGOTTEN_AFTER = timedelta(days=7)
-"""A queue that CRIC has not listed for so long is removed, and so is a value of the network."""
+"""Queues that CRIC has not listed, and network values not updated, for this long are removed."""
 _NEEDED = {
     "site": (SITES,),
     "panda_site": (SITES,),
@@ -48,7 +48,7 @@ _NEEDED = {
     "network_matrix_kv": (CLOSENESS,),
 }
 
-#: Documents for which a table is made anew as well: relations when endpoints may have changed.
+#: Further documents after which a table is rebuilt: relations, for example, when endpoints may have changed.
 _ALSO = {"panda_ddm_relation": (ENDPOINTS, SITES), "site_places": (CENTRES,)}
 
 
@@ -68,7 +68,7 @@ class CricOptions(FeedOptions):
 
 
 class CricAgent(Agent[CricOptions]):
-    """Writes PanDA's tables of the grid as PanDA's configurator does, and where sites are."""
+    """Writes PanDA's grid tables as PanDA's configurator does, and the locations of sites."""
 
     name = "cric"
     title = "queues, sites, endpoints and closeness from CRIC"
@@ -100,7 +100,7 @@ class CricAgent(Agent[CricOptions]):
             known = ", ".join(DOCUMENTS)
             raise Refused(f"CRIC has no document {unknown[0]}", "options of cric: documents", f"known are {known}")
         base = self.options.address
-        needed = {name: one.path for name, one in DOCUMENTS.items() if not one.optional}
+        needed = {name: document.path for name, document in DOCUMENTS.items() if not document.optional}
         usual = {} if base is None else {name: urljoin(base, path) for name, path in needed.items()}
         wanted = usual | self.options.documents
         if not wanted:
@@ -109,15 +109,15 @@ class CricAgent(Agent[CricOptions]):
 
 
 def records_of(document: Document) -> int:
-    """How many records a document of CRIC has.
+    """Return the number of records in a CRIC document.
 
     Raises:
-        DocumentRefused: it has not the shape that its name promises, or is empty and must not be.
+        DocumentRefused: the document does not have the shape that its name implies, or is empty and must not be.
     """
     if document.name == CLOSENESS:
         return len(document.items())
     if document.name in (CLOSED_READ, CLOSED_WRITE):
-        # an empty list says that nothing is closed, so it has no size that could shrink
+        # an empty list means that nothing is closed, so there is no size that could shrink
         closed(document)
         return 0
     if catalogue.DOCUMENTS[document.name].may_be_empty and not document.content:
@@ -126,12 +126,14 @@ def records_of(document: Document) -> int:
 
 
 class _Planner:
-    """Makes tables of what documents there are."""
+    """Builds tables from the available documents."""
 
     def __init__(self, context: CycleContext, obtained: Mapping[str, Obtained]) -> None:
         self._context = context
-        self._documents = {name: one.document for name, one in obtained.items() if one.document is not None}
-        self._looked_for = {name for name, one in obtained.items() if one.good is not None or one.refused is not None}
+        self._documents = {name: result.document for name, result in obtained.items() if result.document is not None}
+        self._attempted = {
+            name for name, result in obtained.items() if result.good is not None or result.refused is not None
+        }
         self._site_of: dict[str, str] = {}
         self._links: list[Key] = []
         self._kept_queues: list[str] = []
@@ -143,14 +145,14 @@ class _Planner:
         sites = table_writing.site_names(connection, self._context.database.names)
         self._site_of = table_writing.endpoint_sites(connection, self._context.database.names)
         for table, needed in _NEEDED.items():
-            lacking = [name for name in needed if name not in self._documents]
-            if not lacking and self._looked_for & {*needed, *_ALSO.get(table, ())}:
+            absent = [name for name in needed if name not in self._documents]
+            if not absent and self._attempted & {*needed, *_ALSO.get(table, ())}:
                 planned = self._table(table, sites)
                 tables.append(planned)
                 if table == "site":
                     sites = frozenset(key[0] for key in planned.table.rows)
-            elif lacking and self._looked_for.intersection(needed):
-                missing[table] = f"{', '.join(lacking)} never imported"
+            elif absent and self._attempted.intersection(needed):
+                missing[table] = f"{', '.join(absent)} never imported"
         return Plan(tables, self._touch_links, missing, forgets=self._forgets())
 
     def _table(self, table: str, sites: frozenset[str]) -> Planned:
@@ -162,11 +164,11 @@ class _Planner:
         if table == "site_places":
             return Planned(place_table(documents[SITES], documents.get(CENTRES)))
         if table == "ddm_endpoint":
-            found = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
-            self._site_of = {key[0]: values[0] for key, values in found.rows.items()} | {
-                name: self._site_of[name] for (name,) in found.kept if name in self._site_of
+            endpoints = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
+            self._site_of = {key[0]: values[0] for key, values in endpoints.rows.items()} | {
+                name: self._site_of[name] for (name,) in endpoints.kept if name in self._site_of
             }
-            return Planned(found)
+            return Planned(endpoints)
         if table == "schedconfig_json":
             queues = queue_table(documents[QUEUES])
             self._kept_queues = [key[0] for key in queues.kept]
@@ -175,25 +177,25 @@ class _Planner:
             return Planned(relation_table(documents[QUEUES], self._site_of))
         if table == "sw_tags":
             return _touched(tag_table(documents[TAGS]), removes=True)
-        found = closeness_table(documents[CLOSENESS], sites)
-        self._links = list(found.rows)
-        return Planned(found, removes=False)
+        closeness = closeness_table(documents[CLOSENESS], sites)
+        self._links = list(closeness.rows)
+        return Planned(closeness, removes=False)
 
     def _touch_links(self, connection: sa.Connection, writes: bool) -> tuple[()]:
-        """Say of the links that CRIC lists that it does."""
-        if writes and CLOSENESS in self._looked_for:
+        """Update the listing time of the links that CRIC lists."""
+        if writes and CLOSENESS in self._attempted:
             names = self._context.database.names
             table_writing.touch_links(connection, names, CLOSENESS_KEY, self._links, self._context.now)
         return ()
 
     def _forgets(self) -> list[Forget]:
-        """Queues and values of the network that were not listed for too long."""
-        before, found = self._context.now - FORGOTTEN_AFTER, []
-        if QUEUES in self._looked_for and QUEUES in self._documents:
-            found.append(Forget("schedconfig_json", "last_update", before, self._kept_queues))
-        if CLOSENESS in self._looked_for:
-            found.append(Forget("network_matrix_kv", "ts", before))
-        return found
+        """Queues and network values that have not been listed for too long."""
+        before, forgets = self._context.now - FORGOTTEN_AFTER, []
+        if QUEUES in self._attempted and QUEUES in self._documents:
+            forgets.append(Forget("schedconfig_json", "last_update", before, self._kept_queues))
+        if CLOSENESS in self._attempted:
+            forgets.append(Forget("network_matrix_kv", "ts", before))
+        return forgets
 
 
 def _touched(table: MappedTable, *, removes: bool) -> Planned:

@@ -1,4 +1,4 @@
-"""Writing what a feed brings: all tables in one transaction under the lease, with what changed, or nothing."""
+"""Write a feed's tables and the record of their changes in one transaction under the lease: all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEWEST_GUARDED = 10
 
 
 class FeedAlarm(Refused):
-    """Something of a feed was refused; what is on record of it stays."""
+    """Some data of a feed were refused; what is on record stays."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Planned:
     """A table to be written.
 
     Attributes:
-        table: the rows it is to have.
-        removes: whether rows that the document does not give go.
-        touched: keys of the rows that get the time of the cycle in ``last_update``.
-        firsts: first key columns of the rows that are looked at; None for all rows.
+        table: its target rows.
+        removes: whether rows that the document does not contain are removed.
+        touched: keys of the rows whose ``last_update`` is set to the time of the cycle.
+        firsts: values of the first key column of the rows to compare; None for all rows.
     """
 
     table: MappedTable
@@ -52,13 +52,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class Forget:
-    """Rows that go because nothing has spoken of them for too long.
+    """Rows to remove because no document has mentioned them for too long.
 
     Attributes:
-        table: where they are.
-        column: with the time at which they were spoken of last.
-        before: all whose time is before this one go (aware).
-        kept: first parts of keys of rows that stay.
+        table: the table that holds them.
+        column: its column with the time at which they were last mentioned.
+        before: rows with an earlier time are removed (aware).
+        kept: first parts of the keys of rows that stay.
     """
 
     table: str
@@ -69,14 +69,14 @@ class Forget:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a feed wants to write.
+    """What a feed is to write.
 
     Attributes:
         tables: in the order of writing.
-        afterwards: what follows; told whether it may write, it gives changes.
-        forgets: what is too old after that.
-        not_written: tables that cannot be made, and why.
-        dropped_rows: what was left out beside that of the tables.
+        afterwards: called after the tables, with whether it may write; returns further changes.
+        forgets: outdated rows to remove after that.
+        not_written: tables that cannot be built, and why.
+        dropped_rows: dropped rows in addition to those of the tables.
     """
 
     tables: Sequence[Planned]
@@ -88,7 +88,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be gone or unusable.
+    """How much may disappear or be unusable.
 
     Attributes:
         max_shrink: share of the rows of a table that one run may remove.
@@ -120,39 +120,39 @@ def run_import(
     plan: Callable[[sa.Connection], Plan],
     limits: Limits,
 ) -> CycleReport:
-    """Write what ``plan`` makes of the documents, and keep what changed.
+    """Write what ``plan`` builds from the documents, and record the changes.
 
     Raises:
-        FeedAlarm: a document was refused, or so was everything; what could be used was written.
+        FeedAlarm: a document, or the whole import, was refused; everything usable was written.
     """
     refused = [one.refused for one in obtained.values() if one.refused is not None]
-    done = _Import(context, feed, obtained)
+    feed_import = _Import(context, feed, obtained)
     try:
-        # rows are compared between the statements: they may take what is left of the cycle's time
+        # rows are compared between statements, which may take the rest of the cycle's time
         with context.transaction(idle_within_s=max(context.left_s, IDLE_WITHIN_S)) as connection:
             fault_points.reach("before_write")
-            changes = done.write(connection, plan(connection), limits)
-            run = done.run("partial" if refused else "done", changes)
-            done.close(connection, run, changes)
+            changes = feed_import.write(connection, plan(connection), limits)
+            run = feed_import.run("partial" if refused else "done", changes)
+            feed_import.close(connection, run, changes)
     except DocumentRefused as fault:
         refused.append(fault)
-        run = done.refused(fault)
-    done.emit(run)
+        run = feed_import.refused(fault)
+    feed_import.emit(run)
     if refused:
         _log.error("ALARM: feed %s", feed, extra={"fields": {"refused": [str(one) for one in refused]}})
         first = refused[0]
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise FeedAlarm(f"ALARM: feed {feed}: {first.code}: {first.what}{more}", first.where, first.remedy)
-    return CycleReport(_counts(run), notes=done.notes)
+    return CycleReport(_counts(run), notes=feed_import.notes)
 
 
 class _Import:
-    """One import: its transaction, and what is told of it."""
+    """One import: its transaction, its notes and its report."""
 
     def __init__(self, context: CycleContext, feed: str, obtained: Mapping[str, Obtained]) -> None:
         self._context, self._feed, self._obtained = context, feed, obtained
         self._left_out: dict[str, dict[str, int]] = {}
-        self._such_as: dict[tuple[str, str], str] = {}
+        self._examples: dict[tuple[str, str], str] = {}
         self._not_written: Mapping[str, str] = {}
         self._held_back: tuple[str, ...] = ()
 
@@ -164,46 +164,46 @@ class _Import:
         self._not_written = plan.not_written
         self._note_dropped_rows(plan, limits)
         names = self._context.database.names
-        found: list[TableChanges] = []
-        for one in plan.tables:
-            before = table_writing.read_rows(connection, names, one.table, one.firsts)
-            changes = compare(before, one.table, removes=one.removes)
+        all_changes: list[TableChanges] = []
+        for planned in plan.tables:
+            before = table_writing.read_rows(connection, names, planned.table, planned.firsts)
+            changes = compare(before, planned.table, removes=planned.removes)
             _guard(changes, len(before), limits.max_shrink)
             if self.writes:
-                table_writing.write_changes(connection, names, one.table, changes)
-                if one.touched is not None:
-                    table_writing.touch(connection, names, one.table.table, one.touched, self._context.now)
-            found.append(changes)
+                table_writing.write_changes(connection, names, planned.table, changes)
+                if planned.touched is not None:
+                    table_writing.touch(connection, names, planned.table.table, planned.touched, self._context.now)
+            all_changes.append(changes)
             self._context.check()
-        found += plan.afterwards(connection, self.writes)
-        forgotten = [self._forget(connection, one, limits) for one in plan.forgets]
-        return found + [changes for changes in forgotten if changes is not None]
+        all_changes += plan.afterwards(connection, self.writes)
+        forgotten = [self._forget(connection, forget, limits) for forget in plan.forgets]
+        return all_changes + [changes for changes in forgotten if changes is not None]
 
-    def _forget(self, connection: sa.Connection, one: Forget, limits: Limits) -> TableChanges | None:
-        """Remove what is too old, unless a wrong clock may be what makes it so; None when nothing goes."""
-        names, before = self._context.database.names, one.before
-        due, there_are = table_writing.count_older(connection, names, one.table, one.column, before, one.kept)
-        held = held_back(due, there_are, limits.max_shrink, self._context.clock_faults)
-        if held:
-            fields = {"feed": self._feed, "table": one.table, "due": due, "there_are": there_are, "why": held}
+    def _forget(self, connection: sa.Connection, forget: Forget, limits: Limits) -> TableChanges | None:
+        """Remove outdated rows, unless a wrong clock may be the cause; None when nothing is removed."""
+        names, before = self._context.database.names, forget.before
+        due, there_are = table_writing.count_older(connection, names, forget.table, forget.column, before, forget.kept)
+        hold_reason = held_back(due, there_are, limits.max_shrink, self._context.clock_faults)
+        if hold_reason:
+            fields = {"feed": self._feed, "table": forget.table, "due": due, "there_are": there_are, "why": hold_reason}
             _log.error("ALARM: what is too old is not removed", extra={"fields": fields})
-            self._held_back += (f"{due} of {there_are} rows of {one.table} are too old and stay: {held}",)
-        if held or not due or not self.writes:
+            self._held_back += (f"{due} of {there_are} rows of {forget.table} are too old and stay: {hold_reason}",)
+        if hold_reason or not due or not self.writes:
             return None
-        gone = table_writing.remove_older(connection, names, one.table, one.column, before, one.kept)
-        return TableChanges(one.table, tuple(RowChange((name,), "gone", {}) for name in gone), 0)
+        removed = table_writing.remove_older(connection, names, forget.table, forget.column, before, forget.kept)
+        return TableChanges(forget.table, tuple(RowChange((name,), "gone", {}) for name in removed), 0)
 
     def close(self, connection: sa.Connection, run: FeedRun, changes: Sequence[TableChanges]) -> None:
         if not self.writes:
             return
-        for one in self._obtained.values():
-            if one.good is not None:
-                feed_documents.keep_document(connection, self._feed, one.good, self._context.now)
+        for obtained in self._obtained.values():
+            if obtained.good is not None:
+                feed_documents.keep_document(connection, self._feed, obtained.good, self._context.now)
         feed_runs.write_run(connection, run, changes)
         fault_points.reach("after_write_before_commit")
 
     def refused(self, fault: DocumentRefused) -> FeedRun:
-        """Note that everything was refused."""
+        """Record that the whole import was refused."""
         about = {"document": fault.where, "outcome": "refused", "code": fault.code, "detail": fault.what}
         run = self.run("refused", [], about)
         if self.writes:
@@ -211,19 +211,19 @@ class _Import:
                 feed_runs.write_run(connection, run)
         return run
 
-    def run(self, outcome: str, changes: Sequence[TableChanges], *more: Mapping[str, Any]) -> FeedRun:
-        documents = [*(one.output() for one in self._obtained.values()), *more]
-        counted: dict[str, dict[str, Any]] = {}
-        for one in changes:
-            counted[one.table] = _sum(counted.get(one.table), one.counts())
+    def run(self, outcome: str, changes: Sequence[TableChanges], *further_documents: Mapping[str, Any]) -> FeedRun:
+        documents = [*(one.output() for one in self._obtained.values()), *further_documents]
+        totals: dict[str, dict[str, Any]] = {}
+        for table_changes in changes:
+            totals[table_changes.table] = _sum(totals.get(table_changes.table), table_changes.counts())
         by_hand = self._context.request.by_hand
-        return FeedRun(self._feed, by_hand, self._context.now, outcome, documents, counted, self._left_out)
+        return FeedRun(self._feed, by_hand, self._context.now, outcome, documents, totals, self._left_out)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks for operators: what was left out, and tables that could not be made."""
+        """Remarks for operators: dropped rows, tables that could not be written, and rows held back."""
         left = (
-            f"left out {n} x {code} of {name}, such as {self._such_as[name, code]}"
+            f"left out {n} x {code} of {name}, such as {self._examples[name, code]}"
             for name, codes in self._left_out.items()
             for code, n in codes.items()
         )
@@ -241,24 +241,24 @@ class _Import:
             emit({"feed": self._feed, "table": table, "dry_run": not self.writes, **numbers})
 
     def _note_dropped_rows(self, plan: Plan, limits: Limits) -> None:
-        listed = [*plan.dropped_rows, *(one for table in plan.tables for one in table.table.dropped_rows)]
-        found = {(one.source, one.identifier, one.code): one for one in listed}
-        for name in sorted({one.source for one in found.values()}):
-            of_document = [one for one in found.values() if one.source == name]
+        all_rows = [*plan.dropped_rows, *(row for table in plan.tables for row in table.table.dropped_rows)]
+        distinct = {(row.source, row.identifier, row.code): row for row in all_rows}
+        for name in sorted({row.source for row in distinct.values()}):
+            of_document = [row for row in distinct.values() if row.source == name]
             self._left_out[name] = reasons(of_document)
-            self._such_as |= {(name, one.code): f"{one.identifier}: {one.detail}" for one in reversed(of_document)}
-            about = self._obtained.get(name)
-            if about is not None and about.good is not None:
-                check_dropped_rows(name, of_document, about.good.records, limits.max_left_out)
+            self._examples |= {(name, row.code): f"{row.identifier}: {row.detail}" for row in reversed(of_document)}
+            obtained = self._obtained.get(name)
+            if obtained is not None and obtained.good is not None:
+                check_dropped_rows(name, of_document, obtained.good.records, limits.max_left_out)
 
 
 def held_back(due: int, there_are: int, max_shrink: float, faults: Sequence[ClockFault]) -> str:
-    """Why rows that are too old must not go; empty when they may.
+    """Return why outdated rows must not be removed; empty when they may be.
 
     Args:
-        due: how many are too old.
+        due: how many rows are too old.
         there_are: how many rows the table has.
-        max_shrink: share of them that may go in one run.
+        max_shrink: share of the rows that one run may remove.
         faults: contradictions between the clocks.
     """
     if due and faults:
@@ -279,13 +279,13 @@ def _guard(changes: TableChanges, before: int, max_shrink: float) -> None:
         )
 
 
-def _sum(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
-    if one is None:
+def _sum(total: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    if total is None:
         return other
     fields = {
-        name: one["fields"].get(name, 0) + other["fields"].get(name, 0) for name in one["fields"] | other["fields"]
+        name: total["fields"].get(name, 0) + other["fields"].get(name, 0) for name in total["fields"] | other["fields"]
     }
-    return {key: one[key] + other[key] for key in other if key != "fields"} | {"fields": fields}
+    return {key: total[key] + other[key] for key in other if key != "fields"} | {"fields": fields}
 
 
 def _counts(run: FeedRun) -> dict[str, int]:

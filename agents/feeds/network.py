@@ -48,7 +48,7 @@ class NetworkAgent(Agent[NetworkOptions]):
         wanted = {METRICS: self.options.address}
         allow = self.options.allow_shrink
         obtained = obtain(
-            context, self.name, wanted, self.options, lambda found: len(found.records()), allow_shrink=allow
+            context, self.name, wanted, self.options, lambda metrics: len(metrics.records()), allow_shrink=allow
         )
         document = obtained[METRICS].document if obtained[METRICS].good is not None else None
         names = context.database.names

@@ -25,17 +25,17 @@ AnswerT = TypeVar("AnswerT")
 Connect = Callable[["RucioOptions"], Rucio]
 
 FAILURES_IN_A_ROW = 10
-"""So many questions without an answer end the asking of a cycle: the server is not there."""
+"""After this many failures in a row a cycle stops asking: the server is unreachable."""
 
 
 class RucioOptions(AgentOptions):
-    """How Rucio is asked.
+    """How Rucio is queried.
 
     Attributes:
         rucio_config: ``rucio.cfg`` with the server and the credentials; else where Rucio's client looks for it.
         time_limit_s: of the wait for an answer.
-        requests_in_flight: questions that wait for an answer at the same time.
-        requests_per_s: questions asked.
+        requests_in_flight: requests that wait for an answer at the same time.
+        requests_per_s: requests sent per second.
     """
 
     rucio_config: Path | None = None
@@ -45,7 +45,7 @@ class RucioOptions(AgentOptions):
 
 
 def connect(options: RucioOptions) -> Rucio:
-    """Rucio as ``rucio.cfg`` names it.
+    """Connect to the Rucio server named in ``rucio.cfg``.
 
     Raises:
         BrokerError: the package ``rucio-clients`` is not installed.
@@ -59,7 +59,7 @@ RucioOptionsT = TypeVar("RucioOptionsT", bound=RucioOptions)
 
 
 class RucioAgent(Agent[RucioOptionsT]):
-    """Base of the agents that ask Rucio.
+    """Base of the agents that query Rucio.
 
     Args:
         connect: makes the connection to Rucio.
@@ -76,14 +76,14 @@ class Pace:
     """Limits the requests per second of all callers together."""
 
     def __init__(self, context: CycleContext, per_s: float) -> None:
-        """Nothing has been asked yet."""
+        """Start without any requests."""
         self._context, self._step_s = context, 1.0 / per_s
         self._next = context.monotonic()
         self._lock = threading.Lock()
         self.asked = 0
 
     def wait(self) -> None:
-        """Wait for the next place; a service that is ending does not wait."""
+        """Wait for the next slot; a service that is ending does not wait."""
         with self._lock:
             now = self._context.monotonic()
             start = max(now, self._next)
@@ -94,23 +94,23 @@ class Pace:
 
 
 class _Paced:
-    """Passes every question on when its place has come."""
+    """Forwards each call when its slot comes."""
 
     def __init__(self, rucio: Rucio, pace: Pace) -> None:
         self._rucio, self._pace = rucio, pace
 
     def __getattr__(self, name: str) -> Any:
-        question = getattr(self._rucio, name)
+        method = getattr(self._rucio, name)
 
-        def ask_in_turn(*arguments: Any, **options: Any) -> Any:
+        def paced_method(*arguments: Any, **options: Any) -> Any:
             self._pace.wait()
-            return question(*arguments, **options)
+            return method(*arguments, **options)
 
-        return ask_in_turn
+        return paced_method
 
 
 def paced(rucio: Rucio, pace: Pace) -> Rucio:
-    """The same Rucio, asked no faster than ``pace`` allows."""
+    """Wrap a Rucio so that it is queried no faster than ``pace`` allows."""
     return cast("Rucio", _Paced(rucio, pace))
 
 
@@ -120,10 +120,10 @@ def ask_side_by_side(
     ask: Callable[[QuestionT], AnswerT],
     in_flight: int,
 ) -> Iterator[tuple[QuestionT, AnswerT | RucioUnavailable]]:
-    """Each question with its answer, or with why there is none, as they come.
+    """Ask questions concurrently; yield each with its answer or error, as they arrive.
 
-    Nothing more is asked when the time of the cycle is nearly used up, the service is ending, or the server is gone;
-    an answer that is still missing at the end of the time is not waited for.
+    No more questions are asked when the cycle's time is nearly used up, the service is ending, or the server is
+    unreachable. Answers still missing at the end of the time are not awaited.
     """
     remaining = iter(questions)
     pool = ThreadPoolExecutor(in_flight, thread_name_prefix="rucio")
@@ -131,8 +131,8 @@ def ask_side_by_side(
     failures = 0
     try:
         while True:
-            going_on = failures < FAILURES_IN_A_ROW and not _used_up(context)
-            while going_on and len(waiting) < in_flight:
+            may_ask = failures < FAILURES_IN_A_ROW and not _used_up(context)
+            while may_ask and len(waiting) < in_flight:
                 question = next(remaining, None)
                 if question is None:
                     break
@@ -165,9 +165,9 @@ def gather(
     ask: Callable[[QuestionT], AnswerT],
     in_flight: int,
 ) -> Gathered[QuestionT, AnswerT]:
-    """The answers to questions that are asked at each cycle, in an order that differs from cycle to cycle.
+    """Ask questions that recur each cycle, in an order that differs from cycle to cycle.
 
-    So none is always among those for which there is no time left.
+    No question is therefore always among those for which no time is left.
 
     Raises:
         CycleEndedError: the service is stopping.
@@ -206,5 +206,5 @@ def _used_up(context: CycleContext) -> bool:
 
 
 def _left_s(context: CycleContext) -> float:
-    """Seconds until no answer is waited for any more."""
+    """Seconds until answers are no longer awaited."""
     return (1.0 + USE_OF_BUDGET) / 2 * context.budget_s - (context.monotonic() - context.started)

@@ -1,4 +1,4 @@
-"""The agent that keeps the replica catalogue current for the input of tasks that need brokerage, from Rucio."""
+"""The agent that keeps the replica catalogue up to date, from Rucio, for the input of tasks that need brokerage."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from broker.store.snapshots import feed_documents
 _log = logging.getLogger(__name__)
 DOCUMENT = "replicas"
 _FEWEST_GUARDED = 20
-"""A batch with fewer datasets that had replicas may lose those of any number of them."""
+"""A batch with fewer datasets that had replicas is not checked for lost replicas."""
 
 
 class ReplicaOptions(RucioOptions):
     """Options of the agent.
 
     Attributes:
-        first_s: seconds until a dataset is asked for the second time, and after each change.
-        longest_s: seconds between two times at most.
-        growth: by which the time grows while nothing changes.
-        failed_s: seconds until another try after one without an answer.
-        virtual_placement: ask for virtual placements as well.
+        first_s: seconds until a dataset is queried the second time, and after each change.
+        longest_s: maximum seconds between two queries.
+        growth: factor by which the time grows while nothing changes.
+        failed_s: seconds until the next try after one without an answer.
+        virtual_placement: query virtual placements as well.
         most_files: a larger dataset is not looked up file by file.
         max_shrink: share of the datasets of a batch that may lose all their replicas.
         batch: datasets of one transaction.
-        datasets_of_a_cycle: that are asked for.
+        datasets_of_a_cycle: datasets queried.
     """
 
     first_s: float = Field(default=300.0, gt=0, le=86_400)
@@ -59,13 +59,13 @@ class ReplicaOptions(RucioOptions):
 
     @property
     def pace(self) -> schedule.Pace:
-        """How often a dataset is asked for."""
+        """How often a dataset is requested."""
         return schedule.Pace(self.first_s, self.longest_s, self.growth, self.failed_s)
 
 
 @dataclass
 class _Tally:
-    """What a cycle has done so far."""
+    """The results of a cycle so far."""
 
     found: int = 0
     not_found: int = 0
@@ -82,17 +82,17 @@ class _Tally:
 
 
 class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
-    """Asks for the datasets that are due, the soonest needed first; no brokerage cycle waits for it."""
+    """Requests the replicas of due datasets, the most urgent first; no brokerage cycle waits for it."""
 
     name = "rucio_replicas"
     title = "replicas of the input of tasks, from Rucio"
     options_type = ReplicaOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Ask for what is due, and for the constituents of containers that are found on the way.
+        """Request the datasets that are due, and the constituents of containers found among them.
 
         Raises:
-            FeedAlarm: Rucio gave no answer, or the answers were not to be believed.
+            FeedAlarm: Rucio gave no answer, or its answers were implausible.
         """
         started = perf_counter()
         if not context.writes:
@@ -105,19 +105,19 @@ class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
             tape = rucio.tape_endpoints()
         except RucioUnavailable as error:
             raise FeedAlarm(f"ALARM: feed {self.name}: unreachable: {error.what}", error.where, error.remedy) from error
-        asking = _Asking(context, self.options, rucio, tape, pace, tally)
+        requester = _Requester(context, self.options, rucio, tape, pace, tally)
         seen: set[Did] = set()
-        while due := {did: one for did, one in self._due(context).items() if did not in seen}:
+        while due := {did: request for did, request in self._due(context).items() if did not in seen}:
             seen.update(due)
-            if not asking.run(due):
+            if not requester.run(due):
                 break
-        asked_s = perf_counter() - started
-        woken = self._let_go_on(context)
-        report = self._close(context, tally, pace, asked_s)
-        return replace(report, counts={**report.counts, "tasks_reactivated": woken})
+        requested_s = perf_counter() - started
+        reactivated = self._reactivate_tasks(context)
+        report = self._close(context, tally, pace, requested_s)
+        return replace(report, counts={**report.counts, "tasks_reactivated": reactivated})
 
-    def _let_go_on(self, context: CycleContext) -> int:
-        """Have tasks brokered again that wait for what Rucio has said; alongside PanDA that is JEDI's to do."""
+    def _reactivate_tasks(self, context: CycleContext) -> int:
+        """Reactivate tasks that waited for Rucio's answers and now have them; alongside PanDA, JEDI does this."""
         if migrate.check(context.database) != migrate.STANDALONE:
             return 0
         names = context.database.names
@@ -132,10 +132,10 @@ class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
             needed = replica_requests.needed_dids(connection, catalogue)
-            known = replica_requests.requests_of(connection, (one.did for one in needed))
-        asked = {did: one.asked for did, one in known.items()}
-        chosen = schedule.due(needed, asked, context.now, self.options.datasets_of_a_cycle, self.options.pace)
-        return {did: known.get(did) for did in chosen}
+            requests = replica_requests.requests_of(connection, (item.did for item in needed))
+        records = {did: request.asked for did, request in requests.items()}
+        due_dids = schedule.due(needed, records, context.now, self.options.datasets_of_a_cycle, self.options.pace)
+        return {did: requests.get(did) for did in due_dids}
 
     def _close(self, context: CycleContext, tally: _Tally, pace: Pace, lasted_s: float) -> CycleReport:
         alarm = tally.alarm or ("" if tally.answers or not tally.no_answer else f"unreachable: {tally.last_failure}")
@@ -171,8 +171,8 @@ class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
         )
 
 
-class _Asking:
-    """Asks for datasets and writes the answers, batch by batch."""
+class _Requester:
+    """Requests datasets and writes the answers, batch by batch."""
 
     def __init__(
         self,
@@ -189,34 +189,34 @@ class _Asking:
         self._questions = Questions(options.virtual_placement, options.most_files)
 
     def run(self, due: dict[Did, Request | None]) -> bool:
-        """Ask for all that is due; whether there is reason to look for more."""
-        heard: list[tuple[Did, Heard | RucioUnavailable]] = []
-        answers = 0
+        """Request all due datasets; return whether to look for more."""
+        batch: list[tuple[Did, Heard | RucioUnavailable]] = []
+        answer_count = 0
 
-        def one(did: Did) -> Heard:
+        def request(did: Did) -> Heard:
             return ask(self._rucio, did, _known(due[did]), self._tape, self._questions)
 
-        for did, answer in ask_side_by_side(self._context, due, one, self._options.requests_in_flight):
-            heard.append((did, answer))
-            answers += 1
-            if len(heard) >= self._options.batch:
-                self._write(heard, due)
-                heard = []
-        self._write(heard, due)
-        return answers == len(due) and not self._tally.alarm
+        for did, answer in ask_side_by_side(self._context, due, request, self._options.requests_in_flight):
+            batch.append((did, answer))
+            answer_count += 1
+            if len(batch) >= self._options.batch:
+                self._write(batch, due)
+                batch = []
+        self._write(batch, due)
+        return answer_count == len(due) and not self._tally.alarm
 
-    def _write(self, heard: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> None:
+    def _write(self, batch: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> None:
         context, tally = self._context, self._tally
-        if not heard:
+        if not batch:
             return
         context.check()
-        tally.alarm = tally.alarm or self._shrunk(heard, due)
+        tally.alarm = tally.alarm or self._shrunk(batch, due)
         if tally.alarm:
             return
         fault_points.reach("before_write")
         with context.writing() as connection:
-            same: list[Asked] = []
-            for did, answer in heard:
+            unchanged: list[Asked] = []
+            for did, answer in batch:
                 before = due[did]
                 if isinstance(answer, RucioUnavailable):
                     tally.no_answer += 1
@@ -227,16 +227,16 @@ class _Asking:
                     tally.found += 1
                     tally.unchanged += 1
                     digest = before.asked.digest or ""
-                    same.append(schedule.after_answer(did, before.asked, digest, context.now, self._options.pace))
+                    unchanged.append(schedule.after_answer(did, before.asked, digest, context.now, self._options.pace))
                 elif answer.answer is not None:
                     digest = answer.answer.digest()
                     changed = before is None or before.asked.digest != digest
                     self._count(answer.answer, changed)
-                    asked = schedule.after_answer(did, _asked(before), digest, context.now, self._options.pace)
+                    record = schedule.after_answer(did, _asked(before), digest, context.now, self._options.pace)
                     replica_requests.write_answer(
-                        connection, answer.answer, asked, answer.replicas_digest, context.now, changed=changed
+                        connection, answer.answer, record, answer.replicas_digest, context.now, changed=changed
                     )
-            replica_requests.write_unchanged(connection, same, context.now)
+            replica_requests.write_unchanged(connection, unchanged, context.now)
             fault_points.reach("after_write_before_commit")
 
     def _count(self, answer: Answer, changed: bool) -> None:
@@ -246,17 +246,17 @@ class _Asking:
         self._tally.unchanged += not changed
         self._tally.dropped_rows += answer.dropped_rows
 
-    def _shrunk(self, heard: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> str:
-        """Why the answers of a batch are not to be believed; empty if they are."""
-        had = [
-            one.answer
-            for did, one in heard
-            if isinstance(one, Heard) and (before := due[did]) is not None and _had_replicas(before)
+    def _shrunk(self, batch: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> str:
+        """Return why the answers of a batch are implausible; empty if they are not."""
+        answers = [
+            result.answer
+            for did, result in batch
+            if isinstance(result, Heard) and (before := due[did]) is not None and _had_replicas(before)
         ]
-        lost = sum(answer is not None and not (answer.replicas or answer.contents) for answer in had)
-        if len(had) < _FEWEST_GUARDED or lost <= self._options.max_shrink * len(had):
+        lost = sum(answer is not None and not (answer.replicas or answer.contents) for answer in answers)
+        if len(answers) < _FEWEST_GUARDED or lost <= self._options.max_shrink * len(answers):
             return ""
-        return f"shrunk: {lost} of {len(had)} datasets have lost all replicas at once"
+        return f"shrunk: {lost} of {len(answers)} datasets have lost all replicas at once"
 
 
 def _had_replicas(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""The agents that feed what Rucio knows of usage: limits of accounts that run analysis, and the space of endpoints."""
+"""The agents that feed usage from Rucio: limits of accounts that run analysis, and the space of endpoints."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class QuotaOptions(FeedOptions, RucioOptions):
     """Options of the agent.
 
     Attributes:
-        address: path of a file with the answers; without it Rucio is asked for each account.
-        accounts: to ask for beside those of users and groups with analysis tasks.
+        address: path of a file with the answers; without it, Rucio is queried for each account.
+        accounts: to query in addition to those of users and groups with analysis tasks.
     """
 
     address: str | None = None
@@ -42,21 +42,21 @@ class QuotaOptions(FeedOptions, RucioOptions):
 
 
 class RucioQuotaAgent(RucioAgent[QuotaOptions]):
-    """Writes the usage of accounts; what is on record of other accounts stays."""
+    """Writes the usage of accounts; the rows of other accounts stay."""
 
     name = "rucio_quota"
     title = "quotas of users and groups, from Rucio"
     options_type = QuotaOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Ask for each account and write what it has used and may use.
+        """Request and write the usage and limits of each account.
 
         Raises:
             FeedAlarm: Rucio gave no answer, or the file was refused.
         """
-        obtained = self._asked(context) if self.options.address is None else self._file(context, self.options.address)
-        one = obtained[QUOTAS]
-        content = one.document.content if one.document is not None and one.good is not None else {}
+        obtained = self._query(context) if self.options.address is None else self._file(context, self.options.address)
+        quotas = obtained[QUOTAS]
+        content = quotas.document.content if quotas.document is not None and quotas.good is not None else {}
 
         def plan(connection: sa.Connection) -> Plan:
             usages: dict[str, Usage] = {kind: content.get(kind, {}) for kind in (LOCAL, GLOBAL) if kind in content}
@@ -66,19 +66,19 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
             return Plan(tables, note)
 
         def note(connection: sa.Connection, writes: bool) -> tuple[()]:
-            if writes and one.good is not None:
+            if writes and quotas.good is not None:
                 connection.execute(_NOTE, {"summary": QUOTA_REFRESH, "now": context.now})
             return ()
 
-        # an account may give back whatever it used
+        # an account may free everything that it used
         return run_import(context, self.name, obtained, plan, Limits(1.0, self.options.max_left_out))
 
     def _file(self, context: CycleContext, address: str) -> Mapping[str, Obtained]:
         return obtain(context, self.name, {QUOTAS: address}, self.options, _accounts_in, allow_shrink=True)
 
-    def _asked(self, context: CycleContext) -> Mapping[str, Obtained]:
+    def _query(self, context: CycleContext) -> Mapping[str, Obtained]:
         with context.database.read_snapshot() as connection:
-            found = accounts(connection, TableCatalogue.read(connection, context.database.names))
+            analysis_accounts = accounts(connection, TableCatalogue.read(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
 
         def of_account(account: str) -> tuple[list[Any], list[Any]]:
@@ -87,10 +87,11 @@ class RucioQuotaAgent(RucioAgent[QuotaOptions]):
             except NotAtRucio:
                 return [], []
 
-        wanted = list(dict.fromkeys((*self.options.accounts, *found)))
+        wanted = list(dict.fromkeys((*self.options.accounts, *analysis_accounts)))
         gathered = gather(context, self.name, wanted, of_account, self.options.requests_in_flight)
         usage = {
-            kind: {name: one[at] for name, one in gathered.answers.items()} for at, kind in enumerate((LOCAL, GLOBAL))
+            kind: {account: answer[position] for account, answer in gathered.answers.items()}
+            for position, kind in enumerate((LOCAL, GLOBAL))
         }
         good = KeptDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
         return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, gathered.refused)}
@@ -114,7 +115,7 @@ class SpaceOptions(FeedOptions, RucioOptions):
     """Options of the agent.
 
     Attributes:
-        address: of a dump, or its path; without it Rucio is asked for each endpoint.
+        address: of a dump, or its path; without it, Rucio is queried for each endpoint.
         allow_shrink: accept a dump that is much smaller than before; for imports by hand.
     """
 
@@ -124,7 +125,7 @@ class SpaceOptions(FeedOptions, RucioOptions):
 
 
 class RucioSpaceAgent(RucioAgent[SpaceOptions]):
-    """Writes the columns of space of ``ddm_endpoint`` as PanDA's configurator does."""
+    """Writes the space columns of ``ddm_endpoint`` as PanDA's configurator does."""
 
     name = "rucio_space"
     title = "space of endpoints, from Rucio"
@@ -139,7 +140,7 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
         """
         require_standalone(context, self.name)
         names = context.database.names
-        obtained = self._asked(context) if self.options.address is None else self._dump(context, self.options.address)
+        obtained = self._query(context) if self.options.address is None else self._dump(context, self.options.address)
         document = obtained[SPACE].document if obtained[SPACE].good is not None else None
 
         def plan(connection: sa.Connection) -> Plan:
@@ -154,10 +155,10 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
     def _dump(self, context: CycleContext, address: str) -> Mapping[str, Obtained]:
         allow = self.options.allow_shrink
         return obtain(
-            context, self.name, {SPACE: address}, self.options, lambda found: len(found.records()), allow_shrink=allow
+            context, self.name, {SPACE: address}, self.options, lambda dump: len(dump.records()), allow_shrink=allow
         )
 
-    def _asked(self, context: CycleContext) -> Mapping[str, Obtained]:
+    def _query(self, context: CycleContext) -> Mapping[str, Obtained]:
         with context.database.read_snapshot() as connection:
             endpoints = sorted(table_writing.endpoint_names(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
@@ -169,6 +170,6 @@ class RucioSpaceAgent(RucioAgent[SpaceOptions]):
                 return {}
 
         gathered = gather(context, self.name, endpoints, usage, self.options.requests_in_flight)
-        found = {endpoint: answer for endpoint, answer in gathered.answers.items() if answer}
-        good = KeptDocument(SPACE, "rucio", len(found), Validators(), None)
-        return {SPACE: Obtained(SPACE, "rucio", Document(found, SPACE, suspicious=True), good, gathered.refused)}
+        usages = {endpoint: answer for endpoint, answer in gathered.answers.items() if answer}
+        good = KeptDocument(SPACE, "rucio", len(usages), Validators(), None)
+        return {SPACE: Obtained(SPACE, "rucio", Document(usages, SPACE, suspicious=True), good, gathered.refused)}

@@ -29,22 +29,22 @@ from broker.fetching.web import read_file
 from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
 
 MAX_BYTES = 10 * 2**20
-_GOES = {"schedconfig_json": offline_queue, "ddm_endpoint": closed_endpoint, "site": inactive_site}
-"""What becomes of the row of something that is declared no more, by table."""
+_RETIRE = {"schedconfig_json": offline_queue, "ddm_endpoint": closed_endpoint, "site": inactive_site}
+"""By table, the function that takes a row out of service when its entry is no longer declared."""
 
 
 class SitesOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        file: with the sites; docs/how-to/run-a-small-experiment.md says what stands in it.
+        file: with the sites; docs/how-to/run-a-small-experiment.md describes it.
     """
 
     file: Path | None = None
 
 
 class SitesAgent(Agent[SitesOptions]):
-    """Writes PanDA's tables of the grid from a file of sites. What the file leaves out goes offline, and stays."""
+    """Writes PanDA's grid tables from a file of sites. Entries missing from the file go offline, and stay."""
 
     name = "sites"
     title = "queues, sites and endpoints from a file of sites"
@@ -52,11 +52,11 @@ class SitesAgent(Agent[SitesOptions]):
     is_feed = True
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Read the file, check it whole, and write what became different.
+        """Read the file, check all of it, and write the differences.
 
         Raises:
             Refused: PanDA's own tables would be written, or no file is named.
-            FeedAlarm: the file cannot be read, or something in it is wrong; what is on record stays.
+            FeedAlarm: the file cannot be read, or contains an error; the stored rows stay.
         """
         require_standalone(context, self.name)
         if self.options.file is None:
@@ -69,15 +69,15 @@ class SitesAgent(Agent[SitesOptions]):
 
         def plan(connection: sa.Connection) -> Plan:
             names = context.database.names
-            left = {"schedconfig_json": gone.queues, "ddm_endpoint": gone.endpoints, "site": gone.sites}
-            planned = [_with_gone(connection, names, one, left.pop(one.table, ())) for one in tables]
-            return Plan([Planned(one, removes=one.about is not None) for one in planned])
+            gone_by_table = {"schedconfig_json": gone.queues, "ddm_endpoint": gone.endpoints, "site": gone.sites}
+            complete = [_with_gone(connection, names, table, gone_by_table.pop(table.table, ())) for table in tables]
+            return Plan([Planned(table, removes=table.about is not None) for table in complete])
 
         report = run_import(context, self.name, {SITES: obtained}, plan, Limits(1.0, 1.0))
         return replace(report, notes=(*report.notes, *_notes(gone)))
 
     def _read(self, path: Path) -> tuple[Obtained, list[MappedTable], Declared | None]:
-        """The file as a document of a feed, its tables, and the names in it."""
+        """Return the file as a feed document, its tables, and the names it declares."""
         source = str(path)
         try:
             grid = read_sites(read_file(path, MAX_BYTES).data or b"", source)
@@ -93,24 +93,24 @@ class SitesAgent(Agent[SitesOptions]):
 
 
 def _before(connection: sa.Connection) -> Declared:
-    """What the last good file declared."""
-    kept = kept_documents(connection, SitesAgent.name).get(SITES)
-    return Declared() if kept is None or kept.body is None else Declared.from_json(json.loads(kept.body))
+    """The names that the last good file declared."""
+    document = kept_documents(connection, SitesAgent.name).get(SITES)
+    return Declared() if document is None or document.body is None else Declared.from_json(json.loads(document.body))
 
 
 def _with_gone(connection: sa.Connection, names: Any, table: MappedTable, gone: tuple[str, ...]) -> MappedTable:
-    """The table with the rows of what is declared no more, as they are to be."""
+    """Add to a table the rows of entries that are no longer declared, taken out of service."""
     if not gone:
         return table
-    there = table_writing.read_rows(connection, names, table, gone)
-    rows: dict[Key, tuple[Any, ...]] = {key: _GOES[table.table](values) for key, values in there.items()}
+    stored = table_writing.read_rows(connection, names, table, gone)
+    rows: dict[Key, tuple[Any, ...]] = {key: _RETIRE[table.table](values) for key, values in stored.items()}
     return replace(table, rows={**table.rows, **rows})
 
 
 def _notes(gone: Declared) -> tuple[str, ...]:
-    told = (("site", gone.sites), ("queue", gone.queues), ("endpoint", gone.endpoints))
+    names_by_kind = (("site", gone.sites), ("queue", gone.queues), ("endpoint", gone.endpoints))
     return tuple(
         f"{kind} {name} is in the file no more: taken offline; what is on record of it stays"
-        for kind, names in told
+        for kind, names in names_by_kind
         for name in names
     )

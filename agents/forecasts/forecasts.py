@@ -1,4 +1,4 @@
-"""The agent that says when waiting work will start, and notes what came of what it said."""
+"""The agent that forecasts when waiting work will start, and records the outcomes of its forecasts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ ON, HALF_LIFE = "FORECASTS", "FORECAST_HALF_LIFE"
 ROLLOUT_BUDGET = "FORECAST_ROLLOUT_BUDGET"
 CASES, HORIZON, STEP = "FORECAST_CASES", "FORECAST_HORIZON", "FORECAST_STEP"
 _HALF_LIVES = 7
-#: One forecast of each subject is judged in so long.
+#: One forecast of each subject is judged in this time.
 JUDGED_EVERY = timedelta(minutes=55)
-#: Of a queue whose status changed within so long nothing is told.
+#: Nothing is forecast for a queue whose status changed within this time.
 SETTLES = timedelta(hours=1)
 
 
@@ -46,14 +46,14 @@ class ForecastsOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        most_tasks: tasks of which something is told, the newest first.
-        window_hours: the rate of starts is that of so many hours.
+        most_tasks: maximum number of tasks with a forecast, newest first.
+        window_hours: hours over which the rate of starts is taken.
         in_profile_panda: whether it works where the service runs the profile ``panda``.
-        judged_of_a_cycle: open forecasts that are looked at in one cycle, the oldest first.
+        judged_of_a_cycle: open forecasts checked in one cycle, oldest first.
         rollout_hours: of virtual time that work is rolled out ahead, where ``FORECAST_ROLLOUT_BUDGET`` is not 0.
-        rollout_seeds: roll-outs at most, as many as the budget lets.
+        rollout_seeds: maximum number of roll-outs, if the budget allows.
         rollout_cycle_s: of virtual time between two cycles of the brokerages in them.
-        rollout_window_hours: work comes in them as it came within so many hours before.
+        rollout_window_hours: work arrives in them as it arrived in this many hours before.
     """
 
     most_tasks: int = Field(default=2000, ge=1, le=100_000)
@@ -67,14 +67,14 @@ class ForecastsOptions(AgentOptions):
 
 
 class ForecastsAgent(Agent[ForecastsOptions]):
-    """Tells p10, p50 and p90 of the next start of queues, tasks and kinds of tasks; judges what it told."""
+    """Forecasts p10, p50 and p90 of the next start of queues, tasks and kinds of tasks; judges past forecasts."""
 
     name = "forecasts"
-    title = "when waiting work will start, and how good what was said of it was"
+    title = "when waiting work will start, and how accurate forecasts were"
     options_type = ForecastsOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Judge what was told, then tell anew."""
+        """Judge past forecasts, then make new ones."""
         started = perf_counter()
         tuning = tuning_of(context).tuning(None)
         if not tuning.flag(ON):
@@ -93,24 +93,24 @@ class ForecastsAgent(Agent[ForecastsOptions]):
         return CycleReport(counts, timings, (f"no roll-out: {rolled.why_not}",) if rolled.why_not else ())
 
     def _roll_out(self, context: CycleContext, tuning: Tuning) -> Outcome:
-        """What the roll-outs of this cycle say; half of its time is left for the rest."""
+        """What the roll-outs of this cycle say; half of the time left is kept for the rest."""
         budget_s = tuning.number(ROLLOUT_BUDGET)
         if budget_s <= 0:
             return Outcome()
-        given = self.options
-        how = Rolling(given.rollout_hours, given.rollout_seeds, given.rollout_cycle_s, budget_s, context.seed)
-        window = timedelta(hours=given.rollout_window_hours)
+        options = self.options
+        how = Rolling(options.rollout_hours, options.rollout_seeds, options.rollout_cycle_s, budget_s, context.seed)
+        window = timedelta(hours=options.rollout_window_hours)
         ahead = read_ahead(context, window, profile_in_force(self.process), tuning.settings, how)
         return outcome_of(ahead, context.left_s / 2.0)
 
     def _judge(self, context: CycleContext, settings: Settings) -> dict[str, int]:
         with context.transaction() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
-            found = open_forecasts(connection, self.options.judged_of_a_cycle)
-            tracked = tracked_of(connection, catalogue, found)
-            seen = seen_of(connection, catalogue, found, tracked)
+            forecasts = open_forecasts(connection, self.options.judged_of_a_cycle)
+            tracked = tracked_of(connection, catalogue, forecasts)
+            seen = seen_of(connection, catalogue, forecasts, tracked)
             judged = [
-                judge(one, tracked.get(one.id), seen.get(one.id), context.now, settings.horizon_s) for one in found
+                judge(one, tracked.get(one.id), seen.get(one.id), context.now, settings.horizon_s) for one in forecasts
             ]
             if context.writes:
                 note_judged(connection, judged, context.now)
@@ -126,22 +126,22 @@ class ForecastsAgent(Agent[ForecastsOptions]):
             since = context.now - timedelta(seconds=_HALF_LIVES * settings.half_life_s)
             past = read_past(connection, since, context.now)
             before = told_before(connection)
-        asked = asked_of(waiting, context.now, window.total_seconds())
+        subjects = asked_of(waiting, context.now, window.total_seconds())
         if rolled.found is not None:
-            one = rolled.found
-            asked = with_rollout(asked, rollout_clues(one.lines, one.tasks, one.kinds))
-        made = told_of(asked, past, before, context.now, settings)
+            rollout = rolled.found
+            subjects = with_rollout(subjects, rollout_clues(rollout.lines, rollout.tasks, rollout.kinds))
+        forecasts = told_of(subjects, past, before, context.now, settings)
         context.check()
         if context.writes:
             with context.writing() as connection:
-                write_made(connection, made)
+                write_made(connection, forecasts)
                 fault_points.reach("after_write_before_commit")
-        known = sum(one.told_s is not None for one in made)
-        return {"told": len(made), "known": known, "past": len(past)}
+        known = sum(one.told_s is not None for one in forecasts)
+        return {"told": len(forecasts), "known": known, "past": len(past)}
 
 
 def settings_of(tuning: Tuning) -> Settings:
-    """What forecasts are made with, from the keys."""
+    """The settings of forecasts, from the tuning keys."""
     return Settings(
         half_life_s=3600.0 * tuning.number(HALF_LIFE),
         cases=int(tuning.number(CASES)),
@@ -159,25 +159,30 @@ def told_of(
 ) -> list[Made]:
     """The forecasts of the subjects at ``now``. Pure."""
     subjects = columns_of(asked)
-    found = make_forecasts(subjects, past, now.timestamp(), settings)
-    return [_made(one, row, found, before.get((one.kind, one.subject)), now, settings) for row, one in enumerate(asked)]
+    forecasts = make_forecasts(subjects, past, now.timestamp(), settings)
+    return [
+        _made(subject, row, forecasts, before.get((subject.kind, subject.subject)), now, settings)
+        for row, subject in enumerate(asked)
+    ]
 
 
-def _made(one: Asked, row: int, found: Forecasts, last: Before | None, now: datetime, settings: Settings) -> Made:
-    since = now - SETTLES if last is None else last.status_since if last.status == one.status else now
-    n, quantiles = int(found.n[row]), found.quantiles_s[row]
+def _made(
+    subject: Asked, row: int, forecasts: Forecasts, last: Before | None, now: datetime, settings: Settings
+) -> Made:
+    since = now - SETTLES if last is None else last.status_since if last.status == subject.status else now
+    n, quantiles = int(forecasts.n[row]), forecasts.quantiles_s[row]
     unknown = ""
     if now - since < SETTLES:
-        unknown = f"the status of the queue changed to {one.status} within the hour"
+        unknown = f"the status of the queue changed to {subject.status} within the hour"
     elif np.isnan(quantiles[1]):
         unknown = f"{n} forecasts of its kind have come true, {settings.cases} are needed"
     return Made(
-        asked=one,
+        asked=subject,
         made_at=now,
         told_s=None if unknown else tuple(quantiles.tolist()),
         horizon_s=settings.horizon_s,
         n=n,
-        usual_s=None if np.isnan(found.usual_s[row]) else float(found.usual_s[row]),
+        usual_s=None if np.isnan(forecasts.usual_s[row]) else float(forecasts.usual_s[row]),
         unknown=unknown,
         status_since=since,
         is_judged=last is None or last.judged_at is None or now - last.judged_at >= JUDGED_EVERY,

@@ -1,4 +1,4 @@
-"""The work of a site rolled out ahead by its own rules, in a process with low priority that ends by itself."""
+"""Roll the work of a site out ahead by its own rules, in a process with low priority that ends by itself."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from broker.store.snapshots.snapshot_overview import newest_id
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 from broker.store.snapshots.stored_snapshots import KeptSnapshot, kept_snapshot
 
-#: An older snapshot says nothing about the grid as it is.
+#: An older snapshot says nothing about the grid as it is now.
 OLDEST = timedelta(hours=1)
-#: CPU seconds that the process may use beside the budget: it starts, and builds the grid.
+#: CPU seconds that the process may use on top of the budget, to start and to build the grid.
 _STARTS_S = 120.0
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What a roll-out needs; travels to the other process.
+    """The input of a roll-out, which is sent to the other process.
 
     Attributes:
         kept: the newest stored snapshot; ``targets`` of the shares, which not every brokerage stores.
@@ -53,7 +53,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a roll-out says, or why there is none."""
+    """The result of a roll-out, or why there is none."""
 
     found: RolledOut | None = None
     why_not: str = ""
@@ -63,7 +63,7 @@ class Outcome:
 def read_ahead(
     context: CycleContext, window: timedelta, profile: Profile, values: Mapping[str, Value], how: Rolling
 ) -> Ahead | str:
-    """What a roll-out needs, read in one transaction; or why there is none."""
+    """The input of a roll-out, read in one transaction, or why there can be none."""
     with context.database.read_snapshot() as connection:
         name = newest_id(connection)
         if name is None:
@@ -76,8 +76,8 @@ def read_ahead(
             return f"the newest snapshot is of {kept.taken_at:%Y-%m-%d %H:%M} UTC"
         catalogue = TableCatalogue.read(connection, context.database.names)
         rows = work_rows(connection, catalogue, context.now, window)
-        found, _ = read_sources(SourceReader(connection, catalogue, context.now), (GlobalShareTargets(),))
-    return Ahead(rows, kept, found[SHARE_TARGETS], profile, values, how)
+        sources, _ = read_sources(SourceReader(connection, catalogue, context.now), (GlobalShareTargets(),))
+    return Ahead(rows, kept, sources[SHARE_TARGETS], profile, values, how)
 
 
 def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
@@ -94,18 +94,18 @@ def rolled_out(ahead: Ahead, spent_s: Callable[[], float]) -> RolledOut:
 
 
 def outcome_of(ahead: Ahead | str, left_s: float, executor: Executor | None = None) -> Outcome:
-    """Roll out in another process, and wait for it at most so long; whatever goes wrong is told and not raised.
+    """Roll out in another process and wait for it; failures are reported in the outcome, not raised.
 
     Args:
         ahead: what is rolled out, or why nothing is.
-        left_s: seconds.
-        executor: that does it; None for a process of its own.
+        left_s: the longest wait, in seconds.
+        executor: that runs it; None for a process of its own.
     """
     if isinstance(ahead, str):
         return Outcome(None, ahead)
     pool = own_process(ahead.how.budget_s) if executor is None else executor
     try:
-        found = pool.submit(_in_process, ahead).result(max(1.0, left_s))
+        result = pool.submit(_in_process, ahead).result(max(1.0, left_s))
     except TimeoutError:
         return Outcome(None, f"it took longer than {left_s:.0f} s")
     except BrokenProcessPool:
@@ -115,9 +115,9 @@ def outcome_of(ahead: Ahead | str, left_s: float, executor: Executor | None = No
     finally:
         if executor is None:
             pool.shutdown(wait=False, cancel_futures=True)
-    if not found.seeds:
+    if not result.seeds:
         return Outcome(None, "the budget did not last for any")
-    return Outcome(found, "", {"rollouts": found.seeds, "rolled_out_min": round(60.0 * found.hours)})
+    return Outcome(result, "", {"rollouts": result.seeds, "rolled_out_min": round(60.0 * result.hours)})
 
 
 def own_process(budget_s: float) -> Executor:
@@ -127,7 +127,7 @@ def own_process(budget_s: float) -> Executor:
 
 
 def _limited(cpu_s: float) -> None:
-    """Give way to those that decide, and end after so many CPU seconds at the latest."""
+    """Let this process yield to those that decide, and end after ``cpu_s`` CPU seconds at the latest."""
     os.nice(10)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     most = round(cpu_s) if hard == resource.RLIM_INFINITY else min(round(cpu_s), hard)

@@ -1,1 +1,1 @@
-"""The agent that adds up what pilots report of their machines."""
+"""The agent that adds up what pilots report about their machines."""

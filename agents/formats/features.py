@@ -1,4 +1,4 @@
-"""The agent that adds up what pilots report of their queues: Machine/Job Features by queue, for the snapshot."""
+"""The agent that adds up what pilots report about their queues: Machine/Job Features by queue, for the snapshot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FeaturesOptions(AgentOptions, SummaryRules):
     """How reports become figures, which of them count, and how long they are kept.
 
     Attributes:
-        window_h: reports older than this many hours say nothing.
+        window_h: reports older than this many hours do not count.
         keep_days: reports are removed after this many days.
     """
 
@@ -25,7 +25,7 @@ class FeaturesOptions(AgentOptions, SummaryRules):
 
 
 class FeaturesAgent(Agent[FeaturesOptions]):
-    """Writes one row of figures for each queue that pilots reported of."""
+    """Writes one row of figures for each queue that pilots reported about."""
 
     name = "features"
     title = "Machine/Job Features of queues, from what pilots report"
@@ -49,7 +49,7 @@ class FeaturesAgent(Agent[FeaturesOptions]):
         return CycleReport(counts, {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s})
 
     def _write(self, context: CycleContext, summaries: tuple[QueueSummary, ...]) -> int:
-        """Write the figures, if the cycle may write; how many old reports were removed."""
+        """Write the figures, if the cycle may write; return how many old reports were removed."""
         if not context.writes:
             return 0
         with context.writing() as connection:

@@ -43,7 +43,7 @@ class SummaryOptions(AgentOptions):
 
 @dataclass
 class _Found:
-    """What a cycle finds, and what it has to say about it."""
+    """What a cycle finds, with its counts and notes."""
 
     relation: Relation
     reports: Reports
@@ -59,14 +59,14 @@ class SummaryAgent(Agent[SummaryOptions]):
     """Keeps one summary current.
 
     Attributes:
-        summary: which one.
+        summary: the summary that it keeps.
     """
 
     summary: ClassVar[WorkerNodeSummary]
     options_type = SummaryOptions
 
     def __init__(self, options: SummaryOptions, process: ProcessSettings) -> None:
-        """Start without having noted a view of another owner."""
+        """Start without a noted reason to leave the summary to PanDA."""
         super().__init__(options, process)
         self._left_to_others = ""
 
@@ -135,7 +135,7 @@ class SummaryAgent(Agent[SummaryOptions]):
         return not found.reports.absent
 
     def _leave(self, found: _Found) -> None:
-        """Say why the summary is left to PanDA, once as long as the reason is the same."""
+        """Note why the summary is left to PanDA, only once while the reason stays the same."""
         relation = found.relation
         if relation.kind == "missing":
             why = "there is none in this database"

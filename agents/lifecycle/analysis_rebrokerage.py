@@ -27,33 +27,33 @@ Place = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
-class _Found(Findings):
-    """A verdict for each set, and the jobs of each place in the order of going."""
+class _AnalysisFindings(Findings):
+    """The verdict on each set, and the jobs of each place in the order in which they are taken back."""
 
     verdicts: list[SetVerdict]
     jobs: dict[Place, tuple[WaitingJob, ...]]
 
     def moves(self) -> list[JobAction]:
-        """Every job once; the first set that made its place wait gives the value and the limit."""
+        """Each job once; its value and limit come from the first rebrokered set of its place."""
         moves: dict[int, JobAction] = {}
-        for one in self.verdicts:
-            if one.outcome != "rebrokered":
+        for verdict in self.verdicts:
+            if verdict.outcome != "rebrokered":
                 continue
-            for job in self.jobs[_place(one.jobs)]:
+            for job in self.jobs[_place(verdict.jobs)]:
                 move = JobAction(
                     job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
-                    "reassigned", REASSIGNED, one.value_s, one.limit_s,
+                    "reassigned", REASSIGNED, verdict.value_s, verdict.limit_s,
                 )  # fmt: skip
                 moves.setdefault(job.pandaid, move)
         return list(moves.values())
 
     def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
-        """One object a set."""
-        return (_message(one, self, moved, dry_run=not writes) for one in self.verdicts)
+        """One object for each set."""
+        return (_message(verdict, self, moved, dry_run=not writes) for verdict in self.verdicts)
 
     def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
-        """Sets in all and by outcome, and jobs."""
-        counts = {"sets": len(self.verdicts), **Counter[str](one.outcome for one in self.verdicts)}
+        """The numbers of sets, in total and by outcome, and of jobs."""
+        counts = {"sets": len(self.verdicts), **Counter[str](verdict.outcome for verdict in self.verdicts)}
         return counts | {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
 
 
@@ -64,7 +64,7 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
     title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
     options_type = EndingOptions
 
-    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _Found:
+    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _AnalysisFindings:
         """Judge every submission that waits, once."""
         tuning = published.tuning(None)
         catalogue, inputs = self.inputs_of(connection, context, tuning)
@@ -78,45 +78,45 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
         verdicts = [check_job_set(one, queues.get(one.queue), limits, inputs.timeout_context.now) for one in sets]
         places = sorted({_place(one.jobs) for one in verdicts if one.outcome == "rebrokered"})
         jobs = self._jobs(connection, catalogue, context, places)
-        return _Found(inputs.notes_on(("queues",)), catalogue, verdicts, jobs)
+        return _AnalysisFindings(inputs.notes_on(("queues",)), catalogue, verdicts, jobs)
 
     def _jobs(
         self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, places: Sequence[Place]
     ) -> dict[Place, tuple[WaitingJob, ...]]:
-        """All waiting jobs of each place, whatever made it wait, those that lose least first."""
-        at: dict[Place, list[WaitingJob]] = {place: [] for place in places}
+        """All waiting jobs of each place, not only those of its set, those that lose least first."""
+        jobs_by_place: dict[Place, list[WaitingJob]] = {place: [] for place in places}
         for job in rebrokerage_reads.read_waiting_of_submissions(connection, catalogue, places) if places else []:
             if job.jeditaskid is not None and job.jobdefinitionid is not None:
-                at[job.jeditaskid, job.jobdefinitionid, job.queue].append(job)
-        found = {}
-        for place, jobs in at.items():
+                jobs_by_place[job.jeditaskid, job.jobdefinitionid, job.queue].append(job)
+        ordered = {}
+        for place, jobs in jobs_by_place.items():
             by_id = {job.pandaid: job for job in jobs}
             order = job_moving.least_loss_first(connection, jobs, context.now)
-            found[place] = tuple(by_id[pandaid] for pandaid in order)
-        return found
+            ordered[place] = tuple(by_id[pandaid] for pandaid in order)
+        return ordered
 
 
 def _place(jobs: JobSet) -> Place:
     return jobs.jeditaskid, jobs.jobdefinitionid, jobs.queue
 
 
-def _message(one: SetVerdict, found: _Found, moved: Moved, *, dry_run: bool) -> dict[str, object]:
-    jobs = one.jobs
-    going = found.jobs[_place(jobs)] if one.outcome == "rebrokered" else ()
-    picked = [job.pandaid for job in going]
+def _message(verdict: SetVerdict, findings: _AnalysisFindings, moved: Moved, *, dry_run: bool) -> dict[str, object]:
+    job_set = verdict.jobs
+    jobs = findings.jobs[_place(job_set)] if verdict.outcome == "rebrokered" else ()
+    picked = [job.pandaid for job in jobs]
     acted, skipped = moved.counts_of(picked)
     return {
-        "jeditaskid": jobs.jeditaskid,
-        "jobdefinitionid": jobs.jobdefinitionid,
-        "queue": jobs.queue,
-        "produsername": jobs.produsername,
-        "workinggroup": jobs.workinggroup,
-        "table": jobs.table,
-        "waits_since": None if jobs.waits_since is None else jobs.waits_since.isoformat(),
-        "value_s": one.value_s,
-        "limit_s": one.limit_s,
-        "outcome": one.outcome,
-        "exempt": one.exceptions[0] if one.exceptions else None,
+        "jeditaskid": job_set.jeditaskid,
+        "jobdefinitionid": job_set.jobdefinitionid,
+        "queue": job_set.queue,
+        "produsername": job_set.produsername,
+        "workinggroup": job_set.workinggroup,
+        "table": job_set.table,
+        "waits_since": None if job_set.waits_since is None else job_set.waits_since.isoformat(),
+        "value_s": verdict.value_s,
+        "limit_s": verdict.limit_s,
+        "outcome": verdict.outcome,
+        "exempt": verdict.exceptions[0] if verdict.exceptions else None,
         "picked": picked,
         "dry_run": dry_run,
         "moved": acted,

@@ -1,6 +1,6 @@
-"""Options of the agents that end jobs: through whom they do it, and how PanDA's server is asked.
+"""Options of the agents that end jobs: whether PanDA or this broker does it, and how PanDA's server is called.
 
-What the agents that take jobs back have in common: in which order, and how it is written.
+Also what the agents that take jobs back share: the order of the jobs, and how the actions are written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from broker.lifecycle.model.jobs import WaitingJob, youngest_first
 from broker.lifecycle.statements.actions import ActionContext, ActOutcome, JobAction, act
 
 Way = Literal["panda_api", "sql"]
-#: An answer is a list of truth values.
+#: An answer is a list of booleans.
 _ANSWER_BYTES = 2**20
 
 
@@ -38,11 +38,11 @@ class PandaApiOptions(BaseModel):
         address: of the API, up to what ``/v1`` follows.
         bearer_token_file: file with a token that has the production role; read anew at each use.
         origin: VO and role of the token, such as ``atlas:production``, for the header ``Origin``.
-        client_certificate: PEM file, with its key or beside ``client_key``; read anew at each use.
+        client_certificate: PEM file, with its key unless ``client_key`` is set; read anew at each use.
         client_key: PEM file.
         ca_file: certificates to trust in place of the system's; else SSL_CERT_FILE and the like are followed.
-        jobs_of_a_request: at most so many.
-        requests_per_s: at most so many.
+        jobs_of_a_request: maximum number of jobs in a request.
+        requests_per_s: maximum number of requests per second.
         time_limit_s: of a request.
     """
 
@@ -58,7 +58,7 @@ class PandaApiOptions(BaseModel):
     time_limit_s: float = Field(default=60.0, gt=0, le=600)
 
     def server(self) -> PandaServer:
-        """Where and how PanDA is asked."""
+        """The address of PanDA's server, and the terms of requests to it."""
         ca_file, ca_folder = (self.ca_file, None) if self.ca_file is not None else trusted_by(os.environ)
         credentials = Credentials(self.bearer_token_file, self.client_certificate, self.client_key)
         terms = FetchTerms(
@@ -75,8 +75,8 @@ class EndingOptions(BrakedOptions):
     """Options of an agent that ends jobs.
 
     Attributes:
-        through: PanDA's server is asked (``panda_api``), or rows are written (``sql``); ``auto``: written where the
-            jobs are made here, asked for alongside PanDA.
+        through: jobs are ended by PanDA's server (``panda_api``), or rows are written (``sql``); ``auto``: written
+            where the jobs are created here, the server alongside PanDA.
         panda_api: the server.
     """
 
@@ -84,14 +84,14 @@ class EndingOptions(BrakedOptions):
     panda_api: PandaApiOptions | None = None
 
     def way(self, standalone: bool) -> Way:
-        """Through whom jobs are ended; ``standalone``: the jobs are made by this broker."""
+        """The way in which jobs are ended; ``standalone``: the jobs are made by this broker."""
         return ("sql" if standalone else "panda_api") if self.through == "auto" else self.through
 
     def server(self, agent: str) -> PandaApiOptions:
-        """The server that is asked.
+        """The server that ends jobs.
 
         Raises:
-            Refused: none is named.
+            Refused: none is configured.
         """
         if self.panda_api is None:
             remedy = "name it in its options: panda_api: {address: https://..., bearer_token_file: ...}"
@@ -110,20 +110,20 @@ def least_loss_first(connection: sa.Connection, jobs: Sequence[WaitingJob], now:
 
 @dataclass(frozen=True)
 class Moved(ActOutcome):
-    """What became of the jobs that were to be moved, in one batch or many, with ``notes`` for operators."""
+    """The outcome for the jobs to be moved, in one batch or many, with ``notes`` for operators."""
 
     notes: tuple[str, ...] = ()
 
     def counts_of(self, pandaids: Iterable[int]) -> tuple[int, int]:
-        """How many of some jobs were moved, and how many were skipped."""
-        some = set(pandaids)
-        return len(some.intersection(self.acted)), len(some.intersection(self.skipped))
+        """How many of these jobs were moved, and how many were skipped."""
+        jobs = set(pandaids)
+        return len(jobs.intersection(self.acted)), len(jobs.intersection(self.skipped))
 
 
 def carry_out(
     context: CycleContext, moves: Sequence[JobAction], by: ActionContext, jobs_of_a_batch: int = JOBS_OF_A_BATCH
 ) -> Moved:
-    """End jobs, batch after batch in order; nothing in a dry run."""
+    """End jobs in order, batch by batch; a dry run ends none."""
     acted: set[int] = set()
     skipped: set[int] = set()
     files = files_lost = 0

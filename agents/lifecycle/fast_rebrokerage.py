@@ -32,9 +32,9 @@ class FailingPicks:
     """The jobs that are taken back, in order, each with the rule that keeps new ones away.
 
     Attributes:
-        jobs: that go.
+        jobs: those taken back, each with its rule.
         places: where jobs fail.
-        moved_often: jobs left alone since their input was moved too often.
+        moved_often: number of jobs left alone because their input was moved too often.
         note: a remark for operators, empty for none.
     """
 
@@ -44,7 +44,7 @@ class FailingPicks:
     note: str = ""
 
     def moves(self) -> list[JobAction]:
-        """The jobs, with what was found where they wait."""
+        """The actions on the jobs, with the figures of the places where they wait."""
         return [
             JobAction(
                 job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, FAILING_PLACES,
@@ -55,22 +55,22 @@ class FailingPicks:
 
     def _figures(self, job: WaitingJob, why: Why) -> Mapping[str, Any]:
         if why == "task_fails_here":
-            of_task = self.places.tasks[job.jeditaskid or 0][job.queue]
-            return {"failed_jobs": of_task.failed, "ended_jobs": of_task.ended}
-        found = [one for (queue, _), one in self.places.closed.items() if queue == job.queue]
-        one = max(found, key=lambda health: health.statistic)
-        return {"failed_jobs": one.failed_jobs, "ended_jobs": one.ended_jobs, "failed_tasks": one.failed_tasks}
+            failures = self.places.tasks[job.jeditaskid or 0][job.queue]
+            return {"failed_jobs": failures.failed, "ended_jobs": failures.ended}
+        states = [health for (queue, _), health in self.places.closed.items() if queue == job.queue]
+        worst = max(states, key=lambda health: health.statistic)
+        return {"failed_jobs": worst.failed_jobs, "ended_jobs": worst.ended_jobs, "failed_tasks": worst.failed_tasks}
 
     def messages(self, moved: Moved, *, dry_run: bool) -> list[dict[str, Any]]:
         """One object for each queue and rule."""
-        at = Counter((job.queue, why) for job, why in self.jobs)
-        picked = {key: [job.pandaid for job, why in self.jobs if (job.queue, why) == key] for key in at}
+        counts = Counter((job.queue, why) for job, why in self.jobs)
+        picked = {key: [job.pandaid for job, why in self.jobs if (job.queue, why) == key] for key in counts}
         return [
             {
                 "queue": queue, "reason": why, "picked": picked[queue, why], "dry_run": dry_run,
                 "moved": moved.counts_of(picked[queue, why])[0], "skipped": moved.counts_of(picked[queue, why])[1],
             }
-            for queue, why in sorted(at)
+            for queue, why in sorted(counts)
         ]  # fmt: skip
 
 
@@ -87,16 +87,16 @@ def look_at_failing(
     Args:
         connection: a read-only transaction.
         catalogue: the tables of the database.
-        context: of the cycle.
-        published: the values in force; those of the own VO count.
-        queues: those on record.
+        context: the context of the cycle.
+        published: the values in force; those of the installation's own VO count.
+        queues: the queues on record.
         exempt: queues that are left alone.
     """
     tuning = published.tuning(published.catalogue.vo)
     if not tuning.flag(TAKE_BACK):
         return FailingPicks()
     if not failing_reads.is_known(connection, context.now):
-        return FailingPicks(note="how jobs end is not known: agent outcomes has not run lately")
+        return FailingPicks(note="how jobs end is not known: agent outcomes has not run recently")
     online = sorted(name for name, queue in queues.items() if queue.status == "online")
     places = failing_places(
         failing_reads.read_closed(connection),
@@ -105,24 +105,26 @@ def look_at_failing(
         context.now.timestamp(),
         tuning,
     )
-    at = [queue for queue in places.queues if queue in queues and queue not in exempt]
-    waiting = failing_reads.read_waiting(connection, catalogue, at) if at else []
-    found = {
-        one.job.pandaid: (one.job, why)
-        for one in waiting
-        if (why := places.why(one.job.queue, one.prodsourcelabel, one.job.jeditaskid)) is not None
-        and (context.request.task_ids is None or one.job.jeditaskid in context.request.task_ids)
+    queue_names = [queue for queue in places.queues if queue in queues and queue not in exempt]
+    waiting = failing_reads.read_waiting(connection, catalogue, queue_names) if queue_names else []
+    candidates = {
+        entry.job.pandaid: (entry.job, why)
+        for entry in waiting
+        if (why := places.why(entry.job.queue, entry.prodsourcelabel, entry.job.jeditaskid)) is not None
+        and (context.request.task_ids is None or entry.job.jeditaskid in context.request.task_ids)
     }
-    most = int(tuning.number(MAX_MOVES))
-    often = rebrokerage_reads.moved_often(connection, catalogue, list(found), most, context.now, FAILING_PLACES)
-    free = [job for job, _ in found.values() if job.pandaid not in often]
+    most_moves = int(tuning.number(MAX_MOVES))
+    often = rebrokerage_reads.moved_often(
+        connection, catalogue, list(candidates), most_moves, context.now, FAILING_PLACES
+    )
+    free = [job for job, _ in candidates.values() if job.pandaid not in often]
     order = job_moving.least_loss_first(connection, free, context.now) if free else []
-    return FailingPicks(tuple(found[pandaid] for pandaid in order), places, len(often))
+    return FailingPicks(tuple(candidates[pandaid] for pandaid in order), places, len(often))
 
 
 @dataclass(frozen=True)
 class _Picks:
-    """A share at a queue, the jobs picked there in order, and those left out because they were moved too often."""
+    """A share at a queue, the jobs picked there in order, and how many were left out as moved too often."""
 
     verdict: FastVerdict
     jobs: tuple[WaitingJob, ...] = ()
@@ -130,8 +132,8 @@ class _Picks:
 
 
 @dataclass(frozen=True)
-class _Found(Findings):
-    """What was picked where jobs fail, and at each queue, of each share, and the tuning it was picked by."""
+class _FastFindings(Findings):
+    """The jobs picked from each share at each queue and where jobs fail, and the tuning that decided it."""
 
     picks: list[_Picks]
     tuning: Tuning
@@ -141,23 +143,23 @@ class _Found(Findings):
         """The jobs that wait where jobs fail, then those of the shares that have a threshold of their own."""
         first = self.failing.moves()
         gone = {move.pandaid for move in first}
-        own = [_move(job, one.verdict) for one in self.picks if one.verdict.triggers for job in one.jobs]
+        own = [_move(job, pick.verdict) for pick in self.picks if pick.verdict.triggers for job in pick.jobs]
         return [*first, *(move for move in own if move.pandaid not in gone)]
 
     def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
-        """One object a queue where jobs fail, and one a queue and share."""
+        """One object for each queue where jobs fail, and one for each queue and share."""
         yield from self.failing.messages(moved, dry_run=not writes)
-        yield from (_message(one, self.tuning, moved, writes=writes) for one in self.picks)
+        yield from (_message(pick, self.tuning, moved, writes=writes) for pick in self.picks)
 
     def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
-        """Queues, shares at queues, and jobs."""
-        overloaded = [one for one in self.picks if one.verdict.excess > 0]
+        """The numbers of queues, of shares at queues, and of jobs."""
+        overloaded = [pick for pick in self.picks if pick.verdict.excess > 0]
         return {
-            "queues": len({one.verdict.load.queue for one in self.picks}),
+            "queues": len({pick.verdict.load.queue for pick in self.picks}),
             "shares_at_queues": len(self.picks),
             "overloaded": len(overloaded),
-            "only_reported": sum(not one.verdict.triggers for one in overloaded),
-            "moved_often": sum(one.moved_often for one in overloaded),
+            "only_reported": sum(not pick.verdict.triggers for pick in overloaded),
+            "moved_often": sum(pick.moved_often for pick in overloaded),
             "where_jobs_fail": len(self.failing.jobs),
             "picked": len(moves),
             "moved": len(moved.acted),
@@ -169,7 +171,7 @@ class FastRebrokerageOptions(EndingOptions):
     """Options of the agent.
 
     Attributes:
-        settle_s: a share of which jobs were taken back is left alone for so long, until they wait somewhere again.
+        settle_s: seconds for which a share whose jobs were taken back is left alone, until they wait somewhere again.
     """
 
     settle_s: float = Field(default=1800.0, ge=0, le=86_400)
@@ -184,8 +186,8 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
     )
     options_type = FastRebrokerageOptions
 
-    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _Found:
-        """Look at every queue and share once; the excess goes where the share has a threshold."""
+    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _FastFindings:
+        """Check every queue and share once; the excess is taken back where the share has a threshold."""
         tuning = published.tuning(None)
         catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = {name: queue for name, queue in inputs.timeout_context.queues.items() if queue.known}
@@ -205,7 +207,7 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
         notes += [failing.note] if failing.note else []
         if unknown:
             notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, but counted")
-        return _Found(notes, catalogue, picks, tuning, failing)
+        return _FastFindings(notes, catalogue, picks, tuning, failing)
 
     def _pick(
         self,
@@ -215,9 +217,9 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
         verdicts: Sequence[FastVerdict],
         most_moves: int,
     ) -> list[_Picks]:
-        """The jobs that go from each overloaded queue: those that lose least.
+        """Pick the jobs to take back from each overloaded queue: those that lose least.
 
-        Where nothing will be moved, they are computed only if they are reported.
+        Where nothing will be moved, jobs are picked only if they are reported.
         """
         output = context.request.emit is not None
         overloaded = [
@@ -228,16 +230,16 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
             jobs = [job for job in jobs if job.jeditaskid in context.request.task_ids]
         context.check()
         often = rebrokerage_reads.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
-        at: dict[tuple[str, str | None], list[WaitingJob]] = {}
+        jobs_by_share: dict[tuple[str, str | None], list[WaitingJob]] = {}
         for job in jobs:
-            at.setdefault((job.queue, job.gshare), []).append(job)
+            jobs_by_share.setdefault((job.queue, job.gshare), []).append(job)
         picks = []
         for verdict in verdicts:
-            here = at.get((verdict.load.queue, verdict.load.gshare), []) if verdict.excess > 0 else []
-            free = {job.pandaid: job for job in here if job.pandaid not in often}
+            waiting = jobs_by_share.get((verdict.load.queue, verdict.load.gshare), []) if verdict.excess > 0 else []
+            free = {job.pandaid: job for job in waiting if job.pandaid not in often}
             order = job_moving.least_loss_first(connection, list(free.values()), context.now) if free else []
             chosen = tuple(free[pandaid] for pandaid in order[: verdict.excess])
-            picks.append(_Picks(verdict, chosen, len(here) - len(free)))
+            picks.append(_Picks(verdict, chosen, len(waiting) - len(free)))
         return picks
 
 
@@ -256,9 +258,9 @@ def _move(job: WaitingJob, verdict: FastVerdict) -> JobAction:
     )  # fmt: skip
 
 
-def _message(one: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[str, object]:
-    verdict, load = one.verdict, one.verdict.load
-    picked = [job.pandaid for job in one.jobs]
+def _message(picks: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[str, object]:
+    verdict, load = picks.verdict, picks.verdict.load
+    picked = [job.pandaid for job in picks.jobs]
     acted, skipped = moved.counts_of(picked)
     return {
         "queue": load.queue,
@@ -279,7 +281,7 @@ def _message(one: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict
         "exempt": verdict.exempt,
         "excess": verdict.excess,
         "picked": picked,
-        "moved_often": one.moved_often,
+        "moved_often": picks.moved_often,
         "dry_run": not (writes and verdict.triggers),
         "moved": acted,
         "skipped": skipped,

@@ -29,19 +29,19 @@ EndingT = TypeVar("EndingT", bound=EndingOptions)
 
 
 class JobEndingAgent(Agent[EndingT]):
-    """Ends jobs: it knows the exceptions of queues, and does nothing without."""
+    """Base class of the agents that end jobs: it knows the exceptions of queues, and does nothing without them."""
 
     removes = True
 
     def __init__(self, options: EndingT, process: ProcessSettings) -> None:
-        """Remember nothing of the queues yet."""
+        """Start without a reading of the queues."""
         super().__init__(options, process)
         self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
 
     def inputs_of(
         self, connection: sa.Connection, context: CycleContext, tuning: Tuning
     ) -> tuple[TableCatalogue, TimeoutInputs]:
-        """The tables there are, and what jobs are judged by.
+        """The tables of the database, and what jobs are judged by.
 
         Raises:
             Refused: the queues are missing or too old.
@@ -54,9 +54,9 @@ class JobEndingAgent(Agent[EndingT]):
     def braked(
         self, context: CycleContext, due: Sequence[JobAction], live: int
     ) -> tuple[Sequence[JobAction], list[str]]:
-        """Those of the ``due`` jobs that one cycle may end, when ``live`` have not ended, and a remark on the others.
+        """The ``due`` jobs that one cycle may end while ``live`` jobs have not ended, and a remark on the others.
 
-        A dry run ends nothing, so it is shown all of them, with the remark.
+        A dry run ends nothing, so it gets all of them, with the remark.
         """
         brake = Brake.of(self.name, self.options, context)
         note = brake.report("jobs", len(due), live, writes=context.request.writes)
@@ -70,10 +70,10 @@ class JobEndingAgent(Agent[EndingT]):
         by: ActionContext,
         jobs_of_a_batch: int = job_moving.JOBS_OF_A_BATCH,
     ) -> Moved:
-        """End jobs, by whom the options say; nothing in a dry run.
+        """End jobs in the way that the options name; a dry run ends none.
 
         Raises:
-            Refused: PanDA is to do it, and its server is not named or refuses.
+            Refused: PanDA is to end them, and its server is not configured or refuses.
         """
         if not context.request.writes:
             return Moved()
@@ -83,7 +83,7 @@ class JobEndingAgent(Agent[EndingT]):
 
 
 def held_back_of(due: Sequence[JobAction], moves: Sequence[JobAction]) -> dict[str, int]:
-    """The count of the jobs that wait because of the brake, if any do."""
+    """The number of jobs that the brake holds back, if any."""
     return {"held_back": len(due) - len(moves)} if len(due) > len(moves) else {}
 
 
@@ -93,7 +93,7 @@ class Findings(ABC):
 
     Attributes:
         notes: remarks for operators.
-        catalogue: the tables there are.
+        catalogue: the tables of the database.
     """
 
     notes: list[str]
@@ -101,11 +101,11 @@ class Findings(ABC):
 
     @abstractmethod
     def moves(self) -> list[JobAction]:
-        """The jobs that are to be taken back, in order."""
+        """The jobs to take back, in order."""
 
     @abstractmethod
     def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
-        """One object for each thing that was looked at."""
+        """One object for each item that was checked."""
 
     @abstractmethod
     def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
@@ -125,17 +125,17 @@ class RebrokerageAgent(JobEndingAgent[EndingT]):
         started = perf_counter()
         published = tuning_of(context)
         with context.database.read_snapshot() as connection:
-            found = self.look(connection, context, published)
-            live = count_live(connection, found.catalogue)
+            findings = self.look(connection, context, published)
+            live = count_live(connection, findings.catalogue)
         context.check()
         loaded_s = perf_counter() - started
-        due = found.moves()
+        due = findings.moves()
         moves, held_back = self.braked(context, due, live)
-        by = ActionContext(found.catalogue, self.name, context.run_id, context.now, standalone)
+        by = ActionContext(findings.catalogue, self.name, context.run_id, context.now, standalone)
         moved = self.end(context, moves, by)
         if context.request.emit is not None:
-            for one in found.output(moved, writes=context.request.writes):
-                context.request.emit(one)
+            for message in findings.output(moved, writes=context.request.writes):
+                context.request.emit(message)
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
-        counts = {**found.counts(due, moved), **held_back_of(due, moves)}
-        return CycleReport(counts, timings, (*held_back, *moved.notes, *found.notes), tuning=published.version)
+        counts = {**findings.counts(due, moved), **held_back_of(due, moves)}
+        return CycleReport(counts, timings, (*held_back, *moved.notes, *findings.notes), tuning=published.version)

@@ -1,4 +1,4 @@
-"""The agent that asks retry rules about each job that failed, and does what they say to its files and its task."""
+"""The agent that applies retry rules to each failed job, to its files and to its task."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from broker.store.schema import migrate
 
 ON, PASSIVE = "RETRY_RULES", "RETRY_RULES_PASSIVE"
 ALWAYS_ALLOWED = 100
-"""Files of a task that rules may end in a cycle however few it has."""
+"""Files of a task that rules may end in one cycle, however few it has."""
 
 
 class RetriesOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        jobs_of_a_cycle: failed jobs looked at in one cycle, the oldest first; the others wait for the next one.
-        jobs_of_a_batch: failed jobs looked at in one transaction.
+        jobs_of_a_cycle: failed jobs considered in one cycle, oldest first; the others wait for the next one.
+        jobs_of_a_batch: failed jobs considered in one transaction.
         lost_files_share: part of a task's files that rules may leave without an attempt in one cycle, but 100 always.
     """
 
@@ -41,10 +41,10 @@ class RetriesOptions(AgentOptions):
 
 @dataclass
 class _Cycle:
-    """The rules of a cycle, and what it did so far.
+    """The rules of a cycle, and its results so far.
 
     Attributes:
-        lost: files that have no attempt left by rules, by task.
+        lost: files that rules left without an attempt, by task.
         left: jobs that wait for the next cycle.
     """
 
@@ -60,26 +60,26 @@ class _Cycle:
 
 
 class RetriesAgent(Agent[RetriesOptions]):
-    """Looks once at each job that failed, where the broker makes the jobs itself; PanDA has its own retry module."""
+    """Checks each failed job once, where the broker makes the jobs itself; PanDA has its own retry module."""
 
     name = "retries"
-    title = "retry rules: what the next attempt of a failed job is given, or that there is none"
+    title = "retry rules: what the next attempt of a failed job gets, or that there is none"
     options_type = RetriesOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Ask the rules about all jobs that failed since the last cycle."""
+        """Apply the rules to all jobs that failed since the last cycle."""
         installation = migrate.check(context.database)
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA's own retry module looks at failed jobs",))
         started = perf_counter()
         cycle, notes = self._begin(context)
-        looked_at = 0
-        while looked_at < self.options.jobs_of_a_cycle:
-            most = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - looked_at)
-            found = self._batch(cycle, most)
-            looked_at += found
+        checked = 0
+        while checked < self.options.jobs_of_a_cycle:
+            most = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - checked)
+            batch_size = self._batch(cycle, most)
+            checked += batch_size
             context.check()
-            if found < most or not context.writes:
+            if batch_size < most or not context.writes:
                 break
         cycle.counts["left"] = len(cycle.left)
         return CycleReport(dict(cycle.counts), {"rules_s": perf_counter() - started}, notes)
@@ -96,78 +96,78 @@ class RetriesAgent(Agent[RetriesOptions]):
         faults += [
             f"rule {one.origin}:{one.rule_id}: no action is called {one.action}" for one in known if not one.rule
         ]
-        acting = RetryRun(context.run_id, context.now, rules_version(rules))
+        run = RetryRun(context.run_id, context.now, rules_version(rules))
         counts: Counter[str] = Counter(
             rules=len(rules), looked_at=0, applied=0, acted=0, passive=0, files_lost=0, held_back=0, uncounted=0
         )
-        cycle = _Cycle(context, catalogue, by_error(rules), classes if on else [], acting, tuning.flag(PASSIVE), counts)
+        cycle = _Cycle(context, catalogue, by_error(rules), classes if on else [], run, tuning.flag(PASSIVE), counts)
         return cycle, tuple(faults[:10])
 
     def _batch(self, cycle: _Cycle, most: int) -> int:
-        """Look at one batch in one transaction; the number of its jobs."""
+        """Check one batch in one transaction; returns the number of its jobs."""
         with cycle.context.transaction() as connection:
             numbers = retry_rows.failed_to_look_at(connection, most, cycle.left)
             jobs = retry_rows.read_failed(connection, cycle.catalogue, numbers)
             wanted = [
-                one for one in jobs if judge(cycle.rules, one.errors, one.scope) or classify(cycle.classes, one.errors)
+                row for row in jobs if judge(cycle.rules, row.errors, row.scope) or classify(cycle.classes, row.errors)
             ]
             names = cycle.catalogue.names
-            tasks = [one.jeditaskid for one in wanted if one.jeditaskid]
+            tasks = [row.jeditaskid for row in wanted if row.jeditaskid]
             free = retry_writes.lock_tasks(connection, names, tasks) if cycle.context.writes else set(tasks)
-            waits = {one.pandaid for one in wanted if one.jeditaskid and not self._look(connection, cycle, one, free)}
-            cycle.left += sorted(waits)
-            done = [number for number in numbers if number not in waits]
+            waiting = {row.pandaid for row in wanted if row.jeditaskid and not self._look(connection, cycle, row, free)}
+            cycle.left += sorted(waiting)
+            done = [number for number in numbers if number not in waiting]
             cycle.counts["looked_at"] += len(done)
             if cycle.context.writes:
                 retry_rows.note_looked_at(connection, done)
                 fault_points.reach("after_write_before_commit")
         return len(numbers)
 
-    def _look(self, connection: sa.Connection, cycle: _Cycle, one: FailedRow, free: set[int]) -> bool:
-        """Do what the rules say about a job; false where it has to wait for the next cycle."""
-        if one.jeditaskid not in free:
+    def _look(self, connection: sa.Connection, cycle: _Cycle, row: FailedRow, free: set[int]) -> bool:
+        """Apply the rules to one job; False if it has to wait for the next cycle."""
+        if row.jeditaskid not in free:
             return False
-        task = retry_rows.read_task(connection, cycle.catalogue, one.jeditaskid)
+        task = retry_rows.read_task(connection, cycle.catalogue, row.jeditaskid)
         if task is None:
             return True
         allowed = max(ALWAYS_ALLOWED, self.options.lost_files_share * task.files)
-        if cycle.lost[one.jeditaskid] >= allowed:
+        if cycle.lost[row.jeditaskid] >= allowed:
             cycle.counts["held_back"] += 1
             return False
-        for judged in judge(cycle.rules, one.errors, one.scope):
-            job = retry_rows.read_more(connection, cycle.catalogue, one, judged.rule)
-            now = retry_rows.read_task(connection, cycle.catalogue, one.jeditaskid)
+        for judged in judge(cycle.rules, row.errors, row.scope):
+            job = retry_rows.read_more(connection, cycle.catalogue, row, judged.rule)
+            now = retry_rows.read_task(connection, cycle.catalogue, row.jeditaskid)
             effect = effect_of(judged.rule, job, now or task)
             acts = judged.rule.active and not cycle.passive
             rows, lost = 0, 0
             if cycle.context.writes:
                 if acts:
                     rows, lost = retry_writes.carry_out(
-                        connection, cycle.catalogue.names, one, effect, cycle.context.now
+                        connection, cycle.catalogue.names, row, effect, cycle.context.now
                     )
-                retry_writes.record(connection, one, judged, effect, rows, cycle.by, acts)
-            cycle.lost[one.jeditaskid] += lost
+                retry_writes.record(connection, row, judged, effect, rows, cycle.by, acts)
+            cycle.lost[row.jeditaskid] += lost
             cycle.counts.update({"applied": 1, "acted" if acts else "passive": 1, "files_lost": lost})
-            _emit(cycle, one, judged.rule.name, judged.rule.action, effect, acts, rows)
-        self._classify(connection, cycle, one)
+            _emit(cycle, row, judged.rule.name, judged.rule.action, effect, acts, rows)
+        self._classify(connection, cycle, row)
         return True
 
-    def _classify(self, connection: sa.Connection, cycle: _Cycle, one: FailedRow) -> None:
-        """Let a failure that is the system's count for nothing."""
-        found = classify(cycle.classes, one.errors)
-        if found is None or found.error_class != SYSTEM:
+    def _classify(self, connection: sa.Connection, cycle: _Cycle, row: FailedRow) -> None:
+        """Make a failure that the system caused count for nothing."""
+        error_rule = classify(cycle.classes, row.errors)
+        if error_rule is None or error_rule.error_class != SYSTEM:
             return
-        acts, rows = found.active and not cycle.passive, 0
+        acts, rows = error_rule.active and not cycle.passive, 0
         if cycle.context.writes:
             if acts:
-                rows = retry_writes.allow_failure(connection, cycle.catalogue.names, one)
-            retry_writes.record_class(connection, one, found, rows, cycle.by, acts)
+                rows = retry_writes.allow_failure(connection, cycle.catalogue.names, row)
+            retry_writes.record_class(connection, row, error_rule, rows, cycle.by, acts)
         cycle.counts["uncounted"] += acts
 
 
-def _emit(cycle: _Cycle, one: FailedRow, rule: str, action: str, effect: Effect, acts: bool, rows: int) -> None:
+def _emit(cycle: _Cycle, row: FailedRow, rule: str, action: str, effect: Effect, acts: bool, rows: int) -> None:
     if cycle.context.request.emit is not None:
         cycle.context.request.emit({
-            "pandaid": one.pandaid, "jeditaskid": one.jeditaskid, "queue": one.queue, "rule": rule, "action": action,
+            "pandaid": row.pandaid, "jeditaskid": row.jeditaskid, "queue": row.queue, "rule": rule, "action": action,
             "active": acts, "target": effect.target, "after": dict(effect.after), "rows": rows, "reason": effect.reason,
         })  # fmt: skip

@@ -29,11 +29,11 @@ SOURCES = (QUEUES, PILOTS)
 
 @dataclass(frozen=True)
 class TimeoutInputs:
-    """What jobs are judged by, and how its sources were found.
+    """What jobs are judged by, and the states of its sources.
 
     Attributes:
         timeout_context: queues, limits and the instant.
-        states: of the sources.
+        states: the states of the sources.
     """
 
     timeout_context: TimeoutContext
@@ -41,7 +41,7 @@ class TimeoutInputs:
 
     @property
     def queues(self) -> SourceState:
-        """The state of the source that tells which queues are excepted."""
+        """The state of the source that says which queues are exempt."""
         return next(state for state in self.states if state.name == "queues")
 
     @property
@@ -50,8 +50,8 @@ class TimeoutInputs:
         return self.notes_on([source.name for source in SOURCES])
 
     def notes_on(self, sources: Sequence[str]) -> list[str]:
-        """As :attr:`notes`, of some sources only."""
-        found = [
+        """Like :attr:`notes`, but only for some sources."""
+        notes = [
             f"source {state.name} is {state.state}"
             + ("" if state.age_s is None else f", {state.age_s:.0f} s old (limit {state.limit_s or 0:.0f} s)")
             for state in self.states
@@ -61,8 +61,8 @@ class TimeoutInputs:
         unreadable = sorted(queue.name for queue in queues if UNREADABLE in queue.exceptions)
         if unreadable:
             listed = f"{len(unreadable)}, first {unreadable[0]}"
-            found.append(f"queues that cannot be read, where no timeout acts: {listed}")
-        return found
+            notes.append(f"queues that cannot be read, where no timeout acts: {listed}")
+        return notes
 
 
 class TimeoutInputReader:
@@ -78,7 +78,7 @@ class TimeoutInputReader:
     ) -> TimeoutInputs:
         """Queues and limits at ``now``, in the caller's read-only transaction.
 
-        Pilots that cannot be believed make no queue inactive: by their silence all queues would be.
+        A pilot source that cannot be used makes no queue inactive: its silence would make all of them inactive.
         """
         states, used = [], {}
         reader = SourceReader(connection, catalogue, now)
@@ -94,7 +94,7 @@ class TimeoutInputReader:
 
 
 def refuse_without_queues(inputs: TimeoutInputs) -> None:
-    """Go on only if it is known which queues are excepted.
+    """Refuse to go on unless it is known which queues are exempt.
 
     Raises:
         Refused: the source cannot be used.

@@ -57,21 +57,21 @@ class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
         context.check()
         loaded_s = perf_counter() - started
         by = ActionContext(catalogue, self.name, context.run_id, context.now, standalone)
-        asks = self.options.way(standalone) == "panda_api"
-        due, left = panda_ending.parted(due) if asks else (due, [])
+        through_panda = self.options.way(standalone) == "panda_api"
+        due, left_to_panda = panda_ending.parted(due) if through_panda else (due, [])
         moves, held_back = self.braked(context, due, live)
         moved = self.end(context, moves, by, self.options.jobs_of_a_batch)
         acted = frozenset(moved.acted)
         done = [move for move in due if not context.request.writes or move.pandaid in acted]
         if context.request.emit is not None:
             for move in done:
-                context.request.emit(move_object(move) | ({"through": "panda_api"} if asks else {}))
+                context.request.emit(move_object(move) | ({"through": "panda_api"} if through_panda else {}))
         notes = [*held_back, *moved.notes, *inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
-        if len(due) + len(left) == most:
+        if len(due) + len(left_to_panda) == most:
             notes.append(f"{most} jobs are due, as many as a cycle ends (jobs_of_a_cycle); there may be more")
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
         counts = _counts(due, done, moved) | held_back_of(due, moves)
-        counts |= {panda_ending.LEFT_TO_PANDA: len(left)} if asks else {}
+        counts |= {panda_ending.LEFT_TO_PANDA: len(left_to_panda)} if through_panda else {}
         return CycleReport(counts, timings, tuple(notes), tuning=published.version)
 
 
@@ -87,7 +87,7 @@ def _counts(due: Sequence[JobAction], done: Sequence[JobAction], moved: Moved) -
 
 
 def move_object(move: JobAction) -> dict[str, object]:
-    """What is told of a job on which a rule acts."""
+    """The output object of a job on which a rule acts."""
     return {
         "pandaid": move.pandaid,
         "queue": move.queue,

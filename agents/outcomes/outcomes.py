@@ -31,14 +31,14 @@ class OutcomesOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        overlap_s: ends that are written so much later than others with the same time are still folded, each once.
+        overlap_s: ends written this much later than others with the same time are still folded, each once.
         first_hours: how far back the first cycle looks.
         jobs_of_a_cycle: ends folded in one cycle, the oldest first; the others wait for the next one.
         jobs_of_a_batch: ends folded in one transaction.
-        node_days: a healthy node at which nothing ended for so long is forgotten.
+        node_days: a healthy node at which nothing ended for this long is forgotten.
         evidence, node_evidence: logarithm of the likelihood ratio at which a queue, or a node, is closed.
         usual_least: rate of failures up to which a queue is healthy, whatever its own past.
-        tasks: a queue is closed by failures of so many tasks; of two where these finish elsewhere.
+        tasks: number of tasks whose failures close a queue; two if these finish elsewhere.
         probe_jobs, probe_finished: jobs of a probation, and how many of them must finish.
     """
 
@@ -67,7 +67,7 @@ class OutcomesOptions(AgentOptions):
 
 
 class OutcomesAgent(Agent[OutcomesOptions]):
-    """Folds each job that has ended once, in the order of the ends, and never reads those before again."""
+    """Folds each ended job once, in the order of the ends, and never reads earlier ones again."""
 
     name = "outcomes"
     title = "record of queues and health of queues and nodes, from how jobs ended"
@@ -107,7 +107,7 @@ class OutcomesAgent(Agent[OutcomesOptions]):
         return CycleReport(dict(counts), timings, notes, tuning=published.version)
 
     def _hold_jobs(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> int:
-        """Hold jobs from the nodes where their input failed, while the key is on; how many are held."""
+        """Hold jobs from the nodes where their input failed, while the key is on; return how many are held."""
         names, within = context.database.names, held_jobs.held_for(tuning)
         if within is not None:
             held_jobs.hold_jobs(connection, names, context.now, within)
@@ -118,11 +118,11 @@ class OutcomesAgent(Agent[OutcomesOptions]):
         return read_error_classes(file.read_text(encoding="utf-8"), str(file))
 
     def _batch(self, context: CycleContext, classes: ErrorClasses, most: int, counts: Counter[str]) -> int:
-        """Fold one batch in one transaction; the number of its jobs."""
+        """Fold one batch in one transaction and return the number of its jobs."""
 
         def decode(row: Mapping[str, Any]) -> tuple[str, str]:
-            said = classes.decode(row)
-            return (said[0].error_class, said[0].fault) if said else ("unknown", "unknown")
+            errors = classes.decode(row)
+            return (errors[0].error_class, errors[0].fault) if errors else ("unknown", "unknown")
 
         with context.transaction() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
@@ -153,21 +153,21 @@ class OutcomesAgent(Agent[OutcomesOptions]):
         counts: Counter[str],
         until: datetime,
     ) -> HealthFold:
-        """The health of the queues of these jobs, and what changed in it."""
+        """The health of the queues of these jobs, whose changes are counted and emitted."""
         tasks = {one.jeditaskid for one in jobs}
         fold = outcome_rows.read_health(connection, self.options.limits, {one.queue for one in jobs}, tasks)
         before = {key: place.state for key, place in fold.places.items()}
         fold.add_all(end for end in map(judged, jobs) if end is not None)
         fold.advance(until.timestamp())
         for key in sorted(fold.touched):
-            place, was = fold.places[key], before.get(key, "healthy")
-            if place.state == was:
+            place, former = fold.places[key], before.get(key, "healthy")
+            if place.state == former:
                 continue
             counts["closed"] += place.state == "excluded"
-            counts["reopened"] += was in ("excluded", "probation") and place.state in ("healthy", "suspected")
+            counts["reopened"] += former in ("excluded", "probation") and place.state in ("healthy", "suspected")
             if context.request.emit is not None:
                 context.request.emit(
-                    {"queue": place.queue, "kind": place.kind, "node": place.node, "was": was, "state": place.state,
+                    {"queue": place.queue, "kind": place.kind, "node": place.node, "was": former, "state": place.state,
                      "statistic": place.statistic, "failed": place.failed, "ended": place.ended,
                      "tasks": len(place.tasks)}
                 )  # fmt: skip

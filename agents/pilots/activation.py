@@ -26,9 +26,9 @@ class ActivationOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        jobs_of_a_cycle: jobs looked at in one cycle.
+        jobs_of_a_cycle: jobs checked in one cycle.
         jobs_of_a_batch: jobs written in one transaction.
-        jobs_of_a_part: where more jobs wait for pilots, only about so many are compared with what is true in one cycle.
+        jobs_of_a_part: if more jobs wait for pilots, about this many are compared with the true state in one cycle.
     """
 
     jobs_of_a_cycle: int = Field(default=100_000, ge=1)
@@ -44,7 +44,7 @@ class ActivationAgent(Agent[ActivationOptions]):
     options_type = ActivationOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Look at all jobs that are not activated yet, and let the task queues follow."""
+        """Check every job that is not activated yet, and update the task queues."""
         installation = migrate.check(context.database)
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA activates its jobs itself",))
@@ -81,7 +81,7 @@ class ActivationAgent(Agent[ActivationOptions]):
         with context.writing() as connection:
             counted = count_running(Database.raw(connection), names, context.now)
         counts |= {"task_queues": order.task_queues, "limits": len(counted)}
-        counts["limits_corrected"] = sum(one.was_wrong for one in counted)
+        counts["limits_corrected"] = sum(limit.was_wrong for limit in counted)
         return counts
 
     def _emit(self, context: CycleContext, jobs: Sorted) -> None:
@@ -96,10 +96,10 @@ _KEYS = ("MATCH_SHARE", "MATCH_BACKGROUND", "MATCH_TIER", "MATCH_TYPE_WEIGHT", "
 
 
 class _MatchOrder:
-    """Who comes first, and how many may run, as the tuning says.
+    """Order of matches and running limits, as the tuning sets them.
 
     Attributes:
-        task_queues: that held jobs the last time.
+        task_queues: number of task queues that held jobs at the last weighing.
     """
 
     def __init__(self, tuning: Tuning) -> None:

@@ -1,4 +1,4 @@
-"""Batch systems behind PSI/J: a pilot is submitted, looked up by its name, followed and cancelled. Extra ``submitter``.
+"""Batch systems behind PSI/J: submit, find by name, poll and cancel pilots. Requires the extra ``submitter``.
 
 Source: PSI/J, psij-python 0.9; Slurm, squeue; PBS, qselect; LSF, bjobs.
 """
@@ -34,22 +34,22 @@ _NAME_OPTIONS = {"slurm": "job-name", "pbs": "N", "lsf": "J"}
 
 
 class BatchFailed(Refused):
-    """The batch system did not do what it was asked; the text is its own."""
+    """The batch system did not carry out the request; the text is its own."""
 
 
 @dataclass(frozen=True)
 class PilotJob:
-    """What is submitted.
+    """A pilot to submit as a batch job.
 
     Attributes:
-        name: of the batch job.
-        command: with its arguments.
-        environment: of the pilot.
+        name: name of the batch job.
+        command: command with its arguments.
+        environment: environment of the pilot.
         queue: partition or queue of the batch system; None: its default.
-        cores: of the slot.
-        memory_mb: of the slot; 0: not asked for.
-        walltime_s: longest run; 0: not asked for.
-        folder: for what the pilot prints.
+        cores: cores of the slot.
+        memory_mb: memory of the slot; 0: not requested.
+        walltime_s: longest run; 0: not requested.
+        folder: directory for the output of the pilot.
     """
 
     name: str
@@ -63,27 +63,27 @@ class PilotJob:
 
 
 class BatchSystem(Protocol):
-    """What the submitter asks of a batch system; every call may raise :class:`BatchFailed`."""
+    """What the submitter needs of a batch system; every call may raise :class:`BatchFailed`."""
 
     def submit(self, job: PilotJob) -> str:
-        """Hand over a pilot; the number of its batch job."""
+        """Submit a pilot and return the id of its batch job."""
 
     def find(self, name: str) -> str | None:
-        """The number of the batch job of this name; None: there is none."""
+        """Return the id of the batch job with this name; None if there is none."""
 
     def state(self, native: str) -> str:
-        """QUEUED, ACTIVE, COMPLETED, FAILED or CANCELED; COMPLETED too where the number is not known any more."""
+        """Return QUEUED, ACTIVE, COMPLETED, FAILED or CANCELED; COMPLETED also where the id is no longer known."""
 
     def cancel(self, native: str) -> None:
         """End a batch job."""
 
 
 class PsiJ:
-    """A batch system by PSI/J.
+    """A batch system reached through PSI/J.
 
     Args:
-        executor: its name there: slurm, pbs, lsf, local.
-        poll_s: seconds between two looks at the states of jobs.
+        executor: name of the PSI/J executor: slurm, pbs, lsf, local.
+        poll_s: seconds between two polls of the job states.
     """
 
     def __init__(self, executor: str, poll_s: float) -> None:
@@ -106,16 +106,16 @@ class PsiJ:
             config.initial_queue_polling_delay = min(poll_s, 2)
 
     def submit(self, job: PilotJob) -> str:
-        """Hand over a pilot."""
-        made = self._psij.Job(self._spec(job))
-        with self._said():
-            self._executor.submit(made)
-        native = str(made.native_id)
-        self._jobs[native] = made
+        """Submit a pilot and return the id of its batch job."""
+        psij_job = self._psij.Job(self._spec(job))
+        with self._translated_errors():
+            self._executor.submit(psij_job)
+        native = str(psij_job.native_id)
+        self._jobs[native] = psij_job
         return native
 
     def find(self, name: str) -> str | None:
-        """By the name of the job; on this machine by the variable of its environment."""
+        """Find a job by its name; on this machine by the variable of its environment."""
         if self._name == "local":
             return next(iter(_processes_of(name)), None)
         command = _BY_NAME.get(self._name)
@@ -130,28 +130,28 @@ class PsiJ:
         return next(iter(done.stdout.split()), None)
 
     def state(self, native: str) -> str:
-        """As PSI/J saw it last."""
+        """Return the state that PSI/J saw last."""
         return str(self._known(native).status.state.name)
 
     def cancel(self, native: str) -> None:
         """End a batch job that is not over."""
         job = self._known(native)
         if not job.status.final:
-            with self._said():
+            with self._translated_errors():
                 job.cancel()
 
     def _known(self, native: str) -> Any:
-        """The job of a number; one of an earlier process is attached."""
+        """The job with this id; a job of an earlier process is attached first."""
         if native not in self._jobs:
             job = self._psij.Job()
-            with self._said():
+            with self._translated_errors():
                 self._executor.attach(job, native)
             self._jobs[native] = job
         return self._jobs[native]
 
     def _spec(self, job: PilotJob) -> Any:
         attributes = self._psij.JobAttributes(queue_name=job.queue)
-        # PSI/J names a batch job after its own number; what is said of the batch system itself comes after that
+        # PSI/J names a batch job after its own number; the options of the batch system itself come after that
         attributes.custom_attributes = {
             f"{system}.{option}": job.name for system, option in _NAME_OPTIONS.items() if self._name.startswith(system)
         }
@@ -173,11 +173,11 @@ class PsiJ:
             launcher="single",
         )
 
-    def _said(self) -> _Said:
-        return _Said(self._psij, self._name)
+    def _translated_errors(self) -> _ErrorTranslation:
+        return _ErrorTranslation(self._psij, self._name)
 
 
-class _Said:
+class _ErrorTranslation:
     """Turns the errors of PSI/J in a block into :class:`BatchFailed`."""
 
     def __init__(self, psij: Any, executor: str) -> None:
@@ -194,13 +194,13 @@ class _Said:
 
 
 def _processes_of(name: str) -> list[str]:
-    """Processes of this machine that began as a pilot of this name."""
-    wanted, found = f"{MARK}={name}".encode(), []
+    """Ids of the processes on this machine that were started as a pilot with this name."""
+    marker, process_ids = f"{MARK}={name}".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it ended, or is somebody else's
-        if wanted in variables and int(folder.name) != os.getpid():
-            found.append(folder.name)
-    return sorted(found, key=int)
+        if marker in variables and int(folder.name) != os.getpid():
+            process_ids.append(folder.name)
+    return sorted(process_ids, key=int)

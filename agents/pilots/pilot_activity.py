@@ -12,7 +12,7 @@ class PilotActivityOptions(AgentOptions):
 
 
 class PilotActivityAgent(Agent[PilotActivityOptions]):
-    """Counts nodes and requests of the last 1 and 3 hours by queue, where pilots ask this broker."""
+    """Counts nodes and requests of the last 1 and 3 hours by queue, where this broker serves the pilots."""
 
     name = "pilot_activity"
     title = "requests of pilots, by queue"

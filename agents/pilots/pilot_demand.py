@@ -1,4 +1,4 @@
-"""The agent that counts how many pilots each queue could use, and tells Harvester."""
+"""The agent that counts how many pilots each queue could use, and commands Harvester."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PilotDemandOptions(AgentOptions):
 
     Attributes:
         algorithm: how it counts: own, PanDA's unified pilot streaming, or auto: PanDA's with the profile ``panda``.
-        limits: of pilots at a queue that says nothing itself.
+        limits: of pilots at a queue that sets none itself.
     """
 
     algorithm: Literal["auto", "own", "panda"] = "auto"
@@ -38,7 +38,7 @@ class PilotDemandOptions(AgentOptions):
 
 @dataclass(frozen=True)
 class _Read:
-    """What one cycle counts from."""
+    """The input of one cycle's count."""
 
     queues: Mapping[str, Mapping[str, Any]]
     types: Mapping[str, SlotType]
@@ -50,7 +50,7 @@ class _Read:
 
 
 class PilotDemandAgent(Agent[PilotDemandOptions]):
-    """Counts the demand for pilots by queue and resource type, in an installation of its own."""
+    """Counts the demand for pilots by queue and resource type, in a standalone installation."""
 
     name = "pilot_demand"
     title = "how many pilots each queue could use"
@@ -82,7 +82,7 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
 
     @property
     def algorithm(self) -> str:
-        """How this agent counts."""
+        """The algorithm of the count: own or panda."""
         if self.options.algorithm != "auto":
             return self.options.algorithm
         return PANDA if self.process.profile == "panda" else OWN
@@ -104,8 +104,8 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
         )
 
     def _counted(self, connection: sa.Connection, context: CycleContext, read: _Read) -> Found:
-        """The broker's own count, of each queue that has jobs, pilots, or is to be kept awake."""
-        found: Found = {}
+        """Count by the broker's own algorithm, for each queue that has jobs or pilots, or is to be kept awake."""
+        by_queue: Found = {}
         for name, data in read.queues.items():
             groups, workers = read.groups.get(name, []), read.workers.get(name)
             if not (groups or workers or self.options.limits.kept_idle):
@@ -117,8 +117,8 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
             )
             demands = pilot_demand(queue, jobs)
             if demands:
-                found[name] = demands
-        return found
+                by_queue[name] = demands
+        return by_queue
 
     def _queue_now(self, name: str, data: Mapping[str, Any], read: _Read) -> QueueNow:
         workers = read.workers.get(name)
@@ -137,11 +137,11 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
         )
 
     def _limits(self, data: Mapping[str, Any]) -> Limits:
-        """Those of the queue, else of the agent."""
+        """The limits set at the queue, else those of the agent."""
         params = _object(data.get("params"))
-        said = {field: int(text_number(params[key])) for key, field in LIMITS.items() if params.get(key) is not None}
+        own = {field: int(text_number(params[key])) for key, field in LIMITS.items() if params.get(key) is not None}
         by_type = {**self.options.limits.by_type, **_type_limits(data)}
-        return self.options.limits.model_copy(update={**said, "by_type": by_type})
+        return self.options.limits.model_copy(update={**own, "by_type": by_type})
 
     def _emit(self, context: CycleContext, found: Found) -> None:
         if context.request.emit is None:
@@ -160,7 +160,7 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
 
 
 def _commands(found: Found, read: _Read) -> list[tuple[str, str, dict[str, int]]]:
-    """The commands of the broker's own count: for queues whose own Harvester instance has reported."""
+    """The commands for the broker's own count, for queues whose Harvester instance has reported."""
     commands = []
     for queue, demands in found.items():
         instance = _instance(read, queue)
@@ -171,14 +171,14 @@ def _commands(found: Found, read: _Read) -> list[tuple[str, str, dict[str, int]]
 
 
 def _instance(read: _Read, queue: str) -> str | None:
-    """The Harvester instance that is set for a queue, where its reports still count."""
+    """The Harvester instance configured for a queue; None unless its reports still count."""
     named = _text(read.queues[queue].get("harvester"))
     workers = read.workers.get(queue)
     return named if workers is not None and named in workers.by_instance else None
 
 
 def _streamed(read: _Read) -> tuple[Found, list[tuple[str, str, dict[str, int]]]]:
-    """The count of PanDA's unified pilot streaming, of queues of pull_ups with reports of their instance."""
+    """Count by PanDA's unified pilot streaming, for pull_ups queues whose instance has reported."""
     found: Found = {}
     commands = []
     for name, data in read.queues.items():
@@ -200,14 +200,14 @@ def _streamed(read: _Read) -> tuple[Found, list[tuple[str, str, dict[str, int]]]
 
 
 def _of_panda(kind: str, number: int, groups: list[Any], workers: Workers) -> Demand:
-    jobs = sum(one.number for one in groups if one.resource_type == kind)
+    jobs = sum(group.number for group in groups if group.resource_type == kind)
     return Demand(kind, jobs, jobs, {}, workers.queued, workers.running, number, 0, "panda")
 
 
 def _not_streamed(groups: list[Any]) -> tuple[Demand, ...]:
     jobs: dict[str, int] = {}
-    for one in groups:
-        jobs[one.resource_type] = jobs.get(one.resource_type, 0) + one.number
+    for group in groups:
+        jobs[group.resource_type] = jobs.get(group.resource_type, 0) + group.number
     return tuple(Demand(kind, n, n, {}, None, None, None, 0, "no_instance") for kind, n in jobs.items())
 
 

@@ -1,4 +1,4 @@
-"""The agent that sends the pilots that are wanted to batch systems, and ends those that wait for too long."""
+"""The agent that submits wanted pilots to batch systems, and ends those that wait too long."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RULE = "worker_ended"
 _EXECUTORS = {"SLURM": "slurm", "PBS": "pbs", "LSF": "lsf", "FORK": "local"}
 """Executors of PSI/J, by the flavour of a queue of a batch system."""
 _LIMITS = {"most_waiting": 20, "most_pilots": 100, "most_new": 20}
-"""Where neither the options nor the queue say."""
+"""Defaults where neither the options nor the queue set a limit."""
 
 
 class BatchQueue(BaseModel):
@@ -76,15 +76,15 @@ class BatchQueue(BaseModel):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the pilots of a queue go, with what the queue itself says of it.
+    """Where the pilots of a queue go, with the settings of the queue itself.
 
     Attributes:
-        asked: in the options.
-        data: of the queue.
-        executor: of PSI/J.
+        asked: options of the submitter for the queue.
+        data: settings of the queue.
+        executor: executor of PSI/J.
         batch_queue: partition or queue; None: the default.
-        command: of a pilot.
-        limits: of pilots.
+        command: command of a pilot.
+        limits: limits of pilots.
     """
 
     asked: BatchQueue
@@ -100,11 +100,11 @@ class SubmitterOptions(AgentOptions):
 
     Attributes:
         harvester_id: name of this submitter among the Harvester instances.
-        folder: for what pilots print, seen by the nodes.
+        folder: for the output of pilots, visible to the nodes.
         queues: where the pilots of each queue go.
         command: of the pilots of queues that name none.
-        poll_s: seconds between two looks of PSI/J at the states of jobs.
-        settle_s: age of a submission of which the outcome is not known before it is looked up by name.
+        poll_s: seconds between two checks of job states by PSI/J.
+        settle_s: age at which a submission of unknown outcome is looked up by name.
         lost_after_s: silence of a job whose pilot has ended, after which it is tried again.
         demand_counts_s: age up to which the demand is used.
     """
@@ -120,7 +120,7 @@ class SubmitterOptions(AgentOptions):
 
 
 class SubmitterAgent(Agent[SubmitterOptions]):
-    """Sends pilots to batch systems, in an installation of its own."""
+    """Submits pilots to batch systems, in a standalone installation."""
 
     name = "submitter"
     title = "pilots to batch systems"
@@ -128,13 +128,13 @@ class SubmitterAgent(Agent[SubmitterOptions]):
     is_feed = True
 
     def __init__(self, options: SubmitterOptions, process: Any) -> None:
-        """Make the agent; a batch system is reached when there is something to ask it."""
+        """Create the agent; each batch system is connected on first use."""
         super().__init__(options, process)
         self._systems: dict[str, BatchSystem] = {}
         self.connect: Callable[[str], BatchSystem] = lambda executor: PsiJ(executor, options.poll_s)
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Follow the pilots that were sent, end some, send new ones, and report them."""
+        """Follow the submitted pilots, end some, submit new ones, and report them."""
         if migrate.check(context.database) != migrate.STANDALONE:
             return CycleReport(notes=("pilots of PanDA are sent by Harvester",))
         if not context.writes:
@@ -143,9 +143,9 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         for pilot in self._alive(context):
             context.check()
             self._attempt(notes, partial(self._follow, context, pilot, counts))
-        for queue, asked in self.options.queues.items():
+        for queue, options in self.options.queues.items():
             context.check()
-            self._attempt(notes, partial(self._serve, context, queue, asked, counts, notes))
+            self._attempt(notes, partial(self._serve, context, queue, options, counts, notes))
         with context.writing() as connection:
             since = context.now - timedelta(days=1)
             submitted_pilots.report_workers(
@@ -155,7 +155,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         return CycleReport(dict(counts), notes=tuple(dict.fromkeys(notes)))
 
     def _attempt(self, notes: list[str], do: Callable[[], None]) -> None:
-        """What fails at one batch system is told, and keeps nothing else from being done."""
+        """Run an action; note a failure of its batch system, so that the other actions still run."""
         try:
             do()
         except BatchFailed as error:
@@ -175,23 +175,23 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             submitted_pilots.note(connection, context.database.names, pilot.worker, state, context.now, **more)
 
     def _follow(self, context: CycleContext, pilot: SentPilot, counts: Counter[str]) -> None:
-        """Bring what is known of a pilot up to date."""
+        """Update the recorded state of a pilot."""
         if pilot.native_id is None:
             self._heal(context, pilot, counts)
             return
         state = self._system(pilot.executor).state(pilot.native_id)
         if state in FINAL:
             with context.database.read_snapshot() as connection:
-                said = submitted_pilots.said_by_pilots(
+                statuses = submitted_pilots.said_by_pilots(
                     connection, context.database.names, self.options.harvester_id, [pilot.worker]
                 )
-            self._note(context, pilot, "ended", outcome=outcome_of(state, said.get(pilot.worker)))
+            self._note(context, pilot, "ended", outcome=outcome_of(state, statuses.get(pilot.worker)))
             counts["ended"] += 1
         elif state == "ACTIVE" and pilot.state != "running":
             self._note(context, pilot, "running")
 
     def _heal(self, context: CycleContext, pilot: SentPilot, counts: Counter[str]) -> None:
-        """A crash around the submission: the batch job of the name says whether there was one."""
+        """Recover from a crash around the submission: a batch job with its name shows that it was submitted."""
         if not may_be_healed(pilot, context.now, timedelta(seconds=self.options.settle_s)):
             return
         native = self._system(pilot.executor).find(job_name(self.options.harvester_id, pilot))
@@ -202,17 +202,17 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         counts["healed"] += 1
 
     def _serve(
-        self, context: CycleContext, queue: str, asked: BatchQueue, counts: Counter[str], notes: list[str]
+        self, context: CycleContext, queue: str, options: BatchQueue, counts: Counter[str], notes: list[str]
     ) -> None:
-        """End pilots of a queue that wait for too long or for nothing, and send the new ones."""
+        """End pilots of a queue that wait too long or for no job, and submit the new ones."""
         with context.database.read_snapshot() as connection:
             data = pilot_demand.read_queues(connection, context.database.names).get(queue, {})
             types = pilot_demand.read_types(connection, context.database.names)
-        place = _place(queue, asked, self.options.command, data)
+        place = _place(queue, options, self.options.command, data)
         wanted = self._wanted(context, queue, notes)
-        alive = [one for one in self._alive(context) if one.panda_queue == queue]
+        alive = [pilot for pilot in self._alive(context) if pilot.panda_queue == queue]
         system = self._system(place.executor)
-        by_worker = {one.worker: one for one in alive}
+        by_worker = {pilot.worker: pilot for pilot in alive}
         for worker, outcome in to_end(wanted, alive, place.limits, context.now).items():
             pilot = by_worker[worker]
             system.cancel(pilot.native_id or "")
@@ -248,7 +248,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         counts["submitted"] += 1
 
     def _wanted(self, context: CycleContext, queue: str, notes: list[str]) -> list[Wanted]:
-        """What is wanted at a queue; nothing where it was counted too long ago, which is told."""
+        """Return the pilots wanted at a queue; none, with a note, where the demand was counted too long ago."""
         names, harvester = context.database.names, self.options.harvester_id
         with context.database.read_snapshot() as connection:
             rows = pilot_demand.read_demand(connection, names, queue)
@@ -258,8 +258,8 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             notes.append(f"the demand of {queue} was counted more than {self.options.demand_counts_s:g} s ago")
             return []
         return [
-            Wanted(one.resource_type, one.wanted or 0, one.surplus, sent.get(one.resource_type, 0))
-            for one in (row.demand for row in rows)
+            Wanted(demand.resource_type, demand.wanted or 0, demand.surplus, sent.get(demand.resource_type, 0))
+            for demand in (row.demand for row in rows)
         ]
 
     def _job(self, pilot: SentPilot, place: _Place, slot: tuple[int, float, float]) -> PilotJob:
@@ -283,7 +283,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         )
 
     def _end_lost(self, context: CycleContext) -> int:
-        """Jobs whose pilot is gone and silent fail, and are tried again."""
+        """Fail the jobs whose pilot is gone and silent, so that they are tried again."""
         names, lost_after = context.database.names, timedelta(seconds=self.options.lost_after_s)
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, names)
@@ -318,16 +318,16 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         )
 
 
-def _place(queue: str, asked: BatchQueue, command: Sequence[str] | None, data: Mapping[str, Any]) -> _Place:
-    """Where pilots go: as configured, else as the queue says.
+def _place(queue: str, options: BatchQueue, command: Sequence[str] | None, data: Mapping[str, Any]) -> _Place:
+    """Return where the pilots of a queue go: as configured, else by the settings of the queue.
 
     Raises:
-        BatchFailed: neither says enough.
+        BatchFailed: neither is enough.
     """
-    chosen = asked.command or command
+    chosen = options.command or command
     if chosen is None:
         raise BatchFailed("no command of pilots is named", f"queue {queue}", "set command in the options of submitter")
-    executor, batch_queue = asked.executor, asked.batch_queue
+    executor, batch_queue = options.executor, options.batch_queue
     if executor is None:
         flavour, address = _batch_system(data)
         if flavour not in _EXECUTORS:
@@ -337,11 +337,11 @@ def _place(queue: str, asked: BatchQueue, command: Sequence[str] | None, data: M
     params = data.get("params")
     stated = params if isinstance(params, Mapping) else {}
     said = {name: int(text_number(stated[key])) for key, name in LIMITS.items() if stated.get(key) is not None}
-    own = {key: value for key in _LIMITS if (value := getattr(asked, key)) is not None}
+    own = {key: value for key in _LIMITS if (value := getattr(options, key)) is not None}
     limits = SubmissionLimits(
-        **{**_LIMITS, **said, **own}, longest_wait_s=asked.longest_wait_s, withdrawn_after_s=asked.withdrawn_after_s
+        **{**_LIMITS, **said, **own}, longest_wait_s=options.longest_wait_s, withdrawn_after_s=options.withdrawn_after_s
     )
-    return _Place(asked, data, executor, batch_queue, chosen, limits)
+    return _Place(options, data, executor, batch_queue, chosen, limits)
 
 
 def _batch_system(data: Mapping[str, Any]) -> tuple[str, str | None]:
@@ -353,7 +353,7 @@ def _batch_system(data: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _slot(place: _Place, kind: SlotType | None) -> tuple[int, float, float]:
-    """Cores, MB and seconds of a pilot, for which jobs are counted: as configured, else its part of the slot."""
+    """Cores, MB and seconds of a pilot, by which its jobs are counted: as configured, else its part of the slot."""
     data = place.data
     of_slot, longest_s = max(int(text_number(data.get("corecount"))), 1), text_number(data.get("maxtime"))
     cores = place.asked.cores or cores_of(kind, of_slot)

@@ -1,1 +1,1 @@
-"""The agents that keep SubmitPools current and activate jobs."""
+"""The agents that keep SubmitPools current and remove unused ones."""

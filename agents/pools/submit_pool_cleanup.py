@@ -22,7 +22,7 @@ class SubmitPoolCleanupOptions(BrakedOptions):
 
 
 class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
-    """Removes pools that are out of use for long enough."""
+    """Removes pools that have been unused for long enough."""
 
     name = "submit_pool_cleanup"
     title = "removal of SubmitPools that nobody uses"
@@ -30,7 +30,7 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
     removes = True
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Remove once what no job or task has asked for lately."""
+        """Remove pools that no job or task has used recently, and requirements of deleted tasks."""
         forgotten = 0
         grace, names = timedelta(seconds=self.options.grace_s), context.database.names
         with context.database.read_snapshot() as connection:

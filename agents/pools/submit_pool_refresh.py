@@ -24,7 +24,7 @@ from broker.pools.statements.resource_versions import (
 from broker.store.connection.tables import TableCatalogue
 
 MISSED_PERIODS = 3
-"""So many periods without a refresh raise the alarm. Source: DIRAC RFC 7, refresh of the mapping."""
+"""Periods without a refresh that raise the alarm. Source: DIRAC RFC 7, refresh of the mapping."""
 
 
 class SubmitPoolRefreshOptions(AgentOptions):
@@ -49,18 +49,18 @@ class SubmitPoolRefreshOptions(AgentOptions):
 
 
 class NotRefreshedError(Refused):
-    """The mapping stays as it is, as the resources cannot be read."""
+    """The mapping stays as it is, because the resources cannot be read."""
 
 
 class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
-    """Evaluates all pools on the resources in force when that is due."""
+    """Evaluates all pools against the resources in force when a refresh is due."""
 
     name = "submit_pool_refresh"
     title = "which queues meet the requirements of SubmitPools"
     options_type = SubmitPoolRefreshOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Take over resources that have changed, and refresh the mapping when it is due or asked for by hand."""
+        """Publish resources that have changed, and refresh the mapping when it is due or requested by hand."""
         started = perf_counter()
         version = self._version(context)
         restored = self._restore(context)
@@ -82,13 +82,13 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
         return CycleReport(counts, {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}, notes)
 
     def _version(self, context: CycleContext) -> ResourceVersion | None:
-        """The resources in force, with what was found at their source; None when there is nothing to evaluate on.
+        """The resources in force, after publishing those of the source; None when there is nothing to evaluate.
 
         Raises:
-            NotRefreshedError: they cannot be read.
+            NotRefreshedError: the resources cannot be read.
         """
         try:
-            text = self._found(context)
+            text = self._source_text(context)
             if text is not None and context.writes:
                 with context.writing() as connection:
                     publish(connection, text, context.now)
@@ -101,7 +101,7 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
             raise self._not_refreshed(state, context, "no resources were ever published; broker pool resources FILE")
         return version
 
-    def _found(self, context: CycleContext) -> ResourceText | None:
+    def _source_text(self, context: CycleContext) -> ResourceText | None:
         if self.options.resources == "panda":
             with context.database.read_snapshot() as connection:
                 return from_panda(connection, TableCatalogue.read(connection, context.database.names))
@@ -138,10 +138,10 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
 
 
 def read_file(path: Path) -> ResourceText:
-    """The resources in a file, whose name tells the kind.
+    """Read the resources in a file, whose suffix gives their kind.
 
     Raises:
-        BadResources: it cannot be read, or its name tells no kind.
+        BadResources: the file cannot be read, or its suffix gives no kind.
     """
     kind = KINDS.get(path.suffix.lower())
     if kind is None:

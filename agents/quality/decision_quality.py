@@ -47,11 +47,11 @@ from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case, ProfileRules
 from broker.whatif.statements.case_rows import read_case
 
-#: Figures of a measured cycle that stand in its row as they are.
+#: Figures of a measured cycle that its row holds unchanged.
 SHOWN = ("jobs", "gb", "best_gb", "input_gb")
-#: Gives a case to a function that measures it, within so many seconds, with what else it needs.
+#: Calls a measuring function with a case, the seconds it may take, and whatever else it needs.
 Measuring = Callable[..., Any]
-#: What is always known to the yardstick, whatever the tuning lets decisions know.
+#: What the yardstick always knows, whatever the tuning lets decisions know.
 KNOWN: dict[str, Value] = {"LEARNED_CAPACITY": True}
 
 
@@ -60,12 +60,12 @@ class DecisionQualityOptions(AgentOptions):
 
     Attributes:
         lookback_min: older cycles are not measured.
-        cycles: that are measured at once, the newest first.
-        time_limit_s: for the program of one cycle, and for what its rules cost together.
-        rules: for how many rules of a cycle the program is solved again; of others only a bound is known.
-        panda_after_min: so long after a cycle that only recorded what it decided, what PanDA placed of its chunks since
-            is priced beside it.
-        prices: values of keys FLOW_* by which is measured, instead of the shipped ones; those in force do not count.
+        cycles: number measured at once, newest first.
+        time_limit_s: for the program of one cycle, and for the cost of its rules together.
+        rules: number of rules of a cycle for which the program is solved again; for others only a bound is known.
+        panda_after_min: minutes after a cycle that only recorded its decisions until PanDA's placement of its chunks
+            since is priced for comparison.
+        prices: values of keys FLOW_* for measuring, instead of the shipped ones; those in force do not count.
         own_process: measure in a process of its own.
     """
 
@@ -79,11 +79,11 @@ class DecisionQualityOptions(AgentOptions):
 
     @field_validator("prices")
     @classmethod
-    def _are_prices(cls, given: dict[str, float]) -> dict[str, float]:
-        wrong = sorted(set(given) - (set(FLOW_KEYS) - {TIME_LIMIT, *KNOWN}))
+    def _are_prices(cls, prices: dict[str, float]) -> dict[str, float]:
+        wrong = sorted(set(prices) - (set(FLOW_KEYS) - {TIME_LIMIT, *KNOWN}))
         if wrong:
             raise ValueError(f"{', '.join(wrong)}: no price of the program; see the keys FLOW_*")
-        return given
+        return prices
 
 
 class DecisionQualityAgent(Agent[DecisionQualityOptions]):
@@ -117,7 +117,7 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
         return CycleReport(dict(counts))
 
     def yardstick(self) -> Yardstick:
-        """By which is measured: shipped prices, but for those of the options."""
+        """The yardstick: shipped prices, overridden by those of the options."""
         catalogue = shipped_catalogue()
         prices: dict[str, Value] = dict(KNOWN)
         for name in FLOW_KEYS:
@@ -146,50 +146,50 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
             if (key.brokerage, key.origin.decided_at, key.origin.tuning) not in known
             and (key.origin.agent_run is None or key.origin.agent_run in ended)
         ]
-        kept = due[-self.options.cycles :]
-        return kept, len(due) - len(kept)
+        newest = due[-self.options.cycles :]
+        return newest, len(due) - len(newest)
 
     def _measured(self, context: CycleContext, key: CycleKey, measuring: Measuring) -> list[QualityRow]:
-        """The rows of a cycle, one a VO."""
+        """The rows of a cycle, one per VO."""
         row = _row(key, context.now)
 
-        def found() -> list[QualityRow]:
+        def measure() -> list[QualityRow]:
             measured: Sequence[MeasuredVo] = measuring(measure_case, self._case(context, key), context.left_s)
             return [with_figures(row, one) for one in measured]
 
-        return _or_why_not(row, found)
+        return _or_why_not(row, measure)
 
     def _priced(self, context: CycleContext, key: CycleKey, measuring: Measuring) -> list[QualityRow]:
-        """What PanDA placed of a cycle's chunks, beside it: a row a VO."""
+        """PanDA's placement of a cycle's chunks next to ours, one row per VO."""
         row = dataclasses.replace(_row(key, context.now), placer="panda")
 
-        def found() -> list[QualityRow]:
+        def price() -> list[QualityRow]:
             placed = self._panda(context, key)
             priced: Sequence[PricedVo] = measuring(price_case, self._case(context, key), context.left_s, placed)
             return [beside_row(row, one) for one in priced]
 
-        return _or_why_not(row, found)
+        return _or_why_not(row, price)
 
     def _case(self, context: CycleContext, key: CycleKey) -> Case:
         with context.database.read_snapshot() as connection:
             return read_case(connection, key, partial(self._version, context, connection))
 
     def _panda(self, context: CycleContext, key: CycleKey) -> dict[Chunk, dict[str, int]]:
-        """Jobs by queue that PanDA made of each chunk after a cycle decided."""
+        """Jobs by queue that PanDA made from each chunk after a cycle decided."""
         since = key.origin.decided_at
         until = since + timedelta(minutes=self.options.panda_after_min)
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
-            made, _ = read_placements(connection, catalogue, since, until, since - timedelta(seconds=1))
-        found: dict[Chunk, dict[str, int]] = {}
-        for one in made:
-            if one.brokerage == key.brokerage:
-                jobs = found.setdefault(one.chunk, {})
-                jobs[one.queue] = jobs.get(one.queue, 0) + one.jobs
-        return found
+            placements, _ = read_placements(connection, catalogue, since, until, since - timedelta(seconds=1))
+        jobs_of_chunks: dict[Chunk, dict[str, int]] = {}
+        for placement in placements:
+            if placement.brokerage == key.brokerage:
+                jobs = jobs_of_chunks.setdefault(placement.chunk, {})
+                jobs[placement.queue] = jobs.get(placement.queue, 0) + placement.jobs
+        return jobs_of_chunks
 
     def _recorded(self, context: CycleContext) -> list[CycleKey]:
-        """The newest measured cycles that only recorded and are not beside PanDA yet; oldest first."""
+        """The newest measured cycles that only recorded and are not compared with PanDA yet, oldest first."""
         until = context.now - timedelta(minutes=self.options.panda_after_min)
         since = until - timedelta(minutes=self.options.lookback_min)
         with context.database.read_snapshot() as connection:
@@ -202,8 +202,8 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
             key
             for key in keys
             if key.origin.agent_run in recorded
-            and (one := (key.brokerage, key.origin.decided_at, key.origin.tuning)) in known
-            and one not in priced
+            and (cycle := (key.brokerage, key.origin.decided_at, key.origin.tuning)) in known
+            and cycle not in priced
         ]
         return due[-self.options.cycles :]
 
@@ -212,7 +212,7 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
 
     @contextmanager
     def _measuring(self, rules: ProfileRules, yardstick: Yardstick) -> Iterator[Measuring]:
-        """What measures cases: another process, which is started once for all cases of this cycle."""
+        """Yield what measures cases: another process, started once for all cases of this cycle."""
         if not self.options.own_process:
             yield lambda function, case, left_s, *more: function(case, rules, yardstick, *more)
             return
@@ -225,10 +225,10 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _or_why_not(row: QualityRow, found: Callable[[], list[QualityRow]]) -> list[QualityRow]:
-    """What was found; where it was not, the row with the reason."""
+def _or_why_not(row: QualityRow, measure: Callable[[], list[QualityRow]]) -> list[QualityRow]:
+    """The rows that ``measure`` gives or, if it fails, the row with the reason."""
     try:
-        return found()
+        return measure()
     except SolverMissing:
         raise
     except TimeoutError:
@@ -246,37 +246,37 @@ def _row(key: CycleKey, now: datetime) -> QualityRow:
 
 def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
     """A row with the figures of one VO."""
-    found = one.found
+    result = one.found
     named = dataclasses.replace(row, vo=one.vo, measure_s=round(one.seconds, 3))
-    if not isinstance(found, Measured):
-        return dataclasses.replace(named, state=found)
+    if not isinstance(result, Measured):
+        return dataclasses.replace(named, state=result)
     return dataclasses.replace(
         named,
         state="measured",
-        **{name: getattr(found, name) for name in SHOWN},
-        cost_hs06h=found.cost.total,
-        best_hs06h=found.best.total,
-        left_hs06h=found.best.left_over,
-        details=details_of(found),
+        **{name: getattr(result, name) for name in SHOWN},
+        cost_hs06h=result.cost.total,
+        best_hs06h=result.best.total,
+        left_hs06h=result.best.left_over,
+        details=details_of(result),
     )
 
 
 def beside_row(row: QualityRow, one: PricedVo) -> QualityRow:
     """A row with PanDA's placement beside ours."""
-    found = one.found
-    ours = vars(found.ours)
+    comparison = one.found
+    ours = vars(comparison.ours)
     details = {
-        "chunks": found.chunks,
-        "causes": {name: [round(ours[name], 3), round(value, 3)] for name, value in vars(found.panda).items()},
-        "gb": [round(found.our_gb, 3), round(found.panda_gb, 3)],
-        "unknown": dict(found.unknown),
+        "chunks": comparison.chunks,
+        "causes": {name: [round(ours[name], 3), round(value, 3)] for name, value in vars(comparison.panda).items()},
+        "gb": [round(comparison.our_gb, 3), round(comparison.panda_gb, 3)],
+        "unknown": dict(comparison.unknown),
     }
-    jobs, seconds = round(found.jobs), round(one.seconds, 3)
+    jobs, seconds = round(comparison.jobs), round(one.seconds, 3)
     return dataclasses.replace(row, vo=one.vo, state="beside", jobs=jobs, measure_s=seconds, details=details)
 
 
 def details_of(found: Measured) -> dict[str, Any]:
-    """What stands behind the figures: each cause as it is and at best, shares, queues, rules."""
+    """The details behind the figures: each cause as it is and at best, shares, queues, rules."""
     best = vars(found.best)
     return {
         "chunks": found.chunks,

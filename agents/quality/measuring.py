@@ -1,4 +1,4 @@
-"""One stored cycle measured against the best placement of its jobs, in another process: what it needs comes with it."""
+"""Measure a stored cycle against the best placement of its jobs, in another process that is sent all it needs."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ Chunk = tuple[int, int | None, float]
 
 
 class Remade(Protocol):
-    """Makes the cycle again."""
+    """Runs the cycle again."""
 
     def __call__(self, without: str = "") -> JobCycle:
-        """The cycle, without the filter of a name."""
+        """The cycle, without the filter that ``without`` names."""
 
 
-#: Decisions that count: those about work that only queues keep from being placed.
+#: Outcomes of decisions that count: those about work that only queues can keep from being placed.
 COUNTED = ("brokered", "pending")
 
 
 @dataclass(frozen=True)
 class MeasuredVo:
-    """The chunks of one VO of a cycle: what they cost, or why that is not known, and the seconds that it took."""
+    """The chunks of one VO of a cycle: what they cost, or why that is unknown, and the seconds that measuring took."""
 
     vo: str
     found: Measured | Unmeasured
@@ -55,7 +55,7 @@ class MeasuredVo:
 
 @dataclass(frozen=True)
 class PricedVo:
-    """What PanDA placed of the chunks of one VO of a cycle beside ours, and the seconds that it took."""
+    """PanDA's placement of the chunks of one VO of a cycle next to ours, and the seconds that pricing took."""
 
     vo: str
     found: Beside
@@ -67,7 +67,7 @@ class CannotMeasure(Exception):
 
 
 def lower_priority() -> None:
-    """Let this process give way to those that decide."""
+    """Let this process yield to those that decide."""
     os.nice(10)
 
 
@@ -76,54 +76,54 @@ def measure_case(case: Case, rules: ProfileRules, yardstick: Yardstick) -> list[
 
     Args:
         case: the cycle.
-        rules: by which it decided.
+        rules: by which the cycle decided.
         yardstick: by which it is measured.
 
     Raises:
-        CannotMeasure: it is damaged, or another release stored it without what is needed.
+        CannotMeasure: the cycle is damaged, or another release stored it without what is needed.
     """
-    asked = brokerage(case.brokerage)
-    if not isinstance(asked, JobBrokerage):
+    job_brokerage = brokerage(case.brokerage)
+    if not isinstance(job_brokerage, JobBrokerage):
         raise CannotMeasure(f"{case.brokerage} places no jobs")
     own = rules_of(rules.profile, case.brokerage, dict(rules.options.get(case.brokerage, {})))
     try:
         snapshot = _built(case.snapshot)
         return [
-            _measured(asked, snapshot, case, batch, decisions, own, yardstick)
-            for batch, decisions in _batches(asked, case)
+            _measured(job_brokerage, snapshot, case, batch, decisions, own, yardstick)
+            for batch, decisions in _batches(job_brokerage, case)
         ]
     except (SnapshotCorruptError, WorkCorruptError) as error:
         raise CannotMeasure(str(error)) from error
 
 
 def price_case(case: Case, rules: ProfileRules, yardstick: Yardstick, panda: Mapping[Chunk, Placed]) -> list[PricedVo]:
-    """What PanDA placed of a stored cycle's chunks, measured as ours is and priced beside it, VO by VO.
+    """Price PanDA's placement of a stored cycle's chunks next to ours, measured in the same way, VO by VO.
 
     Args:
         case: the cycle.
-        rules: by which it decided.
+        rules: by which the cycle decided.
         yardstick: by which both are measured.
         panda: jobs by queue of each chunk: task, dataset, memory in MB (0 for none).
 
     Raises:
-        CannotMeasure: it is damaged, or another release stored it without what is needed.
+        CannotMeasure: the cycle is damaged, or another release stored it without what is needed.
     """
-    asked = brokerage(case.brokerage)
-    if not isinstance(asked, JobBrokerage):
+    job_brokerage = brokerage(case.brokerage)
+    if not isinstance(job_brokerage, JobBrokerage):
         raise CannotMeasure(f"{case.brokerage} places no jobs")
     own = rules_of(rules.profile, case.brokerage, dict(rules.options.get(case.brokerage, {})))
     try:
         snapshot = _built(case.snapshot)
-        found = []
-        for batch, decisions in _batches(asked, case):
+        results = []
+        for batch, decisions in _batches(job_brokerage, case):
             started = perf_counter()
-            cycle, work = _cycle(asked, snapshot, case, batch, own), _work(batch)
+            cycle, work = _cycle(job_brokerage, snapshot, case, batch, own), _work(batch)
             theirs = [panda.get(one) for one in _keys(work)]
             priced = beside(cycle(), work, _placed(decisions), theirs, yardstick.prices)
-            found.append(PricedVo(batch.vo or "", priced, perf_counter() - started))
+            results.append(PricedVo(batch.vo or "", priced, perf_counter() - started))
     except (SnapshotCorruptError, WorkCorruptError) as error:
         raise CannotMeasure(str(error)) from error
-    return found
+    return results
 
 
 def _keys(work: CycleWork) -> list[Chunk]:
@@ -132,10 +132,10 @@ def _keys(work: CycleWork) -> list[Chunk]:
     return list(zip(chunks.jeditaskid.tolist(), chunks.datasetid.tolist(), memory, strict=True))
 
 
-def _batches(asked: JobBrokerage, case: Case) -> Iterator[tuple[Any, tuple[StoredOutcome, ...]]]:
-    """The chunks of each VO with what was decided about them."""
+def _batches(job_brokerage: JobBrokerage, case: Case) -> Iterator[tuple[Any, tuple[StoredOutcome, ...]]]:
+    """The chunks of each VO with the decisions about them."""
     first = 0
-    for batch in decode_batches(asked, [one.work for one in case.decisions], older=case.engine != __version__):
+    for batch in decode_batches(job_brokerage, [one.work for one in case.decisions], older=case.engine != __version__):
         stop = first + len(batch.jeditaskid)
         yield batch, case.decisions[first:stop]
         first = stop
@@ -147,7 +147,7 @@ def _built(packed: SnapshotParts) -> Snapshot:
 
 
 def _measured(
-    asked: JobBrokerage,
+    job_brokerage: JobBrokerage,
     snapshot: Snapshot,
     case: Case,
     batch: Any,
@@ -155,9 +155,9 @@ def _measured(
     rules: Rules,
     yardstick: Yardstick,
 ) -> MeasuredVo:
-    started, cycle = perf_counter(), _cycle(asked, snapshot, case, batch, rules)
-    found = measure(cycle(), _work(batch), _placed(decisions), yardstick, cycle, perf_counter)
-    return MeasuredVo(batch.vo or "", found, perf_counter() - started)
+    started, cycle = perf_counter(), _cycle(job_brokerage, snapshot, case, batch, rules)
+    result = measure(cycle(), _work(batch), _placed(decisions), yardstick, cycle, perf_counter)
+    return MeasuredVo(batch.vo or "", result, perf_counter() - started)
 
 
 def _placed(decisions: Sequence[StoredOutcome]) -> list[Placed]:
@@ -170,15 +170,15 @@ def _work(batch: Any) -> CycleWork:
     return batch.work
 
 
-def _cycle(asked: JobBrokerage, snapshot: Snapshot, case: Case, batch: Any, rules: Rules) -> Remade:
-    """The cycle again, in which every chunk meets the grid of the snapshot; without the filter of a name."""
+def _cycle(job_brokerage: JobBrokerage, snapshot: Snapshot, case: Case, batch: Any, rules: Rules) -> Remade:
+    """What runs the cycle again, with every chunk meeting the grid of the snapshot."""
     work, chain, tuning = _work(batch), rules.chain, case.published.tuning(batch.vo)
     if not isinstance(chain, QueueChain):
         raise CannotMeasure(f"{case.brokerage} places no jobs")
 
     def cycle(without: str = "") -> JobCycle:
-        kept = tuple(one for one in chain.filters if one.name != without)
-        own = dataclasses.replace(rules, chain=dataclasses.replace(chain, filters=kept))
-        return asked.engine_cycle(snapshot, work.work, tuning, own, independent=True)
+        filters = tuple(one for one in chain.filters if one.name != without)
+        own = dataclasses.replace(rules, chain=dataclasses.replace(chain, filters=filters))
+        return job_brokerage.engine_cycle(snapshot, work.work, tuning, own, independent=True)
 
     return cycle

@@ -1,4 +1,4 @@
-"""What an agent is, and what one cycle of it gets and gives back."""
+"""The base class of agents, and the input and output of one of their cycles."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ OptionsT = TypeVar("OptionsT", bound=AgentOptions)
 
 
 class CycleEndedError(Exception):
-    """Base of the reasons to end a cycle early. What was committed stays; the rest waits for the next cycle."""
+    """Base of the reasons to end a cycle early. Committed work stays; the rest waits for the next cycle."""
 
 
 class BudgetExceededError(CycleEndedError):
-    """The cycle has used up its time."""
+    """The cycle has used up its time budget."""
 
 
 class CycleAbandonedError(CycleEndedError):
@@ -47,7 +47,7 @@ class CycleAbandonedError(CycleEndedError):
 
 
 class CycleWritesNothingError(RuntimeError):
-    """A cycle that may not write has asked for a transaction to write in: the agent did not ask ``context.writes``."""
+    """A read-only cycle requested a write transaction: the agent did not check ``context.writes``."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class CycleRequest:
     """Options of a cycle that is started by hand.
 
     Attributes:
-        task_ids: look at these tasks only; all without it.
-        dry_run: write nothing.
-        independent: let every task meet the same grid; nothing is written.
-        emit: called with one object for each thing that was decided; None when nobody listens.
-        in_full: objects of decisions say why; else only what a line of a table says.
-        by_hand: somebody asked for this very cycle; work that is only due from time to time is done now.
-        force: let this cycle through, whatever the brake and the clocks say.
+        task_ids: the only tasks to consider; None: all.
+        dry_run: whether to write nothing.
+        independent: whether every task meets the same grid; nothing is written.
+        emit: called with one object for each decision; None when nobody listens.
+        in_full: whether decision objects include their reasons, rather than only the columns of a table.
+        by_hand: whether this very cycle was requested by hand; work that is only due from time to time is done now.
+        force: whether to let this cycle through, whatever the brake and the clocks say.
     """
 
     task_ids: tuple[int, ...] | None = None
@@ -80,12 +80,12 @@ class CycleRequest:
 
 @dataclass(frozen=True)
 class Due:
-    """What of one kind is due to be ended, taken back or removed in a cycle.
+    """The number of jobs or rows of one kind that are due to be ended, taken back or removed in a cycle.
 
     Attributes:
         kind: jobs, or a kind of rows.
         number: how many are due.
-        there_are: of how many.
+        there_are: how many there are in all.
         allowed: how many of them one cycle may end or remove; None: all.
     """
 
@@ -102,23 +102,23 @@ class Due:
 
 @dataclass(frozen=True)
 class CycleContext:
-    """What one cycle may use.
+    """The resources and limits of one cycle.
 
     Agents read from :attr:`database` and write with :meth:`writing`; there is no other way to write. See ADR 31.
 
     Attributes:
-        _database: where the work is; for ``agents.service`` alone, which opens and closes the row of the run.
-        now: the instant for which it decides (aware, UTC), by the database's clock unless somebody chose another.
-        seed: of everything random in it.
-        budget_s: seconds it may take.
-        request: what was asked for by hand.
-        lease: the lease under which it writes; None when it may not write at all.
-        run_id: its row in ``agent_runs``; None when it may not write.
-        believes: whether the lease may still be believed in.
+        _database: the work database; only for ``agents.service``, which opens and closes the row of the run.
+        now: the instant for which the cycle decides (aware, UTC), by the database's clock unless overridden.
+        seed: seed of everything random in the cycle.
+        budget_s: seconds the cycle may take.
+        request: the options requested by hand.
+        lease: the lease under which the cycle writes; None for a read-only cycle.
+        run_id: row of the cycle in ``agent_runs``; None for a read-only cycle.
+        believes: tells whether the lease may still be trusted.
         ending: set when the service is stopping.
-        monotonic: the clock for the budget.
-        started: when the cycle started, by that clock.
-        connections: those of the cycle, by which another thread can end it.
+        monotonic: clock for the budget.
+        started: start of the cycle by that clock.
+        connections: connections of the cycle, through which another thread can end it.
         clock_faults: contradictions between the clocks.
         due: what the cycle finds due to be ended or removed, kind by kind, as its brake notes it.
         when_overdue: called with what is known when the cycle still runs some time after its budget; must not block.
@@ -142,16 +142,16 @@ class CycleContext:
 
     @property
     def database(self) -> ReadOnlyDatabase:
-        """Where the work is, for reading."""
+        """The work database, for reading."""
         return ReadOnlyDatabase(self._database)
 
     @property
     def writes(self) -> bool:
-        """Whether the cycle writes: it has a lease, and is no dry run."""
+        """Whether the cycle writes: it has a lease and is not a dry run."""
         return self.lease is not None and self.request.writes
 
     def writing(self, idle_within_s: float = IDLE_WITHIN_S) -> AbstractContextManager[sa.Connection]:
-        """One transaction to write in: refused at its start and before its commit unless the lease is in force.
+        """Open a write transaction: refused at its start and before its commit unless the lease is in force.
 
         Args:
             idle_within_s: seconds that the block may work between two statements.
@@ -165,11 +165,11 @@ class CycleContext:
         return leases.writing(self._database, self.lease, idle_within_s)
 
     def transaction(self, idle_within_s: float = IDLE_WITHIN_S) -> AbstractContextManager[sa.Connection]:
-        """As :meth:`writing` where the cycle writes, else a read-only snapshot."""
+        """Open a transaction as :meth:`writing` does where the cycle writes, else a read-only snapshot."""
         return self.writing(idle_within_s) if self.writes else self._database.read_snapshot()
 
     def limited(self) -> CycleContext:
-        """This context with transactions that end with the budget, and whose connections another thread can cut."""
+        """Return this context with transactions that end with the budget, and connections another thread can cut."""
         return replace(self, _database=self._database.limited(self.connections, lambda: self.left_s))
 
     @property
@@ -179,7 +179,7 @@ class CycleContext:
 
     @property
     def left_s(self) -> float:
-        """Seconds of the budget that are left; negative when it is used up."""
+        """Seconds left of the budget; negative once it is used up."""
         return self.budget_s - (self.monotonic() - self.started)
 
     def check(self) -> None:
@@ -188,7 +188,7 @@ class CycleContext:
         Raises:
             BudgetExceededError: the time is used up.
             CycleAbandonedError: the service is stopping.
-            StaleLeaseError: the lease is not to be believed in any more.
+            StaleLeaseError: the lease can no longer be trusted.
         """
         if self.ending.is_set():
             raise CycleAbandonedError("the service is stopping; what was not written is left to the next cycle")
@@ -203,15 +203,16 @@ class CycleContext:
 
 
 class Agent(ABC, Generic[OptionsT]):
-    """A piece of periodic work under a lease of its own name.
+    """Periodic work under a lease named after the agent.
 
     Attributes:
-        name: of the agent, its lease, and its entry in ``config/agents.yaml``.
-        title: one line for operators.
+        name: name of the agent, of its lease, and of its entry in ``config/agents.yaml``.
+        title: one-line description for operators.
         options_type: the options that the configuration file may set.
-        removes: whether it ends, takes back or removes; then it does nothing while the clocks contradict one another.
-        is_feed: whether it reads from other systems; then its cycles that hang or fail are told, but no reason to end
-            the service, which would not mend the other system.
+        removes: whether the agent ends, takes back or removes; it then does nothing while the clocks contradict one
+            another.
+        is_feed: whether the agent reads from other systems. Its cycles that hang or fail are then reported, but are no
+            reason to end the service, which would not mend the other system.
     """
 
     name: ClassVar[str]
@@ -221,14 +222,14 @@ class Agent(ABC, Generic[OptionsT]):
     is_feed: ClassVar[bool] = False
 
     def __init__(self, options: OptionsT, process: ProcessSettings) -> None:
-        """Make an agent with its options and the settings of the process."""
+        """Create an agent with its options and the settings of the process."""
         self.options = options
         self.process = process
 
     def not_divisible(self) -> str:
-        """Why its work cannot be divided into parts for several brokers; empty where it can.
+        """Why the work cannot be divided into parts for several brokers; empty if it can.
 
-        Then a cycle takes what belongs to ``context.part``.
+        If it can, a cycle handles only what belongs to ``context.part``.
         """
         return "its work is not divided"
 

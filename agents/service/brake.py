@@ -1,9 +1,9 @@
 """The brake: how much one cycle may end, take back or remove, whatever its rules say.
 
-A wrong clock, table or key makes everything due at once. What is over the limit waits for the next cycle, with an
-alarm. Cycle after cycle that would still end nearly all there is, so after some of them in a row the agent pauses until
-somebody resumes it. An operator lets one cycle through with ``broker run AGENT --force --yes``, or switches the brake
-off.
+A wrong clock, table or key makes everything due at once. Whatever exceeds the limit waits for the next cycle, and an
+alarm is raised. Since successive cycles could still end nearly everything, the agent pauses after several such cycles
+in a row until somebody resumes it. An operator lets one cycle through with ``broker run AGENT --force --yes``, or
+switches the brake off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.store.service import agent_pauses, agent_runs
 _log = logging.getLogger(__name__)
 
 ALWAYS_ALLOWED = 100
-"""Jobs or rows that a cycle may end or remove however few there are."""
+"""Jobs or rows that a cycle may always end or remove, however few there are in all."""
 
 
 class BrakedOptions(AgentOptions):
@@ -41,10 +41,10 @@ class Brake:
     """The brake of one agent in one cycle.
 
     Attributes:
-        agent: its name.
-        share: part of what there is that may go.
+        agent: name of the agent.
+        share: fraction of the existing jobs or rows that may go.
         forced: whether an operator lets this cycle through.
-        noted: where what is due is noted.
+        noted: collects what is due.
     """
 
     agent: str
@@ -54,21 +54,21 @@ class Brake:
 
     @classmethod
     def of(cls, agent: str, options: BrakedOptions, context: CycleContext) -> Brake:
-        """The brake of an agent with these options, in a cycle."""
+        """Return the brake of an agent with these options for one cycle."""
         return cls(agent, options.brake_share, context.request.force, context.due)
 
     def allows(self, there_are: int) -> int | None:
-        """How many of ``there_are`` may go in this cycle; None: all."""
+        """Return how many of ``there_are`` may go in this cycle; None: all."""
         if self.forced or self.share >= 1:
             return None
         return max(ALWAYS_ALLOWED, int(self.share * there_are))
 
     def report(self, kind: str, due: int, there_are: int, *, writes: bool) -> str | None:
-        """The remark on what waits because of the brake, if anything does; a cycle that writes raises the alarm."""
+        """Return a remark on what the brake holds back, None if nothing; a cycle that writes also raises the alarm."""
         allowed = self.allows(there_are)
-        found = Due(kind, due, there_are, allowed)
-        self.noted.append(found)
-        if not found.is_held_back:
+        due_now = Due(kind, due, there_are, allowed)
+        self.noted.append(due_now)
+        if not due_now.is_held_back:
             return None
         fields = {
             "agent": self.agent, "kind": kind, "due": due, "allowed": allowed, "there_are": there_are,
@@ -83,20 +83,20 @@ class Brake:
 
 
 def is_held_back(due: Sequence[Due]) -> bool:
-    """Whether the brake holds back some of what a cycle found due."""
-    return any(one.is_held_back for one in due)
+    """Return whether the brake holds back any of what a cycle found due."""
+    return any(item.is_held_back for item in due)
 
 
 def pause_held_back(connection: sa.Connection, agent: str, options: AgentOptions, due: Sequence[Due]) -> bool:
-    """Pause an agent whose last cycles were all held back by its brake, until it is resumed; whether it is paused.
+    """Pause an agent, until resumed, if the brake held back all of its last cycles; return whether it is paused.
 
-    To be called when the row of the cycle is closed.
+    Call this when the row of the cycle is closed.
     """
     most = options.brake_pauses_after if isinstance(options, BrakedOptions) else 0
     if not most or agent_runs.braked_in_a_row(connection, agent, most) < most:
         return False
-    found = ", ".join(f"{one.number} of {one.there_are} {one.kind}" for one in due if one.is_held_back)
-    reason = f"{most} cycles in a row were held back by the brake; due: {found}. See why, then resume {agent}"
+    summary = ", ".join(f"{item.number} of {item.there_are} {item.kind}" for item in due if item.is_held_back)
+    reason = f"{most} cycles in a row were held back by the brake; due: {summary}. See why, then resume {agent}"
     agent_pauses.pause(connection, agent, until=agent_pauses.UNTIL_RESUMED, reason=reason, editor=agent_pauses.BRAKE)
-    _log.error("agent paused by its brake", extra={"fields": {"agent": agent, "cycles": most, "due": found}})
+    _log.error("agent paused by its brake", extra={"fields": {"agent": agent, "cycles": most, "due": summary}})
     return True

@@ -1,8 +1,6 @@
-"""``config/agents.yaml`` as typed values.
+"""Loads ``config/agents.yaml`` and ``config/broker.yaml`` as typed values, and finds the section of each agent.
 
-``config/broker.yaml`` as typed values.
-
-The section of an agent in ``agents.yaml``, and that of a brokerage of another distribution, which needs none.
+A brokerage of another distribution needs no section in ``agents.yaml``: its default section applies.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml, read_yaml_once
 
 MOST_PARTS = 64
-"""Parts into which the work of an agent may be divided: there are hardly more shares than this."""
+"""Upper limit for the parts into which the work of an agent is divided: there are hardly more shares than this."""
 
 
 class ConfigurationError(BrokerError):
@@ -47,16 +45,16 @@ AS_SHIPPED = "compare with the file that is shipped"
 def read_file(
     path: Path, kind: type[SectionT], remedy: str = AS_SHIPPED, prepared: Callable[[Any], Any] = lambda content: content
 ) -> SectionT:
-    """A configuration file as typed values; an empty one has all its defaults.
+    """Read a configuration file as typed values; an empty file has all its defaults.
 
     Args:
-        path: of the file.
-        kind: what its content is.
+        path: path of the file.
+        kind: model of the content.
         remedy: what to do about an error.
-        prepared: makes of the content what is checked.
+        prepared: transforms the content before it is checked.
 
     Raises:
-        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values, each named.
+        ConfigurationError: the file is missing, is not YAML, or has unknown names or wrong values, each named.
     """
     try:
         content = read_yaml_once(path.read_text(encoding="utf-8"))
@@ -117,16 +115,16 @@ class AgentsConfiguration(Section):
 
 
 def config_file(name: str, folder: Path | None = None) -> Path:
-    """The configuration file ``name``: that in ``folder`` if it is there, else the shipped one."""
-    own = None if folder is None else folder / name
-    return own if own is not None and own.exists() else resources.path(f"config/{name}")
+    """Return the path of the configuration file ``name``: the one in ``folder`` if it exists, else the shipped one."""
+    own_file = None if folder is None else folder / name
+    return own_file if own_file is not None and own_file.exists() else resources.path(f"config/{name}")
 
 
 def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
     """Read and check the file.
 
     Raises:
-        ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
+        ConfigurationError: the file is missing, is not YAML, or has unknown names or values out of range.
     """
     configuration = read_file(path, AgentsConfiguration, prepared=_extended)
     unknown = sorted(set(configuration.agents) - set(known_agents))
@@ -137,26 +135,26 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
 
 
 def _extended(content: Any) -> Any:
-    """The content of ``agents.yaml``, over the shipped one where it says so."""
+    """Return the content of ``agents.yaml``, laid over the shipped file if it says so."""
     if isinstance(content, dict) and content.get("extends") == "shipped":
         return laid_over(_shipped_file(), {"agents": {}} | content)
     return content
 
 
 def laid_over(shipped: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A file over the shipped one: what a mapping of it does not name is as shipped, at every depth."""
-    found = dict(shipped)
+    """Lay a file over the shipped one: entries that a mapping does not name are as shipped, at every depth."""
+    merged = dict(shipped)
     for name, value in own.items():
         below = shipped.get(name)
-        found[name] = laid_over(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return found
+        merged[name] = laid_over(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 JobGeneration = Literal["auto", "broker", "jedi"]
 
 
 class JobsAreMadeByJedi(Refused):
-    """The broker is told to make jobs in a database in which JEDI makes them."""
+    """The broker is configured to create jobs in a database in which JEDI creates them."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -203,19 +201,19 @@ class ProcessSettings(BaseModel):
 
 
 def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
-    """Read and check the file; ``folder`` is that of the operator's own files.
+    """Read and check the file; ``folder`` holds the operator's own files.
 
     Raises:
-        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
+        ConfigurationError: the file is missing, is not YAML, or has unknown names or wrong values.
     """
     return read_file(path, ProcessSettings).model_copy(update={"folder": folder})
 
 
 def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:
-    """The section of an agent: that of the file, else, for an outside brokerage, what the brokerage says; else None.
+    """Return the section of an agent: from the file, else the default of an outside brokerage, else None.
 
-    Without a section such a brokerage runs where the tables are the broker's own; alongside PanDA, as all that writes,
-    only once a section says so.
+    Without a section, an outside brokerage runs where the tables are the broker's own. Alongside PanDA it runs, like
+    everything that writes, only once a section says so.
 
     Raises:
         BrokerageError: the brokerage cannot be loaded.
@@ -224,26 +222,26 @@ def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | 
         return configuration.agents[name]
     if name in _shipped() or name not in offered():
         return None
-    found = brokerage(name)
-    return AgentSection(enabled="auto", period_s=found.period_s, cycle_budget_s=found.cycle_budget_s)
+    outside = brokerage(name)
+    return AgentSection(enabled="auto", period_s=outside.period_s, cycle_budget_s=outside.cycle_budget_s)
 
 
 def sections_to_run(configuration: AgentsConfiguration, profile: Profile) -> Mapping[str, AgentSection]:
-    """The sections of all agents that a service runs: those of the file, and outside brokerages of the profile.
+    """Return the sections of all agents that a service runs: those of the file, and outside brokerages of the profile.
 
-    An agent of this distribution that the file does not name does not run: the operator has taken it out. Nor does that
-    of a brokerage which the profile does not have.
+    An agent of this distribution that the file does not name does not run: the operator has removed it. Nor does a
+    brokerage that the profile does not include.
     """
-    named = [entry.brokerage for entry in profile.brokerages]
-    absent = offered().keys() - set(named)
-    more = {name: section_of(configuration, name) for name in named if name not in configuration.agents}
+    brokerages = [entry.brokerage for entry in profile.brokerages]
+    absent = offered().keys() - set(brokerages)
+    more = {name: section_of(configuration, name) for name in brokerages if name not in configuration.agents}
     sections = {**configuration.agents, **{name: section for name, section in more.items() if section is not None}}
     return {name: section for name, section in sections.items() if name not in absent}
 
 
 @cache
 def _shipped() -> Collection[str]:
-    """Names of the agents in the shipped file."""
+    """Return the names of the agents in the shipped file."""
     return frozenset(_shipped_file()["agents"])
 
 
@@ -253,25 +251,25 @@ def _shipped_file() -> dict[str, Any]:
 
 
 def profile_file(name: str, folder: Path | None = None) -> Path:
-    """The file of a profile: that in ``folder`` if it is there, else the shipped one."""
+    """Return the path of a profile: the one in ``folder`` if it exists, else the shipped one."""
     return config_file(f"profiles/{name}.yaml", folder)
 
 
 def load_profile(name: str, folder: Path | None = None) -> Profile:
-    """The profile of a name, with what it extends.
+    """Load a profile by name, with the profiles it extends.
 
     Raises:
-        OSError: there is no such file.
-        ProfileError: it is wrong, or extends one that is not there.
+        OSError: there is no such profile file.
+        ProfileError: the profile is wrong, or extends one that does not exist.
     """
     return read_profile(_text(name, folder), lambda other: _text(other, folder))
 
 
 def profile_in_force(process: ProcessSettings) -> Profile:
-    """The profile that ``broker.yaml`` names.
+    """Return the profile that ``broker.yaml`` names.
 
     Raises:
-        ConfigurationError: it is not there, or wrong.
+        ConfigurationError: the profile is missing or wrong.
     """
     try:
         return load_profile(process.profile, process.folder)

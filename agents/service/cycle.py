@@ -1,18 +1,18 @@
-"""One cycle of an agent with everything around it: run row, typed outcome, log.
+"""Runs one cycle of an agent, with its run row, typed outcome, log and spans.
 
-Ending a rule that hangs: when the time of a cycle is used up, the rule that runs is interrupted and named.
+A rule that hangs is ended: once the time of a cycle is used up, the running rule is interrupted and named.
 
-A cycle looks at its time between its steps, and a rule is one step: a rule that never comes back would hold the cycle
-and its thread for good. Python can raise an exception in another thread, which ends what runs in the interpreter. What
-waits outside of it (for a server, a lock, a compiled loop) comes back only by itself: then the cycle is overdue, and
-only the end of the process ends its thread.
+A cycle checks its time between steps, and a rule is one step, so a rule that never returns would hold the cycle and its
+thread for good. Python can raise an exception in another thread, which ends code that runs in the interpreter. Code
+that waits outside the interpreter (for a server, a lock, a compiled loop) returns only by itself: the cycle is then
+overdue, and only the end of the process ends its thread.
 
 Source: Python documentation, C API, ``PyThreadState_SetAsyncExc``.
 
-A span of OpenTelemetry for each cycle and each of its stages; nothing without the extra ``telemetry``.
+Each cycle and each of its stages has an OpenTelemetry span; without the extra ``telemetry`` there are none.
 
-The exporter is configured by the usual variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` and the like); without an endpoint no
-spans are made.
+The usual variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` and the like) configure the exporter; without an endpoint no spans
+are created.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SCOPE = "gridbroker"
 
 
 def note_cycle(agent: str, outcome: str, timings: Mapping[str, float], ended_ns: int, run: int | None = None) -> None:
-    """Make the spans of a cycle that has ended.
+    """Create the spans of a finished cycle.
 
     Args:
-        agent: that ran it.
-        outcome: of the cycle.
+        agent: the agent that ran the cycle.
+        outcome: outcome of the cycle.
         timings: seconds by stage, with ``total_s``; the stages followed one another in this order.
-        ended_ns: when it ended, in nanoseconds since 1970.
-        run: its row in ``agent_runs``.
+        ended_ns: end of the cycle, in nanoseconds since 1970.
+        run: row of the cycle in ``agent_runs``.
     """
     tracer = _tracer()
     if tracer is None:
@@ -82,7 +82,7 @@ def note_cycle(agent: str, outcome: str, timings: Mapping[str, float], ended_ns:
 
 @cache
 def _tracer() -> Any:
-    """The tracer; None where nothing is installed or configured."""
+    """Return the tracer; None if nothing is installed or configured."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         return None
     from opentelemetry import trace
@@ -112,25 +112,25 @@ def _exporting() -> Any:
 
 
 class RuleInterrupted(BaseException):
-    """Raised inside a rule by another thread. No ``Exception``: neither rule nor engine is to go on after it."""
+    """Raised inside a rule by another thread. Not an ``Exception``: neither rule nor engine may continue after it."""
 
 
 class CycleThread:
-    """The thread of a cycle, for others that look after it.
+    """The thread of a cycle, as seen by the threads that supervise it.
 
     Attributes:
-        interrupted: the rule in which it was interrupted; None while it was not.
+        interrupted: the rule that was interrupted; None if none was.
     """
 
     def __init__(self) -> None:
-        """The thread is the one that calls; the cycle runs."""
+        """Take the calling thread as that of a running cycle."""
         self.interrupted: str | None = None
         self._ident = threading.get_ident()
         self._runs = True
         self._lock = threading.Lock()
 
     def rule(self) -> str | None:
-        """The rule, or step of a profile, that runs now; None when none does."""
+        """Return the rule, or step of a profile, that is running; None if there is none."""
         from broker.rules.contract import Rule, Step
 
         frame: FrameType | None = sys._current_frames().get(self._ident)
@@ -142,7 +142,7 @@ class CycleThread:
         return None
 
     def interrupt(self) -> None:
-        """End the rule that runs, if one does; may be called from any thread, and does not block."""
+        """End the running rule, if there is one; may be called from any thread and does not block."""
         with self._lock:
             rule = self.rule() if self._runs else None
             if rule is not None:
@@ -150,7 +150,7 @@ class CycleThread:
                 _raise_in(self._ident, RuleInterrupted)
 
     def leave(self) -> None:
-        """The cycle is over: nothing is raised in its thread from here on."""
+        """Mark the cycle as over: nothing is raised in its thread from here on."""
         with self._lock:
             self._runs = False
             if self.interrupted is not None:
@@ -159,7 +159,7 @@ class CycleThread:
 
 @contextlib.contextmanager
 def interrupted_after(seconds: float) -> Iterator[CycleThread]:
-    """The block is a cycle, and a rule of it that runs after ``seconds`` is interrupted.
+    """Run the block as a cycle whose rules are interrupted if they still run after ``seconds``.
 
     Raises:
         RuleInterrupted: in the block.
@@ -173,7 +173,7 @@ def interrupted_after(seconds: float) -> Iterator[CycleThread]:
 
 
 def _raise_in(ident: int, kind: type[BaseException] | None) -> None:
-    """Raise ``kind`` in a thread when it next runs Python; None takes back what it has not met yet."""
+    """Raise ``kind`` in a thread when it next runs Python; None cancels one that is still pending."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), None if kind is None else ctypes.py_object(kind))
 
 
@@ -192,14 +192,14 @@ _TYPED: tuple[tuple[tuple[type[Exception], ...], RunOutcome], ...] = (
 
 
 def outcome_of(error: BaseException) -> RunOutcome:
-    """The outcome of a cycle that ended with ``error``."""
+    """Return the outcome of a cycle that ended with ``error``."""
     return next((outcome for kinds, outcome in _TYPED if isinstance(error, kinds)), "failed")
 
 
 def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
-    """Run ``agent`` once in ``context`` and say how it ended; its run row, if it has one, is closed.
+    """Run ``agent`` once in ``context`` and return how it ended; its run row, if it has one, is closed.
 
-    An error of the cycle becomes its outcome and is logged with its traceback; it never ends the thread that called.
+    An error of the cycle becomes its outcome and is logged with its traceback; it never ends the calling thread.
     """
     started = time.perf_counter()
     report = CycleReport()
@@ -221,10 +221,10 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
 
 
 def _report_of(agent: Agent[Any], context: CycleContext) -> CycleReport:
-    """Run the cycle.
+    """Run the cycle and return its report.
 
     Raises:
-        BudgetExceededError: a rule did not come back in time, beside all that a cycle raises.
+        BudgetExceededError: a rule did not return in time; errors of the cycle pass through.
     """
     try:
         with (
@@ -242,7 +242,7 @@ def _report_of(agent: Agent[Any], context: CycleContext) -> CycleReport:
 
 
 def _outcome_in(context: CycleContext, error: BaseException) -> RunOutcome:
-    """The outcome of a cycle that ended with ``error`` in ``context``; time limits have outcomes of their own."""
+    """Return the outcome of a cycle that ended with ``error`` in ``context``; time limits have their own outcomes."""
     outcome = outcome_of(error)
     if outcome != "failed_transient":
         return outcome
@@ -254,10 +254,10 @@ def _outcome_in(context: CycleContext, error: BaseException) -> RunOutcome:
 
 
 def _refuse_newer_schema(context: CycleContext) -> None:
-    """A cycle that may write needs a schema that this release may write under; each transaction looks again.
+    """Check that a cycle that may write has a schema that this release may write under; each transaction checks again.
 
     Raises:
-        SchemaTooNew: a newer broker has upgraded it past this one.
+        SchemaTooNew: a newer broker has upgraded the schema past this release.
     """
     guard = context._database.guard
     if guard is None or not context.request.writes:
@@ -267,19 +267,21 @@ def _refuse_newer_schema(context: CycleContext) -> None:
 
 
 def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:
-    """An agent that removes needs clocks that agree; the others decide by the database's, and only say it.
+    """Refuse an agent that removes while the clocks disagree; others decide by the database's clock and log the fault.
 
     Raises:
-        Refused: they do not.
+        Refused: the clocks contradict one another.
     """
     if not context.clock_faults:
         return
-    found = "; ".join(f"{one.code} by {one.seconds:+.0f} s (limit {one.limit_s:g} s)" for one in context.clock_faults)
-    fields = {"agent": agent.name, "faults": [dataclasses.asdict(one) for one in context.clock_faults]}
+    faults = "; ".join(
+        f"{fault.code} by {fault.seconds:+.0f} s (limit {fault.limit_s:g} s)" for fault in context.clock_faults
+    )
+    fields = {"agent": agent.name, "faults": [dataclasses.asdict(fault) for fault in context.clock_faults]}
     _log.error("clocks contradict one another", extra={"fields": fields})
     if agent.removes and context.request.writes and not context.request.force:
         raise Refused(
-            f"clocks contradict one another: {found}",
+            f"clocks contradict one another: {faults}",
             f"agent {agent.name}",
             "set them right; once they have agreed for clocks_agree_for_s the agent goes on by itself. "
             f"`broker run {agent.name} --force --yes` lets one cycle through. The limit is clock_limit_s in "
@@ -288,7 +290,7 @@ def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:
 
 
 def _end_overdue(agent: str, context: CycleContext, thread: CycleThread) -> None:
-    """Another thread's answer to a cycle that does not come back: it waits for nobody any more, and leads no more."""
+    """Handle a cycle that does not return, from another thread: it stops waiting and no longer leads."""
     passed = f"the cycle of {agent} is overdue: {context.budget_s + OVERDUE_AFTER_S:g} s have passed"
     rule = thread.rule()
     context.connections.cut(passed)

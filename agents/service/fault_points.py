@@ -8,7 +8,7 @@ Nothing happens at a fault point unless one was armed when the process started, 
 - ``pause:FILE``: it waits until the file exists;
 - ``raise``: it raises :class:`InjectedFaultError`.
 
-Each fires once. ``BROKER_FAULT_MARKERS`` names a directory in which a file ``POINT`` proves that it did.
+Each fires once. ``BROKER_FAULT_MARKERS`` names a directory in which a file ``POINT`` proves that the fault fired.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _PAUSE_STEP_S = 0.02
 
 
 class InjectedFaultError(RuntimeError):
-    """A fault point was told to raise."""
+    """Raised by a fault point armed with ``raise``."""
 
 
 class FaultSpecificationError(ValueError):
-    """``BROKER_FAULT`` is not of the form described in this module."""
+    """``BROKER_FAULT`` does not have the form described in this module."""
 
 
 @dataclass
 class _Armed:
-    """The faults that are still to fire, by point."""
+    """The faults that have not fired yet, by point."""
 
     actions: dict[str, Callable[[], None]] = field(default_factory=dict)
     markers: Path | None = None
@@ -60,7 +60,7 @@ _armed: _Armed | None = None
 
 
 def reach(point: str) -> None:
-    """Say that the cycle has come to ``point``; does nothing unless a fault was armed there."""
+    """Mark that the cycle has reached ``point``; does nothing unless a fault is armed there."""
     if _armed is None:
         return
     action = _armed.actions.pop(point, None)
@@ -72,18 +72,18 @@ def reach(point: str) -> None:
 
 
 def arm(environment: Mapping[str, str]) -> None:
-    """Arm the faults that ``environment`` asks for, and disarm all others.
+    """Arm the faults that ``environment`` requests, and disarm all others.
 
     Raises:
         FaultSpecificationError: a point or an action is unknown.
     """
     global _armed
-    wanted = environment.get("BROKER_FAULT", "")
-    if not wanted:
+    specification = environment.get("BROKER_FAULT", "")
+    if not specification:
         _armed = None
         return
     markers = environment.get("BROKER_FAULT_MARKERS")
-    _armed = _Armed(dict(_parsed(item) for item in wanted.split(",")), Path(markers) if markers else None)
+    _armed = _Armed(dict(_parsed(item) for item in specification.split(",")), Path(markers) if markers else None)
 
 
 def arm_action(point: str, action: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ def arm_action(point: str, action: Callable[[], None]) -> None:
 
 
 def disarm() -> None:
-    """Let nothing fire any more."""
+    """Disarm all faults."""
     global _armed
     _armed = None
 
@@ -109,7 +109,7 @@ def _parsed(item: str) -> tuple[str, Callable[[], None]]:
         )
     actions: dict[str, Callable[[], None]] = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-        # to this very thread: it must not run on until another thread has taken the signal
+        # to this very thread: it must not run on until another thread has received the signal
         "stop": lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP),
         "pause": lambda: _wait_for(Path(argument)),
         "raise": lambda: _raise(point),

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, whatever is in the message."""
+"""Structured logs: one JSON object a line, whatever the message contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from broker.redaction import redact
 
 TEXT_LIMIT = 4000
-"""Characters of any one text in a line."""
+"""Maximum length of one text in a line, in characters."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -27,12 +27,12 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line, without its end."""
         return as_json(line_of(record))
 
 
 def line_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line says: bounded in length, without passwords."""
+    """Return the fields of a line, bounded in length and without passwords."""
     line: dict[str, Any] = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
@@ -47,7 +47,7 @@ def line_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def as_json(line: dict[str, Any]) -> str:
-    """A line as ASCII JSON."""
+    """Return a line as ASCII JSON."""
     return json.dumps(line, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
 
 
@@ -55,8 +55,8 @@ def _redacted(value: object) -> object:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {name: _redacted(one) for name, one in value.items()}
-    return [_redacted(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _redacted(item) for name, item in value.items()}
+    return [_redacted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _bounded(value: object) -> object:
@@ -72,7 +72,7 @@ class StructuredFormatter(logging.Formatter):
     """Formats a record by a renderer of structlog: JSON for programs, coloured lines for people.
 
     Args:
-        terminal: whether people read it.
+        terminal: whether the output is for people on a terminal.
     """
 
     def __init__(self, terminal: bool) -> None:
@@ -86,7 +86,7 @@ class StructuredFormatter(logging.Formatter):
             self._render = structlog.dev.ConsoleRenderer(colors=True, exception_formatter=plain)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end; a traceback follows it on a terminal."""
+        """Return the line, without its end; on a terminal a traceback follows it."""
         line = line_of(record)
         return str(self._render(None, record.levelname.lower(), _for_people(line) if self._terminal else line))
 
@@ -96,30 +96,32 @@ def _json_line(line: dict[str, Any], **options: Any) -> str:
 
 
 def _for_people(line: dict[str, Any]) -> dict[str, Any]:
-    """Names come from strangers: control characters and marks that reorder text are shown as escapes."""
-    shown = {name: _escaped(value) for name, value in line.items() if name not in ("time", "traceback")}
-    shown["timestamp"] = line["time"]
+    """Escape control characters and marks that reorder text, since names come from untrusted sources."""
+    escaped = {name: _escaped(value) for name, value in line.items() if name not in ("time", "traceback")}
+    escaped["timestamp"] = line["time"]
     if "traceback" in line:
-        shown["exception"] = line["traceback"]
-    return shown
+        escaped["exception"] = line["traceback"]
+    return escaped
 
 
 def _escaped(value: object) -> object:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     if text.isascii() and text.isprintable():
         return value
-    return "".join(one if unicodedata.category(one)[0] != "C" else f"\\u{ord(one):04x}" for one in text)
+    return "".join(
+        character if unicodedata.category(character)[0] != "C" else f"\\u{ord(character):04x}" for character in text
+    )
 
 
 class RateLimit(logging.Filter):
-    """Lets an event through once in a while and counts what it held back.
+    """Lets each event through once per period and counts what it suppressed.
 
-    A database that is away for an hour must not fill the disk. Errors and warnings of the same logger, event and agent
-    pass once in ``period_s``; the next to pass carries ``held_back``.
+    A database that is unavailable for an hour must not fill the disk. Errors and warnings of the same logger, event and
+    agent pass once in ``period_s``; the next one to pass carries ``held_back``.
     """
 
     def __init__(self, period_s: float = 10.0, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Limit each event to one in ``period_s`` seconds of the clock ``monotonic``."""
+        """Limit each event to one in ``period_s`` seconds by the clock ``monotonic``."""
         super().__init__()
         self._period_s = period_s
         self._monotonic = monotonic
@@ -127,7 +129,7 @@ class RateLimit(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True when the record may be written."""
+        """Return whether the record may be written."""
         if record.levelno < logging.WARNING:
             return True
         fields = getattr(record, "fields", {})
@@ -154,7 +156,7 @@ def _formatter(terminal: bool) -> logging.Formatter:
 def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Send the logs of the service to ``stream`` (default: stderr), rate limited.
 
-    They are JSON; on a terminal they are for people where structlog is installed (extra ``api``).
+    The output is JSON; on a terminal it is formatted for people if structlog is installed (extra ``api``).
     """
     target = stream or sys.stderr
     handler = logging.StreamHandler(target)

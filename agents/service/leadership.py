@@ -1,11 +1,11 @@
-"""Holding leases: a thread that renews what is held and asks for what is wanted.
+"""Lease holding: a thread that renews the leases held and requests the leases wanted.
 
-A holder believes in a lease for a little less time than the database grants it, on its own monotonic clock, counted
-from the moment it *sent* the request. So it stops acting before anybody else can start, however slow the answer
-was, whatever happens to wall clocks, and even when the database cannot be reached any more.
+A holder trusts a lease for slightly less time than the database grants it, on its own monotonic clock, counted from the
+moment it *sent* the request. It therefore stops acting before anybody else can start, however slow the answer was,
+whatever happens to wall clocks, and even if the database can no longer be reached.
 
-Of an agent whose work is divided each part has a lease. A holder asks for no more of them than its fair number while
-other brokers are alive, but for what nobody took for the length of a lease; what it holds beyond that it hands over.
+If the work of an agent is divided, each part has a lease. While other brokers are alive, a holder requests no more
+than its fair number of parts, except for those that nobody took for the length of a lease; it hands over any excess.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from broker.store.service.leases import Lease, LeaseTerms
 
 
 def brokers_beside(lease: str, own: str, divisions: Mapping[str, Mapping[str, int]]) -> int:
-    """The other brokers that are alive and divide the agent of a lease in the same way.
+    """Return how many other brokers are alive and divide the agent of a lease in the same way.
 
     Args:
-        lease: of a part.
+        lease: the lease of a part.
         own: the name of this broker.
-        divisions: for each broker that is alive, into how many parts it divides which agents.
+        divisions: for each live broker, the number of parts by agent.
     """
     agent, part = led_by(lease)
     return sum(holder != own and parts.get(agent) == part.of for holder, parts in divisions.items())
 
 
 def fair_number(lease: str, others: int) -> int:
-    """How many parts of the agent of a lease one broker leads while ``others`` are alive beside it."""
+    """Return how many parts of an agent one broker leads while ``others`` more brokers are alive."""
     return math.ceil(led_by(lease)[1].of / (others + 1))
 
 
 def may_take(held: int, fair: int, free_for_s: float, patience_s: float) -> bool:
-    """Whether a broker takes one more part: at once up to its fair share, beyond it once it was free for a while.
+    """Return whether a broker may take one more part: at once up to its fair share, later only if it stays free.
 
     Args:
-        held: parts that it leads now.
+        held: parts that the broker leads now.
         fair: its fair number.
-        free_for_s: since when the lease has been free.
-        patience_s: for so long it is left to the others.
+        free_for_s: seconds for which the lease has been free.
+        patience_s: seconds for which it is left to the others.
     """
     return held < fair or free_for_s >= patience_s
 
@@ -60,15 +60,15 @@ def may_take(held: int, fair: int, free_for_s: float, patience_s: float) -> bool
 _log = logging.getLogger(__name__)
 
 STEP_S = 0.5
-"""Seconds between two looks at the leases: a lease given up cleanly is taken within about this time."""
+"""Seconds between two checks of the leases: a lease given up cleanly is taken within about this time."""
 ANSWER_WITHIN_S = 3.0
-"""Seconds that one question about leases may take; several fit between a renewal that is due and the end of trust."""
+"""Seconds that one lease query may take; several fit between a due renewal and the end of trust."""
 STOP_WITHIN_S = 1.0
-"""Seconds for giving leases up at the end, or 2 where a connection has to be made first."""
+"""Seconds for giving up leases at the end; 2 if a connection has to be made first."""
 
 
 def holder_name() -> str:
-    """A name for this process that no other has, with host and process id for operators."""
+    """Return a unique name for this process, with host and process id for operators."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
@@ -82,17 +82,17 @@ class LeaseKeeper:
     """The leases of one process.
 
     Attributes:
-        holder: the name under which it holds them.
+        holder: name under which the process holds them.
         terms: how long they last.
-        database: where they are kept.
+        database: the database that stores them.
     """
 
     def __init__(
         self, database: Database, holder: str, terms: LeaseTerms, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Keep leases in ``database`` as ``holder``; ``monotonic`` is the clock for self-distrust.
+        """Keep leases in ``database`` as ``holder``; ``monotonic`` is the clock that limits trust in them.
 
-        Where cycles run as well, ``database`` should be a sibling of theirs: a renewal must not wait for a connection.
+        If cycles also run, ``database`` should be a sibling of theirs: a renewal must not wait for a connection.
         """
         self.holder = holder
         self.terms = terms
@@ -109,17 +109,17 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     def want(self, name: str, when_elected: Callable[[], None] = lambda: None) -> None:
-        """Ask for the lease ``name`` again and again; each grant calls ``when_elected`` in the keeper's thread."""
+        """Request the lease ``name`` repeatedly; each grant calls ``when_elected`` in the keeper's thread."""
         self._wanted[name] = when_elected
 
     def lease(self, name: str) -> Lease | None:
-        """The lease ``name`` if this process holds it and may still believe in it."""
+        """Return the lease ``name`` if this process holds it and may still trust it, else None."""
         with self._lock:
             held = self._held.get(name)
             return held.lease if held is not None and self._believes(held) else None
 
     def trusts(self, lease: Lease) -> bool:
-        """Whether ``lease``, with this very epoch, is still to be believed in."""
+        """Return whether ``lease``, with this very epoch, can still be trusted."""
         return self.lease(lease.name) == lease
 
     def acquire(self, name: str) -> Lease | None:
@@ -138,9 +138,9 @@ class LeaseKeeper:
         return answer.lease
 
     def give_up(self, name: str) -> None:
-        """Lead ``name`` no more, from this moment, and do not ask for it again before :meth:`ask_again`; never blocks.
+        """Stop leading ``name`` at once, and do not request it again before :meth:`ask_again`; never blocks.
 
-        The database learns of it at the next look.
+        The database is updated at the next check.
         """
         with self._lock:
             self._unwanted.add(name)
@@ -149,15 +149,15 @@ class LeaseKeeper:
                 self._given_up.append(held.lease)
 
     def ask_again(self, name: str) -> None:
-        """End what :meth:`give_up` began."""
+        """Undo :meth:`give_up`."""
         with self._lock:
             self._unwanted.discard(name)
 
     def hand_over(self, name: str) -> bool:
-        """Give up a part where more are held than is fair by now; whether it was. Others may take it soon.
+        """Give up a part, soon free for others, if more than the fair number are held; return whether it was given up.
 
         Raises:
-            DatabaseUnavailable: and what else the database does when it is away.
+            DatabaseUnavailable: the database is away; its other errors pass through.
         """
         if led_by(name)[1].is_whole:
             return False
@@ -172,7 +172,7 @@ class LeaseKeeper:
         return True
 
     def tick(self) -> None:
-        """One look: drop what is no longer to be believed in, renew what is due, ask for what is wanted."""
+        """Run one check: drop leases that can no longer be trusted, renew those due, request those wanted."""
         try:
             self._renew()
             self._release(ANSWER_WITHIN_S)
@@ -184,22 +184,22 @@ class LeaseKeeper:
             _log.warning("lease not available: database", extra={"fields": {"error": str(error)}})
 
     def start(self) -> None:
-        """Start the thread, unless it runs already."""
+        """Start the thread, unless it is already running."""
         if self._thread is not None:
             return
         self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
         self._thread.start()
 
     def stop(self) -> bool:
-        """End the thread and give up every lease, so that a standby can act at once; False when the database is away.
+        """End the thread and give up every lease, so that a standby can act at once; False if the database is away.
 
-        Then the leases expire by themselves.
+        In that case the leases expire by themselves.
         """
         self._ending.set()
         if self._thread is not None:
             self._thread.join(STOP_WITHIN_S)
         with self._lock:
-            self._given_up += [one.lease for one in self._held.values()]
+            self._given_up += [held.lease for held in self._held.values()]
             self._held = {}
         try:
             self._release(STOP_WITHIN_S)
@@ -214,38 +214,38 @@ class LeaseKeeper:
             try:
                 self.tick()
             except Exception:
-                # Whatever it was, the thread must live: without it no lease is ever renewed or given up again.
+                # Whatever happened, the thread must live: without it no lease is ever renewed or given up again.
                 _log.exception("looking after leases failed")
 
     def _believes(self, held: _Held) -> bool:
         return self._monotonic() < held.asked_at + self.terms.trusted_s
 
     def _renew(self) -> None:
-        """Renew all that is held, in one statement, as soon as one of them is due."""
+        """Renew all leases held, in one statement, as soon as one of them is due."""
         with self._lock:
             held = list(self._held.values())
-        for one in [one for one in held if not self._believes(one)]:
-            held.remove(one)
-            self._drop(one, "lease no longer trusted: not renewed in time")
+        for lease in [lease for lease in held if not self._believes(lease)]:
+            held.remove(lease)
+            self._drop(lease, "lease no longer trusted: not renewed in time")
         asked_at = self._monotonic()
-        if all(asked_at - one.asked_at < self.terms.renew_every_s for one in held):
+        if all(asked_at - lease.asked_at < self.terms.renew_every_s for lease in held):
             return
         fault_points.reach("during_renew")
         try:
             with self.database.within(ANSWER_WITHIN_S) as database, database.autocommit() as connection:
-                answer = leases.renew(connection, [one.lease for one in held], self.terms)
+                answer = leases.renew(connection, [lease.lease for lease in held], self.terms)
         except TRANSIENT_ERRORS as error:
-            fields = {"leases": [one.lease.name for one in held], "error": str(error)}
+            fields = {"leases": [lease.lease.name for lease in held], "error": str(error)}
             _log.warning("leases not renewed: database", extra={"fields": fields})
             return
-        for one in held:
-            if one.lease in answer.renewed:
-                one.asked_at = asked_at
-            elif one.lease in answer.lost:
-                self._drop(one, "lease lost: another epoch is in force")
+        for lease in held:
+            if lease.lease in answer.renewed:
+                lease.asked_at = asked_at
+            elif lease.lease in answer.lost:
+                self._drop(lease, "lease lost: another epoch is in force")
 
     def _free(self) -> list[str]:
-        """What is wanted, not held, and by the database's word to be had."""
+        """Return the leases that are wanted, not held, and available according to the database."""
         with self._lock:
             unwanted = frozenset(self._unwanted)
         missing = [name for name in self._wanted if name not in unwanted and self.lease(name) is None]
@@ -260,7 +260,7 @@ class LeaseKeeper:
         return free
 
     def _may_take(self, name: str) -> bool:
-        """Whether this is the one to take what is free."""
+        """Return whether this process is the one to take a free lease."""
         if led_by(name)[1].is_whole:
             return True
         with self._lock:
@@ -272,7 +272,7 @@ class LeaseKeeper:
         return fair_number(name, brokers_beside(name, self.holder, self._divisions))
 
     def _parts_held(self, name: str) -> int:
-        return sum(one in self._held and self._believes(self._held[one]) for one in division_of(name))
+        return sum(part in self._held and self._believes(self._held[part]) for part in division_of(name))
 
     def _drop(self, held: _Held, because: str) -> None:
         with self._lock:

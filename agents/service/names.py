@@ -1,4 +1,4 @@
-"""The names of the agents that this installation has, known without loading any of them."""
+"""The names of the agents in this installation, known without loading any of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.brokerages.offered import offered
 from broker.feature import agent_classes
 
 CLASSES = agent_classes()
-"""Agents that are no brokerages, as ``module:class``."""
+"""Agents that are not brokerages, as ``module:class``."""
 
 _SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
 

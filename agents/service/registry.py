@@ -1,4 +1,4 @@
-"""The agents that this installation has, by name."""
+"""The agents of this installation, by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BROKERAGES", "CLASSES", "NAMES", "make"]
 
 
 def make(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Agent[Any]:
-    """The agent ``name`` with ``options`` as they stand in the configuration, in a process with these settings.
+    """Create the agent ``name`` with its ``options`` from the configuration, in a process with these settings.
 
     Raises:
         KeyError: there is no such agent.
@@ -40,5 +40,5 @@ def _brokerage_agent(name: str, options: Mapping[str, Any], process: ProcessSett
     from agents.brokerage.agent import BrokerageAgent, tables_class
     from broker.brokerages.registry import brokerage
 
-    found = brokerage(name)
-    return BrokerageAgent(found, tables_class(found).options_type.model_validate(dict(options)), process)
+    outside = brokerage(name)
+    return BrokerageAgent(outside, tables_class(outside).options_type.model_validate(dict(options)), process)

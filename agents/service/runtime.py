@@ -1,7 +1,7 @@
-"""The service: runs every agent on its period, under its lease, until it is asked to stop.
+"""The service: runs every agent on its period, under its lease, until asked to stop.
 
-The schedule is kept in memory, so that two services never share one; which of them acts is decided by the leases. A
-service that is elected runs the agent at once, and then on its period.
+The schedule is kept in memory, so two services never share one; the leases decide which of them acts. A newly elected
+service runs the agent at once, and then on its period.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _SCHEMA_UNKNOWN: tuple[type[Exception], ...] = (Refused, *TRANSIENT_ERRORS)
 
 SEED_BITS = 31
 BEAT_WITHIN_S = 3.0
-"""Seconds for a heartbeat."""
+"""Seconds that a heartbeat may take."""
 CUT_AFTER = 0.75
-"""Part of the time for stopping after which cycles that still run lose their connections: one may hang in them."""
+"""Fraction of the stop time after which running cycles lose their connections, in which one of them may hang."""
 FAILING = ("failed", "overdue")
-"""Outcomes that make an agent count as failing when they come one after another; the others pass, or have a reason."""
+"""Outcomes that make an agent count as failing when they follow one another; the others pass, or have a reason."""
 LOOK_EVERY_S = 1.0
-"""Seconds between two looks of a service at its own health."""
+"""Seconds between two checks of a service's own health."""
 TRIED_AGAIN = ("failed_transient", "overdue")
-"""Outcomes after which a cycle is tried again before its time."""
+"""Outcomes after which a cycle is retried early."""
 
 
 @dataclass(frozen=True)
 class ScheduledAgent:
-    """An agent and when it runs, for all of its work or for a part of it."""
+    """An agent and its schedule, for all of its work or for one part of it."""
 
     agent: Agent[Any]
     section: AgentSection
@@ -65,15 +65,15 @@ class ScheduledAgent:
 
     @property
     def name(self) -> str:
-        """The name of its lease, which is that of the agent where its work is whole."""
+        """Name of the lease, which is that of the agent if its work is undivided."""
         return self.part.lease_of(self.agent.name)
 
 
 def retry_delay_s(failures: int, settings: ServiceSection, period_s: float, jitter: float) -> float:
-    """Seconds to wait after the ``failures``-th transient failure in a row; ``jitter`` in [0, 1) spreads the services.
+    """Return the seconds to wait after the ``failures``-th transient failure in a row.
 
-    The pause doubles from ``retry_first_s`` up to ``retry_longest_s`` or the period, and is between half and the
-    whole of it.
+    The pause doubles from ``retry_first_s`` up to ``retry_longest_s`` or the period, and is between half and the whole
+    of it; ``jitter`` in [0, 1) spreads the services.
     """
     longest_s = min(settings.retry_longest_s, period_s)
     whole_s = min(longest_s, settings.retry_first_s * 2.0 ** min(failures - 1, 30))
@@ -84,8 +84,8 @@ class Service:
     """All agents of one process.
 
     Attributes:
-        ending: set it to stop the service; a signal handler may do so.
-        ended_unhealthy: whether it ended because it was not healthy for too long.
+        ending: set this to stop the service; a signal handler may do so.
+        ended_unhealthy: whether the service ended because it was unhealthy for too long.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Service:
     ) -> None:
         """Prepare a service; nothing runs before :meth:`run`.
 
-        ``now`` and ``steady`` are the host's clocks; they are only compared with the database's, which decides.
+        ``now`` and ``steady`` are the host's clocks; they are only compared with the database's clock, which decides.
         """
         self.ending = threading.Event()
         self.ended_unhealthy = False
         self._database = database
-        self._agents = {one.name: one for one in agents}
+        self._agents = {agent.name: agent for agent in agents}
         self._keeper = keeper
         self._settings = settings
         self._read_clocks = functools.partial(clock.read_clocks, host=now, steady=steady)
@@ -120,11 +120,11 @@ class Service:
         self._beaten_s = time.monotonic()
 
     def run(self, end_when_unhealthy_s: float = float("inf")) -> bool:
-        """Run until :attr:`ending` is set; True when every cycle ended in time, False when one had to be left behind.
+        """Run until :attr:`ending` is set; True if every cycle ended in time, False if one had to be abandoned.
 
-        A service whose cycles are overdue or fail, or that writes no heartbeat, ends by itself when that has lasted for
-        ``end_when_unhealthy_s``: a thread that hangs can only be got rid of with its process. In any case the leases
-        have been given up: what an abandoned cycle still tries to write is refused.
+        A service whose cycles are overdue or fail, or that writes no heartbeat, ends by itself once that has lasted for
+        ``end_when_unhealthy_s``: only the end of its process removes a thread that hangs. In any case the leases have
+        been given up, so whatever an abandoned cycle still tries to write is refused.
         """
         self._plan()
         self._beaten_s = time.monotonic()
@@ -145,14 +145,18 @@ class Service:
         return self._stop()
 
     def _state(self) -> dict[str, Any]:
-        """What the service says of itself with each heartbeat."""
+        """Return the state that the service reports with each heartbeat."""
         limit = self._settings.failing_after
         return {
             "healthy_within_s": self._settings.healthy_within_s,
             "overdue": sorted(self._overdue),
             "failing": {name: cycles for name, cycles in self._failed.items() if cycles >= limit},
-            "feeds": sorted({one.agent.name for one in self._agents.values() if one.agent.is_feed}),
-            "parts": {one.agent.name: one.part.of for one in self._agents.values() if not one.part.is_whole},
+            "feeds": sorted({scheduled.agent.name for scheduled in self._agents.values() if scheduled.agent.is_feed}),
+            "parts": {
+                scheduled.agent.name: scheduled.part.of
+                for scheduled in self._agents.values()
+                if not scheduled.part.is_whole
+            },
         }
 
     def _is_unhealthy(self) -> bool:
@@ -162,27 +166,27 @@ class Service:
         return silent_s > self._settings.healthy_within_s or any(ill)
 
     def run_each_once(self) -> dict[str, RunRecord | None]:
-        """Run every agent once, now, part after part; None for what another service leads. By the names of leases."""
+        """Run every agent once, now, part after part; return records by lease, None for what another service leads."""
         try:
-            return {name: self._run_under_new_lease(one) for name, one in self._agents.items()}
+            return {name: self._run_under_new_lease(scheduled) for name, scheduled in self._agents.items()}
         finally:
             self._keeper.stop()
 
-    def _run_under_new_lease(self, one: ScheduledAgent) -> RunRecord | None:
-        if self._keeper.acquire(one.name) is None:
+    def _run_under_new_lease(self, scheduled: ScheduledAgent) -> RunRecord | None:
+        if self._keeper.acquire(scheduled.name) is None:
             return None
         self._keeper.start()
-        return self._cycle(one, OpenConnections())
+        return self._cycle(scheduled, OpenConnections())
 
     def _plan(self) -> None:
-        for name, one in self._agents.items():
+        for name, scheduled in self._agents.items():
             fire = functools.partial(self._fire, name)
-            self._schedule.add(name, fire, one.section.period_s, one.section.misfire_grace_s)
+            self._schedule.add(name, fire, scheduled.section.period_s, scheduled.section.misfire_grace_s)
             self._keeper.want(name, functools.partial(self._start_soon, name))
         self._schedule.add("heartbeat", self._beat, self._settings.heartbeat_every_s, at_once=True)
 
     def _start_soon(self, name: str) -> None:
-        """A newly elected leader starts at once, or after a pause if the last cycles failed."""
+        """Start a newly elected leader at once, or after a pause if the last cycles failed."""
         self._bring_forward(name, self._pause_s(name))
 
     def _bring_forward(self, name: str, delay_s: float) -> None:
@@ -190,7 +194,7 @@ class Service:
             self._schedule.bring_forward(name, delay_s)
 
     def _fire(self, name: str) -> None:
-        """One start of an agent by the schedule; a service that does not lead it does nothing."""
+        """Start an agent on schedule; does nothing if this service does not lead it."""
         connections = OpenConnections()
         with self._idle:
             if self.ending.is_set() or self._keeper.lease(name) is None:
@@ -209,16 +213,16 @@ class Service:
         self._plan_retry(name, record)
 
     def _hand_over(self, name: str) -> None:
-        """Between two cycles a part goes to a broker that leads fewer of them."""
+        """Hand a part over, between two cycles, to a broker that leads fewer of them."""
         try:
             self._keeper.hand_over(name)
         except TRANSIENT_ERRORS as error:
             _log.warning("parts not compared: database", extra={"fields": {"lease": name, "error": str(error)}})
 
     def _step_aside(self, name: str, record: RunRecord) -> None:
-        """Lead no more where a newer broker has upgraded the schema: it is the one that can do the work.
+        """Stop leading after a newer broker has upgraded the schema: only the newer broker can do the work.
 
-        Every cycle here is refused from then on, and the newer one waits for the lease.
+        Every cycle here is refused from then on, and the newer broker waits for the lease.
         """
         if record.outcome != "refused":
             return
@@ -230,14 +234,14 @@ class Service:
         except _SCHEMA_UNKNOWN as error:
             _log.warning("schema not checked", extra={"fields": {"agent": name, "error": str(error)}})
 
-    def _cycle(self, one: ScheduledAgent, connections: OpenConnections) -> RunRecord:
-        name = one.name
+    def _cycle(self, scheduled: ScheduledAgent, connections: OpenConnections) -> RunRecord:
+        name = scheduled.name
         lease = self._keeper.lease(name)
         if lease is None:
             return RunRecord(outcome="lost_lease", error="the lease was lost before the cycle started")
         try:
             clocks = self._read_clocks(self._database)
-            run_id = cycle.open_run(self._database, one.agent.name, lease, one.section.cycle_budget_s)
+            run_id = cycle.open_run(self._database, scheduled.agent.name, lease, scheduled.section.cycle_budget_s)
         except AgentPaused as error:
             if name not in self._paused:
                 _log.info("agent paused", extra={"fields": {"agent": name, "error": str(error)}})
@@ -254,7 +258,7 @@ class Service:
             self._database,
             clocks.database,
             secrets.randbits(SEED_BITS),
-            one.section.cycle_budget_s,
+            scheduled.section.cycle_budget_s,
             lease=lease,
             run_id=run_id,
             believes=self._keeper.trusts,
@@ -263,21 +267,21 @@ class Service:
             clock_faults=self._clocks.check(clocks),
             when_overdue=functools.partial(self._give_up, name, run_id),
         )
-        return cycle.run_cycle(one.agent, context)
+        return cycle.run_cycle(scheduled.agent, context)
 
-    def _give_up(self, name: str, run_id: int, said: str) -> None:
-        """A cycle of ``name`` is overdue: until it comes back, it is led elsewhere."""
+    def _give_up(self, name: str, run_id: int, details: str) -> None:
+        """Let another service lead ``name``, whose cycle is overdue, until the cycle returns."""
         self._overdue.add(name)
         self._keeper.give_up(name)
-        self._told_overdue.put((run_id, said))
+        self._told_overdue.put((run_id, details))
 
     def _write_down_overdue(self) -> None:
-        """Close the rows of cycles that became overdue: they may never come back to do so themselves."""
+        """Close the rows of cycles that became overdue: they may never return to do so themselves."""
         while not self._told_overdue.empty():
-            run_id, said = self._told_overdue.get()
+            run_id, details = self._told_overdue.get()
             try:
                 with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
-                    agent_runs.finish(connection, run_id, RunRecord(outcome="overdue", error=said))
+                    agent_runs.finish(connection, run_id, RunRecord(outcome="overdue", error=details))
             except TRANSIENT_ERRORS as error:
                 fields = {"run": run_id, "error": str(error)}
                 _log.warning("overdue cycle not written down: database", extra={"fields": fields})
@@ -291,7 +295,7 @@ class Service:
         self._bring_forward(name, self._pause_s(name))
 
     def _pause_s(self, name: str) -> float:
-        """Seconds to wait after the transient failures of ``name`` in a row; 0 when the last cycle did not fail so."""
+        """Return the seconds to wait after successive transient failures of ``name``; 0 if the last was none."""
         if self._failures[name] == 0:
             return 0.0
         jitter = random.random()  # noqa: S311 - spreads services in time, nothing secret
@@ -300,7 +304,10 @@ class Service:
     def _beat(self) -> None:
         try:
             with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
-                host, agents = socket.gethostname(), sorted({one.agent.name for one in self._agents.values()})
+                host, agents = (
+                    socket.gethostname(),
+                    sorted({scheduled.agent.name for scheduled in self._agents.values()}),
+                )
                 services.beat(connection, self._keeper.holder, host, __version__, agents, self._state())
             self._beaten_s = time.monotonic()
         except TRANSIENT_ERRORS as error:
@@ -329,7 +336,7 @@ class Service:
             services.leave(connection, self._keeper.holder)
 
     def _all_ended(self, within_s: float) -> bool:
-        """Wait for the cycles that run; whether all of them have ended."""
+        """Wait for the running cycles; return whether all of them have ended."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._running, within_s)
 
@@ -339,10 +346,10 @@ def enabled_agents(
     make: Callable[[str, Mapping[str, Any]], Agent[Any]],
     installation: str = migrate.STANDALONE,
 ) -> list[ScheduledAgent]:
-    """The agents that the configuration enables in an installation, made with their options, one for each part.
+    """Return the agents that the configuration enables in an installation, with their options, one for each part.
 
     Raises:
-        ConfigurationError: the work of an agent is to be divided and cannot be.
+        ConfigurationError: the work of an agent is configured to be divided but cannot be.
     """
     return [
         ScheduledAgent(_divisible(make(name, section.options), part), section, part)

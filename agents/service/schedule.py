@@ -1,8 +1,8 @@
-"""When each job of a service runs next, whatever happens to the host's clock.
+"""Scheduling of the periodic jobs of a service, robust against changes of the host's clock.
 
-The scheduler plans by the host's clock. Set back, it would wait for as long as the clock jumped; so a look at the jobs,
-by a clock that nobody sets, brings forward each that is due later than its period. Set forward, it would count every
-period in between; so the trigger leaps over them.
+The scheduler plans by the host's clock. If that is set back, it would wait for as long as the clock jumped; so a check
+of the jobs, by a clock that nobody sets, brings forward each one due later than its period. If the clock is set
+forward, the scheduler would count every period in between; so the trigger skips them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from agents.service.clock import host_now
 _log = logging.getLogger(__name__)
 
 LATE_AFTER_S = 1.0
-"""Seconds after which a job that was to start has not started because of a clock, and not because of a busy machine."""
+"""Seconds after which a job has missed its start because of a clock, and not because of a busy machine."""
 
 
 class Periodic(BaseTrigger):  # type: ignore[misc]  # the package has no types
-    """Each ``period``, counted from the last start; of periods that were missed the last one counts."""
+    """Fires each ``period``, counted from the last start; of several missed periods only the last one counts."""
 
     __slots__ = ("period",)
 
@@ -35,17 +35,17 @@ class Periodic(BaseTrigger):  # type: ignore[misc]  # the package has no types
         self.period = period
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """The next start after ``previous_fire_time``; the last that was missed, where some were."""
+        """Return the next start after ``previous_fire_time``; if starts were missed, the last of them."""
         if previous_fire_time is None:
             return now + self.period
         return previous_fire_time + self.period * max(1, (now - previous_fire_time) // self.period)
 
 
 class Schedule:
-    """Jobs by name, each with a period, in threads of their own."""
+    """Named jobs, each with a period, in threads of their own."""
 
     def __init__(self, threads: int, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Nothing runs before :meth:`start`."""
+        """Create an empty schedule; nothing runs before :meth:`start`."""
         self._monotonic = monotonic
         self._periods: dict[str, timedelta] = {}
         self._due: dict[str, tuple[datetime, float]] = {}
@@ -57,7 +57,7 @@ class Schedule:
     def add(
         self, name: str, call: Callable[[], None], period_s: float, grace_s: float = 1.0, *, at_once: bool = False
     ) -> None:
-        """Call ``call`` each ``period_s``, never twice at a time; a start that is late by ``grace_s`` is left out."""
+        """Call ``call`` every ``period_s``, never twice at a time; a start that is late by ``grace_s`` is skipped."""
         self._periods[name] = period = timedelta(seconds=period_s)
         self._scheduler.add_job(
             call,
@@ -70,19 +70,19 @@ class Schedule:
         )
 
     def bring_forward(self, name: str, delay_s: float) -> None:
-        """Let the next start of a job be in ``delay_s``."""
+        """Move the next start of a job to ``delay_s`` from now."""
         self._scheduler.modify_job(name, next_run_time=host_now() + timedelta(seconds=delay_s))
 
     def start(self) -> None:
-        """Begin to start jobs."""
+        """Start running jobs."""
         self._scheduler.start()
 
     def end(self) -> None:
-        """Start none any more; what runs is not waited for."""
+        """Start no more jobs; those that are running are not waited for."""
         self._scheduler.shutdown(wait=False)
 
     def look(self) -> list[str]:
-        """Start what should have started by the monotonic clock; the names. To be called about each second."""
+        """Start the jobs overdue by the monotonic clock and return their names. To be called about once a second."""
         with self._lock:
             late = [job.id for job in self._scheduler.get_jobs() if self._is_late(job.id, job.next_run_time)]
         for name in late:

@@ -1,4 +1,4 @@
-"""Input that is not whole yet: looked at when it is due, taken as far as it is there, and the tasks that can begin."""
+"""Feeds tasks whose input is not whole yet: checks datasets when they are due, takes new files, and starts tasks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from broker.tasks.statements.contents import add_files
 from broker.tasks.statements.sequences import extend_sequence
 
 Looked = Literal["whole", "grown", "waiting", "broken"]
-"""What became of a dataset."""
+"""The outcome of checking a dataset."""
 ENDED_WELL = ("done", "finished")
 ENDED_BADLY = ("failed", "broken", "aborted", "tobroken", "toabort", "aborting")
 AGAIN_AFTER = timedelta(minutes=2)
 """Minimum time between two requests to Rucio about a dataset that had nothing new."""
 OWN_AGAIN_AFTER = timedelta(seconds=10)
-"""The same for what a task of this installation writes."""
+"""The same for a dataset that a task of this installation writes."""
 
 
 def feed_tasks(
@@ -37,15 +37,15 @@ def feed_tasks(
     tasks: Sequence[int] | None = None,
     most: int = 1000,
 ) -> Counter[str]:
-    """Look at the datasets that are due, in the caller's transaction; how many were whole, grew, wait, or broke.
+    """Check the datasets that are due, in the caller's transaction; returns how many are whole, grew, wait, or broke.
 
     Args:
-        connection: of the caller.
-        names: of the schemas.
-        sources: of what Rucio holds.
+        connection: the caller's.
+        names: the names of the schemas.
+        sources: the contents of datasets at Rucio.
         now: aware.
         tasks: only these; None: all.
-        most: datasets looked at.
+        most: the maximum number of datasets to check.
     """
     counts: Counter[str] = Counter(whole=0, grown=0, waiting=0, broken=0)
     for feed in chains.due_feeds(connection, names, now, most, tasks):
@@ -56,14 +56,14 @@ def feed_tasks(
 def look_at(
     connection: sa.Connection, names: Names, sources: InputSources, now: datetime, feed: Feed
 ) -> tuple[Looked, ...]:
-    """Check one dataset in the caller's transaction; nothing if another process is doing so, or did."""
+    """Check one dataset in the caller's transaction; nothing if another process is doing so, or has done so."""
     if not chains.lock_feed(connection, feed):
         return ()
     return (_Feeding(connection, names, sources, now, feed).look(),)
 
 
 class _Feeding:
-    """One look at one dataset."""
+    """One check of one dataset."""
 
     def __init__(
         self, connection: sa.Connection, names: Names, sources: InputSources, now: datetime, feed: Feed
@@ -72,7 +72,7 @@ class _Feeding:
         self._aware, self._now = now, naive(now)
 
     def look(self) -> Looked:
-        """What became of it: whole, grown, waiting or broken."""
+        """Check the dataset; returns whole, grown, waiting or broken."""
         feed = self._feed
         if feed.needs_parent and feed.parent_status not in ENDED_WELL:
             if feed.parent_status in ENDED_BADLY:
@@ -85,13 +85,13 @@ class _Feeding:
                 return self._break(f"no task writes {feed.datasetname} any more")
             return self._from_task(producer)
         try:
-            found = self._sources.find(did)
-            if found is None:
+            dataset = self._sources.find(did)
+            if dataset is None:
                 return self._wait(f"{feed.datasetname} is not at Rucio", AGAIN_AFTER)
-            if found.is_open and not feed.may_grow:
+            if dataset.is_open and not feed.may_grow:
                 return self._wait(f"{feed.datasetname} is still open at Rucio", AGAIN_AFTER)
             with self._connection.begin_nested():
-                return self._take(self._sources.files(did), not found.is_open, AGAIN_AFTER)
+                return self._take(self._sources.files(did), not dataset.is_open, AGAIN_AFTER)
         except CatalogueUnavailable as error:
             return self._wait(error.what, AGAIN_AFTER)
 
@@ -108,7 +108,7 @@ class _Feeding:
         return self._take(files, producer.closed, OWN_AGAIN_AFTER)
 
     def _take(self, files: Iterator[InputFile], is_closed: bool, again: timedelta) -> Looked:
-        """Take what is new; the dataset is whole when nothing can come any more."""
+        """Take the new files; the dataset is whole when no more can come."""
         feed = self._feed
         taken = chains.names_taken(self._connection, self._names, feed)
         left = None if feed.most_files is None else feed.most_files - feed.files
@@ -138,7 +138,7 @@ class _Feeding:
         return "waiting"
 
     def _break(self, reason: str) -> Looked:
-        """A task that has not begun is broken; one that has goes on with what it has."""
+        """Break a task that has not started; one that has goes on with the files it has."""
         if self._feed.registered:
             chains.break_task(self._connection, self._names, self._feed.jeditaskid, reason, self._now)
             return "broken"

@@ -1,4 +1,4 @@
-"""Where the contents of input datasets come from: Rucio, asked with its own client when it is needed."""
+"""Where the contents of input datasets come from: Rucio, queried with its own client when needed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def rucio_client() -> Rucio:
 
 @dataclass
 class InputSources:
-    """Rucio, connected at the first question.
+    """Rucio, connected at the first query.
 
     Attributes:
-        connect: makes the connection.
+        connect: opens the connection.
     """
 
     connect: Callable[[], Rucio] = rucio_client
@@ -53,19 +53,19 @@ class InputSources:
         return self._rucio
 
     def find(self, did: Did) -> Found | None:
-        """What Rucio knows of a DID; None where it knows nothing.
+        """What Rucio knows about a DID; None if it knows nothing.
 
         Raises:
-            CatalogueUnavailable: there is no answer.
+            CatalogueUnavailable: Rucio gave no answer.
         """
         try:
-            about = self._client().metadata(did)
+            metadata = self._client().metadata(did)
         except NotAtRucio:
             return None
         except RucioUnavailable as error:
             raise _unavailable(did, error) from error
-        is_container = str(about.get("did_type")).upper().endswith("CONTAINER")
-        return Found(about.get("is_open") is True, is_container)
+        is_container = str(metadata.get("did_type")).upper().endswith("CONTAINER")
+        return Found(metadata.get("is_open") is True, is_container)
 
     def constituents(self, did: Did) -> tuple[str, ...]:
         """The datasets of a container as ``scope:name``, in the order of their names."""
@@ -79,7 +79,7 @@ class InputSources:
         """The files of a dataset, as they come.
 
         Raises:
-            CatalogueUnavailable: the answer breaks off, or a file of it cannot be used.
+            CatalogueUnavailable: the answer breaks off, or a file in it cannot be used.
         """
         try:
             for row in self._client().files(did):

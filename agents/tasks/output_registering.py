@@ -1,7 +1,7 @@
-"""Outputs from the outbox into Rucio: a dataset with its rule, its files in batches, and its close.
+"""Registers outputs from the outbox in Rucio: creates a dataset with its rule, adds its files in batches, closes it.
 
-Nothing is written here while Rucio is asked, and what Rucio was told is marked afterwards: a crash in between has the
-same told again, which changes nothing.
+Nothing is written here during a call to Rucio; what Rucio accepted is marked afterwards. After a crash in between, the
+same call is repeated, which changes nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Outcomes = list[tuple[OutputFile, Problem | None]]
 RuleOf = Callable[[Work, str], Rule | None]
 """The rule of a dataset whose first file is at an endpoint."""
 USE_OF_BUDGET = 0.7
-"""Part of the cycle's time after which nothing more is begun."""
+"""Part of the cycle's time after which no more work is started."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How much is told at once, and how long is waited after a failure.
+    """How much is registered at once, and how long to wait after a failure.
 
     Attributes:
         files_of_a_batch: files of one call.
@@ -53,7 +53,7 @@ class OutputRegistering:
     """
 
     def __init__(self, context: CycleContext, rucio: RucioWriter, terms: Terms, rule_of: RuleOf) -> None:
-        """Nothing was told yet."""
+        """Start with nothing registered."""
         self._context, self._rucio, self._terms, self._rule_of = context, rucio, terms, rule_of
         self._names = context.database.names
         self._left = terms.files_of_a_cycle
@@ -61,21 +61,21 @@ class OutputRegistering:
         self.notes: list[str] = []
 
     def run(self, works: Sequence[Work]) -> None:
-        """Work on datasets in turn; when Rucio gives no answer, all that are left wait."""
+        """Process datasets in turn; when Rucio does not answer, all that are left are postponed."""
         for number, work in enumerate(works):
             self._context.check()
             if self._left <= 0 or self._context.left_s < (1 - USE_OF_BUDGET) * self._context.budget_s:
                 self.notes.append(f"{len(works) - number} datasets are left to the next cycle")
                 return
             try:
-                self._one(work)
+                self._process(work)
             except RucioUnavailable as error:
                 self._postpone(works[number:], Problem("unavailable", f"Rucio gives no answer: {error.what}"))
                 return
             except RucioRefused as error:
                 self._postpone([work], Problem(error.kind, f"{':'.join(work.did)}: {error.what}"))
 
-    def _one(self, work: Work) -> None:
+    def _process(self, work: Work) -> None:
         with self._context.database.read_snapshot() as connection:
             files = rucio_outputs.read_queued(connection, work, self._left)
         self._left -= len(files)
@@ -112,7 +112,7 @@ class OutputRegistering:
         return list(usable.values())
 
     def _prepare(self, work: Work, first: OutputFile) -> None:
-        """Have the dataset ready for files: made with its rule, in its container, or opened again."""
+        """Make the dataset ready for files: create it with its rule and in its container, or reopen it."""
         if work.state in ("planned", "empty"):
             self._rucio.add_dataset(work.did, self._rule_of(work, first.rse or ""))
             fault_points.reach("after_rucio_dataset")
@@ -127,13 +127,13 @@ class OutputRegistering:
         self._write(lambda connection: rucio_outputs.set_state(connection, work, "open", self._context.now))
 
     def _register(self, work: Work, files: Sequence[OutputFile]) -> None:
-        """Tell of all files, endpoint by endpoint; one that is refused keeps no other back."""
+        """Register all files, endpoint by endpoint; a refused batch does not hold back the others."""
         refused: RucioRefused | None = None
         for rse, batch in self._batches(files):
             self._context.check()
             fault_points.reach("before_rucio_files")
             try:
-                outcomes = self._tell(work, rse, batch)
+                outcomes = self._add_files(work, rse, batch)
             except RucioRefused as error:
                 refused = error
                 continue
@@ -147,48 +147,48 @@ class OutputRegistering:
         for file in files:
             by_rse.setdefault(file.rse or "", []).append(file)
         size = self._terms.files_of_a_batch
-        for rse, some in by_rse.items():
-            for start in range(0, len(some), size):
-                yield rse, some[start : start + size]
+        for rse, group in by_rse.items():
+            for start in range(0, len(group), size):
+                yield rse, group[start : start + size]
 
-    def _tell(self, work: Work, rse: str, files: Sequence[OutputFile]) -> Outcomes:
-        """Tell of files at one endpoint; those that Rucio has otherwise are found, and do not keep the rest back."""
+    def _add_files(self, work: Work, rse: str, files: Sequence[OutputFile]) -> Outcomes:
+        """Add files at one endpoint; those that differ at Rucio are singled out, and do not hold back the rest."""
         try:
             self._rucio.add_files(work.did, rse, [as_told(file) for file in files])
         except RucioRefused as error:
             if error.kind == CLOSED:
                 return self._closed_meanwhile(work, files)
             if error.kind == MISMATCH:
-                differing = [(file, found) for file, found in self._compared(files) if found is not None]
+                differing = [(file, problem) for file, problem in self._compared(files) if problem is not None]
                 if differing:
-                    known = {file.fileid for file, _ in differing}
-                    rest = [file for file in files if file.fileid not in known]
-                    return differing + (self._tell(work, rse, rest) if rest else [])
+                    differing_ids = {file.fileid for file, _ in differing}
+                    rest = [file for file in files if file.fileid not in differing_ids]
+                    return differing + (self._add_files(work, rse, rest) if rest else [])
             if error.kind not in (MISMATCH, NOT_VALID):
                 raise
             if len(files) == 1:
                 return [(files[0], Problem("refused_by_rucio", error.what[:300]))]
             middle = len(files) // 2
-            return self._tell(work, rse, files[:middle]) + self._tell(work, rse, files[middle:])
+            return self._add_files(work, rse, files[:middle]) + self._add_files(work, rse, files[middle:])
         return self._compared(files)
 
     def _compared(self, files: Sequence[OutputFile]) -> Outcomes:
-        """The files with what Rucio has of them: it takes another guid without a word."""
-        found = self._rucio.about_files([file.did for file in files])
-        return [(file, difference(file, found.get(file.did, {}))) for file in files]
+        """Compare the files with what Rucio has: it silently accepts another guid."""
+        metadata = self._rucio.about_files([file.did for file in files])
+        return [(file, difference(file, metadata.get(file.did, {}))) for file in files]
 
     def _closed_meanwhile(self, work: Work, files: Sequence[OutputFile]) -> Outcomes:
-        """Somebody else has closed the dataset: what is in it is registered, the rest is refused."""
+        """Handle a dataset that somebody else has closed: files in it count as registered, the rest are refused."""
         if self._rucio.state_of(work.did).is_open:
             raise RucioRefused(CLOSED, f"{':'.join(work.did)} takes no files, though it is open")
-        there = {(row["scope"], row["name"]): row for row in self._rucio.files_of(work.did)}
+        present = {(row["scope"], row["name"]): row for row in self._rucio.files_of(work.did)}
         closed = Problem("dataset_closed", f"{':'.join(work.did)} was closed at Rucio, and not by this installation")
-        return [(file, difference(file, there[file.did]) if file.did in there else closed) for file in files]
+        return [(file, difference(file, present[file.did]) if file.did in present else closed) for file in files]
 
     def _close(self, work: Work) -> None:
         """Close a dataset whose task has ended, if Rucio has what the jobs have reported."""
         now, name = self._context.now, ":".join(work.did)
-        # a file that was written while its dataset was being taken on
+        # files that were written while their dataset was being taken on
         self._write(lambda connection: rucio_outputs.queue_files(connection, self._names, work.key[:2], now))
         with self._context.database.read_snapshot() as connection:
             sums = rucio_outputs.read_sums(connection, work)
@@ -221,7 +221,7 @@ class OutputRegistering:
             rucio_outputs.mark_files(connection, work, outcomes, self._context.now)
             fault_points.reach("after_write_before_commit")
         fault_points.reach("after_commit")
-        refused = [found for _, found in outcomes if found is not None]
+        refused = [problem for _, problem in outcomes if problem is not None]
         self.counts.update(registered=len(outcomes) - len(refused), refused=len(refused))
         if refused:
             self.notes.append(f"{len(refused)} files of {':'.join(work.did)} were refused: {refused[0].what}")

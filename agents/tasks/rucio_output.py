@@ -25,7 +25,7 @@ Type = Literal["output", "log"]
 
 
 class RuleTemplate(AgentOptions):
-    """The replication rule of a dataset, made with it.
+    """The replication rule of a dataset, created with it.
 
     Attributes:
         type: for datasets of this type; None: all. Likewise ``label`` and ``vo``.
@@ -33,7 +33,7 @@ class RuleTemplate(AgentOptions):
         vo: of the task.
         rse_expression: where the files are to be; with placeholders.
         copies: of each file.
-        lifetime_days: after which the rule goes; None: never.
+        lifetime_days: after which the rule expires; None: never.
         account: that the rule belongs to; with placeholders; None: that of ``rucio.cfg``.
     """
 
@@ -55,9 +55,9 @@ class RuleTemplate(AgentOptions):
         return text
 
     def fits(self, work: Work) -> bool:
-        """Whether it is for a dataset."""
-        wanted = ((self.type, work.type), (self.label, work.facts.get("label")), (self.vo, work.facts.get("vo")))
-        return all(asked is None or asked == found for asked, found in wanted)
+        """Whether the rule is for a dataset."""
+        conditions = ((self.type, work.type), (self.label, work.facts.get("label")), (self.vo, work.facts.get("vo")))
+        return all(value is None or value == actual for value, actual in conditions)
 
 
 class RucioOutputOptions(RucioOptions):
@@ -65,13 +65,13 @@ class RucioOutputOptions(RucioOptions):
 
     Attributes:
         types: of datasets that are registered: output, log.
-        rules: the first that fits a dataset is made with it; none fits: a dataset without a rule.
+        rules: the first that fits a dataset is created with it; if none fits, the dataset has no rule.
         files_of_a_batch: files of one call; Rucio takes 1,000.
         files_of_a_cycle: files of one cycle.
         datasets_of_a_cycle: datasets worked on in one cycle, those that wait longest first.
         first_pause_s: pause after a failure, doubled with each further one ...
         longest_pause_s: ... up to this.
-        ended_within_days: tasks that ended earlier are not taken on when the agent is switched on.
+        ended_within_days: tasks that ended earlier are ignored when the agent is switched on.
     """
 
     time_limit_s: float = Field(default=120.0, gt=0, le=600)
@@ -110,12 +110,12 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
         process: ProcessSettings,
         connect: Callable[[RucioOptions], RucioWriter] = connect,
     ) -> None:
-        """``connect``: makes the connection to Rucio, when there is something to tell."""
+        """``connect``: opens the connection to Rucio, once there is something to register."""
         super().__init__(options, process)
         self._connect = connect
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Take datasets on, and work on those that are due.
+        """Take on datasets, and process those that are due.
 
         Raises:
             BrokerError: Rucio's client is not installed.
@@ -140,11 +140,11 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
         return CycleReport(counts | registering.counts, notes=tuple(registering.notes))
 
     def _take_on(self, context: CycleContext) -> int:
-        """Take on the datasets of tasks that are new, and plan those of sites; how many of the first."""
+        """Take on new datasets of tasks, and plan those of sites; returns how many are new."""
         names = context.database.names
         since = naive(context.now) - timedelta(days=self.options.ended_within_days)
         with context.transaction() as connection:
-            found = rucio_outputs.new_datasets(
+            datasets = rucio_outputs.new_datasets(
                 connection,
                 names,
                 self.options.types,
@@ -153,12 +153,12 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
                 context.request.task_ids,
             )
             if context.writes:
-                rucio_outputs.take_on(connection, names, [planned(one) for one in found], context.now)
+                rucio_outputs.take_on(connection, names, [planned(dataset) for dataset in datasets], context.now)
                 rucio_outputs.plan_sites(connection, names, context.now)
-        return len(found)
+        return len(datasets)
 
     def _rule(self, work: Work, rse: str) -> Rule | None:
-        template = next((one for one in self.options.rules if one.fits(work)), None)
+        template = next((rule for rule in self.options.rules if rule.fits(work)), None)
         if template is None:
             return None
         values = {"destination": work.destination or rse, "rse": rse, "site": work.key[2], **work.facts}
@@ -172,7 +172,7 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
 
 
 def planned(dataset: NewDataset) -> PlannedDataset:
-    """What a dataset is called at Rucio: one that is its own container is one of datasets, and each site has its own.
+    """The names of a dataset at Rucio; one that is its own container holds datasets there, one for each site.
 
     >>> planned(NewDataset(1, 2, "user.me.t1", "user.me.t1/", "user.me")).container
     ('user.me', 'user.me.t1')

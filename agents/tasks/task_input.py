@@ -17,21 +17,21 @@ from broker.store.schema import migrate
 from broker.tasks.statements.chains import due_feeds
 
 IDLE_WITHIN_S = 300.0
-"""A look waits for Rucio between two statements."""
+"""A check of a dataset waits for Rucio between two statements."""
 
 
 class TaskInputOptions(RucioOptions):
     """Options of the agent.
 
     Attributes:
-        datasets_of_a_cycle: datasets looked at in one cycle, those that wait longest first.
+        datasets_of_a_cycle: datasets checked in one cycle, longest wait first.
     """
 
     datasets_of_a_cycle: int = Field(default=1_000, ge=1)
 
 
 class TaskInputAgent(Agent[TaskInputOptions]):
-    """Takes files of input datasets as they come, and begins tasks whose input is there."""
+    """Takes files of input datasets as they come, and starts tasks whose input is there."""
 
     name = "task_input"
     title = "input of tasks that wait for it, of parents and of datasets that grow"
@@ -43,12 +43,12 @@ class TaskInputAgent(Agent[TaskInputOptions]):
         process: ProcessSettings,
         connect: Callable[[RucioOptions], Rucio] = connect,
     ) -> None:
-        """``connect``: makes the connection to Rucio, when a dataset is looked up there."""
+        """``connect``: opens the connection to Rucio, when a dataset is looked up there."""
         super().__init__(options, process)
         self._sources = InputSources(lambda: connect(options))
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Look at the datasets that are due, each in a transaction of its own."""
+        """Check the datasets that are due, each in a transaction of its own."""
         installation = migrate.check(context.database)
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("JEDI feeds its tasks itself",))
@@ -58,11 +58,11 @@ class TaskInputAgent(Agent[TaskInputOptions]):
         counts: Counter[str] = Counter(due=len(feeds), whole=0, grown=0, waiting=0, broken=0)
         for feed in feeds if context.writes else ():
             with context.writing(IDLE_WITHIN_S) as connection:
-                looked = look_at(connection, names, self._sources, context.now, feed)
-            counts.update(looked)
-            for one in looked:
+                outcomes = look_at(connection, names, self._sources, context.now, feed)
+            counts.update(outcomes)
+            for outcome in outcomes:
                 if context.request.emit is not None:
-                    told = {"jeditaskid": feed.jeditaskid, "dataset": feed.datasetname, "outcome": one}
-                    context.request.emit(told)
+                    message = {"jeditaskid": feed.jeditaskid, "dataset": feed.datasetname, "outcome": outcome}
+                    context.request.emit(message)
             context.check()
         return CycleReport(dict(counts))

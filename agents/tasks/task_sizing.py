@@ -1,4 +1,4 @@
-"""The agent that works out what tasks need from their scouts and finished jobs, and changes what they ask for."""
+"""The agent that works out what tasks need from their scouts and finished jobs, and adjusts their requests."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class TaskSizingOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        tasks_of_a_cycle: tasks looked at in one cycle, those first that were never, or longest ago.
-        new_hours: tasks that are not older are asked about by their kind.
-        kind_days: what tasks of a kind needed counts for so long.
+        tasks_of_a_cycle: tasks checked in one cycle, those never or least recently checked first.
+        new_hours: age up to which tasks are sized by their kind.
+        kind_days: what tasks of a kind needed counts for this long.
     """
 
     tasks_of_a_cycle: int = Field(default=500, ge=1)
@@ -48,14 +48,14 @@ class TaskSizingOptions(AgentOptions):
 
 
 class TaskSizingAgent(Agent[TaskSizingOptions]):
-    """Looks at tasks with 5, 10, 20 .. finished jobs; keeps what they need, and changes requests where keys say so."""
+    """Checks tasks with 5, 10, 20 .. finished jobs; records what they need, and changes requests where keys say so."""
 
     name = "task_sizing"
-    title = "what tasks ask for, by their scouts and finished jobs"
+    title = "requests of tasks, by their scouts and finished jobs"
     options_type = TaskSizingOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Look at the tasks that are due, each in a transaction of its own."""
+        """Check the tasks that are due, each in a transaction of its own."""
         installation = migrate.check(context.database)
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA's own watchdog sets what tasks ask for",))
@@ -121,11 +121,11 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
         if task is None:
             counts["busy"] += 1
             return
-        asks, by = [], sizing_values(tuning.number)
+        requests, by = [], sizing_values(tuning.number)
         if tuning.flag(LEARNED):
-            asks = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
-        change = kind_change(task.row, asks, by.margin_percent)
-        if math.isnan(enough_of_kind(asks)) and tuning.flag(PRIOR):
+            requests = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
+        change = kind_change(task.row, requests, by.margin_percent)
+        if math.isnan(enough_of_kind(requests)) and tuning.flag(PRIOR):
             change = self._prior(connection, context, task, by)
         counts["of_kind"] += change is not None
         self._make(connection, context, task, [(change, True)], counts)
@@ -133,14 +133,14 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
     def _prior(
         self, connection: sa.Connection, context: CycleContext, task: SizedTask, by: SizingValues
     ) -> Change | None:
-        """The change to the prior of the memory."""
+        """The change of the memory request to its prior."""
         kind, wider = request_rows.used_of_kind(connection, task, context.now, self.options.kind_days)
-        asked = float(task.row["ramcount"] or 0)
-        prior = memory_prior(kind, wider, asked, by.prior.rank, by.prior_tasks)
+        requested = float(task.row["ramcount"] or 0)
+        prior = memory_prior(kind, wider, requested, by.prior.rank, by.prior_tasks)
         return prior_change(task.row, prior, task.kind, by.prior)
 
     def _read(self, connection: sa.Connection, context: CycleContext, number: int) -> SizedTask | None:
-        """A task without a lock, where nothing is written."""
+        """Read a task without locking it, where nothing is written."""
         return None if context.writes else request_rows.read_task(connection, context.database.names, number)
 
     def _make(
@@ -167,12 +167,12 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
 
 
 def _of_others(tuning: Tuning) -> bool:
-    """Whether new tasks ask for what others needed."""
+    """Whether new tasks request what other tasks needed."""
     return tuning.flag(LEARNED) or tuning.flag(PRIOR)
 
 
 def scout_settings(tuning: Tuning) -> ScoutSettings:
-    """PanDA's keys for what scouts say; 0 sets no limit."""
+    """PanDA's keys for the values of scouts; 0 sets no limit."""
     least, cap = tuning.number("SCOUT_RAMCOUNT_MIN"), tuning.number("SCOUT_DISK_IO_CAP")
     return ScoutSettings(
         tuning.number("SCOUT_RAMCOUNT_RANK"),

@@ -1,1 +1,1 @@
-"""The agents that remove what has been kept for long enough."""
+"""Agents that remove expired rows and archive finished jobs."""

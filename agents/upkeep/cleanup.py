@@ -1,7 +1,7 @@
-"""The agent that removes what has been kept for long enough, and moves finished jobs to the archive.
+"""The agent that removes expired rows and moves finished jobs to the archive.
 
-Every batch is a short transaction of its own, so that no broker waits for it; a cycle that is ended at any point has
-done what it counted, and the next one goes on from there.
+Every batch is its own short transaction, so that no broker waits for it. A cycle that is interrupted at any point has
+done what it counted; the next cycle continues from there.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from broker.store.upkeep.cleanup_rows import AgedRows, RemovedSnapshots
 _LONGEST_DAYS = 36_500.0
 _MIB = 2**20
 SNAPSHOTS_OF_A_BATCH = 20
-"""Snapshots hold megabytes, and what is over the budget is not to be overshot by much."""
+"""Snapshots take megabytes each: a small batch removes little more than the budget requires."""
 _USE_OF_BUDGET = 0.8
-"""Part of the cycle's time after which no new batch is begun."""
+"""Fraction of the cycle's time after which no new batch starts."""
 
 Days = Annotated[float, Field(gt=0, le=_LONGEST_DAYS)] | None
 Counts = Mapping[str, int]
@@ -41,27 +41,28 @@ class CleanupOptions(BrakedOptions):
 
     Attributes:
         brake_share: part of the kept rows of each kind that one cycle may remove, but 100 always; 1: all of them.
-        decisions_days: decisions with their reasons; a day that has a partition goes as a whole when all of it is due.
-        snapshots_days: snapshots; one that a decision needs stays as long as that.
-        snapshots_budget_mib: above this, snapshots that no decision needs go before their time; null: no limit.
+        decisions_days: decisions with their reasons; a day that has a partition is removed as a whole once all of it is
+            due.
+        snapshots_days: snapshots; one that a decision needs stays as long as the decision.
+        snapshots_budget_mib: above this, snapshots that no decision needs are removed early; null: no limit.
         agent_runs_days: runs of agents; the last one of each agent stays.
         job_actions_days: what was done to jobs that waited or ran for too long.
         rebrokered_from_days: from which queues work was taken back; at least the longest REASSIGN_MEMORY.
         queue_record_days: how jobs ended at queues, the most cores that ran there, how many jobs started, by hour.
-        forecasts_days: what was told of starts, and what came of it.
-        retry_actions_days: what retry rules did, and would have done, and failed jobs that none looked at.
-        request_changes_days: what tasks were found to need, and changes of what they ask for.
-        notifications_days: incidents that are over with their messages, and ended subscriptions.
-        decision_quality_days: what cycles cost beside the best placement of their jobs.
-        job_status_reports_days: what jobs told about themselves.
-        feed_runs_days: runs of feeds with what they changed; since when a queue is as it is goes back so far.
-        sandboxes_days: archives of panda-client that nobody uploaded, submitted with or fetched for so long.
+        forecasts_days: forecasts of starts, and their outcomes.
+        retry_actions_days: what retry rules did, and would have done, and failed jobs that no rule considered.
+        request_changes_days: needs found for tasks, and changes of their requests.
+        notifications_days: ended incidents with their messages, and ended subscriptions.
+        decision_quality_days: cost of cycles compared with the best placement of their jobs.
+        job_status_reports_days: reports of jobs about themselves.
+        feed_runs_days: runs of feeds with their changes; the age of a queue's state is known only this far back.
+        sandboxes_days: archives of panda-client not uploaded, submitted with or fetched for this long.
         submitted_pilots_days: pilots that the submitter sent and that have ended.
-        leases_days: leases that ran out and that nobody took again.
+        leases_days: leases that expired and were not taken again.
         services_days: services that ended without saying so.
         archive_jobs: whether finished jobs are archived; alongside PanDA they never are.
-        finished_jobs_days: after which finished jobs move to the archive.
-        batch_rows: rows of one transaction.
+        finished_jobs_days: age at which finished jobs move to the archive.
+        batch_rows: rows in one transaction.
         batches_of_a_kind: batches of each kind in one cycle.
     """
 
@@ -91,16 +92,16 @@ class CleanupOptions(BrakedOptions):
 
 @dataclass(frozen=True)
 class _Step:
-    """One kind of things that are removed.
+    """The removal of one kind of rows.
 
     Attributes:
-        kind: how it is called; also the key of its count.
-        days: how long it is kept.
-        remove: removes a batch of at most so many rows; what it removed, by kind.
-        count: what all batches would remove.
-        kept: how many rows there are.
-        waiting: how many are due now; as ``count`` where that is None.
-        rows: of a batch.
+        kind: name of the kind, and the key of its count.
+        days: how long its rows are kept.
+        remove: removes a batch of at most the given number of rows; returns the removed rows by kind.
+        count: rows that all batches would remove, by kind.
+        kept: number of rows in store.
+        waiting: number of rows that are due now; None: as ``count`` says.
+        rows: rows of a batch.
     """
 
     kind: str
@@ -121,12 +122,12 @@ class CleanupAgent(Agent[CleanupOptions]):
     removes = True
 
     def __init__(self, options: CleanupOptions, process: ProcessSettings) -> None:
-        """No old decision was packed yet."""
+        """Create the agent with a packer of old decisions, which is kept from cycle to cycle."""
         super().__init__(options, process)
         self._packer = DecisionPacker()
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Remove everything that is due, or as much as fits in the time of a cycle."""
+        """Remove all due rows, or as many as fit in the time of a cycle."""
         standalone = migrate.check(context.database) == migrate.STANDALONE
         started = perf_counter()
         counts: dict[str, int] = {}
@@ -139,11 +140,11 @@ class CleanupAgent(Agent[CleanupOptions]):
             counts |= upkeep.counts
             notes += upkeep.notes
         for step in self._steps(context, standalone):
-            removed, finished, held_back = self._run(context, step)
+            removed, finished, alarm = self._run(context, step)
             for kind, number in removed.items():
                 counts[kind] = counts.get(kind, 0) + number
-            if held_back is not None:
-                notes.append(held_back)
+            if alarm is not None:
+                notes.append(alarm)
             elif not finished:
                 notes.append(f"there are more {step.kind} to remove; the next cycle goes on")
             if context.request.emit is not None:
@@ -152,40 +153,40 @@ class CleanupAgent(Agent[CleanupOptions]):
         return CycleReport(counts, {"clean_s": perf_counter() - started}, tuple(notes))
 
     def _steps(self, context: CycleContext, standalone: bool) -> list[_Step]:
-        kept = self.options
+        options = self.options
         steps = [
-            self._aged(context, kind, kept.decisions_days)
+            self._aged(context, kind, options.decisions_days)
             for kind in (cleanup_rows.DECISIONS, cleanup_rows.OLD_DECISIONS, cleanup_rows.DECISION_REPEATS)
         ]
         steps += self._snapshots(context)
         steps += [
-            self._aged(context, cleanup_rows.AGENT_RUNS, kept.agent_runs_days),
-            self._aged(context, cleanup_rows.JOB_ACTIONS, kept.job_actions_days),
-            self._aged(context, cleanup_rows.REBROKERED_FROM, kept.rebrokered_from_days),
-            self._aged(context, cleanup_rows.QUEUE_RECORD, kept.queue_record_days),
-            self._aged(context, cleanup_rows.QUEUE_FAILURES, kept.queue_record_days),
-            self._aged(context, cleanup_rows.QUEUE_CORES, kept.queue_record_days),
-            self._aged(context, cleanup_rows.JOB_STARTS, kept.queue_record_days),
-            self._aged(context, cleanup_rows.FORECASTS, kept.forecasts_days),
-            self._aged(context, cleanup_rows.RETRY_ACTIONS, kept.retry_actions_days),
-            self._aged(context, cleanup_rows.FAILED_JOBS, kept.retry_actions_days),
-            self._aged(context, cleanup_rows.REQUEST_CHANGES, kept.request_changes_days),
-            self._aged(context, cleanup_rows.REQUEST_LEARNED, kept.request_changes_days),
-            self._aged(context, cleanup_rows.INCIDENTS, kept.notifications_days),
-            self._aged(context, cleanup_rows.TASK_SUBSCRIPTIONS, kept.notifications_days),
-            self._aged(context, cleanup_rows.DECISION_QUALITY, kept.decision_quality_days),
-            self._aged(context, cleanup_rows.JOB_STATUS_REPORTS, kept.job_status_reports_days),
-            self._aged(context, cleanup_rows.FEED_RUNS, kept.feed_runs_days),
-            self._aged(context, cleanup_rows.SANDBOXES, kept.sandboxes_days),
-            self._aged(context, cleanup_rows.SUBMITTED_PILOTS, kept.submitted_pilots_days),
-            self._aged(context, cleanup_rows.LEASES, kept.leases_days),
-            self._aged(context, cleanup_rows.SERVICES, kept.services_days),
-            self._aged(context, cleanup_rows.CHUNK_STATES, kept.decisions_days),
+            self._aged(context, cleanup_rows.AGENT_RUNS, options.agent_runs_days),
+            self._aged(context, cleanup_rows.JOB_ACTIONS, options.job_actions_days),
+            self._aged(context, cleanup_rows.REBROKERED_FROM, options.rebrokered_from_days),
+            self._aged(context, cleanup_rows.QUEUE_RECORD, options.queue_record_days),
+            self._aged(context, cleanup_rows.QUEUE_FAILURES, options.queue_record_days),
+            self._aged(context, cleanup_rows.QUEUE_CORES, options.queue_record_days),
+            self._aged(context, cleanup_rows.JOB_STARTS, options.queue_record_days),
+            self._aged(context, cleanup_rows.FORECASTS, options.forecasts_days),
+            self._aged(context, cleanup_rows.RETRY_ACTIONS, options.retry_actions_days),
+            self._aged(context, cleanup_rows.FAILED_JOBS, options.retry_actions_days),
+            self._aged(context, cleanup_rows.REQUEST_CHANGES, options.request_changes_days),
+            self._aged(context, cleanup_rows.REQUEST_LEARNED, options.request_changes_days),
+            self._aged(context, cleanup_rows.INCIDENTS, options.notifications_days),
+            self._aged(context, cleanup_rows.TASK_SUBSCRIPTIONS, options.notifications_days),
+            self._aged(context, cleanup_rows.DECISION_QUALITY, options.decision_quality_days),
+            self._aged(context, cleanup_rows.JOB_STATUS_REPORTS, options.job_status_reports_days),
+            self._aged(context, cleanup_rows.FEED_RUNS, options.feed_runs_days),
+            self._aged(context, cleanup_rows.SANDBOXES, options.sandboxes_days),
+            self._aged(context, cleanup_rows.SUBMITTED_PILOTS, options.submitted_pilots_days),
+            self._aged(context, cleanup_rows.LEASES, options.leases_days),
+            self._aged(context, cleanup_rows.SERVICES, options.services_days),
+            self._aged(context, cleanup_rows.CHUNK_STATES, options.decisions_days),
         ]
-        if kept.decisions_days is not None:
+        if options.decisions_days is not None:
             # a day more: a decision of the last hour of a legend may still refer to it
-            steps.append(self._aged(context, cleanup_rows.DECISION_LEGENDS, kept.decisions_days + 1))
-        if standalone and kept.archive_jobs:
+            steps.append(self._aged(context, cleanup_rows.DECISION_LEGENDS, options.decisions_days + 1))
+        if standalone and options.archive_jobs:
             steps.append(self._jobs(context))
         return [step for step in steps if step.days is not None]
 
@@ -201,30 +202,30 @@ class CleanupAgent(Agent[CleanupOptions]):
         )
 
     def _snapshots(self, context: CycleContext) -> list[_Step]:
-        """By age, then by size, then parts that belong to no snapshot."""
-        kept, rows = self.options, min(SNAPSHOTS_OF_A_BATCH, self.options.batch_rows)
-        before = _before(context, kept.snapshots_days)
-        decisions_before = None if kept.decisions_days is None else _before(context, kept.decisions_days)
+        """Steps that remove snapshots by age, parts that belong to no snapshot, and snapshots over the budget."""
+        options, rows = self.options, min(SNAPSHOTS_OF_A_BATCH, self.options.batch_rows)
+        before = _before(context, options.snapshots_days)
+        decisions_before = None if options.decisions_days is None else _before(context, options.decisions_days)
         steps = [
             _Step(
                 "snapshots",
-                kept.snapshots_days,
-                lambda connection, most: _named(cleanup_rows.remove(connection, before, most)),
-                lambda connection: _named(cleanup_rows.count(connection, before, decisions_before)),
+                options.snapshots_days,
+                lambda connection, most: _snapshot_counts(cleanup_rows.remove(connection, before, most)),
+                lambda connection: _snapshot_counts(cleanup_rows.count(connection, before, decisions_before)),
                 cleanup_rows.kept,
                 rows,
             ),
             _Step(
                 "snapshot_blobs",
                 0.0,
-                lambda connection, most: _named(cleanup_rows.remove_unused_blobs(connection, most)),
+                lambda connection, most: _snapshot_counts(cleanup_rows.remove_unused_blobs(connection, most)),
                 lambda connection: {"snapshot_blobs": 0},  # those without a snapshot are counted with the snapshots
                 cleanup_rows.kept_blobs,
                 rows,
                 cleanup_rows.count_unused_blobs,
             ),
         ]
-        if kept.snapshots_budget_mib is not None:
+        if options.snapshots_budget_mib is not None:
             steps.append(self._over_size(context, rows))
         return steps
 
@@ -237,12 +238,12 @@ class CleanupAgent(Agent[CleanupOptions]):
 
         def remove(connection: sa.Connection, most: int) -> Counts:
             if cleanup_rows.stored_bytes(connection) <= budget_bytes:
-                return _nothing(connection)
+                return _no_snapshots(connection)
             removed = cleanup_rows.remove(connection, context.now, most)
-            return {"snapshots_over_budget": removed.snapshots} | _parts(removed)
+            return {"snapshots_over_budget": removed.snapshots} | _part_counts(removed)
 
         kept = cleanup_rows.kept
-        return _Step("snapshots_over_budget", 0.0, remove, _nothing, kept, rows, waiting)
+        return _Step("snapshots_over_budget", 0.0, remove, _no_snapshots, kept, rows, waiting)
 
     def _jobs(self, context: CycleContext) -> _Step:
         days, rows, names = self.options.finished_jobs_days, self.options.batch_rows, context.database.names
@@ -261,14 +262,14 @@ class CleanupAgent(Agent[CleanupOptions]):
         return _Step("finished_jobs", days, remove, count, kept, rows)
 
     def _run(self, context: CycleContext, step: _Step) -> tuple[Counts, bool, str | None]:
-        """Remove what is due of one kind: what there was, whether that was all of it, and what the brake says."""
+        """Remove the due rows of one kind; return their counts, whether none is left, and the alarm of the brake."""
         brake = Brake.of(self.name, self.options, context)
         with context.database.read_snapshot() as connection:
-            there_are = step.kept(connection)
-            due = step.count(connection) if not context.writes else None
-        if due is not None:
-            return due, True, brake.report(step.kind, due[step.kind], there_are, writes=False)
-        allowed = brake.allows(there_are)
+            row_count = step.kept(connection)
+            due_counts = step.count(connection) if not context.writes else None
+        if due_counts is not None:
+            return due_counts, True, brake.report(step.kind, due_counts[step.kind], row_count, writes=False)
+        allowed = brake.allows(row_count)
         total: dict[str, int] = {step.kind: 0}
         for _ in range(self.options.batches_of_a_kind):
             context.check()
@@ -276,21 +277,21 @@ class CleanupAgent(Agent[CleanupOptions]):
                 return total, False, None
             most = step.rows if allowed is None else min(step.rows, allowed - total[step.kind])
             if most == 0:
-                return self._held_back(context, step, total, brake, there_are)
-            removed = _one_batch(context, step, most)
+                return self._braked_result(context, step, total, brake, row_count)
+            removed = _remove_batch(context, step, most)
             for kind, number in removed.items():
                 total[kind] = total.get(kind, 0) + number
             if removed[step.kind] < most:
                 return total, True, None
         return total, False, None
 
-    def _held_back(
-        self, context: CycleContext, step: _Step, total: dict[str, int], brake: Brake, there_are: int
+    def _braked_result(
+        self, context: CycleContext, step: _Step, total: dict[str, int], brake: Brake, row_count: int
     ) -> tuple[Counts, bool, str | None]:
-        """As much has been removed as the brake allows: whether that was all, and else an alarm."""
+        """The result of a step that removed as many rows as the brake allows, with an alarm if more are due."""
         with context.database.read_snapshot() as connection:
             waiting = step.count(connection)[step.kind] if step.waiting is None else step.waiting(connection)
-        note = brake.report(step.kind, total[step.kind] + waiting, there_are, writes=True)
+        note = brake.report(step.kind, total[step.kind] + waiting, row_count, writes=True)
         return total, waiting == 0, note
 
     def _message(self, context: CycleContext, step: _Step, removed: Counts, finished: bool) -> dict[str, object]:
@@ -306,14 +307,14 @@ class CleanupAgent(Agent[CleanupOptions]):
         }
 
     def _remarks(self, context: CycleContext, standalone: bool) -> list[str]:
-        """What is not done here, and why."""
+        """Remarks on jobs that are not archived, and why."""
         if not (self.options.archive_jobs and self.options.finished_jobs_days):
             return []
         if not standalone:
             return ["finished jobs are archived by PanDA, to which these tables belong"]
         with context.database.read_snapshot() as connection:
-            stay = cleanup_jobs.count_without_time(connection, context.database.names)
-        return [f"{stay} finished jobs have no modificationtime and stay in jobsarchived4"] if stay else []
+            timeless = cleanup_jobs.count_without_time(connection, context.database.names)
+        return [f"{timeless} finished jobs have no modificationtime and stay in jobsarchived4"] if timeless else []
 
     def _over_budget(self, context: CycleContext) -> list[str]:
         budget_mib = self.options.snapshots_budget_mib
@@ -330,23 +331,23 @@ class CleanupAgent(Agent[CleanupOptions]):
 
 
 def _before(context: CycleContext, days: float | None) -> datetime:
-    """The instant before which things are due; that of the cycle for what is never due by age."""
+    """The instant before which rows are due; the cycle's own instant for rows that are never due by age."""
     return context.now - timedelta(days=days or 0.0)
 
 
-def _named(removed: RemovedSnapshots) -> Counts:
-    return {"snapshots": removed.snapshots} | _parts(removed)
+def _snapshot_counts(removed: RemovedSnapshots) -> Counts:
+    return {"snapshots": removed.snapshots} | _part_counts(removed)
 
 
-def _parts(removed: RemovedSnapshots) -> dict[str, int]:
+def _part_counts(removed: RemovedSnapshots) -> dict[str, int]:
     return {"snapshot_blobs": removed.blobs, "snapshot_bytes": removed.size_bytes}
 
 
-def _nothing(connection: sa.Connection) -> Counts:
+def _no_snapshots(connection: sa.Connection) -> Counts:
     return {"snapshots_over_budget": 0}
 
 
-def _one_batch(context: CycleContext, step: _Step, most: int) -> Counts:
+def _remove_batch(context: CycleContext, step: _Step, most: int) -> Counts:
     fault_points.reach("before_write")
     with context.writing() as connection:
         removed = step.remove(connection, most)

@@ -1,6 +1,6 @@
-"""The upkeep of the store of decisions: days made ahead and dropped whole, old rows packed, buckets rolled up.
+"""Upkeep of the decision store: makes days ahead, drops whole days, packs old rows, and rolls up buckets.
 
-Each step is a short fenced transaction of its own. A table that another process has locked is left to the next cycle.
+Each step is its own short fenced transaction. A table that another process has locked is left to the next cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 DAYS_AHEAD = 3
 _USE_OF_BUDGET = 0.6
-"""Part of the cycle's time after which no further batch of old rows is packed."""
+"""Fraction of the cycle's time after which no further batch of old rows is packed."""
 
 
 @dataclass
@@ -31,11 +31,11 @@ class DecisionUpkeep:
     """The upkeep in one cycle.
 
     Attributes:
-        context: of the cycle, which writes.
-        packer: of old rows; kept from cycle to cycle.
-        rows_of_a_batch: old rows that are packed in one transaction.
-        counts: what was done.
-        notes: what was not.
+        context: context of a cycle that writes.
+        packer: packs old rows; kept from cycle to cycle.
+        rows_of_a_batch: old rows packed in one transaction.
+        counts: how much was done, by kind.
+        notes: remarks on what was not done.
     """
 
     context: CycleContext
@@ -45,12 +45,12 @@ class DecisionUpkeep:
     notes: list[str] = field(default_factory=list)
 
     def run(self, drop_before: datetime | None, *, every_day: bool) -> None:
-        """Do what is due.
+        """Run all steps that are due.
 
         Args:
-            drop_before: days that were over then are dropped; None: none.
-            every_day: all of them, whatever the clock says; else one a cycle, so that a wrong clock does not empty
-                the store at once.
+            drop_before: days that ended before this instant are dropped; None: no days.
+            every_day: drop all due days, whatever the clock says; otherwise one a cycle, so that a wrong clock does
+                not empty the store at once.
         """
         self._make_days()
         if drop_before is not None:
@@ -64,10 +64,10 @@ class DecisionUpkeep:
         with self.context.database.read_snapshot() as connection:
             if not decision_days.missing(connection, self.context.now, DAYS_AHEAD):
                 return
-        made = self._in_transaction(lambda connection: decision_days.make(connection, self.context.now, DAYS_AHEAD))
-        if made is not None and made.made:
-            self.counts["days_made"] = len(made.made)
-        if made is not None and not made.owned:
+        result = self._in_transaction(lambda connection: decision_days.make(connection, self.context.now, DAYS_AHEAD))
+        if result is not None and result.made:
+            self.counts["days_made"] = len(result.made)
+        if result is not None and not result.owned:
             self.notes.append(
                 "days of broker.decisions are made and dropped by the owner of the table only: rows are removed one by "
                 "one; let the broker's role own schema broker"
@@ -81,7 +81,7 @@ class DecisionUpkeep:
             return
         for day in due if every_day else due[:1]:
             self.context.check()
-            rows = self._in_transaction(partial(_dropped, day=day))
+            rows = self._in_transaction(partial(_drop_day, day=day))
             if rows is None:
                 return
             self.counts["days_dropped"] = self.counts.get("days_dropped", 0) + 1
@@ -107,19 +107,19 @@ class DecisionUpkeep:
             self.notes.append("there are more decisions of an older release to pack; the next cycle goes on")
 
     def _in_transaction(self, step: Callable[[sa.Connection], T]) -> T | None:
-        """The result of a fenced step; None if a table stayed locked for too long."""
+        """Run a step in a fenced transaction; return its result, or None if a table stayed locked for too long."""
         try:
             with self.context.writing() as connection:
-                done = step(connection)
+                result = step(connection)
         except sa.exc.OperationalError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise
             self.notes.append("a table of the store of decisions was in use for too long; the next cycle goes on")
             return None
-        return done
+        return result
 
 
-def _dropped(connection: sa.Connection, *, day: date) -> int:
+def _drop_day(connection: sa.Connection, *, day: date) -> int:
     rows = decision_days.rows_of(connection, day)
     decision_days.drop(connection, day)
     return rows

@@ -1,4 +1,4 @@
-"""Whether the claims of a token are good for us now. Pure; its signature is checked elsewhere, before.
+"""Validation of the claims of a token. Pure; the signature has been verified elsewhere before.
 
 Source: WLCG common JWT profile 1.3: ``exp``, ``aud``, ``iss``, ``sub`` and ``jti`` are required, ``wlcg.ver`` names the
 profile; SciTokens: ``ver`` names the profile, ``jti`` may be missing.
@@ -31,13 +31,13 @@ Fault = Literal[
 
 @dataclass(frozen=True)
 class Expected:
-    """What a token must say.
+    """The required claims of a token.
 
     Attributes:
-        issuer: its issuer, to the letter.
-        audiences: of these it must name one.
-        identifier_required: whether ``jti`` must be there.
-        longest_life_s: between ``iat`` (or now) and ``exp``.
+        issuer: its issuer, compared exactly.
+        audiences: the accepted audiences, of which it must name one.
+        identifier_required: whether ``jti`` is required.
+        longest_life_s: largest time between ``iat`` (or now) and ``exp``.
     """
 
     issuer: str
@@ -47,7 +47,7 @@ class Expected:
 
 
 def fault_of(claims: object, expected: Expected, now_s: float) -> Fault | None:
-    """What is wrong with the claims at ``now_s`` (seconds since 1970); None when they are good."""
+    """The first fault of the claims at ``now_s`` (seconds since 1970); None if they are valid."""
     if not isinstance(claims, Mapping):
         return "not_an_object"
     if claims.get("iss") != expected.issuer:
@@ -81,17 +81,17 @@ def _fault_of_times(claims: Mapping[str, Any], expected: Expected, now_s: float)
 def _named_audiences(claim: object) -> set[str]:
     if isinstance(claim, str):
         return {claim}
-    return {one for one in claim if isinstance(one, str)} if isinstance(claim, list) else set()
+    return {audience for audience in claim if isinstance(audience, str)} if isinstance(claim, list) else set()
 
 
 def _seconds(claim: object) -> float | None:
     if isinstance(claim, bool) or not isinstance(claim, int | float):
         return None
     try:
-        found = float(claim)
+        seconds = float(claim)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _is_name(claim: object) -> bool:

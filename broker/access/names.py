@@ -1,4 +1,4 @@
-"""Names of users, taken out of an answer for somebody who shows no token. Pure."""
+"""Removal of user names from responses to requests without a token. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FIELDS = frozenset(
 HIDDEN = "***"
 _IN_TASK_NAME = re.compile(r"\b(user)\.[^.\s/\"']+(?=[.\s/\"']|$)")
 _SHORTEST = 2
-"""Names of one letter are not looked for in sentences, of which they would leave nothing."""
+"""Shortest name to search for in sentences; names of one letter would leave nothing of them."""
 
 
 def hidden(document: Any) -> Any:
-    """``document`` (plain JSON) with ``***`` for each name of a user, in sentences and names of tasks too."""
+    """``document`` (plain JSON) with ``***`` in place of each user name, also in sentences and task names."""
     names: set[str] = set()
     _collect(document, names)
     pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) >= _SHORTEST)
@@ -42,8 +42,8 @@ def _collect(document: Any, names: set[str]) -> None:
             else:
                 _collect(value, names)
     elif isinstance(document, list):
-        for one in document:
-            _collect(one, names)
+        for item in document:
+            _collect(item, names)
 
 
 def _without(document: Any, pattern: re.Pattern[str] | None) -> Any:
@@ -53,10 +53,10 @@ def _without(document: Any, pattern: re.Pattern[str] | None) -> Any:
             for name, value in document.items()
         }
     if isinstance(document, list):
-        return [_without(one, pattern) for one in document]
+        return [_without(item, pattern) for item in document]
     if isinstance(document, str):
         shown = pattern.sub(HIDDEN, document) if pattern is not None else document
         shown = _IN_TASK_NAME.sub(rf"\1.{HIDDEN}", shown) if "user." in shown else shown
-        # what is markup stays so: it would be escaped where it is put in
+        # markup stays markup: plain text would be escaped where it is inserted
         return type(document)(shown) if hasattr(document, "__html__") else shown
     return document

@@ -1,11 +1,11 @@
-"""The policy of a route, and whether it lets somebody in. Every route declares one.
+"""Policies of routes, which decide who is admitted. Every route declares one.
 
-Roles, and who somebody is: the subject of a token with the roles that it grants.
+Also roles, identities (the subject of a token with the roles that it grants), and scopes of tokens, whose paths are
+compared component by component.
 
-Scopes of a token: names with paths that are compared component by component.
-
-Source: WLCG common JWT profile 1.3, sections on scope-based authorisation: a path of a scope covers what is at it and
-below it; ``/home`` does not cover ``/homely``. A path with ``..``, ``.``, an empty component or an escape is no path.
+Source: WLCG common JWT profile 1.3, sections on scope-based authorisation: the path of a scope covers itself and
+everything below it; ``/home`` does not cover ``/homely``. A path with ``..``, ``.``, an empty component or an escape is
+invalid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_SCOPE = 4096
 
 @dataclass(frozen=True)
 class Scope:
-    """One scope: ``name`` or ``name:/path``. Without a path it is for everything."""
+    """One scope: ``name`` or ``name:/path``. Without a path it covers everything."""
 
     name: str
     path: str = WHOLE
@@ -32,45 +32,45 @@ class Scope:
 
 @lru_cache(maxsize=1024)
 def components(path: str) -> tuple[str, ...] | None:
-    """The components of a path that begins with a slash; None for what is no plain path."""
+    """The components of a path that begins with a slash; None if it is not a plain path."""
     if not path.startswith("/") or any(mark in path for mark in ("%", "\\", "\0", "?", "#")):
         return None
     inner = path[1:].removesuffix("/")
-    found = tuple(inner.split("/")) if inner else ()
-    return None if any(one in ("", ".", "..") for one in found) else found
+    parts = tuple(inner.split("/")) if inner else ()
+    return None if any(part in ("", ".", "..") for part in parts) else parts
 
 
 def covers(allowed: str, wanted: str) -> bool:
-    """Whether the path ``allowed`` is that of ``wanted`` or above it; what is no path covers nothing."""
+    """Whether the path ``allowed`` equals ``wanted`` or is above it; an invalid path covers nothing."""
     above, below = components(allowed), components(wanted)
     return above is not None and below is not None and below[: len(above)] == above
 
 
 def read_scopes(claim: object) -> tuple[Scope, ...]:
-    """The scopes of a ``scope`` claim: a text with spaces, or a list of texts. What is malformed grants nothing."""
+    """The scopes of a ``scope`` claim: a text with spaces, or a list of texts. Malformed scopes grant nothing."""
     if isinstance(claim, str):
         words = claim.split() if len(claim) <= LONGEST_SCOPE else []
-    elif isinstance(claim, list) and all(isinstance(one, str) for one in claim):
+    elif isinstance(claim, list) and all(isinstance(item, str) for item in claim):
         words = claim
     else:
         return ()
-    found = []
+    scopes = []
     for word in words:
         name, separator, path = word.partition(":")
         if not separator:
-            found.append(Scope(name))
+            scopes.append(Scope(name))
         elif components(path) is not None:
-            found.append(Scope(name, path))
-    return tuple(found)
+            scopes.append(Scope(name, path))
+    return tuple(scopes)
 
 
 class Role(StrEnum):
-    """What somebody may do; nobody has a role because of another one.
+    """A role of a caller; no role includes another.
 
     Attributes:
-        READER: read everything, names of users too.
-        SUBMITTER: submit tasks, and act on the tasks of the own user.
-        PILOT: take jobs, and report, at the queues that the role is limited to.
+        READER: read everything, including names of users.
+        SUBMITTER: submit tasks, and act on the user's own tasks.
+        PILOT: take jobs and report, at the queues to which the role is limited.
         OPERATOR: pins, pauses, canaries, sources, runs.
         TUNER: values of the tuning.
     """
@@ -84,11 +84,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Grant:
-    """One role of somebody.
+    """One role of an identity.
 
     Attributes:
         role: the role.
-        paths: what it is limited to, as paths of a scope: of the pilot its queues; ``("/",)`` is everything.
+        paths: what it is limited to, as paths of a scope (queues for the pilot role); ``("/",)`` is everything.
     """
 
     role: Role
@@ -97,16 +97,16 @@ class Grant:
 
 @dataclass(frozen=True)
 class Identity:
-    """Somebody whose token was found good.
+    """The bearer of a valid token.
 
     Attributes:
-        subject: the name of the subject: the editor of what it changes.
-        issuer: of the token; ``local`` for the file of this machine.
-        grants: the roles, by role.
-        token: identifier of the token (``jti``); None where it has none.
-        expires_at_s: when the token ends, in seconds since 1970.
-        username: of PanDA, whose tasks are the subject's own; None where nothing says so.
-        reusable: whether the token may be shown with any number of writes.
+        subject: the name of the subject, recorded as the editor of its changes.
+        issuer: issuer of the token; ``local`` for the token file of this machine.
+        grants: the grants by role.
+        token: identifier of the token (``jti``); None if it has none.
+        expires_at_s: when the token expires, in seconds since 1970.
+        username: PanDA user whose tasks are the subject's own; None if unknown.
+        reusable: whether the token may be used for any number of writes.
     """
 
     subject: str
@@ -118,12 +118,12 @@ class Identity:
     reusable: bool = True
 
     def has(self, role: Role) -> bool:
-        """Whether somebody has a role."""
+        """Whether the identity has a role."""
         return role in self.grants
 
     @property
     def editor(self) -> str:
-        """Who stands in the audit for what this identity changes."""
+        """The name under which changes of this identity are recorded in the audit."""
         whole = self.subject if self.issuer == LOCAL else f"{self.subject} ({self.issuer})"
         return whole[:LONGEST_EDITOR]
 
@@ -134,7 +134,7 @@ LOCAL = "local"
 
 
 GROUP_CLAIMS = ("wlcg.groups", "groups")
-"""Claims with the names of groups: of the WLCG profile, and of other issuers."""
+"""Claims with group names: that of the WLCG profile, and that of other issuers."""
 
 
 class RoleRule(BaseModel):
@@ -158,26 +158,26 @@ class RoleRule(BaseModel):
 
 
 def grants_of(rules: Iterable[RoleRule], claims: Mapping[str, Any]) -> dict[Role, Grant]:
-    """The roles that the claims of a token give."""
+    """The roles that the claims of a token grant."""
     paths: dict[Role, list[str]] = {}
     scopes = read_scopes(claims.get("scope"))
     groups = _groups(claims)
     for rule in rules:
-        found = [scope.path for scope in scopes if scope.name in rule.scopes]
+        granted_paths = [scope.path for scope in scopes if scope.name in rule.scopes]
         if groups.intersection(rule.groups) or claims.get("sub") in rule.subjects:
-            found += [path for path in rule.paths if components(path) is not None]
-        if found:
-            paths.setdefault(rule.role, []).extend(found)
-    return {role: Grant(role, tuple(dict.fromkeys(found))) for role, found in paths.items()}
+            granted_paths += [path for path in rule.paths if components(path) is not None]
+        if granted_paths:
+            paths.setdefault(rule.role, []).extend(granted_paths)
+    return {role: Grant(role, tuple(dict.fromkeys(granted_paths))) for role, granted_paths in paths.items()}
 
 
 def _groups(claims: Mapping[str, Any]) -> set[str]:
-    found: set[str] = set()
+    groups: set[str] = set()
     for name in GROUP_CLAIMS:
         value = claims.get(name)
         if isinstance(value, list):
-            found.update(one for one in value if isinstance(one, str))
-    return found
+            groups.update(group for group in value if isinstance(group, str))
+    return groups
 
 
 Answer = Literal["allowed", "unauthenticated", "forbidden"]
@@ -188,12 +188,12 @@ class Policy:
     """Who may use a route.
 
     Attributes:
-        name: of the policy, for the documents.
-        roles: any of these is enough; none: nobody needs a role.
-        anonymous: ``always``, ``if_configured`` (as ``anonymous_read`` says) or ``never``.
+        name: name of the policy, for the documentation.
+        roles: roles of which one is required; empty: no role is required.
+        anonymous: ``always``, ``if_configured`` (depends on ``anonymous_read``) or ``never``.
         writes: whether the route changes something.
-        once: a token with an identifier is good for one use of the route (WLCG token profile 1.3, ``jti``). Not so for
-            machines that report all the time, whose requests are idempotent by themselves.
+        once: whether a token with an identifier is valid for only one use of the route (WLCG token profile 1.3,
+            ``jti``). False for machines that report continuously, whose requests are idempotent.
     """
 
     name: str
@@ -208,34 +208,34 @@ _EVERYBODY = frozenset(Role)
 OPEN = Policy("open", anonymous="always")
 """Health, and the description of the API."""
 READ = Policy("read", frozenset({Role.READER, Role.SUBMITTER, Role.OPERATOR, Role.TUNER}), "if_configured")
-"""What the grid decides; names of users are shown to those with a token only."""
+"""Decisions and state of the grid; user names are shown only to requests with a token."""
 READ_NAMES = Policy("read_names", frozenset({Role.READER, Role.SUBMITTER, Role.OPERATOR, Role.TUNER}))
-"""What is about users by name."""
+"""Data about users by name."""
 KNOWN = Policy("known", _EVERYBODY)
-"""Anybody with a good token."""
+"""Anyone with a valid token."""
 FACTORY = Policy("factory", frozenset({Role.READER, Role.PILOT, Role.OPERATOR}), "if_configured")
-"""What pilot factories look up."""
+"""Data that pilot factories look up."""
 DECIDE = Policy("decide", frozenset({Role.READER, Role.SUBMITTER, Role.OPERATOR, Role.TUNER}))
-"""Deciding without writing: it costs time, so nobody does it unnamed."""
+"""Deciding without writing; never anonymous, because it costs time."""
 SUBMIT = Policy("submit", frozenset({Role.SUBMITTER}), writes=True, once=True)
 ACT_ON_TASKS = Policy("act_on_tasks", frozenset({Role.SUBMITTER, Role.OPERATOR}), writes=True, once=True)
 """Killing, retrying and the like: submitters on their own tasks, operators on all."""
 CLIENT_SUBMIT = Policy("client_submit", SUBMIT.roles, writes=True)
-"""Submitting with panda-client, which shows one token with each of the three writes of one ``prun``."""
+"""Submitting with panda-client, which sends the same token with each of the three writes of one ``prun``."""
 CLIENT_ACT = Policy("client_act", ACT_ON_TASKS.roles, writes=True)
-"""Acting on tasks with panda-client; likewise."""
+"""Acting on tasks with panda-client, which reuses its token likewise."""
 PILOT = Policy("pilot", frozenset({Role.PILOT}), writes=True)
-"""Jobs and reports of pilots: each request is idempotent by pilot and number, and a pilot has one token."""
+"""Jobs and reports of pilots; each request is idempotent by pilot and number, and a pilot has one token."""
 SOURCE = Policy("source", frozenset({Role.OPERATOR}), writes=True)
-"""Whole documents of a source: the same document again changes nothing."""
+"""Whole documents of a source; sending the same document again changes nothing."""
 OPERATE = Policy("operate", frozenset({Role.OPERATOR}), writes=True, once=True)
 TUNE = Policy("tune", frozenset({Role.TUNER}), writes=True, once=True)
 TRY = Policy("try", frozenset({Role.OPERATOR, Role.TUNER}), writes=True, once=True)
-"""Runs that decide stored cycles again: they cost minutes of a processor."""
+"""Runs that replay stored cycles, which cost minutes of CPU time."""
 
 
 def judge(policy: Policy, identity: Identity | None, *, anonymous_read: bool) -> Answer:
-    """Whether ``policy`` lets somebody in; ``identity`` is None for somebody without a token."""
+    """Whether ``policy`` admits a request; ``identity`` is None for a request without a token."""
     if policy.anonymous == "always" or (policy.anonymous == "if_configured" and anonymous_read and identity is None):
         return "allowed"
     if identity is None:
@@ -246,6 +246,6 @@ def judge(policy: Policy, identity: Identity | None, *, anonymous_read: bool) ->
 
 
 def may_ask_for(identity: Identity, role: Role, path: str) -> bool:
-    """Whether a role of somebody reaches what stands at ``path``, such as ``/QUEUE``."""
+    """Whether the identity has ``role`` for ``path``, such as ``/QUEUE``."""
     grant = identity.grants.get(role)
     return grant is not None and any(covers(allowed, path) for allowed in grant.paths)

@@ -11,7 +11,7 @@ FEATURE = Feature(
         Command(
             "shadow",
             "broker.alongside.commands.shadow:shadow",
-            "Our decisions beside what JEDI really did, by rule, queue and share.",
+            "Compare our decisions with what JEDI did, by rule, queue and share.",
             place=210,
         ),
         Command(

@@ -1,1 +1,1 @@
-"""Frame of the HTTP API: an application of FastAPI over the features' ``answers``; it needs the extra ``api``."""
+"""Frame of the HTTP API: a FastAPI application over the features' ``answers``. Needs the extra ``api``."""

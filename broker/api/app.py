@@ -1,13 +1,13 @@
-"""Making the application: state, routers, the envelope, problems, the description.
+"""Builds the application: state, routers, envelope, problems, OpenAPI description.
 
-Answers of the API, packed with gzip for clients that take it.
+Answers of the API are compressed with gzip for clients that accept it.
 
-Pages are not: they hold the token of their forms beside text of the request, and lengths of packed answers would tell
-that token letter by letter (BREACH).
+Pages are not: they hold their form token next to text of the request, and the length of a compressed answer would
+reveal that token letter by letter (BREACH).
 
-The OpenAPI description of ``/api/v1``: what FastAPI makes of the routes, with problems as they really are.
+The OpenAPI description of ``/api/v1`` is the one FastAPI generates from the routes, with problems as they really are.
 
-What the application does by itself now and then: it forgets requests, tokens, matches and runs that are old.
+In the background, the application removes old requests, tokens, matches and runs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FAILED: tuple[type[Exception], ...] = (BrokerError, *TRANSIENT_ERRORS)
 
 @contextlib.asynccontextmanager
 async def upkeep(api: ApiState) -> AsyncIterator[None]:
-    """Forget what is old, once an hour, while the block runs."""
+    """Remove old rows once an hour while the block runs."""
     task = asyncio.get_running_loop().create_task(_forget(api))
     try:
         yield
@@ -92,17 +92,17 @@ _ABOUT = (
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The description, made once."""
+    """Return the OpenAPI description, generated once."""
     if app.openapi_schema is None:
         routes = [route for route in app.routes if isinstance(route, APIRoute)]
-        found = get_openapi(
+        description = get_openapi(
             title=app.title, version=app.version, openapi_version=VERSION, description=_ABOUT, routes=routes
         )
-        _describe_problems(found)
-        add_texts(found["components"]["schemas"])
-        _name_operations(found, routes)
-        _describe_policies(found, routes)
-        app.openapi_schema = found
+        _describe_problems(description)
+        add_texts(description["components"]["schemas"])
+        _name_operations(description, routes)
+        _describe_policies(description, routes)
+        app.openapi_schema = description
     return app.openapi_schema
 
 
@@ -110,9 +110,9 @@ def _describe_problems(description: dict[str, Any]) -> None:
     schemas = description.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    made = TypeAdapter(ProblemBody).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
-    schemas.update(made.pop("$defs", {}))
-    schemas["ProblemBody"] = made
+    schema = TypeAdapter(ProblemBody).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    schemas.update(schema.pop("$defs", {}))
+    schemas["ProblemBody"] = schema
     for path in description["paths"].values():
         for operation in path.values():
             responses = operation["responses"]
@@ -121,7 +121,7 @@ def _describe_problems(description: dict[str, Any]) -> None:
 
 
 def _name_operations(description: dict[str, Any], routes: list[APIRoute]) -> None:
-    """Call each operation as its function is called, and give each parameter words and an example."""
+    """Name each operation after its function, and give each parameter a description and an example."""
     for route in routes:
         for method in route.methods or ():
             operation = description["paths"].get(route.path_format, {}).get(method.lower())
@@ -154,7 +154,7 @@ _PACKED = ("/api/", "/static/", "/metrics")
 
 
 class Packing:
-    """ASGI middleware; ``app`` is what is inside."""
+    """ASGI middleware that compresses answers; ``app`` is the application inside."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._packed = app, GZipMiddleware(app, LEAST_BYTES, LEVEL)
@@ -166,7 +166,7 @@ class Packing:
 
 
 class CrossOrigin:
-    """ASGI middleware: pages of listed origins may ask the API, with a token, never with cookies (Fetch, CORS)."""
+    """ASGI middleware: lets pages of listed origins call the API with a token, never with cookies (Fetch, CORS)."""
 
     def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
         self._app = app
@@ -189,17 +189,17 @@ PILOTS = "broker.pilots.routes.pilots"
 
 @dataclass(frozen=True)
 class Parts:
-    """What an application is made of besides its own routes.
+    """The parts of an application besides its own routes.
 
     Attributes:
-        local_token: of this machine; None where issuers count.
-        identify: further ways to find out who sends a request, such as the session of a page.
+        local_token: the token of this machine; None if issuers are configured.
+        identify: further ways to identify the sender of a request, such as the session of a page.
         routers: further routers, such as that of the pages; each route has a policy.
-        mounts: applications of their own, by path, with manners of their own.
-        observe: takes method, route, status and seconds of each request.
-        refused: makes the answer to a request for what no route has; None: a problem.
-        login_code: makes a code for ``/login?code=``, with which one is the account of this machine, once; None
-            where nobody logs in so.
+        mounts: separate applications by path, with conventions of their own.
+        observe: called with method, route, status and seconds of each request.
+        refused: makes the answer to a request that matches no route; None: a problem.
+        login_code: makes a one-time code for ``/login?code=`` that logs in as the account of this machine; None if this
+            login is not available.
     """
 
     local_token: str | None = None
@@ -221,16 +221,16 @@ def create_app(
     steady_s: Callable[[], float],
     parts: Parts | None = None,
 ) -> FastAPI:
-    """The application.
+    """Create the application.
 
     Args:
         database: a small pool with a limit for each statement.
-        configuration: ``config/api.yaml``.
-        home: of the broker.
-        folder: with configuration files of the operator's own.
+        configuration: content of ``config/api.yaml``.
+        home: home folder of the broker.
+        folder: folder of the operator's own configuration files.
         now: the time on this host (aware).
         steady_s: a clock that never goes back.
-        parts: what else it is made of.
+        parts: the parts besides its own routes.
     """
     parts = parts or Parts()
     app = FastAPI(
@@ -262,7 +262,7 @@ def create_app(
 
 
 def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Observe) -> None:
-    """What stands before the routes; the last that is added comes first."""
+    """Add the middleware in front of the routes; the last one added runs first."""
     routes, hosts = importlib.import_module(PILOTS).DIRECT, Hosts(configuration.hosts)
     app.add_middleware(Packing)
     app.add_middleware(DirectRoutes, routes=routes)
@@ -278,7 +278,7 @@ def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Obse
 
 
 def _front(app: FastAPI, direct: DirectRoutes, enveloped: ASGIApp) -> ASGIApp:
-    """``app``, but requests of direct routes pass what stands before all routes and not the framework around it."""
+    """Wrap ``app``: requests of direct routes pass the middleware of all routes, but not the framework around it."""
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         if direct.route_of(scope) is None:
@@ -291,7 +291,7 @@ def _front(app: FastAPI, direct: DirectRoutes, enveloped: ASGIApp) -> ASGIApp:
 
 
 def described() -> dict[str, Any]:
-    """The description of the API, which needs no database."""
+    """Return the description of the API, which needs no database."""
     nowhere = Path("nowhere")
     with Database("postgresql://localhost/nowhere") as database:
         app = create_app(
@@ -306,7 +306,7 @@ def described() -> dict[str, Any]:
 
 
 def while_running(app: FastAPI, run: Callable[[], Any]) -> None:
-    """Have the asynchronous context manager that ``run`` makes entered while the application runs."""
+    """Enter the asynchronous context manager returned by ``run`` while the application runs."""
     app.state.running.append(run)
 
 
@@ -326,7 +326,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _bearers(state: ApiState, local_token: str | None) -> Iterable[Identify]:
     if not state.configuration.issuers:
         return [] if local_token is None else [LocalBearer(LocalToken(local_token))]
-    # what checks signatures takes long to import
+    # the module that checks signatures takes long to import
     from broker.api.bearer import IssuedBearer
     from broker.api.issuer_keys import IssuerKeys
 
@@ -339,8 +339,8 @@ def _bearers(state: ApiState, local_token: str | None) -> Iterable[Identify]:
 
 def _observing(observers: tuple[Observe, ...]) -> Observe:
     def observe(method: str, route: str, status: int, seconds: float) -> None:
-        for one in observers:
-            one(method, route, status, seconds)
+        for observer in observers:
+            observer(method, route, status, seconds)
 
     return observe
 

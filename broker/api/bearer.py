@@ -1,7 +1,7 @@
-"""Bearer tokens of issuers: the signature, the claims, and so who somebody is.
+"""Bearer tokens of issuers: checks of the signature and the claims, which identify the sender.
 
-Whatever is wrong with a token that no trusted issuer signed, the answer is the same; the log says which check failed,
-never the token. Who shows one that is signed well is told what is wrong with it: nobody else can have made it.
+A bad token that no trusted issuer signed always gets the same answer; the log says which check failed, never the token.
+The sender of a well-signed token is told what is wrong with it, since nobody else can have made it.
 Sources: WLCG common JWT profile 1.3; SciTokens; RFC 8725 (algorithms are ours to choose, not the token's).
 """
 
@@ -29,7 +29,7 @@ from broker.api.problems import told_of
 
 MOST_REMEMBERED = 4096
 _POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})
-"""Fields of a header that name a key of the token's own, or change what is signed: nobody honest sends them."""
+"""Header fields that name the token's own key, or change what is signed: no honest client sends them."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class _Trusted:
 
 
 class IssuedBearer:
-    """Finds out who sends a request by a token of a trusted issuer.
+    """Identifies the sender of a request by the token of a trusted issuer.
 
     Args:
-        issuers: those that are trusted, with their keys.
+        issuers: the trusted issuers, with their keys.
         now: the time on this host (aware).
     """
 
@@ -58,7 +58,7 @@ class IssuedBearer:
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
 
     async def __call__(self, connection: HTTPConnection) -> Identity | None:
-        """Who sends a request; None without a token.
+        """Return the sender of a request; None without a token.
 
         Raises:
             Problem: the token is bad.
@@ -70,10 +70,10 @@ class IssuedBearer:
             raise refused(error) from None
 
     async def identify(self, token: str) -> Identity:
-        """Who shows ``token``.
+        """Return the identity behind ``token``.
 
         Raises:
-            BadToken: it is bad.
+            BadToken: the token is bad.
         """
         name = hashlib.sha256(token.encode("utf-8", "replace")).digest()
         seen = self._seen.get(name)
@@ -123,7 +123,7 @@ class IssuedBearer:
 
 
 def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims as they are written, to see whose they want to be."""
+    """Return header and claims unverified, to find the claimed issuer."""
     parts = token.split(".")
     if len(parts) != 3 or not all(parts):
         raise BadToken("not three parts")
@@ -136,16 +136,16 @@ def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def _object(part: str) -> dict[str, Any]:
     try:
         raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
-        found = json.loads(raw)
+        content = json.loads(raw)
     except (binascii.Error, ValueError, RecursionError):
         raise BadToken("not base64 of JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadToken("no object")
-    return found
+    return content
 
 
 def _key_identifier(header: dict[str, Any], section: IssuerSection) -> str | None:
-    """The identifier of the key: a name to be looked up, and nothing else."""
+    """Return the key identifier, which is used as a lookup name and nothing else."""
     if header.get("alg") not in section.algorithms:
         raise BadToken("algorithm")
     identifier = header.get("kid")

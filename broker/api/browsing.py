@@ -1,4 +1,4 @@
-"""The description of the API as it is read by people: operations, and what goes in and comes out of each. Pure."""
+"""The API description for people: operations, with the input and output of each. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 REFERENCE = "#/components/schemas/"
-"""How the description refers to one of its objects: this, and the name."""
+"""Prefix of the references to objects in the description; the name follows."""
 MOST_MODELS = 60
-"""Models of one operation that are shown."""
+"""Maximum number of models shown for one operation."""
 
 
 class _Shown(BaseModel):
@@ -73,22 +73,26 @@ class OperationList(_Shown):
 
 
 def operations(description: Mapping[str, Any]) -> OperationList:
-    """All operations of a description."""
-    found = [_line(path, method, one) for path, method, one in _each(description)]
-    return OperationList(operations=tuple(sorted(found, key=lambda one: (one.group, one.path, one.method))))
+    """Return all operations of a description."""
+    lines = [_line(path, method, operation) for path, method, operation in _each(description)]
+    return OperationList(operations=tuple(sorted(lines, key=lambda line: (line.group, line.path, line.method))))
 
 
 def operation_shown(description: Mapping[str, Any], name: str) -> OperationShown | None:
-    """One operation by its name; None: there is none."""
-    for path, method, one in _each(description):
-        if one["operationId"] == name:
-            body = one.get("requestBody", {}).get("content", {})
-            answers = one.get("responses", {}).get("200", one.get("responses", {}).get("202", {})).get("content", {})
-            parameters = tuple(_parameter(each) for each in one.get("parameters", ()))
+    """Return one operation by its name, or None if there is none."""
+    for path, method, operation in _each(description):
+        if operation["operationId"] == name:
+            body = operation.get("requestBody", {}).get("content", {})
+            answers = (
+                operation.get("responses", {})
+                .get("200", operation.get("responses", {}).get("202", {}))
+                .get("content", {})
+            )
+            parameters = tuple(_parameter(each) for each in operation.get("parameters", ()))
             return OperationShown(
-                line=_line(path, method, one),
-                words=one.get("description", ""),
-                call=_call(path, method, one.get("parameters", ()), _sample(description, _schema(body))),
+                line=_line(path, method, operation),
+                words=operation.get("description", ""),
+                call=_call(path, method, operation.get("parameters", ()), _sample(description, _schema(body))),
                 parameters=parameters,
                 sent=_models(description, _schema(body)),
                 answered=_models(description, _schema(answers)),
@@ -98,42 +102,42 @@ def operation_shown(description: Mapping[str, Any], name: str) -> OperationShown
 
 def _each(description: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for path, methods in description["paths"].items():
-        for method, one in methods.items():
-            yield path, method.upper(), one
+        for method, operation in methods.items():
+            yield path, method.upper(), operation
 
 
-def _line(path: str, method: str, one: Mapping[str, Any]) -> OperationLine:
-    words = one.get("description", "").strip().partition("\n")[0] or one.get("summary", "")
-    group = next(iter(one.get("tags", ())), "")
+def _line(path: str, method: str, operation: Mapping[str, Any]) -> OperationLine:
+    words = operation.get("description", "").strip().partition("\n")[0] or operation.get("summary", "")
+    group = next(iter(operation.get("tags", ())), "")
     return OperationLine(
-        operation=one["operationId"], method=method, path=path, summary=words, group=group,
-        policy=one.get("x-policy", ""),
+        operation=operation["operationId"], method=method, path=path, summary=words, group=group,
+        policy=operation.get("x-policy", ""),
     )  # fmt: skip
 
 
 def _schema(content: Mapping[str, Any]) -> Mapping[str, Any]:
     first: Mapping[str, Any] = next(iter(content.values()), {})
-    found: Mapping[str, Any] = first.get("schema", {})
-    return found
+    schema: Mapping[str, Any] = first.get("schema", {})
+    return schema
 
 
 def _models(description: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[ModelShown, ...]:
-    """The objects that a schema is made of, those that are nearer first."""
-    known = description["components"]["schemas"]
-    names = reachable(known, dict.fromkeys(references(schema)))
-    return tuple(_model(name, known[name]) for name in names[:MOST_MODELS])
+    """Return the objects that make up a schema, nearest first."""
+    schemas = description["components"]["schemas"]
+    names = reachable(schemas, dict.fromkeys(references(schema)))
+    return tuple(_model(name, schemas[name]) for name in names[:MOST_MODELS])
 
 
 def reachable(schemas: Mapping[str, Any], roots: Iterable[str]) -> list[str]:
-    """The names of some objects and of all that they are made of, those that are nearer first."""
-    found = list(roots)
-    for name in found:
-        found += [one for one in dict.fromkeys(references(schemas[name])) if one not in found]
-    return found
+    """Return the names of the given objects and of all objects they consist of, nearest first."""
+    names = list(roots)
+    for name in names:
+        names += [reference for reference in dict.fromkeys(references(schemas[name])) if reference not in names]
+    return names
 
 
 def references(schema: Any) -> Iterator[str]:
-    """The names of the objects that a schema refers to, in their order, as often as it does."""
+    """Yield the names of the objects that a schema refers to, in order and with repetitions."""
     if isinstance(schema, Mapping):
         if isinstance(schema.get("$ref"), str):
             yield schema["$ref"].removeprefix(REFERENCE)
@@ -146,7 +150,10 @@ def references(schema: Any) -> Iterator[str]:
 
 def _model(name: str, schema: Mapping[str, Any]) -> ModelShown:
     required = schema.get("required", ())
-    fields = tuple(_field(field, found, field in required) for field, found in schema.get("properties", {}).items())
+    fields = tuple(
+        _field(field, property_schema, field in required)
+        for field, property_schema in schema.get("properties", {}).items()
+    )
     return ModelShown(model=name, words=schema.get("description", ""), fields=fields)
 
 
@@ -158,16 +165,17 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldLine:
     )  # fmt: skip
 
 
-def _parameter(one: Mapping[str, Any]) -> FieldLine:
-    example = one.get("example")
+def _parameter(entry: Mapping[str, Any]) -> FieldLine:
+    example = entry.get("example")
     return FieldLine(
-        name=one["name"], place=one["in"], type=type_of(one.get("schema", {})), required=one.get("required", False),
-        words=one.get("description", ""), example=None if example is None else json.dumps(example, ensure_ascii=False),
+        name=entry["name"], place=entry["in"], type=type_of(entry.get("schema", {})),
+        required=entry.get("required", False), words=entry.get("description", ""),
+        example=None if example is None else json.dumps(example, ensure_ascii=False),
     )  # fmt: skip
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """The type of a value, in a word or two.
+    """Return the type of a value, in a word or two.
 
     >>> type_of({"anyOf": [{"type": "integer"}, {"type": "null"}]})
     'integer or null'
@@ -188,25 +196,25 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def _sample(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A body with the examples of what must be given; None: there is no body."""
+    """Return a body with the examples of the required properties; None if there is no body."""
     name = next(references(schema), None)
     if name is None:
         return None
     model = description["components"]["schemas"][name]
-    known = model.get("properties", {})
-    return {field: (known[field].get("examples") or [None])[0] for field in model.get("required", ())}
+    properties = model.get("properties", {})
+    return {field: (properties[field].get("examples") or [None])[0] for field in model.get("required", ())}
 
 
 def _call(path: str, method: str, parameters: Any, body: Mapping[str, Any] | None) -> str:
-    """How an operation is asked with curl; the address and the token are variables of the shell."""
-    examples = {one["name"]: one.get("example", "x") for one in parameters}
+    """Return the curl command for an operation; the address and the token are shell variables."""
+    examples = {parameter["name"]: parameter.get("example", "x") for parameter in parameters}
     filled = re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: str(examples.get(match[1], "x")), path)
-    asked = [one for one in parameters if one["in"] == "query" and one.get("required")]
-    query = "&".join(f"{one['name']}={one.get('example', 'x')}" for one in asked)
+    required = [parameter for parameter in parameters if parameter["in"] == "query" and parameter.get("required")]
+    query = "&".join(f"{parameter['name']}={parameter.get('example', 'x')}" for parameter in required)
     words = ["curl", "-H", '"Authorization: Bearer $TOKEN"']
     if method != "GET":
         words += ["-X", method]
     if body is not None:
-        sent = json.dumps(body).replace("'", "\\u0027")
-        words += ["-H", '"Content-Type: application/json"', "-d", f"'{sent}'"]
+        body_text = json.dumps(body).replace("'", "\\u0027")
+        words += ["-H", '"Content-Type: application/json"', "-d", f"'{body_text}'"]
     return " ".join([*words, f'"$BROKER{filled}{"?" + query if query else ""}"'])

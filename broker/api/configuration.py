@@ -1,4 +1,4 @@
-"""``config/api.yaml`` as typed values: where the API listens, whom it believes, and what it takes."""
+"""``config/api.yaml`` as typed values: where the API listens, whom it trusts, and what it accepts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LimitSection(Section):
 
     @property
     def sandbox_body_bytes(self) -> int:
-        """Of a form with one archive of panda-client in it."""
+        """Limit for a form with one archive of panda-client in it."""
         return self.sandbox_bytes + _FORM_AROUND_A_FILE_BYTES
 
 
@@ -57,7 +57,7 @@ class DatabaseSection(Section):
 
     @property
     def for_pilots(self) -> int:
-        """Connections that pilots use at most."""
+        """Maximum number of connections that pilots use."""
         return self.pilots or max(1, self.connections // 2)
 
 
@@ -229,7 +229,7 @@ class ApiConfiguration(Section):
 
     @model_validator(mode="after")
     def _issuers_differ(self) -> Self:
-        names = [one.issuer for one in self.issuers]
+        names = [issuer.issuer for issuer in self.issuers]
         if len(set(names)) < len(names):
             raise ValueError("issuers: the same issuer stands there twice")
         if self.web.login is not None and self.web.login.issuer not in names:
@@ -243,6 +243,6 @@ def load(path: Path) -> ApiConfiguration:
     """Read and check the file.
 
     Raises:
-        ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
+        ConfigurationError: it is missing, is not YAML, or has unknown names or values out of range.
     """
     return read_file(path, ApiConfiguration)

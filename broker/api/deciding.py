@@ -1,7 +1,7 @@
-"""Deciding on request takes a core for seconds: a few requests of a process at once, each up to a deadline.
+"""Deciding on request takes a core for seconds: only a few requests of a process decide at once, each with a deadline.
 
-Who waits for a place holds neither a thread nor a connection; who decides holds no connection either, see
-:data:`broker.store.query_context.Evaluation`. A client that has gone is decided for no longer.
+A request that waits for a place holds neither a thread nor a connection, and one that decides holds no connection, see
+:data:`broker.store.query_context.Evaluation`. Deciding stops once the client has disconnected.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from broker.store.query_context import Proceed, proceed
 
 NAME = "deciding"
 CLIENT_GONE = 499
-"""Status, as nginx has it, of a request whose client did not wait: for the log and the metrics, nobody reads it."""
+"""Status, as in nginx, of a request whose client did not wait; for the log and the metrics only, as nobody reads it."""
 
 Work = Callable[[Proceed], Response]
 _making = threading.Lock()
 
 
 async def decided(request: Request, api: ApiState, work: Work) -> Response:
-    """What ``work`` answers, done in one of the places for requests that decide.
+    """Return the answer of ``work``, done in one of the places for requests that decide.
 
     Args:
-        request: that is answered.
+        request: the request to answer.
         api: the application.
-        work: reads and decides; it calls what it is given between its steps.
+        work: reads and decides; calls its argument between its steps.
 
     Raises:
-        Problem: 503, all places are taken for longer than a request waits, or deciding took too long.
+        Problem: 503; all places stayed taken for longer than a request waits, or deciding took too long.
     """
     gone = threading.Event()
     watch = asyncio.get_running_loop().create_task(_watch(request, gone))
@@ -53,7 +53,7 @@ async def decided(request: Request, api: ApiState, work: Work) -> Response:
 
 
 async def decided_if(evaluate: bool, request: Request, api: ApiState, work: Work) -> Response:
-    """The same where ``work`` evaluates, which needs a token; else its answer from an ordinary thread.
+    """As :func:`decided` if ``work`` evaluates, which needs a token; otherwise answer from an ordinary thread.
 
     Raises:
         Problem: 401, 403 or 503.
@@ -81,8 +81,8 @@ def _until(api: ApiState, gone: threading.Event) -> Proceed:
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:
-    """Say when the client has gone; whatever else it sends is no matter."""
-    with contextlib.suppress(RuntimeError):  # it has gone already
+    """Signal when the client has disconnected; whatever else it sends is ignored."""
+    with contextlib.suppress(RuntimeError):  # it has disconnected already
         while (await request.receive())["type"] != "http.disconnect":
             pass
         gone.set()
@@ -90,8 +90,8 @@ async def _watch(request: Request, gone: threading.Event) -> None:
 
 def _lane_of(api: ApiState) -> Lane:
     with _making:
-        found = api.kept.get(NAME)
-        if not isinstance(found, Lane):
-            found = api.kept[NAME] = Lane(NAME, api.configuration.deciding.at_once, api.configuration.database.wait_s)
-            api.at_end.append(found.close)
-        return found
+        lane = api.kept.get(NAME)
+        if not isinstance(lane, Lane):
+            lane = api.kept[NAME] = Lane(NAME, api.configuration.deciding.at_once, api.configuration.database.wait_s)
+            api.at_end.append(lane.close)
+        return lane

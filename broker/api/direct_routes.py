@@ -1,6 +1,6 @@
-"""Requests that come by the thousand: the same checks and answers as their routes, without the framework between.
+"""Direct handling of very frequent requests: the checks and answers of their routes, without the framework in between.
 
-The route itself stays where it is: it is what the description shows, and takes whatever is not a plain JSON body.
+The route itself remains: the description shows it, and it handles every request without a plain JSON body.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PLAIN = (b"content-type", b"application/json")
 
 @dataclass(frozen=True)
 class DirectRoute:
-    """One of them.
+    """A route whose requests are answered directly.
 
     Attributes:
-        path: of the route.
+        path: path of the route.
         policy: who may use it.
-        body_limit: the limit in ``limits`` of ``config/api.yaml`` that its body has.
-        answer: the handler, once somebody is let in and the body is read.
+        body_limit: name of the limit for its body in ``limits`` of ``config/api.yaml``.
+        answer: the handler, called once the sender is admitted and the body is read.
     """
 
     path: str
@@ -37,18 +37,18 @@ class DirectRoute:
 
 
 class DirectRoutes:
-    """ASGI middleware.
+    """ASGI middleware that answers the requests of direct routes.
 
     Args:
-        app: what answers everything else.
-        routes: by method and path.
+        app: answers everything else.
+        routes: the direct routes, by method and path.
     """
 
     def __init__(self, app: ASGIApp, *, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
         self._app, self._routes = app, routes
 
     def route_of(self, scope: Scope) -> DirectRoute | None:
-        """The route of a request that is answered here; None: something else answers it."""
+        """Return the direct route of a request; None if something else answers it."""
         if scope["type"] != "http" or _PLAIN not in scope["headers"]:
             return None
         return self._routes.get((scope["method"], scope["path"]))

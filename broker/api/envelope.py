@@ -1,9 +1,9 @@
-"""Around every request, whatever it is for: its identifier, odd paths, headers of answers, the log, the last resort.
+"""What surrounds every request: its identifier, checks of host and path, answer headers, the log, the last resort.
 
-The names under which the service may be asked: a page of somebody else whose name leads here is not answered.
+Requests are answered only under the allowed host names, not under somebody else's name that leads here.
 
-A browser takes ``evil.example``, once its owner lets that name lead to 127.0.0.1, for one site with what answers there
-(DNS rebinding); the only thing that differs is the header ``Host``.
+Once its owner points ``evil.example`` at 127.0.0.1, a browser takes it for one site with what answers there (DNS
+rebinding); only the ``Host`` header differs.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from broker.api.problems import Problem, problem_of, response_of
 
 ANY = "*"
 MOST_REMEMBERED = 256
-#: Probes name a machine by its address, and are told nothing that anybody might not know.
+#: Probes address a machine by its IP address, and learn nothing that is not public.
 _FOR_PROBES = "/health/"
 
 
 class Hosts:
-    """Knows the names that may be asked for.
+    """Checks the host names of requests.
 
     Args:
-        allowed: names or addresses without a port; ``*.example.org``: all below a name; ``*``: any.
+        allowed: names or addresses without a port; ``*.example.org``: all subdomains; ``*``: any.
     """
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        names = [one.lower().strip("[]") for one in allowed]
+        names = [name.lower().strip("[]") for name in allowed]
         self._any = ANY in names
         self._names = frozenset(names)
-        self._below = tuple(one[1:] for one in names if one.startswith("*."))
+        self._below = tuple(name[1:] for name in names if name.startswith("*."))
         self._judged = lru_cache(MOST_REMEMBERED)(self._judge)
 
     def is_allowed(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request with these headers is for us."""
+        """Return whether a request with these headers is meant for this service."""
         if self._any or path.startswith(_FOR_PROBES):
             return True
-        given = [value for name, value in headers if name == b"host"]
-        return len(given) == 1 and self._judged(given[0])
+        hosts = [value for name, value in headers if name == b"host"]
+        return len(hosts) == 1 and self._judged(hosts[0])
 
     def _judge(self, host: bytes) -> bool:
         try:
@@ -61,41 +61,41 @@ class Hosts:
 
 _log = logging.getLogger(__name__)
 SLOW_S = 1.0
-"""A request of a pilot that takes longer is in the log, even though it was answered."""
+"""Requests of pilots that take longer are logged, even if they succeed."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-#: Nothing of ours has these in its path, raw or escaped: up, empty components, backslashes, control characters.
+#: None of our routes has these in its path, raw or escaped: "..", empty components, backslashes, control characters.
 _ODD = re.compile(rb"%2f|%5c|%00|%0[0-9a-f]|%1[0-9a-f]|%7f|\\|//|[\x00-\x20\x7f-\xff]", re.IGNORECASE)
 _DOTS = re.compile(rb"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
-# Told apart from those of other processes; asking the system for a random number for each request takes longer than
-# all else here.
+# Distinguishes this process from others. A random number from the system for each request would take longer than
+# everything else here.
 _PROCESS, _numbers = secrets.token_hex(6), itertools.count()
 MOST_HEADERS = 100
 LONGEST_HEADERS_BYTES = 32 << 10
 
 Observe = Callable[[str, str, int, float], None]
-"""Takes method, route, status and seconds of each request."""
+"""Called with method, route, status and seconds of each request."""
 
 
 def is_odd(raw_path: bytes, most_bytes: int) -> bool:
-    """Whether no route of ours can have such a path."""
+    """Return whether none of our routes can have such a path."""
     return len(raw_path) > most_bytes or _ODD.search(raw_path) is not None or _DOTS.search(raw_path) is not None
 
 
 class Envelope:
-    """ASGI middleware.
+    """ASGI middleware around the whole application.
 
     Args:
-        app: what is inside.
-        path_bytes: longest path.
-        hosts: names under which the service may be asked.
-        observe: takes what each request was and how long it took.
+        app: the application inside.
+        path_bytes: maximum length of a path.
+        hosts: names under which the service may be addressed.
+        observe: called with each request and its duration.
     """
 
     def __init__(self, app: ASGIApp, *, path_bytes: int, hosts: Hosts, observe: Observe) -> None:
         self._app, self._path_bytes, self._hosts, self._observe = app, path_bytes, hosts, observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, with its headers and its time in the log."""
+        """Serve one request, add its headers, and log its duration."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -133,7 +133,7 @@ class Envelope:
         route = scope.get("route")
         path = str(getattr(route, "path", "")) or "other"
         self._observe(scope["method"] if scope["method"].isalpha() else "OTHER", path, answering.status, seconds)
-        # A thousand pilots a second would fill the log with 20 GB a day: what all of them ask is in the metrics.
+        # A thousand pilots a second would fill the log with 20 GB a day: the metrics cover what all of them ask.
         usual = isinstance(route, DirectRoute) and answering.status < 400 and seconds < SLOW_S
         level = logging.DEBUG if usual else logging.INFO
         if not _log.isEnabledFor(level):
@@ -152,13 +152,13 @@ class Envelope:
 
 
 class _Answering:
-    """Sends one answer with the headers that all answers have."""
+    """Sends one answer with the common headers."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send, self.request_id, self.status = send, request_id, 0
 
     async def send(self, message: Message) -> None:
-        """Pass on a message of the answer."""
+        """Forward a message of the answer."""
         if message["type"] == "http.response.start":
             self.status = int(message["status"])
             headers = MutableHeaders(scope=message)
@@ -169,6 +169,6 @@ class _Answering:
 
 
 def _request_id(scope: Scope) -> str:
-    """What the client calls its request, where that is a plain name; else a new one."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
-    return given if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
+    """Return the client's own request identifier if it is a plain name, else a new one."""
+    request_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else f"{_PROCESS}-{next(_numbers):x}"

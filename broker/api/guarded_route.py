@@ -1,10 +1,10 @@
-"""A route with a policy: who it is for is found out before its body is read, and its body is read within limits.
+"""Routes with a policy: the sender is checked before the body is read, and the body is read within limits.
 
-A route without a policy cannot be made.
+A route without a policy cannot be created.
 
-Parameters of a query that nothing reads are refused: with a typo in its name a filter would hold for everything.
+Unknown query parameters are refused: a filter with a typo in its name would otherwise match everything.
 
-Bodies of requests: read within limits of size, time, packing and depth before anything parses them.
+Request bodies are read within limits of size, time, compression and depth before anything parses them.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _LESS = "send less, or in parts"
 
 
 async def read_body(request: Request, most_bytes: int, within_s: float, depth: int) -> bytes:
-    """The body of a request, unpacked; also where Starlette keeps the body that it has read.
+    """Read the body of a request and unpack it; it is also stored where Starlette caches it.
 
     Args:
-        request: nobody has read its body yet.
-        most_bytes: as it comes, and after unpacking.
-        within_s: seconds in which all of it must be there.
-        depth: to which JSON may nest.
+        request: a request whose body has not been read.
+        most_bytes: maximum size, both as sent and after unpacking.
+        within_s: seconds within which the whole body must arrive.
+        depth: maximum nesting of JSON.
 
     Raises:
-        Problem: 400, 408, 413 or 415: what is wrong with it.
+        Problem: 400, 408, 413 or 415, depending on the fault.
     """
     declared = request.headers.get("content-length")
     if declared is not None and (not declared.isdecimal() or len(declared) > 18):
@@ -70,10 +70,10 @@ async def read_body(request: Request, most_bytes: int, within_s: float, depth: i
 
 
 def unpacked(packed: bytes, most_bytes: int) -> bytes:
-    """A gzip stream of one member, unpacked to ``most_bytes`` at most.
+    """Unpack a gzip stream of one member to at most ``most_bytes``.
 
     Raises:
-        Problem: it is none, is cut short, or would become larger.
+        Problem: it is not such a stream, is truncated, or would become larger.
     """
     machine = zlib.decompressobj(_GZIP)
     try:
@@ -108,15 +108,15 @@ def _is_json(request: Request) -> bool:
 
 
 OF_ALL = frozenset({"fields", "format"})
-"""What every answer takes: the fields that are wanted, and of a page whether it is wanted as JSON."""
+"""Parameters of every answer: the requested fields, and for a page whether to return JSON."""
 LONGEST_SHOWN = 100
 
 
 def refuse_unknown(request: Request, known: Set[str]) -> None:
-    """Refuse a request with a parameter that is none of ``known``, nor of those that every answer takes.
+    """Refuse a request with a parameter that is neither in ``known`` nor accepted by every answer.
 
     Raises:
-        Problem: 422, with the nearest name.
+        Problem: 422, with the most similar name.
     """
     unknown = [name for name in request.query_params if name not in known and name not in OF_ALL]
     if not unknown:
@@ -136,15 +136,15 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class MissingPolicy(TypeError):
-    """A route says not who may use it."""
+    """A route does not say who may use it."""
 
 
 def allow(policy: Policy, *, body_bytes: str = "body_bytes") -> Callable[[Endpoint], Endpoint]:
-    """Declares the policy of an endpoint.
+    """Declare the policy of an endpoint.
 
     Args:
         policy: who may use it.
-        body_bytes: the limit in ``limits`` of ``config/api.yaml`` that its body has.
+        body_bytes: name of the limit for its body in ``limits`` of ``config/api.yaml``.
     """
 
     def declare(endpoint: Endpoint) -> Endpoint:
@@ -158,11 +158,11 @@ class GuardedRoute(APIRoute):
     """A route with the policy that its endpoint declares with :func:`allow`.
 
     Raises:
-        MissingPolicy: it declares none.
+        MissingPolicy: the endpoint declares none.
     """
 
     also: frozenset[str] = frozenset()
-    """Parameters that every route of the kind takes besides its own."""
+    """Parameters of every route of this kind, in addition to its own."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         policy = getattr(endpoint, "policy", None)
@@ -173,7 +173,7 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler: everything that is refused is a problem, whatever was raised."""
+        """Return the handler, which turns every refusal into a problem, whatever was raised."""
         inner = super().get_route_handler()
         known = _query_names(self.dependant) | self.also
 
@@ -184,9 +184,9 @@ class GuardedRoute(APIRoute):
 
 
 def _query_names(dependant: Dependant) -> frozenset[str]:
-    """The parameters of a query that an endpoint reads, by itself or through what it depends on."""
-    own = frozenset(one.alias for one in dependant.query_params)
-    return own.union(*(_query_names(one) for one in dependant.dependencies))
+    """Return the query parameters that an endpoint reads, directly or through its dependencies."""
+    aliases = frozenset(parameter.alias for parameter in dependant.query_params)
+    return aliases.union(*(_query_names(dependency) for dependency in dependant.dependencies))
 
 
 async def guarded(
@@ -196,14 +196,14 @@ async def guarded(
     inner: Callable[[Request], Coroutine[Any, Any, Response]],
     parameters: Set[str] = frozenset(),
 ) -> Response:
-    """The answer of ``inner`` to a request that is let in, its body read; everything that is refused is a problem.
+    """Admit a request, read its body and return the answer of ``inner``; every refusal becomes a problem.
 
     Args:
-        request: that is answered.
+        request: the request to answer.
         policy: who may use it.
-        body_limit: the limit in ``limits`` of ``config/api.yaml`` that its body has.
+        body_limit: name of the limit for its body in ``limits`` of ``config/api.yaml``.
         inner: makes the answer.
-        parameters: that the query may have.
+        parameters: the allowed query parameters.
     """
     try:
         await admit(request, policy)
@@ -221,12 +221,12 @@ V1 = "/api/v1"
 
 
 def guarded_router(prefix: str = V1, *, tag: str) -> APIRouter:
-    """A router of which every route has a policy; ``prefix`` begins all its paths."""
+    """Return a router whose routes all have a policy; ``prefix`` begins all its paths."""
     return APIRouter(prefix=prefix, tags=[tag], route_class=GuardedRoute)
 
 
 async def admit(request: Request, policy: Policy) -> None:
-    """Let a request in, or not; afterwards ``request.state.identity`` is who sent it.
+    """Admit or refuse a request; once admitted, ``request.state.identity`` is its sender.
 
     Raises:
         Problem: 401, 403 or 429.
@@ -242,7 +242,7 @@ async def admit(request: Request, policy: Policy) -> None:
 
 
 def demand(request: Request, policy: Policy) -> None:
-    """Let somebody on who is known already, or not, by a policy.
+    """Check an already identified sender against a policy.
 
     Raises:
         Problem: 401 or 403.
@@ -269,7 +269,7 @@ async def _read(request: Request, limit: str) -> None:
 
 
 def refusal(request: Request, error: Exception) -> Response:
-    """The answer to a request that ended with ``error``, which is logged when nobody expected it."""
+    """Return the answer to a request that ended with ``error``, which is logged if it was unexpected."""
     request_id = getattr(request.state, "request_id", None)
     if isinstance(error, RequestValidationError):
         problem = _invalid(error)
@@ -289,11 +289,11 @@ def _http_code(status: int) -> str:
 
 
 def _invalid(error: RequestValidationError) -> Problem:
-    """What is wrong with the fields of a request; what they held is not repeated."""
-    found = [
+    """Describe the invalid fields of a request, without repeating their values."""
+    problems = [
         FieldProblem(where=".".join(map(str, one["loc"]))[:200], what=str(one["msg"])[:200]) for one in error.errors()
     ]
     broken = any(one["type"] == "json_invalid" for one in error.errors())
     code = "bad_json" if broken else "invalid_request"
-    detail = "; ".join(f"{one.where}: {one.what}" for one in found[:5])
-    return Problem(400 if broken else 422, code, detail, "see the description of the API", errors=found[:50])
+    detail = "; ".join(f"{problem.where}: {problem.what}" for problem in problems[:5])
+    return Problem(400 if broken else 422, code, detail, "see the description of the API", errors=problems[:50])

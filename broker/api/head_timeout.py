@@ -1,6 +1,6 @@
-"""Closes connections that send no complete header in time, and sends head and body of an answer in one piece.
+"""Closes connections that do not send a complete header in time, and sends head and body of an answer in one piece.
 
-HTTP/1.1 in Python alone, with a deadline for the head of each request.
+The HTTP/1.1 protocol here is pure Python, with a deadline for the head of each request.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class OneSend:
-    """A transport that keeps what is written until the event loop turns, or until it is told to send.
+    """A transport that buffers what is written until the event loop turns, or until it is flushed.
 
     Args:
-        transport: that sends.
-        loop: of the transport.
+        transport: the transport that sends.
+        loop: event loop of the transport.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -34,13 +34,13 @@ class OneSend:
         self._parts.append(data)
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Send the buffered data."""
         if self._parts:
             parts, self._parts = self._parts, []
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def close(self) -> None:
-        """Send what was written, and close."""
+        """Send the buffered data and close."""
         self.flush()
         self._transport.close()
 
@@ -49,13 +49,13 @@ class OneSend:
 
 
 HEAD_BYTES = 64 << 10
-"""Of a head that is not whole yet."""
+"""Maximum size of an incomplete head."""
 
 
 class Patience:
-    """The deadline of one connection, for a protocol of asyncio that has the ``loop`` and the ``transport``.
+    """The head deadline of one connection, for a protocol of asyncio that has the ``loop`` and the ``transport``.
 
-    A connection that sends nothing, or a byte now and then, costs a descriptor for no longer than the deadline.
+    A connection that sends nothing, or only a byte now and then, occupies a descriptor no longer than the deadline.
 
     Attributes:
         head_within_s: the deadline.
@@ -67,7 +67,7 @@ class Patience:
     _deadline: asyncio.TimerHandle | None = None
 
     def _send_in_one_piece(self, transport: asyncio.Transport) -> OneSend:
-        """What is written goes through this, instead of the transport that writes at once."""
+        """Return a buffering transport to write to, instead of the one that sends at once."""
         sending = OneSend(transport, self.loop)
         self.transport = sending  # type: ignore[assignment]
         return sending
@@ -88,20 +88,20 @@ class Patience:
 
     @abstractmethod
     def _is_waiting_for_a_head(self) -> bool:
-        """Whether a request has not said all of its head."""
+        """Return whether the head of a request is incomplete."""
 
 
 class PatientH11(Patience, H11Protocol):
     """The HTTP/1.1 protocol of one connection, with a time limit on the request head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected, and is to say what it wants."""
+        """Start the deadline for the first request of a new client."""
         super().connection_made(transport)
         self._sending = self._send_in_one_piece(transport)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came: once the head of a request is whole, its time limit is off."""
+        """Handle received bytes: once the head of a request is complete, its time limit is lifted."""
         super().data_received(data)
         if self._is_waiting_for_a_head():
             self._expect_head()
@@ -109,12 +109,12 @@ class PatientH11(Patience, H11Protocol):
             self._disarm()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Handle the disconnection of the client."""
         self._disarm()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """An answer is whole: it leaves in one piece."""
+        """Flush a complete answer in one piece."""
         self._sending.flush()
         super().on_response_complete()
 

@@ -1,6 +1,6 @@
-"""What probes are told, by a connection and a thread of its own: health answers however busy everything else is.
+"""Health checks on a connection and a thread of their own, so that probes are answered however busy everything else is.
 
-Probes that come while one is looked after share what is found next: a flood of them is no more work than two.
+Probes that arrive during a check share the result of the next one: a flood of probes costs no more than two.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _making = threading.Lock()
 
 
 class Check(BaseModel):
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         name: ``database``, ``schema`` or ``leader``.
-        ok: whether it is as it must be.
-        code: what was found.
-        age_s: seconds since the last sign of life, where there is one.
+        ok: whether the check passed.
+        code: finding.
+        age_s: seconds since the last sign of life, if there is one.
     """
 
     name: str
@@ -43,7 +43,7 @@ _UNAVAILABLE = Check(name="database", ok=False, code="database_unavailable")
 
 
 class HealthChecks:
-    """The checks of one application, ``api``. Used from one event loop."""
+    """The checks of one application, ``api``. Used from a single event loop."""
 
     def __init__(self, api: ApiState) -> None:
         section = api.configuration.database
@@ -58,7 +58,7 @@ class HealthChecks:
         self._found: list[Check] = []
 
     async def found(self) -> list[Check]:
-        """The checks, made after this was asked; that of the leader comes last, where the others are good."""
+        """Return checks made after this call; the leader is checked last, and only if the others are good."""
         begun_before = self._begun
         async with self._turn:
             if self._begun == begun_before:
@@ -70,7 +70,7 @@ class HealthChecks:
             return self._found
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._lane.close()
         self._database.close()
 
@@ -93,10 +93,10 @@ class HealthChecks:
 
 
 def health_checks_of(api: ApiState) -> HealthChecks:
-    """The checks of an application, made at the first request."""
+    """Return the checks of an application, created at the first request."""
     with _making:
-        found = api.kept.get(NAME)
-        if not isinstance(found, HealthChecks):
-            found = api.kept[NAME] = HealthChecks(api)
-            api.at_end.append(found.close)
-        return found
+        checks = api.kept.get(NAME)
+        if not isinstance(checks, HealthChecks):
+            checks = api.kept[NAME] = HealthChecks(api)
+            api.at_end.append(checks.close)
+        return checks

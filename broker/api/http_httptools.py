@@ -1,4 +1,4 @@
-"""HTTP/1.1 parsed in C, as strictly as h11 does it, with a deadline for the head of each request."""
+"""HTTP/1.1 parsed in C, as strictly as by h11, with a deadline for the head of each request."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from broker.api.head_timeout import HEAD_BYTES, Patience, PatientH11
 
 MOST_PIPELINED = 16
-"""Requests of one connection that wait for the answer to the one before."""
+"""Maximum number of requests on one connection that wait for the answer to an earlier one."""
 
 
 class _Refused(Exception):
-    """The head is none that is served; the parser ends with it, and the client gets 400."""
+    """The head is not acceptable; the parser stops, and the client gets 400."""
 
 
 class PatientHttpTools(Patience, HttpToolsProtocol):
-    """One connection.
+    """The HTTP/1.1 protocol of one connection, parsed by httptools.
 
-    What the parser leaves to others is seen to here: the size of a head and of trailers, one ``Host``, blanks after
-    values, requests that come before the answer to those before, and the offer of another protocol, which nobody takes
-    up: such a connection goes on with h11, which ignores it.
+    It handles what the parser leaves open: the size of a head and of trailers, the single ``Host``, blanks after
+    values, pipelined requests, and the offer of another protocol, which is never accepted: such a connection continues
+    with h11, which ignores the offer.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected, and is to say what it wants."""
+        """Start the deadline for the first request of a new client."""
         super().connection_made(transport)
         self._sending, self._direct = self._send_in_one_piece(transport), transport
         self._idle_bytes, self._in_head, self._offers_another = 0, False, False
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came: once the head of a request is whole, its time limit is off."""
+        """Handle received bytes: once the head of a request is complete, its time limit is lifted."""
         self._unset_keepalive_if_required()
         self._idle_bytes += len(data)
         try:
@@ -52,25 +52,25 @@ class PatientHttpTools(Patience, HttpToolsProtocol):
             self._disarm()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Handle the disconnection of the client."""
         self._disarm()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Handle the first byte of a request."""
         super().on_message_begin()
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; or a trailer, which nobody reads."""
+        """Handle a header, or a trailer, which nobody reads."""
         if self._in_head:
             super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """The head is whole.
+        """Handle a complete head.
 
         Raises:
-            _Refused: it names no host, or two, or too many requests came before the first answer.
+            _Refused: the head names no host, or two, or too many requests came before the first answer.
         """
         self._idle_bytes, self._in_head = 0, False
         hosts = sum(name == b"host" for name, _ in self.headers)
@@ -83,18 +83,18 @@ class PatientHttpTools(Patience, HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Handle a part of the body."""
         self._idle_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Handle a complete request."""
         self._idle_bytes = 0
         if not self._offers_another:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is whole: it leaves in one piece."""
+        """Flush a complete answer in one piece."""
         self._sending.flush()
         super().on_response_complete()
         if self._in_head:
@@ -108,7 +108,7 @@ class PatientHttpTools(Patience, HttpToolsProtocol):
         self.send_400_response(why)
 
     def _go_on_with_h11(self, rest: bytes) -> None:
-        """Hand the connection over, with the request as it was; ``rest`` is what came after its head."""
+        """Hand the connection over to h11 with the request unchanged; ``rest`` holds the bytes after its head."""
         if not self._is_waiting_for_a_head():
             self._refuse("Unsupported upgrade after other requests.")
             return

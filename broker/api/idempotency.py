@@ -1,7 +1,7 @@
-"""Writes happen once: requests with an ``Idempotency-Key`` are answered once, and tokens of people count once.
+"""Writes happen once: requests with an ``Idempotency-Key`` are answered once, and people's tokens count once.
 
-A retry of the same request by the same subject with the same key gets the answer of the first, and does nothing. A key
-is kept for 24 h. A request that was refused changed nothing and gives its key free.
+A retry of the same request by the same subject with the same key gets the first answer and does nothing. A key is kept
+for 24 h. A refused request changed nothing and releases its key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True)
 class _Keyed:
-    """A request with a key, as it is remembered."""
+    """A request with a key, as it is stored."""
 
     database: Database
     subject: str
@@ -53,10 +53,10 @@ class _Keyed:
             http_requests.release(connection, self.subject, self.key)
 
     def note(self, response: Response) -> None:
-        kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+        headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         with self.database.begin() as connection:
             http_requests.note_answer(
-                connection, self.subject, self.key, response.status_code, kept, bytes(response.body)
+                connection, self.subject, self.key, response.status_code, headers, bytes(response.body)
             )
 
 
@@ -65,21 +65,21 @@ async def answered_once(request: Request, policy: Policy, handler: Handler) -> R
 
     Raises:
         Problem: the key is malformed, belongs to another request, or to one that is under way.
-        Problem: the token was used before.
+        Problem: the token has been used before.
     """
     keyed = await _keyed(request)
     identity = identity_of(request)
     if keyed is not None:
-        found = await run_in_threadpool(keyed.find_answer)
-        if found is not None:
-            return _again(found)
+        first_answer = await run_in_threadpool(keyed.find_answer)
+        if first_answer is not None:
+            return _repeat(first_answer)
     if policy.once and identity is not None:
         await run_in_threadpool(_use, state_of(request).database, identity)
     if keyed is None:
         return await handler(request)
     earlier = await run_in_threadpool(keyed.begin)
     if earlier is not None:
-        return _again(earlier)
+        return _repeat(earlier)
     return await _first(request, keyed, handler)
 
 
@@ -87,7 +87,7 @@ async def _first(request: Request, keyed: _Keyed, handler: Handler) -> Response:
     try:
         response = await handler(request)
     except CommitOutcomeUnknown:
-        raise  # it may have changed something: the key stays taken
+        raise  # it may have changed something: the key stays in use
     except Exception:
         await run_in_threadpool(keyed.release)
         raise
@@ -112,7 +112,7 @@ async def _keyed(request: Request) -> _Keyed | None:
 
 
 def _use(database: Database, identity: Identity) -> None:
-    """Note that the token is used; a token without identifier, or one that may be reused, is no matter."""
+    """Record that the token is used; tokens without an identifier, and reusable ones, are ignored."""
     if identity.token is None or identity.reusable:
         return
     with database.begin() as connection:
@@ -120,7 +120,7 @@ def _use(database: Database, identity: Identity) -> None:
             raise unauthenticated(*USED)
 
 
-def _again(earlier: Earlier) -> Response:
+def _repeat(earlier: Earlier) -> Response:
     if earlier.state == "answered":
         return Response(earlier.body, earlier.status, {**(earlier.headers or {}), "Idempotent-Replayed": "true"})
     if earlier.state == "different":

@@ -1,7 +1,7 @@
-"""The API without a server: requests of this process are answered by the application itself, on read-only transactions.
+"""The API without a server: the application itself answers the requests of this process, on read-only transactions.
 
-Who asks may open the database, as with every command on the broker's own machine; the policies of the routes count, and
-whoever asks so is a reader.
+As with every command on the broker's own machine, the caller must be able to open the database. The policies of the
+routes apply, and the caller is a reader.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ ADDRESS = "http://127.0.0.1"
 
 
 class InProcess(httpx.BaseTransport):
-    """Sends requests to an application; used in worker threads of the loop that the application runs in.
+    """Sends requests to an application; used in worker threads of the event loop in which the application runs.
 
     Attributes:
-        database: that it reads.
+        database: the database that it reads.
     """
 
     def __init__(self, app: httpx.ASGITransport, database: Database) -> None:
-        """``app``: the application, as httpx asks it."""
+        """Take the application as ``app``, in the form of an httpx transport."""
         self._app, self.database = app, database
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer of the application."""
+        """Return the application's answer."""
         return anyio.from_thread.run(self._answer, request)
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -50,26 +50,26 @@ class InProcess(httpx.BaseTransport):
 
 @contextmanager
 def reading(database: Database, *, home: Path, folder: Path | None) -> Iterator[InProcess]:
-    """The API on ``database`` for somebody who only reads.
+    """Open the API on ``database`` for a caller who only reads.
 
     Args:
-        database: another pool is made of it, whose transactions are read-only.
-        home: of the broker.
-        folder: with configuration files of the operator's own.
+        database: the database; a second pool with read-only transactions is made from it.
+        home: home folder of the broker.
+        folder: folder of the operator's own configuration files.
 
     Raises:
         ConfigurationError: ``api.yaml`` cannot be used.
     """
-    # who asks is known by the account, whatever issuers there are
+    # the caller is identified by the account, whatever issuers there are
     configuration = load(config_file(FILE, folder)).model_copy(update={"issuers": (), "hosts": ("127.0.0.1",)})
     reader = Identity(account(), LOCAL, {Role.READER: Grant(Role.READER)})
 
     async def identify(connection: HTTPConnection) -> Identity | None:
         return reader
 
-    with pool(database, configuration, only_reads=True) as own:
+    with pool(database, configuration, only_reads=True) as read_only:
         app = create_app(
-            own,
+            read_only,
             configuration,
             home=home,
             folder=folder,
@@ -77,6 +77,6 @@ def reading(database: Database, *, home: Path, folder: Path | None) -> Iterator[
             steady_s=time.monotonic,
             parts=Parts(identify=(identify,)),
         )
-        yield InProcess(httpx.ASGITransport(app, client=("127.0.0.1", 0)), own)
+        yield InProcess(httpx.ASGITransport(app, client=("127.0.0.1", 0)), read_only)
         for end in app.state.api.at_end:
             end()

@@ -1,7 +1,7 @@
-"""The public keys of one issuer: fetched from that issuer only, one fetch at a time, kept while it is down.
+"""The public keys of one issuer: fetched from that issuer only, one fetch at a time, and kept while it is down.
 
 Source: WLCG common JWT profile 1.3, caching of keys: refreshed every 6 h, used for 1 to 4 days at most. A key that the
-issuer publishes no more is gone with the next refresh.
+issuer no longer publishes is dropped at the next refresh.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 PublicKey = RSAKey | ECKey
 TRY_AGAIN_AFTER_S = 60.0
-"""Between two fetches, whoever asks: a client with strange key identifiers makes no traffic."""
+"""Minimum time between two fetches, whoever asks: a client with unknown key identifiers causes no traffic."""
 TIME_LIMIT_S = 5.0
 MOST_BYTES = 256 << 10
 MOST_KEYS = 50
@@ -45,24 +45,24 @@ _DISCOVERY = "/.well-known/openid-configuration"
 
 @dataclass(frozen=True)
 class KeySet:
-    """Keys by their identifiers, as they were published at ``fetched_at``."""
+    """Keys by identifier, as published at ``fetched_at``."""
 
     fetched_at: datetime
     keys: dict[str, PublicKey]
 
     def find(self, identifier: str | None) -> PublicKey | None:
-        """The key of an identifier; without one the only key that there is."""
+        """Return the key with an identifier; without an identifier, the only key there is."""
         if identifier is None:
             return next(iter(self.keys.values())) if len(self.keys) == 1 else None
         return self.keys.get(identifier)
 
 
 class IssuerKeys:
-    """Knows the keys of one issuer.
+    """The keys of one issuer.
 
     Args:
-        issuer: of ``config/api.yaml``.
-        database: where the keys are kept for other processes.
+        issuer: its section of ``config/api.yaml``.
+        database: where the keys are stored for other processes.
         now: the time on this host (aware).
         steady_s: a clock that never goes back.
     """
@@ -76,11 +76,11 @@ class IssuerKeys:
         self._fetching = asyncio.Lock()
 
     async def find(self, identifier: str | None) -> tuple[PublicKey, datetime] | None:
-        """The key of an identifier and when its set was fetched; None when there is none that counts now."""
+        """Return the key with an identifier and when its set was fetched; None if there is no valid one."""
         if self._set is None or self._age_s(self._set) >= self._issuer.refresh_after_s:
             await self._refresh(None if self._set is None else self._set.find(identifier))
-        found = None if self._set is None else self._set.find(identifier)
-        if found is None:
+        match = None if self._set is None else self._set.find(identifier)
+        if match is None:
             await self._refresh(None)
         current = self._set
         if current is None or self._age_s(current) >= self._issuer.expire_after_s:
@@ -89,14 +89,14 @@ class IssuerKeys:
         return None if key is None else (key, current.fetched_at)
 
     def fetched_at(self) -> datetime | None:
-        """When the keys that are in use were fetched."""
+        """Return when the keys in use were fetched."""
         return None if self._set is None else self._set.fetched_at
 
-    def _age_s(self, found: KeySet) -> float:
-        return abs((self._now() - found.fetched_at).total_seconds())
+    def _age_s(self, keys: KeySet) -> float:
+        return abs((self._now() - keys.fetched_at).total_seconds())
 
     async def _refresh(self, usable: PublicKey | None) -> None:
-        """Fetch the keys unless they were asked for a moment ago; who has a usable key does not wait for another's."""
+        """Fetch the keys unless just tried; a caller with a usable key does not wait for another's fetch."""
         if usable is not None and self._fetching.locked():
             return
         asked_s = self._steady_s()
@@ -104,19 +104,19 @@ class IssuerKeys:
             if self._tried_s is not None and asked_s - self._tried_s < TRY_AGAIN_AFTER_S:
                 return
             self._tried_s = self._steady_s()
-            found = await run_in_threadpool(self._fetched)
-            if found is not None:
-                self._set = found
+            keys = await run_in_threadpool(self._fetch_keys)
+            if keys is not None:
+                self._set = keys
 
-    def _fetched(self) -> KeySet | None:
-        """The keys of the issuer; where it does not answer, those that some process kept."""
+    def _fetch_keys(self) -> KeySet | None:
+        """Return the keys of the issuer; if it does not answer, those stored by some process."""
         try:
             document = _document(self._issuer, self._jwks_uri())
             keys = usable_keys(document)
         except (BrokerError, ValueError) as error:
             fields = {"issuer": self._issuer.issuer, "error": str(error)}
             _log.warning("keys of the issuer not fetched", extra={"fields": fields})
-            return self._kept()
+            return self._stored_keys()
         fetched_at = self._now()
         try:
             with self._database.begin() as connection:
@@ -125,28 +125,28 @@ class IssuerKeys:
             _log.warning("keys of the issuer not kept", extra={"fields": {"error": str(error)}})
         return KeySet(fetched_at, keys)
 
-    def _kept(self) -> KeySet | None:
+    def _stored_keys(self) -> KeySet | None:
         try:
             with self._database.begin() as connection:
-                found = http_requests.kept_keys(connection, self._issuer.issuer)
-            newer = found is not None and (self._set is None or found[0] > self._set.fetched_at)
-            return KeySet(found[0], usable_keys(found[1])) if found is not None and newer else None
+                stored = http_requests.kept_keys(connection, self._issuer.issuer)
+            newer = stored is not None and (self._set is None or stored[0] > self._set.fetched_at)
+            return KeySet(stored[0], usable_keys(stored[1])) if stored is not None and newer else None
         except _NOT_READ as error:
             _log.warning("kept keys of the issuer not read", extra={"fields": {"error": str(error)}})
             return None
 
     def _jwks_uri(self) -> str:
-        """The address of the keys: as configured, else as the issuer says, at its own host.
+        """Return the address of the keys: as configured, else as the issuer publishes it, on its own host.
 
         Raises:
-            ValueError: it names another host, or none.
+            ValueError: the issuer names another host, or none.
         """
         if self._issuer.jwks_uri is not None:
             return self._issuer.jwks_uri
         about = _document(self._issuer, self._issuer.issuer.rstrip("/") + _DISCOVERY)
         address = about.get("jwks_uri")
-        own, named = urlsplit(self._issuer.issuer), urlsplit(address if isinstance(address, str) else "")
-        if (own.scheme, own.netloc) != (named.scheme, named.netloc):
+        issuer_url, keys_url = urlsplit(self._issuer.issuer), urlsplit(address if isinstance(address, str) else "")
+        if (issuer_url.scheme, issuer_url.netloc) != (keys_url.scheme, keys_url.netloc):
             raise ValueError("jwks_uri is not at the host of the issuer; state it as jwks_uri in config/api.yaml")
         return str(address)
 
@@ -155,29 +155,29 @@ def _document(issuer: IssuerSection, address: str) -> dict[str, Any]:
     terms = FetchTerms(time_limit_s=TIME_LIMIT_S, tries=1, max_bytes=MOST_BYTES, ca_file=issuer.ca_file)
     pause = threading.Event()
     fetched = fetch(address, terms, Surroundings(time.monotonic, random.random, pause.wait))
-    found = json.loads(fetched.data or b"")
-    if not isinstance(found, dict):
+    document = json.loads(fetched.data or b"")
+    if not isinstance(document, dict):
         raise ValueError(f"{address} is no JSON object")
-    return found
+    return document
 
 
 def usable_keys(document: object) -> dict[str, PublicKey]:
-    """The keys of a JWKS document that can check signatures; a key that cannot be read is dropped.
+    """Return the keys of a JWKS document that can check signatures; unreadable keys are dropped.
 
     Raises:
-        ValueError: the document is none, or holds no such key.
+        ValueError: this is not a JWKS document, or it holds no such key.
     """
-    listed = document.get("keys") if isinstance(document, dict) else None
-    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+    entries = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or len(entries) > MOST_KEYS:
         raise ValueError("no JWKS document")
-    found: dict[str, PublicKey] = {}
-    for one in listed:
-        key = _key(one)
+    keys: dict[str, PublicKey] = {}
+    for entry in entries:
+        key = _key(entry)
         if key is not None:
-            found[str(one.get("kid", ""))] = key
-    if not found:
+            keys[str(entry.get("kid", ""))] = key
+    if not keys:
         raise ValueError("the JWKS document holds no key for signatures")
-    return found
+    return keys
 
 
 def _key(entry: Any) -> PublicKey | None:

@@ -1,4 +1,4 @@
-"""Threads of their own for one kind of work, so that it takes no other's place, and none takes its place."""
+"""Separate threads for one kind of work, so that it takes no place from other work, nor loses its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class LaneBusy(Exception):
 
 
 class Lane:
-    """A few places for work that takes its time. Who waits for one holds neither a thread nor a connection.
+    """A few places for slow work. A caller that waits for a place holds neither a thread nor a connection.
 
     Args:
-        name: of the threads.
-        at_once: places.
-        wait_s: for a place.
+        name: name of the threads.
+        at_once: number of places.
+        wait_s: longest wait for a place, in seconds.
     """
 
     def __init__(self, name: str, at_once: int, wait_s: float) -> None:
@@ -29,10 +29,10 @@ class Lane:
         self._wait_s = wait_s
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
-        """What ``work`` returns, done in a place of the lane.
+        """Run ``work`` in a place of the lane and return its result.
 
         Raises:
-            LaneBusy: there was none in time.
+            LaneBusy: no place became free in time.
         """
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
@@ -54,7 +54,7 @@ class Lane:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Take no more work; what is under way ends by itself."""
+        """Accept no more work; work under way ends by itself."""
         with contextlib.suppress(RuntimeError):
             self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,8 +1,8 @@
-"""The token of one machine: a file that only its owner can read, made at the first start (as Jupyter does).
+"""The local token: a file that only its owner can read, created at the first start (as in Jupyter).
 
-It counts where no issuer is configured, and gives every role to whoever can read the file.
+It is accepted if no issuer is configured, and gives every role to whoever can read the file.
 
-The header with a bearer token, and the token of this machine. What needs no keys is apart, as it starts sooner.
+Also the bearer token header. This needs no keys and is kept apart because it starts sooner.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class TokenFileRefused(Refused):
 
 
 def token_file(home: Path) -> Path:
-    """Where the token of the broker in ``home`` is."""
+    """Return the path of the token file of the broker in ``home``."""
     return home / FILE_NAME
 
 
 def read_or_make(home: Path) -> str:
-    """The token in the file; a new one where there is no file.
+    """Return the token in the file, or a new one if there is no file.
 
     Raises:
         TokenFileRefused: others can read the file, or it holds no token.
@@ -53,10 +53,10 @@ def read_or_make(home: Path) -> str:
 
 
 def read(home: Path) -> str:
-    """The token in the file of ``home``.
+    """Return the token in the file of ``home``.
 
     Raises:
-        TokenFileRefused: others can read the file, it is a link, is missing, or holds no token.
+        TokenFileRefused: others can read the file, it is a link, it is missing, or it holds no token.
     """
     file = token_file(home)
     try:
@@ -76,24 +76,24 @@ def read(home: Path) -> str:
 
 
 class LocalToken:
-    """Knows the token of this machine.
+    """The token of this machine.
 
     Attributes:
-        identity: whoever shows it.
+        identity: the identity of whoever presents it.
     """
 
     def __init__(self, token: str) -> None:
-        """``token``: the text of the file."""
+        """Take the ``token`` that is in the file."""
         self._token = token.encode()
         self.identity = Identity(account(), LOCAL, {role: Grant(role) for role in Role})
 
     def identify(self, token: str) -> Identity | None:
-        """Who shows ``token``; None for another one. It takes as long whatever the two have in common."""
+        """Return the identity behind ``token``, or None if it is wrong, comparing in constant time."""
         return self.identity if hmac.compare_digest(self._token, token.encode("utf-8", "replace")) else None
 
 
 def account() -> str:
-    """The name of the account that this process runs as."""
+    """Return the name of the account that this process runs as."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -107,10 +107,10 @@ _SCHEME = "bearer "
 
 
 class BadToken(Exception):
-    """Why a token is refused; for the log only, but where its signature is good.
+    """The reason why a token is refused; only for the log, unless its signature is good.
 
     Attributes:
-        told: code, detail and remedy for who sent a token that was signed well; None otherwise.
+        told: code, detail and remedy for the sender of a well-signed token; None otherwise.
     """
 
     def __init__(self, fault: str, told: tuple[str, str, str] | None = None) -> None:
@@ -119,10 +119,10 @@ class BadToken(Exception):
 
 
 def token_in(connection: HTTPConnection) -> str | None:
-    """The bearer token of a request; None without one.
+    """Return the bearer token of a request; None without one.
 
     Raises:
-        BadToken: the header is there and holds none, or there are two.
+        BadToken: the header holds no token, or there are two headers.
     """
     headers = connection.headers.getlist("authorization")
     if not headers:
@@ -136,17 +136,17 @@ def token_in(connection: HTTPConnection) -> str | None:
 
 
 class LocalBearer:
-    """Finds out who sends a request by the token of this machine."""
+    """Identifies the sender of a request by the token of this machine."""
 
     def __init__(self, local: LocalToken) -> None:
-        """``local`` knows the token."""
+        """Take the token of this machine as ``local``."""
         self._local = local
 
     async def __call__(self, connection: HTTPConnection) -> Identity | None:
-        """Who sends a request; None without a token.
+        """Return the sender of a request; None without a token.
 
         Raises:
-            Problem: the token is another one.
+            Problem: the token is wrong.
         """
         try:
             token = token_in(connection)
@@ -159,6 +159,6 @@ class LocalBearer:
 
 
 def refused(error: BadToken) -> Problem:
-    """The answer to a bad token; what is wrong with it goes to the log, and to who got it from a trusted issuer."""
+    """Return the answer to a bad token; the fault goes to the log, and to senders of tokens from a trusted issuer."""
     _log.warning("token refused", extra={"fields": {"fault": str(error)}})
     return unauthenticated(*(error.told or ()))

@@ -1,6 +1,6 @@
-"""Answers as plain JSON values: times in UTC with a ``Z``, no infinities, no types of numpy.
+"""Answers as plain JSON values: times in UTC with a ``Z``, no infinities, no numpy types.
 
-Commands write them too, also where the extra ``api`` is not installed: nothing of HTTP is imported here.
+Commands use this too, even without the extra ``api``, so nothing of HTTP is imported here.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _AS_THEY_ARE = frozenset({type(None), str, int, bool})
 
 
 def plain(value: Any) -> Any:
-    """``value`` as objects, lists, texts, numbers, booleans and null. No limit (infinity) and no number are null.
+    """Return ``value`` as objects, lists, texts, numbers, booleans and null. Infinity (no limit) and NaN become null.
 
     Raises:
-        TypeError: it holds something that is no data.
+        TypeError: it holds something that is not data.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
-    made = _MADE_BY.get(kind)
-    return _of_a_subclass(value) if made is None else made(value)
+    convert = _MADE_BY.get(kind)
+    return _of_a_subclass(value) if convert is None else convert(value)
 
 
 def _of_a_subclass(value: Any) -> Any:
-    """As :func:`plain`, for a value of a type that is none of those that most values are."""
+    """Convert a value as :func:`plain` does, if its type is not one of the common ones."""
     if isinstance(value, BaseModel):
         return _model(value)
     if isinstance(value, str | int) and not isinstance(value, Enum):
@@ -56,22 +56,22 @@ def _number(value: float) -> float | None:
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return {name if type(name) is str else str(name): plain(one) for name, one in value.items()}
+    return {name if type(name) is str else str(name): plain(item) for name, item in value.items()}
 
 
 def _items(value: Sequence[Any]) -> list[Any]:
-    return [plain(one) for one in value]
+    return [plain(item) for item in value]
 
 
 def _model(value: BaseModel) -> dict[str, Any]:
-    return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
+    return {name: plain(item) for name, item in value.__dict__.items()} | _computed(value)
 
 
 def _instant(value: datetime) -> str:
     return aware(value).isoformat().replace("+00:00", "Z")
 
 
-# one look at its type tells what most values are
+# the type decides most values with one lookup
 _MADE_BY: Mapping[type, Callable[[Any], Any]] = {
     float: _number, dict: _mapping, list: _items, tuple: _items, datetime: _instant
 }  # fmt: skip
@@ -92,9 +92,9 @@ def _rarer(value: Any) -> Any:
     if isinstance(value, Decimal):
         return plain(int(value) if value == value.to_integral_value() else float(value))
     if isinstance(value, set | frozenset):
-        return sorted(plain(one) for one in value)
+        return sorted(plain(item) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     to_list = getattr(value, "tolist", None)  # numpy scalars and arrays
     if to_list is not None:
         return plain(to_list())
@@ -102,5 +102,5 @@ def _rarer(value: Any) -> Any:
 
 
 def as_json(document: Any) -> bytes:
-    """A plain document as JSON, without blanks."""
+    """Return a plain document as JSON, without blanks."""
     return _JSON.encode(document).encode()

@@ -1,6 +1,6 @@
-"""What each code of a problem means and what its reader does about it: the page to which ``type`` points (RFC 9457).
+"""The meaning and remedy of each problem code: the page to which ``type`` points (RFC 9457).
 
-Codes that decisions give too (``broker.decisions.answers.known_reasons``) have their meaning there.
+Codes that decisions also use (``broker.decisions.answers.known_reasons``) are explained there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from broker.errors import BrokerError
 
 
 class ProblemCode(NamedTuple):
-    """A code of a problem: what it means, and what to do, in full sentences with Markdown's backticks."""
+    """A problem code: its meaning and remedy, in full sentences with Markdown backticks."""
 
     meaning: str
     cure: str
@@ -73,7 +73,7 @@ PROBLEM_CODES: Mapping[str, ProblemCode] = {
     "no_such_route": ProblemCode("The API has nothing at this address.", _BODY),
     "no_such_run": ProblemCode("No run has this number.", "Start it again: results are kept for some days."),
     "not_previewed": ProblemCode(
-        "A change is to keep to a number of jobs that move, and its value was not previewed lately.",
+        "A change is to keep to a number of jobs that move, and its value was not previewed recently.",
         "Preview this value on the page of its key, then set it.",
     ),
     "nothing_found": ProblemCode("Nothing on record has this name or number.", _NAME),
@@ -115,21 +115,23 @@ PROBLEM_CODES: Mapping[str, ProblemCode] = {
         "Somebody changed the tuning since you read it.", "Read it again, and send the change for the new version."
     ),
 }
-"""Every code that a problem is made with, and those that errors of the broker give most."""
+"""Every code that a problem is created with, and the most frequent codes of broker errors."""
 
 _OF_AN_ERROR = f"The answer itself says what was found, where, and what to do. {_LOG}"
 
 
 def problem_code(code: str) -> ProblemCode | None:
-    """What a code of a problem means; of an error of the broker as its class says. None where no problem has it."""
+    """Return the meaning of a problem code, for a broker error from its class; None if no problem has this code."""
     if code in PROBLEM_CODES:
         return PROBLEM_CODES[code]
-    found = next((one for one in error_classes() if code_of_class(one) == code), None)
-    return None if found is None else ProblemCode(cleandoc(found.__doc__ or code).split("\n")[0], _OF_AN_ERROR)
+    error_class = next((candidate for candidate in error_classes() if code_of_class(candidate) == code), None)
+    return (
+        None if error_class is None else ProblemCode(cleandoc(error_class.__doc__ or code).split("\n")[0], _OF_AN_ERROR)
+    )
 
 
 def error_classes() -> Iterator[type[BrokerError]]:
-    """The errors of the broker that are loaded: one that was raised is."""
+    """Yield the broker's loaded error classes; a class that was raised is loaded."""
     waiting = [BrokerError]
     while waiting:
         found = waiting.pop()

@@ -1,8 +1,8 @@
-"""Answers that are no answers: ``application/problem+json`` (RFC 9457), with the code of the reason.
+"""Error answers: ``application/problem+json`` (RFC 9457), with the reason code.
 
-A body never says more than the code, a sentence and what to do: no traceback, no statement, no address.
+A body never says more than the code, a sentence and a remedy: no traceback, no statement, no address.
 
-What somebody is told whose token is missing, or is refused although a trusted issuer signed it. Pure.
+Also the answer to a missing token, and to one refused although a trusted issuer signed it. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEDIA_TYPE = "application/problem+json"
 LONGEST_TEXT = 1000
 RETRY_AFTER_S = 1
 UNKNOWN_VALUE = "unknown_value"
-"""Of a filter whose value nothing has; its class is not imported here, as it takes long to load."""
+"""Code for a filter with an unknown value; its class is not imported here because it takes long to load."""
 
 _STATUS = {FAILED: 500, WRONG_USAGE: 400, REFUSED: 409, NOT_FOUND: 404}
 _EXIT_STATUS = {400: WRONG_USAGE, 404: NOT_FOUND, 405: WRONG_USAGE, 409: REFUSED, 412: REFUSED, 422: WRONG_USAGE}
@@ -35,10 +35,10 @@ _EXIT_STATUS |= {421: REFUSED, 401: REFUSED, 403: REFUSED, 413: WRONG_USAGE, 415
 
 
 class FieldProblem(BaseModel):
-    """One field of a request that is not as it must be.
+    """An invalid field of a request.
 
     Attributes:
-        where: the field, as ``query.limit`` or ``body.reason``.
+        where: the field, such as ``query.limit`` or ``body.reason``.
         what: what is wrong with it.
     """
 
@@ -47,18 +47,18 @@ class FieldProblem(BaseModel):
 
 
 class ProblemBody(BaseModel):
-    """A problem, as RFC 9457 has it, with fields of ours.
+    """A problem as defined by RFC 9457, with our own fields.
 
     Attributes:
-        type: the page that says what the code means.
+        type: page that explains the code.
         title: the reason code.
         status: the HTTP status.
-        detail: what was found, and where.
+        detail: description of the problem and its place.
         code: the reason code.
-        remedy: what to do; null where there is nothing.
-        exit_status: of the command that ends so.
-        request_id: also in the log.
-        errors: field by field.
+        remedy: what to do; null if there is nothing.
+        exit_status: exit status of a command with this problem.
+        request_id: identifier of the request, also in the log.
+        errors: problems by field.
     """
 
     type: str
@@ -96,22 +96,22 @@ class Problem(Exception):
 
 
 def code_of(error: BrokerError) -> str:
-    """The reason code of an error: its own, or that of its class."""
-    own = getattr(error, "code", None)
-    return own if isinstance(own, str) and own else code_of_class(type(error))
+    """Return the reason code of an error: its own, or that of its class."""
+    own_code = getattr(error, "code", None)
+    return own_code if isinstance(own_code, str) and own_code else code_of_class(type(error))
 
 
 def code_of_class(error: type[BrokerError]) -> str:
-    """The reason code that a class of errors states, or its name in words joined by ``_``."""
-    own = getattr(error, "code", None)
-    if isinstance(own, str) and own:
-        return own
+    """Return the reason code that an error class states, or its name in words joined by ``_``."""
+    own_code = getattr(error, "code", None)
+    if isinstance(own_code, str) and own_code:
+        return own_code
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", error.__name__.removesuffix("Error"))
     return "_".join(word.lower() for word in words)
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem that an error of ours amounts to; one that nobody expected says nothing about itself."""
+    """Return the problem for one of our errors; an unexpected error reveals nothing about itself."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, VersionConflictError):
@@ -139,7 +139,7 @@ def _later(code: str, detail: str) -> Problem:
 
 
 def response_of(problem: Problem, request_id: str | None) -> JSONResponse:
-    """The answer that says a problem."""
+    """Return the answer for a problem."""
     detail = redact(problem.detail)[:LONGEST_TEXT]
     body: dict[str, Any] = {
         "type": f"/reasons/{problem.code}",
@@ -150,7 +150,7 @@ def response_of(problem: Problem, request_id: str | None) -> JSONResponse:
         "remedy": redact(problem.remedy)[:LONGEST_TEXT] or None,
         "exit_status": _EXIT_STATUS.get(problem.status, FAILED),
         "request_id": request_id,
-        "errors": [one.model_dump() for one in problem.errors],
+        "errors": [field.model_dump() for field in problem.errors],
     }
     headers = {"Cache-Control": "no-store", **problem.headers}
     return JSONResponse(body, problem.status, headers, MEDIA_TYPE)
@@ -165,11 +165,11 @@ _CLAIM = {"expiry_missing": "exp", "subject_missing": "sub", "identifier_missing
 
 
 def told_of(fault: Fault, expected: Expected) -> tuple[str, str, str]:
-    """Code, detail and remedy for a fault of the claims.
+    """Return code, detail and remedy for a fault in the claims.
 
     Args:
-        fault: what is wrong.
-        expected: what the claims must be.
+        fault: the fault.
+        expected: the expected claims.
     """
     if fault in _CLAIM:
         return "token_incomplete", f"the token lacks a usable claim {_CLAIM[fault]}", "ask the issuer for a full token"
@@ -189,10 +189,10 @@ def told_of(fault: Fault, expected: Expected) -> tuple[str, str, str]:
 def unauthenticated(
     code: str = "unauthenticated", detail: str = "a valid token is needed", remedy: str = ""
 ) -> Problem:
-    """The refusal of somebody whose token is missing or bad.
+    """Return the refusal for a missing or bad token.
 
-    It is the same whatever is wrong with a token that nobody trusted has signed. Of one that is signed well, code,
-    detail and remedy say what is wrong (RFC 6750, section 3.1).
+    It is the same for every token that no trusted issuer has signed. For a well-signed token, code, detail and remedy
+    say what is wrong (RFC 6750, section 3.1).
     """
     told = "" if code == "unauthenticated" else f', error="invalid_token", error_description="{detail}"'
     headers = {"WWW-Authenticate": f'Bearer realm="gridbroker"{told}'}

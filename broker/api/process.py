@@ -1,6 +1,6 @@
-"""The API of one process: the pool, the token of the machine, the application and its server, put together.
+"""The API of one process: assembles the pool, the local token, the application and its server.
 
-Logs of the API: through structlog, JSON lines in a pipe, colours on a terminal.
+Logs of the API go through structlog: JSON lines in a pipe, colours on a terminal.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from broker.store.connection.database import Database
 
 FILE = "api.yaml"
 MakeParts = Callable[[ApiConfiguration, str | None, Callable[[], float]], Parts]
-"""Takes the configuration, the token of this machine where that counts, and a clock that never goes back."""
+"""Called with the configuration, the local token if one applies, and a clock that never goes back."""
 
 
 def without_page(configuration: ApiConfiguration, token: str | None, steady_s: Callable[[], float]) -> Parts:
-    """The API as it is without the package of the web page."""
+    """Return the parts of an API without the web page package."""
     return Parts(local_token=token)
 
 
 @dataclass(frozen=True)
 class Running:
-    """An API that serves.
+    """An API that is being served.
 
     Attributes:
-        server: of the application.
-        token_file: of this machine; None where issuers count.
-        token: in that file.
-        login_code: makes a code for ``/login?code=``; None where people log in otherwise, or there is no page.
+        server: server of the application.
+        token_file: token file of this machine; None if issuers are configured.
+        token: content of that file.
+        login_code: makes a code for ``/login?code=``; None if people log in otherwise, or there is no page.
     """
 
     server: ApiServer
@@ -66,15 +66,15 @@ def serving(
     """Serve the API on ``database`` while the block runs.
 
     Args:
-        database: another pool is made of it; its own is left to others.
-        listening: where.
-        home: of the broker, with the token file.
-        folder: with configuration files of the operator's own.
-        make: what the application is made of besides its own routes: the page.
+        database: the database; another pool is made from it, and its own is left to others.
+        listening: where to listen.
+        home: home folder of the broker, with the token file.
+        folder: folder of the operator's own configuration files.
+        make: makes the parts of the application besides its own routes, such as the page.
 
     Raises:
         NotSafe: it would listen beyond this machine without protection.
-        NotListening: the address cannot be had.
+        NotListening: the address is not available.
         ConfigurationError: ``api.yaml`` cannot be used.
     """
     check(listening)
@@ -82,9 +82,9 @@ def serving(
     configuration = configuration.model_copy(update={"hosts": (*configuration.hosts, listening.host)})
     token = None if configuration.issuers else local_token.read_or_make(home)
     parts = make(configuration, token, time.monotonic)
-    with pool(database, configuration) as own:
+    with pool(database, configuration) as own_pool:
         app = create_app(
-            own,
+            own_pool,
             configuration,
             home=home,
             folder=folder,
@@ -95,43 +95,43 @@ def serving(
         section = configuration.database
         lane = Lane("pilots", section.for_pilots, section.wait_s)
         app.state.api.at_end.append(lane.close)
-        pilots = pilot_app(own, identify_pilot(app.state.api), lane)
+        pilots = pilot_app(own_pool, identify_pilot(app.state.api), lane)
         with ApiServer(app, listening, configuration.limits, beside(app.state.front, pilots)) as server:
             token_file = None if token is None else local_token.token_file(home)
             yield Running(server, token_file, token, parts.login_code)
 
 
 def identify_pilot(state: ApiState) -> Identify:
-    """Who calls the interface for pilots: whoever the API knows by the same token, with the role for it.
+    """Identify callers of the pilot interface as the API does by the same token, with the role for pilots.
 
-    Requests count as those of the API do; an address at which nobody is known may ask as often as a pilot, since many
-    pilots read the settings of their queue through one.
+    Requests count as those of the API do. An address without a known sender has the rate of a pilot, since many pilots
+    read the settings of their queue through one address.
     """
 
     async def identify(connection: HTTPConnection) -> Identity | None:
-        found = await _known(state, connection)
+        identity = await _identify_caller(state, connection)
         address = connection.client.host if connection.client is not None else ""
-        wait_s = state.limiter.wait_s(found, address, stranger=Role.PILOT.value)
+        wait_s = state.limiter.wait_s(identity, address, stranger=Role.PILOT.value)
         if wait_s > 0:
             raise TooManyRequests(wait_s)
-        return None if found is None else of_token(found)
+        return None if identity is None else of_token(identity)
 
     return identify
 
 
-async def _known(state: ApiState, connection: HTTPConnection) -> policies.Identity | None:
-    for one in state.identify:
+async def _identify_caller(state: ApiState, connection: HTTPConnection) -> policies.Identity | None:
+    for identify in state.identify:
         try:
-            found = await one(connection)
+            identity = await identify(connection)
         except (HTTPException, Problem):
             return None
-        if found is not None:
-            return found
+        if identity is not None:
+            return identity
     return None
 
 
 def pool(database: Database, configuration: ApiConfiguration, *, only_reads: bool = False) -> Database:
-    """A small pool of connections with a limit for each statement; a context manager that closes it."""
+    """Open a small connection pool with a limit for each statement; a context manager that closes it."""
     section = configuration.database
     return database.sibling(
         "gridbroker api",

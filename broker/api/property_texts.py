@@ -1,6 +1,6 @@
-"""What each property of the description means: words of the model's docstring, else of a list; its unit; an example.
+"""Texts for each property of the description: from the model's docstring or a list, with its unit and an example.
 
-The list is ``config/api-fields.yaml``: the same name means the same wherever it stands, or says so as ``Model.name``.
+The list is ``config/api-fields.yaml``: a name has the same meaning everywhere, unless listed as ``Model.name``.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from broker.yaml_text import read_yaml
 
 FILE = "config/api-fields.yaml"
 PARAMETERS = "parameters"
-"""Instead of a model: names of parameters."""
+"""Section of the list for parameter names, in place of a model."""
 UNITS: Mapping[str, str] = {
     "_s": "seconds", "_min": "minutes", "_h": "hours", "_days": "days", "_bytes": "bytes", "_kb": "kB", "_mb": "MB",
     "_mib": "MiB", "_gb": "GB", "_percent": "per cent", "_hs06": "HS06", "_hs06h": "HS06 hours", "_at": "UTC, ISO 8601",
     "_24h": "in 24 hours", "core_hours": "core hours", "_core_h": "core hours", "_ln": "natural logarithm",
 }  # fmt: skip
-"""The unit that the end of a name says."""
+"""The unit that the end of a name denotes."""
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): ?(.*)$")
 _EXAMPLES: Mapping[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "string": "text", "null": None}
 _FORMATS: Mapping[str, Any] = {"date-time": "2026-08-01T12:00:00Z", "binary": "bytes", "date": "2026-08-01"}
 
 
 def add_texts(schemas: Mapping[str, dict[str, Any]]) -> None:
-    """Give each property its words, unit and example; the attributes leave the words of their model."""
+    """Give each property its text, unit and example, and remove the attributes from the text of their model."""
     for name, schema in schemas.items():
-        whole, of_attributes = split_attributes(schema.get("description", ""))
-        if whole:
-            schema["description"] = whole
-        for field, found in schema.get("properties", {}).items():
-            words = found.get("description") or of_attributes.get(field) or listed_text(name, field)
+        text, of_attributes = split_attributes(schema.get("description", ""))
+        if text:
+            schema["description"] = text
+        for field, property_schema in schema.get("properties", {}).items():
+            words = property_schema.get("description") or of_attributes.get(field) or listed_text(name, field)
             if words is not None:
-                found["description"] = with_unit(field, words, found)
-            if "examples" not in found and (example := example_of(name, field, found)) is not None:
-                found["examples"] = [example]
+                property_schema["description"] = with_unit(field, words, property_schema)
+            if "examples" not in property_schema and (example := example_of(name, field, property_schema)) is not None:
+                property_schema["examples"] = [example]
 
 
 def describe_parameter(parameter: dict[str, Any]) -> None:
-    """Give a parameter words where the route has none, its unit, and an example."""
+    """Give a parameter a text if its route has none, its unit, and an example."""
     name, schema = parameter["name"], parameter.get("schema", {})
     words = parameter.get("description") or schema.get("description") or listed_text(PARAMETERS, name)
     if words is not None:
@@ -55,25 +55,25 @@ def describe_parameter(parameter: dict[str, Any]) -> None:
 
 
 def split_attributes(docstring: str) -> tuple[str, dict[str, str]]:
-    r"""The words of a model without its section ``Attributes``, and the words of each attribute.
+    r"""Split the docstring of a model into its text and the text of each attribute in ``Attributes``.
 
     >>> split_attributes("A thing.\n\nAttributes:\n    one: first\n        line.\n    two: second.")
     ('A thing.', {'one': 'first line.', 'two': 'second.'})
     """
-    whole, _, section = docstring.partition("\nAttributes:\n")
-    found: dict[str, str] = {}
+    text, _, section = docstring.partition("\nAttributes:\n")
+    texts: dict[str, str] = {}
     last = ""
     for line in section.splitlines():
         if match := _ATTRIBUTE.match(line):
             last = match[1]
-            found[last] = match[2]
+            texts[last] = match[2]
         elif last and line.strip():
-            found[last] += f" {line.strip()}"
-    return whole.strip(), {name: words.strip() for name, words in found.items()}
+            texts[last] += f" {line.strip()}"
+    return text.strip(), {name: words.strip() for name, words in texts.items()}
 
 
 def unit_of(field: str) -> str | None:
-    """The unit that a name says; None: none.
+    """Return the unit that a name denotes, or None.
 
     >>> unit_of("age_s"), unit_of("ram_mb"), unit_of("queue")
     ('seconds', 'MB', None)
@@ -82,7 +82,7 @@ def unit_of(field: str) -> str | None:
 
 
 def with_unit(field: str, words: str, schema: Mapping[str, Any]) -> str:
-    """The words as a sentence with the unit behind them, where the property is a figure or an instant."""
+    """Return the text as a sentence, followed by the unit if the property is a figure or an instant."""
     sentence = words[0].upper() + words[1:].rstrip(".") + "."
     unit = unit_of(field)
     is_figure = bool(kinds_of(schema) & {"integer", "number"}) or "date-time" in str(schema)
@@ -90,16 +90,16 @@ def with_unit(field: str, words: str, schema: Mapping[str, Any]) -> str:
 
 
 def kinds_of(schema: Mapping[str, Any]) -> set[str]:
-    """The types that a property may have; that of another schema is ``object``."""
+    """Return the types that a property may have; a referenced schema counts as ``object``."""
     parts = schema.get("anyOf") or schema.get("oneOf") or [schema]
     return {str(part.get("type", "object" if "$ref" in part else "any")) for part in parts}
 
 
 def example_of(model: str, field: str, schema: Mapping[str, Any]) -> Any:
-    """An example of a plain value; None for objects, whose own properties have them."""
-    given = _given(model, field)
-    if given is not None and len(given) > 1 and any(_fits(given[1], part) for part in _parts(schema)):
-        return given[1]
+    """Return an example of a plain value; None for objects, whose own properties have examples."""
+    entry = _listed_entry(model, field)
+    if entry is not None and len(entry) > 1 and any(_fits(entry[1], part) for part in _parts(schema)):
+        return entry[1]
     for part in _parts(schema):
         if "const" in part:
             return part["const"]
@@ -123,13 +123,13 @@ _OF_TYPE: Mapping[str, tuple[type, ...]] = {
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a value of the list is one of a property: names that stand in many models differ in their types."""
+    """Return whether a listed value fits a property: names shared by many models differ in their types."""
     if "enum" in schema or "const" in schema:
         return value in schema.get("enum", [schema.get("const")])
     kind = schema.get("type", "")
     is_one = isinstance(value, _OF_TYPE.get(kind, ())) and isinstance(value, bool) == (kind == "boolean")
     if kind == "array" and is_one:
-        return all(_fits(one, schema.get("items", {})) for one in value)
+        return all(_fits(item, schema.get("items", {})) for item in value)
     return is_one and schema.get("format") not in _FORMATS
 
 
@@ -138,19 +138,19 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def listed_text(model: str, field: str) -> str | None:
-    """The words of the list; None: it has none."""
-    given = _given(model, field)
-    return None if given is None else str(given[0])
+    """Return the text in the list, or None."""
+    entry = _listed_entry(model, field)
+    return None if entry is None else str(entry[0])
 
 
-def _given(model: str, field: str) -> list[Any] | None:
-    known = listed()
-    found = known.get(f"{model}.{field}", known.get(field))
-    return found if found is None or isinstance(found, list) else [found]
+def _listed_entry(model: str, field: str) -> list[Any] | None:
+    entries = listed()
+    entry = entries.get(f"{model}.{field}", entries.get(field))
+    return entry if entry is None or isinstance(entry, list) else [entry]
 
 
 @cache
 def listed() -> dict[str, Any]:
-    """The list as it is shipped: words, or words and an example, by name or ``Model.name``."""
-    found: dict[str, Any] = read_yaml(path(FILE).read_text(encoding="utf-8"))
-    return found
+    """Return the shipped list: a text, or a text and an example, by name or ``Model.name``."""
+    entries: dict[str, Any] = read_yaml(path(FILE).read_text(encoding="utf-8"))
+    return entries

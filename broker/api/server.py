@@ -1,6 +1,6 @@
 """The server of the application: uvicorn in a thread, started and stopped from outside.
 
-Where the API listens: on this machine, or beyond it with a certificate or behind a proxy.
+It listens on this machine, or beyond it with a certificate or behind a proxy.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ LOOPBACK = "127.0.0.1"
 
 
 class NotSafe(Refused):
-    """It would listen beyond this machine without protection."""
+    """The service would listen beyond this machine without protection."""
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where to listen, and how.
+    """Where and how to listen.
 
     Attributes:
-        host: address or name of an interface.
-        port: 0 for any that is free.
+        host: address, or name of an interface.
+        port: port number; 0 for any free one.
         certificate: PEM file; None without TLS.
         key: PEM file of the certificate's key.
-        behind_proxy: a proxy in front of it does TLS.
-        shared: other processes of this user listen there, too, and the system divides the connections among them.
+        behind_proxy: whether a proxy in front handles TLS.
+        shared: whether other processes of this user also listen there; the system divides the connections among them.
     """
 
     host: str = LOOPBACK
@@ -52,12 +52,12 @@ class Listening:
 
     @property
     def scheme(self) -> str:
-        """Of the addresses that clients use."""
+        """Scheme of the addresses that clients use."""
         return "http" if self.certificate is None else "https"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody outside this machine reaches ``host``."""
+    """Return whether ``host`` can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -67,10 +67,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check(listening: Listening) -> Listening:
-    """``listening`` as it is, where it is safe.
+    """Return ``listening`` unchanged if it is safe.
 
     Raises:
-        NotSafe: it is beyond this machine without TLS, or a file of the certificate is missing.
+        NotSafe: it listens beyond this machine without TLS, or a certificate file is missing.
     """
     where = f"--host {listening.host}"
     if (listening.certificate is None) != (listening.key is None):
@@ -88,7 +88,7 @@ def check(listening: Listening) -> Listening:
 
 
 def protocol(head_within_s: float) -> type[asyncio.Protocol]:
-    """HTTP/1.1 with a deadline of ``head_within_s`` seconds for the head of each request."""
+    """Return an HTTP/1.1 protocol with a deadline of ``head_within_s`` seconds for the head of each request."""
     base: type[asyncio.Protocol] = PatientH11
     if find_spec("httptools") is not None:
         from broker.api.http_httptools import PatientHttpTools
@@ -104,7 +104,7 @@ BACKLOG = 1024
 
 
 class NotListening(BrokerError):
-    """The address cannot be had, or the application did not start."""
+    """The address cannot be used, or the application did not start."""
 
 
 class ApiServer:
@@ -112,12 +112,12 @@ class ApiServer:
 
     Args:
         app: the application.
-        listening: where, checked.
-        limits: of connections.
-        front: answers some requests itself and passes the others on to ``app``; None: the application answers all.
+        listening: where to listen; checked already.
+        limits: limits of connections.
+        front: answers some requests itself and passes the rest to ``app``; None: the application answers all.
 
     Raises:
-        NotListening: the address is in use, or not of this machine.
+        NotListening: the address is in use, or does not belong to this machine.
         Refused: the certificate cannot be used.
     """
 
@@ -149,8 +149,8 @@ class ApiServer:
     def url(self) -> str:
         """The address of the application."""
         host = self._listening.host
-        shown = f"[{host}]" if ":" in host else host
-        return f"{self._listening.scheme}://{shown}:{self._socket.getsockname()[1]}"
+        address = f"[{host}]" if ":" in host else host
+        return f"{self._listening.scheme}://{address}:{self._socket.getsockname()[1]}"
 
     @property
     def alive(self) -> bool:
@@ -158,10 +158,10 @@ class ApiServer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Serve, in a thread of its own.
+        """Start serving in a separate thread.
 
         Raises:
-            NotListening: it ended while it started.
+            NotListening: the server ended during its start.
         """
         self._thread.start()
         while not self._server.started:
@@ -171,7 +171,7 @@ class ApiServer:
         _log.info("api listens", extra={"fields": {"url": self.url}})
 
     def stop(self) -> bool:
-        """Answer what has been asked, then end; False when that took too long."""
+        """Answer pending requests, then stop; return False if that took too long."""
         self.app.state.api.ending.set()
         self._server.should_exit = True
         if self._thread.ident is not None:
@@ -198,29 +198,29 @@ def _load(config: uvicorn.Config, certificate: Path | None) -> None:
 
 
 def bound(listening: Listening, *, listens: bool = True) -> socket.socket:
-    """A socket at the address; one that does not listen only keeps its port.
+    """Return a socket bound to the address; if it does not listen, it only reserves the port.
 
     Raises:
-        NotListening: the address cannot be had.
+        NotListening: the address is not available.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        found = socket.socket(family, kind, protocol)
+        bound_socket = socket.socket(family, kind, protocol)
     except OSError as error:
         raise _not_listening(listening, error) from error
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if listening.shared:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        found.bind(address)
+            bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound_socket.bind(address)
         if listens:
-            found.listen(BACKLOG)
+            bound_socket.listen(BACKLOG)
     except OSError as error:
-        found.close()
+        bound_socket.close()
         raise _not_listening(listening, error) from error
-    return found
+    return bound_socket
 
 
 def _not_listening(listening: Listening, error: OSError) -> NotListening:

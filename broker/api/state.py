@@ -1,7 +1,7 @@
-"""What a route is given: the state that all requests share, who sends one, and a way to ask the query layer.
+"""What a route receives: the shared state of all requests, the sender of its own, and access to the query layer.
 
-A question is asked within one short transaction, which is over before anything is sent. Requests are limited by a
-bucket of tokens for each sender, in this process.
+A question is answered within one short transaction, which is over before anything is sent. Requests are limited by a
+token bucket for each sender, in this process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LARGEST_ID = 2**63 - 1
 CATALOGUE_LASTS_S = 60.0
 _CATALOGUE, _INSTALLATION = "catalogue", "installation"
 MOST_KNOWN = 10_000
-"""Names that are remembered; who was not seen for longest is forgotten, with a full bucket."""
+"""Maximum number of senders remembered; the least recently seen is dropped, with a full bucket."""
 
 
 @dataclass
@@ -45,10 +45,10 @@ class _Bucket:
 
 
 class RateLimiter:
-    """Counts requests by name.
+    """Limits requests by sender.
 
     Args:
-        rates: by role.
+        rates: rates by role.
         steady_s: a clock that never goes back, in seconds.
     """
 
@@ -57,12 +57,12 @@ class RateLimiter:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def wait_s(self, identity: Identity | None, address: str, stranger: str = "anonymous") -> float:
-        """Take one request of somebody: 0, or the seconds until there is one to take.
+        """Take one request of a sender; return 0, or the seconds until one is available.
 
         Args:
-            identity: who sent it; None: nobody known.
-            address: that it came from.
-            stranger: the rate that counts for an address nobody is known at.
+            identity: the sender; None if unknown.
+            address: address of the sender.
+            stranger: the rate for an address without a known sender.
         """
         rate: Rate = getattr(self._rates, stranger) if identity is None else self._rate_of(identity)
         name = f"{stranger} {address}" if identity is None else f"{identity.issuer} {identity.subject}"
@@ -81,30 +81,30 @@ class RateLimiter:
     def _rate_of(self, identity: Identity) -> Rate:
         if not identity.grants:
             return self._rates.anonymous
-        found: list[Rate] = [getattr(self._rates, role.value) for role in identity.grants]
-        return max(found, key=lambda rate: rate.per_s)
+        rates: list[Rate] = [getattr(self._rates, role.value) for role in identity.grants]
+        return max(rates, key=lambda rate: rate.per_s)
 
 
 Identify = Callable[[HTTPConnection], Awaitable[Identity | None]]
-"""Finds out who sends a request, by what it carries; None for nobody. Raises a problem for a bad token."""
+"""Identifies the sender of a request; None for nobody. Raises a problem for a bad token."""
 
 
 @dataclass
 class ApiState:
-    """One application.
+    """The state of one application.
 
     Attributes:
         database: a small pool with a limit for each statement; nobody holds a transaction across a request.
-        configuration: ``config/api.yaml``.
-        folder: with configuration files of the operator's own.
-        home: of the broker, with the token file.
+        configuration: content of ``config/api.yaml``.
+        folder: folder of the operator's own configuration files.
+        home: home folder of the broker, with the token file.
         now: the time on this host (aware).
         steady_s: a clock that never goes back.
-        identify: ways to find out who sends a request, in order: the first to find somebody counts.
-        limiter: of requests.
-        kept: what parts of the application keep for themselves, by name.
-        ending: set when the application is to end: streams end with it.
-        at_end: what is to be called when the application ends.
+        identify: ways to identify the sender of a request, in order; the first that succeeds counts.
+        limiter: limits requests.
+        kept: data that parts of the application keep for themselves, by name.
+        ending: set when the application is to end, which also ends streams.
+        at_end: functions to call when the application ends.
     """
 
     database: Database
@@ -121,20 +121,20 @@ class ApiState:
 
 
 def state_of(request: Request) -> ApiState:
-    """The state of the application that serves ``request``."""
+    """Return the state of the application that serves ``request``."""
     return cast(ApiState, request.app.state.api)
 
 
 def identity_of(request: Request) -> Identity | None:
-    """Who sends ``request``; None for somebody without a token where the route takes such."""
+    """Return the sender of ``request``; None for a sender without a token if the route accepts one."""
     return cast("Identity | None", request.state.identity)
 
 
 def editor(who: Identity | None) -> str:
-    """Who stands in the audit for a change.
+    """Return the name recorded in the audit for a change.
 
     Raises:
-        TypeError: a policy let somebody without a token make one.
+        TypeError: a policy admitted a sender without a token.
     """
     if who is None:
         raise TypeError("the policy lets nobody change anything without a token")
@@ -154,21 +154,21 @@ Who = Annotated[Identity | None, Depends(_identity)]
 
 
 def _written(value: object) -> object:
-    """An instant as people write it; a plain number would be taken for seconds since 1970."""
+    """Accept an instant as people write it; a plain number would be read as seconds since 1970."""
     if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
         raise ValueError("an instant is written as 2026-11-23T21:45:00Z")
     return value
 
 
 Moment = Annotated[datetime, BeforeValidator(_written)]
-At = Annotated[Moment | None, Query(description="The instant for which it is asked (UTC without a zone); none: now.")]
+At = Annotated[Moment | None, Query(description="Instant of the requested state (UTC without a zone); default: now.")]
 TaskId = Annotated[int, InPath(ge=1, le=LARGEST_ID, description="jeditaskid")]
 Name = Annotated[str, Query(max_length=200)]
 
 
 @contextmanager
 def asking(api: ApiState, at: datetime | None = None) -> Iterator[Asking]:
-    """Who is asked, for the instant ``at``: without one for that of a loaded scenario, else now."""
+    """Open the query layer for the instant ``at``; without one for that of a loaded scenario, else for now."""
     with api.database.read_snapshot() as connection:
         asked = Asking(connection, api.database.names, _moment(connection, api, at), api.folder)
         asked.__dict__["catalogue"] = _catalogue(connection, api)
@@ -176,25 +176,25 @@ def asking(api: ApiState, at: datetime | None = None) -> Iterator[Asking]:
 
 
 def made_lately(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], by: object = None) -> T:
-    """What ``make`` gave the last time, less than ``lasts_s`` seconds ago and by the same; else what it gives now.
+    """Return the result of ``make``, cached for ``lasts_s`` seconds and for the same ``by``.
 
     Args:
-        api: the application, which keeps it.
-        name: under which it does.
-        lasts_s: for so long.
-        make: makes it anew.
-        by: what it was made by; another one makes it anew.
+        api: the application, which keeps the result.
+        name: key of the cached result.
+        lasts_s: how long the result is kept.
+        make: makes a new result.
+        by: what the result depends on; a different value makes a new result.
     """
     now_s = api.steady_s()
-    made_s, made_by, found = api.kept.get(name, (float("-inf"), None, None))
+    made_s, made_by, result = api.kept.get(name, (float("-inf"), None, None))
     if made_by != by or now_s - made_s >= lasts_s:
-        found = make()
-        api.kept[name] = (now_s, by, found)
-    return cast(T, found)
+        result = make()
+        api.kept[name] = (now_s, by, result)
+    return cast(T, result)
 
 
 def installation_of(api: ApiState) -> str:
-    """The mode of the installed schema, looked for once a minute, as it hardly ever changes.
+    """Return the mode of the installed schema, which is checked only once a minute as it hardly ever changes.
 
     Raises:
         SchemaMissing, SchemaOutdated, SchemaTooNew: as :func:`broker.store.schema.migrate.mode_of`.
@@ -203,13 +203,13 @@ def installation_of(api: ApiState) -> str:
 
 
 def _catalogue(connection: sa.Connection, api: ApiState) -> TableCatalogue:
-    """The tables that the database has: looked for once a minute, as they hardly ever change."""
+    """Return the tables in the database, which are checked only once a minute as they hardly ever change."""
     names = api.database.names
     return made_lately(api, _CATALOGUE, CATALOGUE_LASTS_S, lambda: TableCatalogue.read(connection, names))
 
 
 def moment(api: ApiState, at: datetime | None = None) -> datetime:
-    """The instant ``at``: without one that of a loaded scenario, else now."""
+    """Return the instant ``at``; without one that of a loaded scenario, else now."""
     with api.database.begin() as connection:
         return _moment(connection, api, at)
 
@@ -221,10 +221,10 @@ def _moment(connection: sa.Connection, api: ApiState, at: datetime | None) -> da
 
 
 def aware(moment: datetime) -> datetime:
-    """An instant that a client gave, in UTC, which it is without a zone.
+    """Return an instant sent by a client in UTC; one without a zone is taken as UTC.
 
     Raises:
-        Problem: it is out of range.
+        Problem: the instant is out of range.
     """
     try:
         return instants.aware(moment)

@@ -1,7 +1,7 @@
-"""Several processes that serve the API on one port: the system divides the connections among them.
+"""Several processes that serve the API on one port; the system divides the connections among them.
 
-Each has its own matchers and limits of requests. One that ends is replaced. They end with the process that started
-them, however that ends. Sessions of the page are kept in one process, so that these serve no page.
+Each has its own matchers and request limits. A process that ends is replaced. All end with the process that started
+them, however that ends. They serve no pages, since page sessions are kept in one process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from broker.store.connection.tables import Names
 _LOOK_EVERY_S = 0.5
 _STOP_WITHIN_S = 20.0
 THREADS_TAKE_TURNS_S = 0.0005
-"""A thread that reads task queues lets the one that answers requests go on after so long."""
+"""Seconds after which a thread that reads task queues yields to the thread that answers requests."""
 _spawn = multiprocessing.get_context("spawn")
 _log = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ class Served:
     """What each worker serves.
 
     Attributes:
-        url: of the database.
-        names: of its schemas.
-        listening: where, with the port that all share.
-        home: of the broker, with the token file.
-        folder: with configuration files of the operator's own.
+        url: database URL.
+        names: names of the database schemas.
+        listening: where to listen, with the port that all share.
+        home: home folder of the broker, with the token file.
+        folder: folder of the operator's own configuration files.
     """
 
     url: str
@@ -54,18 +54,18 @@ class Served:
 
 @dataclass(frozen=True)
 class _Worker:
-    """A process, and our end of a pipe to it: it says there that it serves, and ends when the pipe is closed."""
+    """A process and our end of a pipe to it: it reports there that it serves, and ends when the pipe is closed."""
 
     process: SpawnProcess
     pipe: Connection
 
 
 class Workers:
-    """Processes that serve; :meth:`look` replaces those that ended.
+    """Serving processes; :meth:`look` replaces those that have ended.
 
     Args:
         served: what they serve.
-        count: of them.
+        count: number of processes.
     """
 
     def __init__(self, served: Served, count: int) -> None:
@@ -74,36 +74,38 @@ class Workers:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """Their numbers."""
-        return tuple(one.process.pid or 0 for one in self._workers)
+        """Process ids of the workers."""
+        return tuple(worker.process.pid or 0 for worker in self._workers)
 
     def wait_until_they_serve(self) -> None:
-        """Return when all of them answer.
+        """Return once all of them answer.
 
         Raises:
-            NotListening: one does not; it wrote why to the log.
+            NotListening: a process does not answer; it logged the reason.
         """
-        for one in self._workers:
-            if not one.pipe.poll(START_WITHIN_S) or not _said(one.pipe):
-                raise NotListening("a worker did not start", f"worker {one.process.pid}", "see the log")
+        for worker in self._workers:
+            if not worker.pipe.poll(START_WITHIN_S) or not _reports_serving(worker.pipe):
+                raise NotListening("a worker did not start", f"worker {worker.process.pid}", "see the log")
 
     def look(self) -> None:
-        """Start another worker for each that ended."""
-        for place, one in enumerate(self._workers):
-            if not one.process.is_alive():
-                _log.warning("worker ended", extra={"fields": {"pid": one.process.pid, "status": one.process.exitcode}})
-                one.pipe.close()
+        """Start a replacement for each process that has ended."""
+        for place, worker in enumerate(self._workers):
+            if not worker.process.is_alive():
+                _log.warning(
+                    "worker ended", extra={"fields": {"pid": worker.process.pid, "status": worker.process.exitcode}}
+                )
+                worker.pipe.close()
                 self._workers[place] = _start(self.served)
 
     def stop(self) -> None:
-        """Have them answer what was asked, and end."""
-        for one in self._workers:
-            one.pipe.close()
-        for one in self._workers:
-            one.process.join(_STOP_WITHIN_S)
-            if one.process.is_alive():
-                one.process.kill()
-                one.process.join()
+        """Let them answer pending requests, then end."""
+        for worker in self._workers:
+            worker.pipe.close()
+        for worker in self._workers:
+            worker.process.join(_STOP_WITHIN_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
 
 
 def _start(served: Served) -> _Worker:
@@ -114,8 +116,8 @@ def _start(served: Served) -> _Worker:
     return _Worker(process, ours)
 
 
-def _said(pipe: Connection) -> bool:
-    """Whether a worker that said something serves; one that ended says nothing more."""
+def _reports_serving(pipe: Connection) -> bool:
+    """Return whether a worker that reported back serves; one that has ended reports nothing more."""
     try:
         return bool(pipe.recv())
     except EOFError:
@@ -126,10 +128,10 @@ def _said(pipe: Connection) -> bool:
 def workers_serving(
     database: Database, listening: Listening, count: int, *, home: Path, folder: Path | None
 ) -> Iterator[tuple[str, Workers]]:
-    """Serve the API by ``count`` processes while the block runs; its address, and the workers.
+    """Serve the API with ``count`` processes while the block runs; yields its address and the workers.
 
     Raises:
-        NotListening: the address cannot be had, or a worker did not start.
+        NotListening: the address is not available, or a worker did not start.
     """
     shared = replace(listening, shared=True)
     keeper = bound(shared, listens=False)
@@ -148,19 +150,19 @@ def workers_serving(
 
 
 def _prepare_for_requests() -> None:
-    """Keep requests from waiting for what goes on beside them in this process."""
+    """Keep other work in this process from delaying requests."""
     sys.setswitchinterval(THREADS_TAKE_TURNS_S)
-    keep_what_is_there()  # what was imported
+    keep_what_is_there()  # what has been imported
 
 
 def _serve(served: Served, pipe: Connection) -> None:
-    """One worker: it ends when it is told to, or when the pipe closes since the process that started it is gone."""
-    # a key that is pressed reaches all: the first process tells the others
+    """Run one worker; it ends on request, or when the pipe closes because the parent process is gone."""
+    # Ctrl-C reaches all processes: the first one tells the others
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
 
     signal.signal(signal.SIGTERM, stop)
     configure()
@@ -170,5 +172,5 @@ def _serve(served: Served, pipe: Connection) -> None:
     ):
         _prepare_for_requests()
         pipe.send(True)
-        while running.server.alive and not asked and not pipe.poll(_LOOK_EVERY_S):
+        while running.server.alive and not signals and not pipe.poll(_LOOK_EVERY_S):
             pass

@@ -1,8 +1,8 @@
-"""The interface of a brokerage: one object that agents, ``explain``, replay and what-if ask.
+"""The interface of a brokerage, which agents, ``explain``, replay and what-if use.
 
-A :class:`Brokerage` makes a :class:`Cycle` of a snapshot and of work, whether the work was just read or was stored with
-decisions. The cycle assigns the work, one piece after the other, and says what is to be written and stored. Both are
-pure. Reading work from tables and writing rows is done by the brokerage's tables (:mod:`agents.brokerage.tables`).
+A :class:`Brokerage` makes a :class:`Cycle` from a snapshot and work, which was just read or was stored with decisions.
+The cycle assigns the work, one piece after the other, and returns what is to be written and stored. Both are pure.
+The brokerage's tables (:mod:`agents.brokerage.tables`) read the work from the database and write the rows.
 
 A brokerage of another distribution is a subclass of both, offered by the entry point group ``broker.brokerages``; see
 ``docs/how-to/add-a-brokerage.md``.
@@ -39,7 +39,7 @@ class Rules:
 
     Attributes:
         chain: of the brokerage.
-        needed: the rules of the brokerages that it asks, by name; see :attr:`Brokerage.needs`.
+        needed: the rules of the brokerages that it consults, by name; see :attr:`Brokerage.needs`.
         options: the agent's options that take part in decisions; see :attr:`Brokerage.decision_options`.
     """
 
@@ -76,8 +76,8 @@ class ReplayedDecision:
 
     Attributes:
         decision: the decision, of the same kind as the stored one.
-        assigned: jobs by candidate, or the one task at its nucleus; None where it was not stored how the chunk is cut.
-        before: the load that was counted before it, as it is stored: of jobs by unified queue, or HS06 s by nucleus.
+        assigned: jobs by candidate, or the one task at its nucleus; None if the cut of the chunk was not stored.
+        before: the load counted before it, in its stored form: jobs by unified queue, or HS06 s by nucleus.
     """
 
     decision: Decision
@@ -86,7 +86,7 @@ class ReplayedDecision:
 
 
 class StoredBatch(Protocol):
-    """Stored work of one VO, which a brokerage decided piece after piece."""
+    """Stored work of one VO, which a brokerage decided piece by piece."""
 
     @property
     def vo(self) -> str | None:
@@ -100,11 +100,11 @@ class StoredBatch(Protocol):
 
     @property
     def load_before(self) -> Sequence[Mapping[str, Any]]:
-        """For each piece the load that was counted before it, by the names of :attr:`ReplayedDecision.before`."""
+        """For each piece, the load counted before it, by the names of :attr:`ReplayedDecision.before`."""
         ...
 
     def check(self) -> None:
-        """Read lazily loaded parts now; raises WorkCorruptError where they are damaged."""
+        """Read lazily loaded parts now; raises WorkCorruptError if they are damaged."""
 
 
 AssignedT = TypeVar("AssignedT", bound=Assigned)
@@ -135,16 +135,16 @@ class Cycle(ABC, Generic[AssignedT]):
     @property
     @abstractmethod
     def counts(self) -> Mapping[str, int]:
-        """How much work there is, for the report of the agent."""
+        """The amount of work, for the report of the agent."""
 
     @property
     @abstractmethod
     def work(self) -> Any:
-        """The work that is brokered; another cycle of the brokerage can be made over it."""
+        """The brokered work; another cycle of the brokerage can be made over it."""
 
     @abstractmethod
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedT]:
-        """Broker all work in order; each piece finds the load of those before it.
+        """Broker all work in order; each piece meets the load of those before it.
 
         Args:
             seed: of the random draws; each piece draws from a stream of its own.
@@ -157,19 +157,19 @@ class Cycle(ABC, Generic[AssignedT]):
 
     @abstractmethod
     def encode(self, assigned: AssignedT) -> bytes:
-        """Encode the piece of work as it is stored with its decision."""
+        """Encode the piece of work in the form stored with its decision."""
 
     @abstractmethod
     def rows(self, assigned: Sequence[AssignedT]) -> Any:
-        """Rows that the tables of the brokerage write for these pieces."""
+        """The rows that the tables of the brokerage write for these pieces."""
 
     @abstractmethod
     def records(self, assigned: Sequence[AssignedT], written: Written | None, now: datetime) -> list[DecisionRecord]:
-        """The decisions with the jobs that were written of them.
+        """The decisions with the jobs that were written for them.
 
         Args:
             assigned: the pieces, in order.
-            written: what was written; None if everything would have been.
+            written: what was written; None to assume that everything was.
             now: the instant for which they were decided, aware.
         """
 
@@ -182,7 +182,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         title: one line for operators.
         candidate: what it chooses: ``queue`` or ``nucleus``, or another word.
         assigned: what is assigned to a candidate: ``jobs`` or ``tasks``, or another word.
-        needs: brokerages whose rules it asks.
+        needs: brokerages whose rules it consults.
         decision_options: the agent's options that take part in decisions, with their defaults.
         step_keys: gdpconfig keys that the steps outside the chain of rules read.
         gives: reasons for candidates, chunks and tasks that come neither from a rule nor from a replaceable step.
@@ -208,13 +208,13 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """The ordered rules as shipped."""
 
     def optional_rules(self) -> tuple[Rule, ...]:
-        """Rules that it has and does not use unless a profile adds them."""
+        """Rules that it has but uses only if a profile adds them."""
         return ()
 
     def reasons(self) -> Iterator[tuple[str, Reason]]:
         """Every reason that it may give, each with the name of the rule or step, or of the brokerage itself.
 
-        Those of rules that a profile may add stand behind those of the rules as shipped.
+        Reasons of rules that a profile may add come after those of the shipped rules.
         """
         for rule in (*(chain := self.chain()), *self.optional_rules()):
             if rule.rejects:
@@ -238,7 +238,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
             work: as the tables of the brokerage read it.
             tuning: for the VO.
             rules: of this brokerage.
-            independent: every piece of work meets the same grid, whatever was assigned before it.
+            independent: every piece of work meets the same grid, regardless of what was assigned before it.
         """
 
     @abstractmethod
@@ -252,10 +252,10 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         Args:
             vo: of the tasks.
             bodies: the unpacked work of each decision, in the order in which they were made.
-            older: it is of another engine version: columns that it does not have hold NULL.
+            older: the work is of another engine version; columns that it lacks hold NULL.
 
         Raises:
-            WorkCorruptError: it is damaged, or has not the columns of this version.
+            WorkCorruptError: it is damaged, or lacks columns of this version.
         """
 
     @abstractmethod
@@ -278,11 +278,11 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
             batch: the work.
             seed: of the cycle.
             rules: of the brokerage.
-            as_stored: count before each piece the load that was stored with it, whatever is assigned now. Without it,
-                it is counted what this replay assigns, as a real cycle does.
+            as_stored: count before each piece the load that was stored with it, regardless of what is assigned now.
+                Otherwise count what this replay assigns, as a real cycle does.
 
         Raises:
-            WorkCorruptError: the work is not whole.
+            WorkCorruptError: the work is incomplete.
         """
 
     @abstractmethod
@@ -292,12 +292,12 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """Why a stored decision did not choose a candidate.
 
         Args:
-            snapshot: on which it was decided.
+            snapshot: that the decision was based on.
             tuning: with which it was decided.
             batch: the work of this one decision.
             rules: of the brokerage.
-            decision: as it was stored.
-            name: of the candidate; of a queue for all its pseudo-queues.
+            decision: as stored.
+            name: of the candidate; the name of a queue stands for all its pseudo-queues.
         """
 
     def why_not_each(
@@ -320,9 +320,9 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         return []
 
     def decide_again(self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules) -> Decision:
-        """The decision about stored work of a single piece, with the load that was stored with it.
+        """The decision about a single piece of stored work, with the load that was stored with it.
 
-        Snapshot, tuning, work or rules may be other ones than those by which it was decided.
+        Snapshot, tuning, work and rules may differ from those of the original decision.
         """
         return next(self.replay(snapshot, tuning, batch, 0, rules, as_stored=True)).decision
 
@@ -331,8 +331,8 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     ) -> JobCycle | None:
         """A cycle that draws jobs for stored chunks, so that a comparison can reuse another side's draws.
 
-        What it gathers of the grid and the work is taken over from the cycle ``beside`` it, where that is the same.
-        None, as here: the brokerage draws no jobs, or draws them in a way of its own; each side is replayed.
+        Data about the grid and the work is reused from the cycle ``beside`` where it is the same. None, the default:
+        the brokerage draws no jobs, or draws them in its own way, so each side is replayed.
         """
         return None
 
@@ -345,15 +345,15 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         rules: Rules,
         beside: ReplayedColumns | None = None,
     ) -> ReplayedColumns | None:
-        """Like :meth:`replay` as columns, with newly assigned work counted, for a comparison.
+        """Like :meth:`replay`, as columns and with newly assigned work counted, for a comparison.
 
-        What cannot differ is taken over from the columns ``beside``, of the same work. None, as here: the brokerage has
-        only decisions.
+        What cannot differ is reused from the columns ``beside``, which are of the same work. None, the default: the
+        brokerage has only decisions.
         """
         return None
 
     def decides_together(self, rules: Rules) -> bool:
-        """Whether the work of a cycle is decided as one, so that no part of it can be decided by another broker."""
+        """Whether the work of a cycle is decided as a whole, so that no other broker can decide a part of it."""
         return False
 
     def waits_until(self, decision: Decision, now: datetime) -> datetime | None:
@@ -365,7 +365,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """The stored work of a single decision.
 
         Raises:
-            WorkCorruptError: it is damaged, or has not the columns of this version.
+            WorkCorruptError: it is damaged, or lacks columns of this version.
         """
         return self.decode(self.read_vo(body), [body], older=older)
 
@@ -373,7 +373,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """The VO of the stored work of a decision.
 
         Raises:
-            WorkCorruptError: the work is damaged, or of another kind than the brokerage decides.
+            WorkCorruptError: the work is damaged, or of a kind that the brokerage does not decide.
         """
         try:
             vo = self.vo_of(body)

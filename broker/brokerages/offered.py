@@ -1,4 +1,4 @@
-"""The names of the brokerages that installed distributions offer, known without loading any of them."""
+"""The names of the brokerages that installed distributions offer, without loading any of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Profiles: which brokerages run, for which VOs and labels, and how their rules differ from the shipped ones.
 
-Options of rules and steps as a profile chooses them, each with its reason; and steps of other distributions.
+A profile also sets options of rules and steps, each with its reason, and may use steps of other distributions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ConfigurableT = TypeVar("ConfigurableT", bound=Configurable)
 
 
 class ProfileError(Exception):
-    """An unusable profile; the message names the entry and what to do."""
+    """A profile is unusable; the message names the entry and what to do."""
 
 
 def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | None) -> ConfigurableT:
     """A rule or step with the options of a profile; unchanged without options.
 
     Raises:
-        ProfileError: an option that there is not, or a value of another type.
+        ProfileError: an option does not exist, or a value has the wrong type.
     """
     if given is None:
         return one
@@ -55,11 +55,10 @@ def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | No
 
 
 def configured_step(brokerage: str, chain: RuleChain, name: str, given: Mapping[str, Any]) -> Step:
-    """The step ``name`` of a brokerage with the options that a profile gives, or the one that it names instead.
+    """The step ``name`` of a brokerage with the options of a profile, or the replacement that the profile names.
 
     Raises:
-        ProfileError: the brokerage has no such step, no distribution offers what it is to be replaced by, or that does
-            not fit.
+        ProfileError: the brokerage has no such step, no distribution offers the replacement, or that does not fit.
     """
     steps = chain.named_steps
     if name not in steps:
@@ -97,7 +96,7 @@ ListT = TypeVar("ListT", bound=RuleChain)
 
 
 class NotInProfile(ProfileError):
-    """A profile has no brokerage of a name."""
+    """A profile does not have the named brokerage."""
 
 
 class Added(BaseModel):
@@ -166,18 +165,18 @@ class Profile(BaseModel):
 def read_profile(text: str, other: Callable[[str], str] | None = None) -> Profile:
     """The profile in a YAML text.
 
-    With ``extends: NAME`` it is another profile with changes: brokerages that it does not name stay as they are there;
-    of one that it names, ``vo``, ``labels`` and ``exclude_labels`` replace those of the other where they are given,
-    ``without`` and ``add`` come on top, options of ``rules`` and ``steps`` replace the same options. A brokerage that
-    the other does not have is added. ``redecide`` is not taken from the other: left out it is ``each_cycle``.
+    With ``extends: NAME`` it changes another profile. Brokerages that it does not name stay as they are there. In one
+    that it names, ``vo``, ``labels`` and ``exclude_labels``, if given, replace those of the other; ``without`` and
+    ``add`` are appended; options of ``rules`` and ``steps`` replace the same options. A brokerage that the other lacks
+    is added. ``redecide`` is not inherited; its default is ``each_cycle``.
 
     Args:
         text: of the profile.
-        other: gives the text of a profile by its name; without it no profile can extend another.
+        other: returns the text of a profile by its name; without it no profile can extend another.
 
     Raises:
-        ProfileError: it is no YAML, an entry is wrong, or it extends a profile that is not there; the message names
-            the entry.
+        ProfileError: it is not YAML, an entry is wrong, or the profile that it extends does not exist; the message
+            names the entry.
     """
     return _read(text, other, ())
 
@@ -219,10 +218,10 @@ def _changed(entry: BrokerageProfile, change: BrokerageProfile | None) -> Broker
     if change is None:
         return entry
     replaced = sorted({"vo", "labels", "exclude_labels"} & change.model_fields_set)
-    given: dict[str, Any] = {name: getattr(change, name) for name in replaced}
+    replacements: dict[str, Any] = {name: getattr(change, name) for name in replaced}
     added = {"without": (*entry.without, *change.without), "add": (*entry.add, *change.add)}
     options = {"rules": _merged(entry.rules, change.rules), "steps": _merged(entry.steps, change.steps)}
-    return entry.model_copy(update={**given, **added, **options})
+    return entry.model_copy(update={**replacements, **added, **options})
 
 
 def _merged(base: dict[str, dict[str, Any]], change: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -232,11 +231,11 @@ def _merged(base: dict[str, dict[str, Any]], change: dict[str, dict[str, Any]]) 
 def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
     """The profile with rules switched on (True) or off (False), in every brokerage that has a rule of the name.
 
-    A rule of an installed package that the profile does not name goes, when it is switched on, to the end of its list
-    in the brokerages that have such a list.
+    A rule of an installed package that the profile does not name, when switched on, is appended to its list in the
+    brokerages that have such a list.
 
     Raises:
-        ProfileError: no brokerage of the profile has a rule of the name; similar names are named.
+        ProfileError: no brokerage of the profile has a rule of the name; the message lists similar names.
         RuleError: a rule of an installed package cannot be loaded.
     """
     if not switches:
@@ -280,15 +279,15 @@ def build_chain(entry: BrokerageProfile, kind: type[ListT]) -> ListT: ...
 
 
 def build_chain(entry: BrokerageProfile, kind: type[RuleChain] = QueueChain) -> RuleChain:
-    """The rules of a brokerage as the profile wants them.
+    """The rules of a brokerage as configured by the profile.
 
     Args:
         entry: of the profile.
-        kind: what the brokerage must be: by default one of jobs.
+        kind: of chain that the brokerage must have: by default one of jobs.
 
     Raises:
-        ProfileError: no such brokerage, one of another kind, or a rule to leave out that is not there.
-        RuleError: a rule to add that cannot be loaded or placed.
+        ProfileError: there is no such brokerage, it is of another kind, or a rule to leave out does not exist.
+        RuleError: a rule to add cannot be loaded or placed.
     """
     chain = _shipped_chain(entry.brokerage, kind)
     known = {rule.name for rule in chain}
@@ -300,44 +299,44 @@ def build_chain(entry: BrokerageProfile, kind: type[RuleChain] = QueueChain) -> 
         rule = _rule_to_add(entry.brokerage, added.rule)
         name = _list_of(chain, rule)
         lists[name] = placed(lists[name], rule, added.after)
-    feasible = dict.fromkeys(entry.rules)
+    unknown = dict.fromkeys(entry.rules)
     for name, rules in lists.items():
         lists[name] = tuple(configured(entry.brokerage, rule, entry.rules.get(rule.name)) for rule in rules)
         for rule in rules:
-            feasible.pop(rule.name, None)
-    for name in feasible:
+            unknown.pop(rule.name, None)
+    for name in unknown:
         raise ProfileError(f"brokerage {entry.brokerage}: rules: there is no rule {name}")
     steps = {name: configured_step(entry.brokerage, chain, name, given) for name, given in entry.steps.items()}
     return dataclasses.replace(chain, brokerage=entry.brokerage, **lists).with_steps(steps)
 
 
 def _rule_to_add(brokerage_name: str, name: str) -> Rule:
-    """A rule that the brokerage has but does not use by itself, or one of an installed package."""
+    """A rule that the brokerage has but does not use by default, or one of an installed package."""
     own = {rule.name: rule for rule in brokerage(brokerage_name).optional_rules()}
     return own[name] if name in own else load_rule(name, outside_rules())
 
 
 def rules_of(profile: Profile, name: str, options: Mapping[str, Any] | None = None) -> Rules:
-    """The rules by which a brokerage decides: its chain, those of the brokerages that it asks, and its options.
+    """The rules by which a brokerage decides: its chain, those of the brokerages that it consults, and its options.
 
     Args:
         profile: names the rules.
         name: of the brokerage.
-        options: of its agent; those that take part in no decision do not matter.
+        options: of its agent; those that take part in no decision are ignored.
 
     Raises:
         ProfileError: the profile has no such brokerage, or it cannot be used.
-        RuleError: a rule to add that cannot be loaded or placed.
+        RuleError: a rule to add cannot be loaded or placed.
     """
     try:
-        found = brokerage(name)
+        owner = brokerage(name)
     except BrokerageError as error:
         raise ProfileError(str(error)) from error
     given = options or {}
     return Rules(
         build_chain(profile.of(name), RuleChain),
-        {needed: build_chain(profile.of(needed), RuleChain) for needed in found.needs},
-        {option: given.get(option, default) for option, default in found.decision_options.items()},
+        {needed: build_chain(profile.of(needed), RuleChain) for needed in owner.needs},
+        {option: given.get(option, default) for option, default in owner.decision_options.items()},
     )
 
 

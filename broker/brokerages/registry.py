@@ -1,13 +1,13 @@
-"""Deciding again: a whole stored cycle, or one decision of it, by the code that decided it, with any tuning and rules.
+"""Replay of a stored cycle, or of one decision of it, by the code that decided it, with any tuning and rules.
 
-Pure. What is needed was stored with each decision: the work of its chunk or task, how the chunk is cut into jobs, and
-the load that the cycle had counted before it. Unpacking is a step of its own, so that several values can be tried on
-one work::
+Pure. Each decision was stored with what its replay needs: the work of its chunk or task, how the chunk is cut into
+jobs, and the load that the cycle had counted before it. Unpacking is a separate step, so that several values can be
+tried on the same work::
 
     batches = decode_batches(brokerage, [stored.record.work, ...])  # once, in the order in which they were decided
     replay_decisions(brokerage, snapshot, published.tuning, batches, seed, rules)
 
-The brokerages that installed distributions offer, by name: this one's, and those of others.
+Also the brokerages that installed distributions offer, by name: those of this one and of others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AnyBrokerage = Brokerage[Any, Any]
 
 
 class BrokerageError(Exception):
-    """A brokerage that is missing or cannot be loaded; the message names it and what to do."""
+    """A brokerage is missing or cannot be loaded; the message names it and what to do."""
 
 
 @cache
@@ -49,20 +49,20 @@ def load(point: EntryPoint) -> AnyBrokerage:
     """The brokerage of an entry point.
 
     Raises:
-        BrokerageError: it cannot be loaded, or is none.
+        BrokerageError: it cannot be loaded, or is no brokerage.
     """
     try:
-        found = point.load()()
+        loaded = point.load()()
     except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
         raise BrokerageError(
             f"brokerage {point.name}: {point.value} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(found, Brokerage):
+    if not isinstance(loaded, Brokerage):
         raise BrokerageError(
-            f"brokerage {point.name}: {point.value} gave a {type(found).__name__}, not a Brokerage; "
+            f"brokerage {point.name}: {point.value} gave a {type(loaded).__name__}, not a Brokerage; "
             "install the distribution that offers it anew"
         )
-    return found
+    return loaded
 
 
 def decode_batches(
@@ -77,15 +77,15 @@ def decode_batches(
     Args:
         brokerage: that decided.
         data: the stored work.
-        older: it is of another engine version: columns that it does not have hold NULL, see :func:`columns_not_stored`.
-        unpack: gives the body of a piece, which must not be changed.
+        older: the work is of another engine version; columns that it lacks hold NULL, see :func:`columns_not_stored`.
+        unpack: returns the body of a piece, which must not be changed.
 
     Raises:
-        WorkCorruptError: one of them is damaged, of another brokerage, or has not the columns of this version.
+        WorkCorruptError: a piece is damaged, of another brokerage, or lacks columns of this version.
     """
     bodies = [unpack(one) for one in data]
     by_vo = groupby(bodies, brokerage.read_vo)
-    return tuple(brokerage.decode(vo, list(together), older=older) for vo, together in by_vo)
+    return tuple(brokerage.decode(vo, list(group), older=older) for vo, group in by_vo)
 
 
 def columns_not_stored(brokerage: AnyBrokerage, data: bytes) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def replay_decisions(
     *,
     as_stored: bool = False,
 ) -> list[ReplayedDecision]:
-    """Decide again, in the order of the stored work; one result for each piece.
+    """Decide stored work again, in its order; one result for each piece.
 
     Args:
         brokerage: that decided.
@@ -116,13 +116,13 @@ def replay_decisions(
         batches: of one cycle, see :func:`decode_batches`.
         seed: of the cycle.
         rules: of the brokerage.
-        as_stored: count before each chunk or task the load that was stored with it, whatever is assigned now. Without
-            it, it is counted what this replay assigns, as a real cycle does.
+        as_stored: count before each chunk or task the load that was stored with it, regardless of what is assigned
+            now. Otherwise count what this replay assigns, as a real cycle does.
 
     Raises:
-        WorkCorruptError: the work is of another kind than the brokerage decides.
+        WorkCorruptError: the work is of a kind that the brokerage does not decide.
     """
-    found: list[ReplayedDecision] = []
-    for one in batches:
-        found += brokerage.replay(snapshot, tuning_of(one.vo), one, seed, rules, as_stored=as_stored)
-    return found
+    replayed: list[ReplayedDecision] = []
+    for batch in batches:
+        replayed += brokerage.replay(snapshot, tuning_of(batch.vo), batch, seed, rules, as_stored=as_stored)
+    return replayed

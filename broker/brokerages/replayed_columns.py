@@ -1,6 +1,6 @@
 """Replayed outcomes as columns, without a decision, a name or a word for each piece.
 
-A decision as the one object that every interface shows.
+Also a decision as the object that every interface shows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class OutcomeColumns:
         outcome: (T,) as in a decision.
         reason: (T,) why there are no candidates; empty if there are.
         chosen: (T, Q) the candidates.
-        jobs: (T, Q) jobs that go there; of tasks, 1 for the nucleus that was drawn.
+        jobs: (T, Q) jobs assigned to the candidate; for tasks, 1 at the nucleus that was drawn.
         position: (T, Q) index into ``codes`` of what rejected the candidate; negative where nothing did.
-        codes: what may reject, by index.
+        codes: of everything that may reject, by index.
     """
 
     outcome: Texts
@@ -38,11 +38,11 @@ class OutcomeColumns:
 
 @dataclass(frozen=True)
 class ReplayedColumns(OutcomeColumns):
-    """The outcomes of a cycle that was replayed.
+    """The outcomes of a replayed cycle.
 
     Attributes:
         names: (Q,) of the candidates.
-        cycle: that decided; another one can be made beside it.
+        cycle: that decided; another one can reuse its data.
     """
 
     names: Texts
@@ -50,7 +50,7 @@ class ReplayedColumns(OutcomeColumns):
 
 
 def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
-    """The object of the command line's contract, in its order; numbers have full precision."""
+    """The decision as specified by the command line's contract, in its order; numbers have full precision."""
     decision = record.decision
     reported: dict[str, Any] = {
         "jeditaskid": decision.jeditaskid,
@@ -73,7 +73,7 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
 
 
 def decision_line(record: DecisionRecord) -> dict[str, Any]:
-    """Summary of a decision for a line of a table, without the reasons of each candidate."""
+    """Summary of a decision for a line of a table, without the reasons for each candidate."""
     decision = record.decision
     return {
         "jeditaskid": decision.jeditaskid,
@@ -88,9 +88,9 @@ def decision_line(record: DecisionRecord) -> dict[str, Any]:
 
 
 def _throttle(note: str) -> dict[str, Any] | None:
-    """The condition, the figure that was seen and the cap that it exceeds."""
-    found = Throttle.read(note)
-    return None if found is None else dataclasses.asdict(found)
+    """The condition, the measured figure and the cap that it exceeds."""
+    throttle = Throttle.read(note)
+    return None if throttle is None else dataclasses.asdict(throttle)
 
 
 def _moment(moment: datetime | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Use of each share's target, in running and waiting HS06, and the part of busy shares while others idle.
+"""Usage of each share's target, in running and waiting HS06, and the targets of busy shares while others idle.
 
 Pure. Source: PanDA analysis brokerage, global share usage; PanDA data model, global_shares.
 """
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from broker.domain.classification import SHARE_METRIC, MetricRow, QueueAbout, ShareCount
 from broker.domain.work import DroppedRow
 
-#: Used over target, where there is no target.
+#: Usage of a share without a target.
 NO_TARGET_USAGE = 999_999.0
-#: HS06 of a core of a queue that does not say it.
+#: HS06 per core of a queue that does not publish it.
 DEFAULT_POWER = 10.0
-#: A top-level share that uses less than this part of its target, and cannot use the rest, is idle.
+#: A top-level share that uses less than this fraction of its target, and cannot use the rest, is idle.
 IDLE_BELOW = 0.85
 L1_PREFIX = "L1 "
 L1_RANK = -1
@@ -40,13 +40,13 @@ class ShareLoad:
     queuing_hs: float = 0.0
 
     def plus(self, other: ShareLoad) -> ShareLoad:
-        """Both usages together, as those of one share."""
+        """The sum of both loads."""
         return ShareLoad(self.running_hs + other.running_hs, self.queuing_hs + other.queuing_hs)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A share that jobs belong to, its top-level share, and the part of everything that is due to it."""
+    """A share to which jobs belong, its top-level share, and the fraction of everything due to it."""
 
     name: str
     top: str
@@ -58,13 +58,13 @@ class SharePreference:
     """One row: a leaf, or all leaves of a top-level share together.
 
     Attributes:
-        key: name of the share, with ``L1 `` in front for a top-level one.
+        key: name of the share, prefixed with ``L1 `` for a top-level one.
         rank: 1 is the leaf that uses least of its target; -1 for top-level shares.
-        load: what runs and waits.
-        target_hs: due to it of all that runs.
-        totals: all that runs and waits.
-        eqiv_target_hs: what is due to a top-level share with what idle ones leave; 0 for leaves.
-        eqiv_usage_perc: used of that; 0 for leaves.
+        load: its running and waiting load.
+        target_hs: its due part of everything that runs.
+        totals: total running and waiting load.
+        eqiv_target_hs: target of a top-level share including what idle ones leave; 0 for leaves.
+        eqiv_usage_perc: usage of that target; 0 for leaves.
     """
 
     key: str
@@ -77,17 +77,17 @@ class SharePreference:
 
     @property
     def usage_perc(self) -> float:
-        """Running over target, 1.0 is at the target."""
+        """Running over target; 1.0 is on target."""
         return _over(self.load.running_hs, self.target_hs)
 
     @property
     def proj_target_hs(self) -> float:
-        """The usable part of the target: limited by running, or by half of waiting work."""
+        """The usable part of the target: limited by the running work, or half of the waiting work."""
         return min(self.target_hs, max(self.load.running_hs, self.load.queuing_hs / 2.0))
 
     @property
     def is_idle(self) -> bool:
-        """Whether a part of the target is left to others."""
+        """Whether part of the target is left to others."""
         return self.usage_perc < IDLE_BELOW and self.proj_target_hs < self.target_hs
 
     def row(self) -> MetricRow:
@@ -120,9 +120,9 @@ def _part(value: float, total: float) -> float:
 
 
 def leaves_of(nodes: Iterable[ShareNode], dropped_rows: list[DroppedRow]) -> tuple[Leaf, ...]:
-    """The leaves of the tree, in its order, with their parts of everything: siblings are normalised to their parent.
+    """The leaves in tree order, with their fractions of everything; siblings are normalised to their parent.
 
-    Shares that do not hang on the tree (no such parent, a circle) are dropped.
+    Shares that are not connected to the tree (unknown parent, a cycle) are dropped.
     """
     known = list(nodes)
     children: dict[str | None, list[ShareNode]] = {}
@@ -147,9 +147,9 @@ def leaves_of(nodes: Iterable[ShareNode], dropped_rows: list[DroppedRow]) -> tup
 
 
 def leaves_below_target(nodes: Iterable[ShareNode], loads: Mapping[str, ShareLoad]) -> tuple[str, ...]:
-    """The names of the leaves, level by level: of siblings the one that uses least of its part comes first.
+    """The names of the leaves, level by level: the sibling that uses least of its part comes first.
 
-    A share without a part comes last; siblings that use the same stay in their order. Shares that do not hang on the
+    A share without a part comes last; siblings with equal usage keep their order. Shares that are not connected to the
     tree are left out. Source: PanDA server, get_sorted_leaves.
     """
     children: dict[str | None, list[ShareNode]] = {}
@@ -165,10 +165,10 @@ def leaves_below_target(nodes: Iterable[ShareNode], loads: Mapping[str, ShareLoa
 
     def in_order(siblings: list[ShareNode]) -> list[str]:
         used = {node.name: _over(running[node.name], part) for node, part in _parts(siblings, 1.0)}
-        found: list[str] = []
-        for node in sorted(siblings, key=lambda one: used[one.name]):
-            found += in_order(children[node.name]) if node.name in children else [node.name]
-        return found
+        names: list[str] = []
+        for node in sorted(siblings, key=lambda sibling: used[sibling.name]):
+            names += in_order(children[node.name]) if node.name in children else [node.name]
+        return names
 
     tops = children.get(None, [])
     for top in tops:
@@ -182,8 +182,8 @@ def _parts(siblings: list[ShareNode], fraction: float) -> list[tuple[ShareNode, 
 
 
 def share_loads(counts: Iterable[ShareCount], queues: Mapping[str, QueueAbout]) -> dict[str, ShareLoad]:
-    """The load of each share. Jobs at queues that are not on record do not count; power 0 or NULL is DEFAULT_POWER."""
-    found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    """The load of each share; jobs at queues not on record do not count, and power 0 or NULL is DEFAULT_POWER."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for count in counts:
         power = 1.0
         if count.queue is not None:
@@ -192,19 +192,19 @@ def share_loads(counts: Iterable[ShareCount], queues: Mapping[str, QueueAbout]) 
                 continue
             power = about.corepower if about.corepower > 0 else DEFAULT_POWER
         hs = count.amount * power
-        found[count.share or ""][0 if count.is_running else 1] += hs
-    return {share: ShareLoad(running, queuing) for share, (running, queuing) in found.items()}
+        sums[count.share or ""][0 if count.is_running else 1] += hs
+    return {share: ShareLoad(running, queuing) for share, (running, queuing) in sums.items()}
 
 
 def preferences(
     leaves: Iterable[Leaf], loads: Mapping[str, ShareLoad], dropped_rows: list[DroppedRow]
 ) -> tuple[SharePreference, ...]:
-    """The rows of all leaves, by rank, and then of the top-level shares.
+    """The rows of all leaves by rank, followed by those of the top-level shares.
 
     Args:
-        leaves: of the tree.
-        loads: by share, of all jobs: what runs for no leaf of the tree counts in the total too.
-        dropped_rows: gets what cannot be kept.
+        leaves: leaves of the tree.
+        loads: load of all jobs by share; the load of shares that are no leaves counts in the total, too.
+        dropped_rows: receives the shares that cannot be kept.
     """
     leaves = tuple(leaves)
     totals = _sum(loads.values())
@@ -212,20 +212,20 @@ def preferences(
         SharePreference(leaf.name, 0, loads.get(leaf.name, ShareLoad()), leaf.fraction * totals.running_hs, totals)
         for leaf in leaves
     ]
-    ranked = sorted(plain, key=lambda one: (one.usage_perc, one.key))
-    tops = _tops(leaves, {one.key: one for one in plain}, totals)
-    known = {one.key for one in tops}
+    ranked = sorted(plain, key=lambda row: (row.usage_perc, row.key))
+    tops = _tops(leaves, {row.key: row for row in plain}, totals)
+    known = {row.key for row in tops}
     rows = [
-        SharePreference(one.key, rank, one.load, one.target_hs, totals)
-        for rank, one in enumerate(ranked, start=1)
-        if one.key not in known
+        SharePreference(row.key, rank, row.load, row.target_hs, totals)
+        for rank, row in enumerate(ranked, start=1)
+        if row.key not in known
     ]
-    for one in [*rows, *tops]:
-        if len(one.key) > MAX_KEY_CHARACTERS:
+    for row in [*rows, *tops]:
+        if len(row.key) > MAX_KEY_CHARACTERS:
             dropped_rows.append(
-                DroppedRow("global_shares", one.key, "too_long", f"over {MAX_KEY_CHARACTERS} characters")
+                DroppedRow("global_shares", row.key, "too_long", f"over {MAX_KEY_CHARACTERS} characters")
             )
-    return tuple(one for one in [*rows, *tops] if len(one.key) <= MAX_KEY_CHARACTERS)
+    return tuple(row for row in [*rows, *tops] if len(row.key) <= MAX_KEY_CHARACTERS)
 
 
 def _sum(loads: Iterable[ShareLoad]) -> ShareLoad:
@@ -238,30 +238,34 @@ def _sum(loads: Iterable[ShareLoad]) -> ShareLoad:
 def _tops(
     leaves: tuple[Leaf, ...], plain: Mapping[str, SharePreference], totals: ShareLoad
 ) -> tuple[SharePreference, ...]:
-    """The top-level shares; unused targets of idle ones go to busy ones, by their targets."""
+    """The top-level shares; unused targets of idle ones go to busy ones, in proportion to their targets."""
     below: dict[str, list[SharePreference]] = {}
     for leaf in leaves:
         below.setdefault(leaf.top, []).append(plain[leaf.name])
     summed = [
         SharePreference(
-            l1_key(top), L1_RANK, _sum(one.load for one in members), sum(one.target_hs for one in members), totals
+            l1_key(top),
+            L1_RANK,
+            _sum(share.load for share in members),
+            sum(share.target_hs for share in members),
+            totals,
         )
         for top, members in below.items()
     ]
-    idle_hs = sum(one.target_hs for one in summed) - sum(one.proj_target_hs for one in summed)
-    busy_hs = sum(one.target_hs for one in summed if not one.is_idle) + 1.0
-    return tuple(_with_equivalent(one, idle_hs / busy_hs) for one in summed)
+    idle_hs = sum(share.target_hs for share in summed) - sum(share.proj_target_hs for share in summed)
+    busy_hs = sum(share.target_hs for share in summed if not share.is_idle) + 1.0
+    return tuple(_with_equivalent(share, idle_hs / busy_hs) for share in summed)
 
 
 def l1_key(top: str) -> str:
-    """The key of a top-level share; one whose name says already that it is one keeps it."""
+    """The key of a top-level share; a name that already has the prefix is kept."""
     return top if top.startswith(L1_PREFIX) else L1_PREFIX + top
 
 
-def _with_equivalent(one: SharePreference, added: float) -> SharePreference:
-    if one.is_idle:
-        target, usage = one.target_hs, one.usage_perc
+def _with_equivalent(share: SharePreference, added: float) -> SharePreference:
+    if share.is_idle:
+        target, usage = share.target_hs, share.usage_perc
     else:
-        target = one.target_hs * (1.0 + added)
-        usage = _over(one.load.running_hs, target)
-    return SharePreference(one.key, one.rank, one.load, one.target_hs, one.totals, target, usage)
+        target = share.target_hs * (1.0 + added)
+        usage = _over(share.load.running_hs, target)
+    return SharePreference(share.key, share.rank, share.load, share.target_hs, share.totals, target, usage)

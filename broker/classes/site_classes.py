@@ -1,14 +1,14 @@
 """Classes of queues by how long users' jobs wait there: hi, mid and lo.
 
-What merge jobs and test jobs waited lately, newer ones counting more, gives an upper limit of the wait; merge jobs that
-wait now for longer than that may only make it worse. Pure; times in seconds.
+The recent waits of merge and test jobs, newer ones weighing more, give an upper limit of the wait; merge jobs that are
+waiting for longer than that may only raise it. Pure; times in seconds.
 Source: PanDA analysis brokerage, site class.
 
 Upper points of Student's t distribution, for any number of degrees of freedom above 0, whole or not.
 
 The tail of t beyond ``x`` is half the regularised incomplete beta function I of v = df / (df + x^2) with the parameters
-df / 2 and 1/2. That function is worked out by its continued fraction; the point is found by halving an interval of
-ln v, so that very few degrees of freedom, where v underflows, are no special case.
+df / 2 and 1/2. That function is computed by its continued fraction; the point is found by bisecting an interval of
+ln v, so that very few degrees of freedom, where v underflows, need no special case.
 Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8 and 26.7.1.
 """
 
@@ -41,10 +41,10 @@ _TINY = 1e-300
 
 
 def upper_point(probability: float, degrees: Floats) -> Floats:
-    """(N,): ``x`` so that t with ``degrees`` (N,) degrees of freedom is below ``x`` with ``probability``.
+    """(N,): ``x`` such that t with ``degrees`` (N,) degrees of freedom is below ``x`` with ``probability``.
 
-    Relative error below 1e-8 up to 1e7 degrees. Infinite where the point is beyond what a float can hold; NaN for
-    degrees that are not above 0.
+    Relative error below 1e-8 up to 1e7 degrees. Infinite where the point exceeds the range of a float; NaN for degrees
+    that are not above 0.
 
     Raises:
         ValueError: the probability is not between one half and one.
@@ -82,15 +82,15 @@ def _incomplete_beta(half: Floats, log_v: Floats) -> Floats:
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """The continued fraction of the incomplete beta function, by the method of Lentz."""
     c = np.ones(x.shape)
-    d = 1.0 / _kept_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     result = d.copy()
     for term in range(1, _FRACTION_TERMS):
         even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
         odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
         step = np.ones(x.shape)
         for numerator in (even, odd):
-            d = 1.0 / _kept_from_zero(1.0 + numerator * d)
-            c = _kept_from_zero(1.0 + numerator / c)
+            d = 1.0 / _away_from_zero(1.0 + numerator * d)
+            c = _away_from_zero(1.0 + numerator / c)
             step = c * d
             result = result * step
         if np.all(np.abs(step - 1.0) < 1e-15):
@@ -98,7 +98,7 @@ def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     return result
 
 
-def _kept_from_zero(values: Floats) -> Floats:
+def _away_from_zero(values: Floats) -> Floats:
     return np.where(np.abs(values) < _TINY, _TINY, values)
 
 
@@ -108,18 +108,18 @@ def _each(function: Callable[[float], float], values: Floats) -> Floats:
 
 #: A sample counts half as much after this time.
 HALF_LIFE_S = 12 * 3600.0
-#: The upper limit is that below which a wait lies with this probability.
+#: A wait lies below the upper limit with this probability.
 CONFIDENCE = 0.95
 LONGEST_S = 999_999.0
 QUANTILES = (0.333, 0.667)
-#: Never below: the limit of class hi, that of class lo.
+#: Lower bounds of the limits of class hi and class lo.
 LEAST_HI_S, LEAST_LO_S = 3600.0, 10800.0
-#: So many merge jobs may wait for long at a queue of class hi.
+#: Most merge jobs that may wait for long at a queue of class hi.
 LONG_QUEUED_ALLOWED = 3
 QUEUED_STATUSES = frozenset({"activated", "sent"})
-#: Starts of this last time are not counted: not all of them are known yet.
+#: Starts within this latest period are not counted, since not all of them are known yet.
 NOT_THE_LAST = timedelta(seconds=300)
-#: Only at queues to which jobs are pushed a starting job still waits.
+#: A starting job still waits only at queues to which jobs are pushed.
 PUSHED_STATUS, PUSH_WORKFLOW = "starting", "push"
 
 
@@ -154,7 +154,7 @@ class WaitTime:
 
 @dataclass(frozen=True)
 class SiteClass:
-    """The class of a queue, and the slots that got their job there in an hour, over 6 hours and over a day."""
+    """The class of a queue, and the slots filled with a job there per hour, over 6 hours and over a day."""
 
     resource_type: str
     strr_6h: float
@@ -176,17 +176,17 @@ class ClassLimits:
 
 
 def wait_times(samples: WaitSamples, queued: QueuedSamples, queues: Mapping[str, QueueAbout]) -> dict[str, WaitTime]:
-    """The waits by queue, for queues with samples, by name. Queues that are not on record are dropped."""
+    """The waits by queue name, for queues with samples. Queues that are not on record are dropped."""
     weight = np.exp2(-samples.age_s / HALF_LIFE_S)
     good = (samples.wait_s >= 0) & (samples.age_s >= 0) & (weight > 0)
     of_queue = {name: rows[good[rows]] for name, rows in rows_by_name(samples.queue).items() if name in queues}
-    found = {name: (samples.wait_s[rows], weight[rows]) for name, rows in sorted(of_queue.items()) if len(rows)}
-    plain = [_moments(wait, np.ones(len(wait))) for wait, _ in found.values()]
-    weighted = [_moments(wait, weights) for wait, weights in found.values()]
-    plain_limits = _upper_limits(plain, [len(wait) - 1.0 for wait, _ in found.values()])
-    weighted_limits = _upper_limits(weighted, [float(weights.sum()) for _, weights in found.values()])
+    by_queue = {name: (samples.wait_s[rows], weight[rows]) for name, rows in sorted(of_queue.items()) if len(rows)}
+    plain = [_moments(wait, np.ones(len(wait))) for wait, _ in by_queue.values()]
+    weighted = [_moments(wait, weights) for wait, weights in by_queue.values()]
+    plain_limits = _upper_limits(plain, [len(wait) - 1.0 for wait, _ in by_queue.values()])
+    weighted_limits = _upper_limits(weighted, [float(weights.sum()) for _, weights in by_queue.values()])
     waits = {}
-    for place, (name, (wait, weights)) in enumerate(found.items()):
+    for place, (name, (wait, weights)) in enumerate(by_queue.items()):
         waits[name] = WaitTime(
             len(wait),
             *plain[place],
@@ -194,7 +194,7 @@ def wait_times(samples: WaitSamples, queued: QueuedSamples, queues: Mapping[str,
             float(plain_limits[place]),
             float(weights.sum()),
             *weighted[place],
-            # one wait tells nothing of how much waits differ
+            # a single wait says nothing about the spread
             float(weighted_limits[place]) if len(wait) > 1 else math.nan,
         )
     return _with_long_queued(waits, queued, queues)
@@ -207,7 +207,7 @@ def _moments(wait: Floats, weights: Floats) -> tuple[float, float]:
 
 
 def _upper_limits(moments: list[tuple[float, float]], freedom: list[float]) -> Floats:
-    """(N,): below which a wait stays with CONFIDENCE; NaN without a degree of freedom."""
+    """(N,): the limit below which a wait stays with CONFIDENCE; NaN without a degree of freedom."""
     mean, spread = np.array(moments, dtype=np.float64).reshape(-1, 2).T
     points = upper_point(CONFIDENCE, np.array(freedom, dtype=np.float64))
     # without spread the limit is the mean, however far out the point is
@@ -220,21 +220,21 @@ def _with_long_queued(
 ) -> dict[str, WaitTime]:
     """Waits including merge jobs that wait longer than the mean; without any, their mean is that mean."""
     rows = rows_by_name(queued.queue)
-    nothing = np.zeros(0, dtype=np.int64)
-    found = {}
+    no_rows = np.zeros(0, dtype=np.int64)
+    result = {}
     for name, wait in waits.items():
         pushed = (queues[name].workflow or "").startswith(PUSH_WORKFLOW)
         statuses = QUEUED_STATUSES | {PUSHED_STATUS} if pushed else QUEUED_STATUSES
-        of_queue = rows.get(name, nothing)
+        of_queue = rows.get(name, no_rows)
         waiting = [row for row in of_queue.tolist() if queued.status[row] in statuses]
         long = [float(queued.queued_s[row]) for row in waiting if queued.queued_s[row] > wait.w_mean]
         mean = sum(long) / len(long) if long else wait.w_mean
-        found[name] = replace(wait, long_q_n=len(long), long_q_mean=mean)
-    return found
+        result[name] = replace(wait, long_q_n=len(long), long_q_mean=mean)
+    return result
 
 
 def starts_window(now: datetime, hours: float) -> tuple[datetime, datetime]:
-    """The window for counting starts: the last ``hours`` less 5 minutes, both ends cut to 10 minutes."""
+    """The window for counting starts: the last ``hours`` without the last 5 minutes, both ends cut to 10 minutes."""
     return _cut(now - timedelta(hours=hours)), _cut(now - NOT_THE_LAST)
 
 
@@ -243,16 +243,16 @@ def _cut(moment: datetime) -> datetime:
 
 
 def rows_by_name(column: Texts) -> dict[str, Ints]:
-    """The rows of each name in a column; those of NULL are dropped."""
-    found: dict[str, list[int]] = {}
+    """The rows of each name in a column; NULL rows are dropped."""
+    positions: dict[str, list[int]] = {}
     for row, name in enumerate(column.tolist()):
         if name is not None:
-            found.setdefault(name, []).append(row)
-    return {name: np.array(rows, dtype=np.int64) for name, rows in found.items()}
+            positions.setdefault(name, []).append(row)
+    return {name: np.array(rows, dtype=np.int64) for name, rows in positions.items()}
 
 
 def class_limits(waits: Mapping[str, WaitTime], queues: Mapping[str, QueueAbout]) -> ClassLimits:
-    """The limits between classes: quantiles over the queues of the grid, and never below fixed times."""
+    """The limits between classes: quantiles over the queues of the grid, never below fixed times."""
     ranked = [wait.ranked_s for name, wait in waits.items() if queues[name].resource_type == GRID]
     known = [value for value in ranked if not math.isnan(value)]
     low, high = np.quantile(known, QUANTILES).tolist() if known else (0.0, 0.0)

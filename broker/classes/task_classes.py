@@ -1,7 +1,7 @@
 """Classes of users' tasks, S, A, B and C, by the slots that their users have at queues of class hi and mid.
 
-Who has few slots there comes first; a task that is nearly done is helped over the line, whatever its user has, unless
-that is very much. Pure.
+Users with few slots there come first; a nearly finished task is boosted regardless of its user's slots, unless these
+are very many. Pure.
 Source: PanDA analysis brokerage, user evaluation and task class.
 """
 
@@ -30,7 +30,7 @@ JOBS_A, JOBS_B = "MAX_REM_JOBS_TO_BOOST_A", "MAX_REM_JOBS_TO_BOOST_B"
 KEYS = (THRESHOLD_A, THRESHOLD_B, PROGRESS_A, PROGRESS_B, JOBS_A, JOBS_B)
 
 EXPRESS_SHARE = "Express Analysis"
-#: Jobs of these shares make up what a user has.
+#: Shares whose jobs count for a user.
 MEASURED_SHARES = ("User Analysis", EXPRESS_SHARE)
 #: Where PanDA keeps the figures of each class of queues.
 SITES_KEYS = {SITE_HI: "A_sites", SITE_MID: "B_sites", SITE_LO: "C_sites"}
@@ -38,7 +38,7 @@ SITES_KEYS = {SITE_HI: "A_sites", SITE_MID: "B_sites", SITE_LO: "C_sites"}
 
 @dataclass(frozen=True)
 class KnownSite:
-    """The class of a queue as it was found, with the kind of its resource."""
+    """The evaluated class of a queue, with its kind of resource."""
 
     site_class: int
     resource_type: str = GRID
@@ -46,7 +46,7 @@ class KnownSite:
 
 @dataclass(frozen=True)
 class ClassTerms:
-    """The keys of gdpconfig that decide on classes: slots, percent and jobs."""
+    """The values of the gdpconfig keys that decide on classes: slots, percent and jobs."""
 
     threshold_a: float
     threshold_b: float
@@ -111,15 +111,15 @@ class TaskEvaluation:
 def evaluate_users(
     jobs: Iterable[UserJobs], sites: Mapping[str, KnownSite], terms: ClassTerms
 ) -> dict[str, UserEvaluation]:
-    """Users by name, those that have jobs at queues of the grid whose class is known."""
-    found: dict[str, dict[int, JobsAndSlots]] = {}
-    for one in jobs:
-        site = sites.get(one.queue)
+    """Evaluate, by name, the users with jobs at grid queues whose class is known."""
+    by_user: dict[str, dict[int, JobsAndSlots]] = {}
+    for user_jobs in jobs:
+        site = sites.get(user_jobs.queue)
         if site is None or site.resource_type != GRID:
             continue
-        at = found.setdefault(one.user, {})
-        at[site.site_class] = at.get(site.site_class, JobsAndSlots()).plus(one.counts)
-    return {user: _user(user, found[user], terms) for user in sorted(found)}
+        by_class = by_user.setdefault(user_jobs.user, {})
+        by_class[site.site_class] = by_class.get(site.site_class, JobsAndSlots()).plus(user_jobs.counts)
+    return {user: _user(user, by_user[user], terms) for user in sorted(by_user)}
 
 
 def _user(user: str, at: Mapping[int, JobsAndSlots], terms: ClassTerms) -> UserEvaluation:
@@ -134,7 +134,7 @@ def user_row(users: Mapping[str, UserEvaluation]) -> MetricRow:
 
 
 def class_by_user(task: TaskProgress, users: Mapping[str, UserEvaluation]) -> int | None:
-    """The class of a task before it is helped; None when nothing is known of its user."""
+    """The class of a task before any boost; None if nothing is known about its user."""
     if task.share == EXPRESS_SHARE:
         return CLASS_S
     user = users.get(task.user)
@@ -146,23 +146,23 @@ def class_by_user(task: TaskProgress, users: Mapping[str, UserEvaluation]) -> in
 
 
 def may_be_helped(task: TaskProgress, class_of_user: int | None, terms: ClassTerms) -> bool:
-    """Whether enough of the input is done: only then the jobs that are left need to be counted."""
+    """Whether enough of the input is done; only then must the remaining jobs be counted."""
     if class_of_user not in (CLASS_A, CLASS_B):
         return False
-    # without files the percentage is NaN, which is not enough for anything
+    # without files the percentage is NaN, which is never enough
     return task.percent_finished >= (terms.progress_a if class_of_user == CLASS_A else terms.progress_b)
 
 
 def evaluate_task(
     task: TaskProgress, users: Mapping[str, UserEvaluation], jobs: Mapping[int, int], terms: ClassTerms
 ) -> TaskEvaluation | None:
-    """The class of a task; None when nothing is known of its user.
+    """The class of a task; None if nothing is known about its user.
 
     Args:
-        task: and its progress.
-        users: as evaluated.
-        jobs: how many jobs each task had, for those that :func:`may_be_helped`.
-        terms: of the classes.
+        task: the task with its progress.
+        users: the evaluated users.
+        jobs: number of jobs that each task had, for tasks that :func:`may_be_helped`.
+        terms: terms of the classes.
     """
     task_class = class_by_user(task, users)
     if task_class is None:

@@ -1,4 +1,4 @@
-"""The commands as one Typer application. Only the module of the command that is wanted is imported."""
+"""The commands as one Typer application. Only the module of the requested command is imported."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from broker.settings import Settings
 
 NONE = ""
-"""Instead of a command: none of them is imported, their names and help are there."""
+"""In place of a command: none is imported, only their names and help are available."""
 
 
 class LazySettings:
-    """The settings of this invocation, read when first asked for."""
+    """The settings of this invocation, read on first use."""
 
     def __init__(self, database_url: str | None) -> None:
         self._database_url = database_url
@@ -40,11 +40,11 @@ class LazySettings:
 
 
 def build_app(only: str | None = None, *, alone: bool = False) -> typer.Typer:
-    """The application.
+    """Build the application.
 
     Args:
         only: the command to import; ``NONE`` for none, None for all of them.
-        alone: whether the others are left out; else their names and help are there.
+        alone: whether to leave out the other commands; otherwise their names and help are included.
     """
     app = typer.Typer(
         no_args_is_help=True,
@@ -63,7 +63,7 @@ def build_app(only: str | None = None, *, alone: bool = False) -> typer.Typer:
 
 
 def _not_imported() -> None:
-    """Stands for a command that is not wanted now."""
+    """Placeholder for a command that is not needed now."""
 
 
 def _is_there(target: str) -> bool:
@@ -76,15 +76,15 @@ def _is_there(target: str) -> bool:
 def _register(app: typer.Typer, name: str, target: str, text: str) -> None:
     module, attribute = target.split(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        target_object = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         if error.name == module:
             return
-        found = _unavailable(name, error.name)
-    if isinstance(found, typer.Typer):
-        app.add_typer(_equipped_group(found, name), name=name, help=text, short_help=text)
+        target_object = _unavailable(name, error.name)
+    if isinstance(target_object, typer.Typer):
+        app.add_typer(_equipped_group(target_object, name), name=name, help=text, short_help=text)
     else:
-        app.command(name, help=text, short_help=text)(_equipped(found, name))
+        app.command(name, help=text, short_help=text)(_equipped(target_object, name))
 
 
 def _unavailable(name: str, package: str | None) -> Callable[[], None]:
@@ -95,27 +95,27 @@ def _unavailable(name: str, package: str | None) -> Callable[[], None]:
 
 
 def _equipped_group(group: typer.Typer, path: str) -> typer.Typer:
-    """The group with the options that every command has."""
-    made = copy.copy(group)
-    made.registered_commands = [copy.copy(one) for one in group.registered_commands]
-    for one in made.registered_commands:
-        function: AnyFunction | None = one.callback
+    """Return the group with the options that every command has."""
+    copied = copy.copy(group)
+    copied.registered_commands = [copy.copy(command) for command in group.registered_commands]
+    for command in copied.registered_commands:
+        function: AnyFunction | None = command.callback
         if function is not None:
-            name = one.name or function.__name__.replace("_", "-")
-            one.name, one.callback = name, _equipped(function, f"{path} {name}")
-    made.registered_groups = [copy.copy(one) for one in group.registered_groups]
-    for inner in made.registered_groups:
+            name = command.name or function.__name__.replace("_", "-")
+            command.name, command.callback = name, _equipped(function, f"{path} {name}")
+    copied.registered_groups = [copy.copy(subgroup) for subgroup in group.registered_groups]
+    for inner in copied.registered_groups:
         if inner.typer_instance is not None:
             inner.typer_instance = _equipped_group(inner.typer_instance, f"{path} {inner.name}")
-    return made
+    return copied
 
 
 def _equipped(function: AnyFunction, path: str) -> AnyFunction:
     return with_completion(with_metavars(with_rendering(function, path in commands.WATCHED)))
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(show: bool) -> None:
+    if show:
         from broker import __version__
 
         typer.echo(f"gridbroker {__version__}")
@@ -140,20 +140,20 @@ def _global_options(
 
 
 def click_command(only: str | None) -> Any:
-    """The application as the command of Click that Typer makes of it.
+    """Return the application as the Click command that Typer makes of it.
 
-    Typer looks at a signature for some milliseconds: of what stands for a command that is not wanted it does so once.
+    Typer spends some milliseconds on a signature; for the placeholder of commands that are not needed it does so once.
     """
-    made: Any = typer.main.get_command(build_app(only, alone=True))
-    wanted, others = made.commands, {}
+    root: Any = typer.main.get_command(build_app(only, alone=True))
+    wanted, all_commands = root.commands, {}
     for name, target, text in commands.COMMANDS:
         if name in wanted:
-            others[name] = wanted[name]
+            all_commands[name] = wanted[name]
         elif name != only and _is_there(target):
-            others[name] = copy.copy(_stand_in())
-            others[name].name, others[name].help, others[name].short_help = name, text, text
-    made.commands = others
-    return made
+            all_commands[name] = copy.copy(_stand_in())
+            all_commands[name].name, all_commands[name].help, all_commands[name].short_help = name, text, text
+    root.commands = all_commands
+    return root
 
 
 @functools.cache

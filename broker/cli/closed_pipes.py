@@ -1,6 +1,6 @@
-"""Output into a pipe whose reader has gone, as in ``broker tasks | head -1``: the command goes on in silence.
+"""Output into a pipe whose reader has gone, as in ``broker tasks | head -1``: the command continues silently.
 
-A cycle that prints its decisions while it runs must not be cut short, or recorded as failed, because nobody reads them.
+A cycle that prints its decisions while it runs must not be cut short, or recorded as failed, for lack of a reader.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class PipeWithoutReader(io.FileIO):
-    """A file descriptor that turns into ``/dev/null`` when its reader has gone."""
+    """A file descriptor that turns into ``/dev/null`` once its reader has gone."""
 
     reader_gone = False
 
     def write(self, data: Buffer, /) -> int:
-        """Write, or drop what nobody will read."""
+        """Write the data, or drop it if there is no reader."""
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -37,7 +37,7 @@ def survive_closed_pipes() -> None:
 
 
 def reader_gone() -> bool:
-    """Whether nobody reads stdout any more."""
+    """Return whether stdout has lost its reader."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, PipeWithoutReader) and raw.reader_gone
 
@@ -46,7 +46,7 @@ def _surviving(stream: TextIO) -> TextIO:
     try:
         number = stream.fileno()
     except (OSError, ValueError, AttributeError):
-        return stream  # no descriptor, or none at all: there is no pipe that could break
+        return stream  # no descriptor, or no stream at all: there is no pipe that could break
     stream.flush()
     return io.TextIOWrapper(
         io.BufferedWriter(PipeWithoutReader(number, "w", closefd=False)),

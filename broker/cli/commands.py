@@ -1,4 +1,4 @@
-"""The commands of ``broker`` by name. None is imported before it is wanted: a shell completes and helps at once."""
+"""The commands of ``broker`` by name. Each is imported only when needed, so that completion and help are instant."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ COMMANDS: tuple[tuple[str, str, str], ...] = tuple((one.name, one.target, one.he
 """Name, ``module:attribute``, help. The attribute is a function (one command) or a ``typer.Typer`` (a group)."""
 
 WATCHED = frozenset(path for one in commands() for path in one.watched)
-"""Commands that list things and change nothing: they have ``--watch``."""
+"""Commands that list things and change nothing; they have ``--watch``."""

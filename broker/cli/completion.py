@@ -1,8 +1,8 @@
 """Shell completion: commands and options by Typer, and the names of agents, brokerages, keys, rules and queues.
 
-A shell asks with every Tab, so nothing here starts a server, and whatever cannot be had quickly is not offered.
+A shell asks on every Tab, so nothing here starts a server, and values that are slow to get are not offered.
 
-Commands with other parameters than their functions were written with: options that all have, names that complete.
+Also wraps commands to change their parameters: options common to all commands, names that complete.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _WORDS = {int: "INTEGER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 def with_annotations(
     function: AnyFunction, changed: Mapping[str, Any], added: Mapping[str, tuple[Any, Any]] | None = None
 ) -> Callable[[AnyFunction], AnyFunction]:
-    """Makes another function look like ``function`` to Typer.
+    """Return a decorator that makes another function look like ``function`` to Typer.
 
     Args:
         function: a command.
-        changed: annotations by parameter, instead of its own.
-        added: annotation and default of more parameters, by name.
+        changed: annotations by parameter that replace its own.
+        added: annotation and default of additional parameters, by name.
     """
     more = added or {}
     signature = inspect.signature(function, eval_str=True)
     parameters = [
-        one.replace(annotation=changed.get(one.name, one.annotation)) for one in signature.parameters.values()
+        parameter.replace(annotation=changed.get(parameter.name, parameter.annotation))
+        for parameter in signature.parameters.values()
     ]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -46,23 +47,25 @@ def with_annotations(
     ]
     hints = {**get_type_hints(function, include_extras=True), **changed}
 
-    def look_alike(other: AnyFunction) -> AnyFunction:
-        made = functools.wraps(function)(other)
-        made.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        made.__annotations__ = {**hints, **{name: annotation for name, (annotation, _) in more.items()}}
-        return made
+    def look_alike(wrapper: AnyFunction) -> AnyFunction:
+        result = functools.wraps(function)(wrapper)
+        result.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        result.__annotations__ = {**hints, **{name: annotation for name, (annotation, _) in more.items()}}
+        return result
 
     return look_alike
 
 
 def with_metavars(function: AnyFunction) -> AnyFunction:
-    """``function`` whose arguments and options say what they take in the same words under every version of Typer."""
+    """Return ``function`` with the same metavars for its arguments and options under every version of Typer."""
     changed: dict[str, Any] = {}
     for name, hint in get_type_hints(function, include_extras=True).items():
-        about = [copy(one) for one in getattr(hint, "__metadata__", ())]
-        for one in about:
-            if isinstance(one, ArgumentInfo | OptionInfo) and one.metavar is None:
-                one.metavar = name.upper() if isinstance(one, ArgumentInfo) else _word(_plain_type(hint.__origin__))
+        about = [copy(metadata) for metadata in getattr(hint, "__metadata__", ())]
+        for metadata in about:
+            if isinstance(metadata, ArgumentInfo | OptionInfo) and metadata.metavar is None:
+                metadata.metavar = (
+                    name.upper() if isinstance(metadata, ArgumentInfo) else _word(_plain_type(hint.__origin__))
+                )
                 changed[name] = Annotated[(hint.__origin__, *about)]
     if not changed:
         return function
@@ -75,16 +78,16 @@ def with_metavars(function: AnyFunction) -> AnyFunction:
 
 def _word(kind: Any) -> str | None:
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(str(one.value) for one in kind)
+        return "|".join(str(member.value) for member in kind)
     if get_origin(kind) is Literal:
         return "|".join(get_args(kind))
     return _WORDS.get(kind)
 
 
 def _plain_type(hint: Any) -> Any:
-    """``int`` of ``list[int] | None``."""
+    """Return the type without its wrapping, such as ``int`` for ``list[int] | None``."""
     if get_origin(hint) in (Union, UnionType):
-        (hint,) = [one for one in get_args(hint) if one is not NoneType][:1]
+        (hint,) = [argument for argument in get_args(hint) if argument is not NoneType][:1]
     return get_args(hint)[0] if get_origin(hint) in (list, tuple) else hint
 
 
@@ -94,18 +97,18 @@ PATIENCE_S = 1
 
 
 def completing() -> bool:
-    """Whether a shell asks for completions instead of running a command."""
+    """Return whether a shell requests completions instead of running a command."""
     return VARIABLE in os.environ
 
 
 def words_to_complete() -> list[str]:
-    """What has been typed behind ``broker``."""
+    """Return the words typed after ``broker``."""
     line = next((os.environ[name] for name in WORDS if os.environ.get(name)), "")
     return line.split()[1:]
 
 
 def get_ready() -> None:
-    """Teach Click the three shells, as Typer does it."""
+    """Register the three shells with Click, as Typer does."""
     from typer._completion_classes import completion_init
 
     completion_init()
@@ -127,11 +130,11 @@ def completion(
 
 
 def with_completion(function: AnyFunction) -> AnyFunction:
-    """``function`` whose parameters complete by their names; as it is when nothing is to be completed."""
+    """Return ``function`` with parameters that complete by their names, unchanged if no completion is requested."""
     if not completing():
         return function
     hints = get_type_hints(function, include_extras=True)
-    completed = {name: _completed(hint, COMPLETERS[name]) for name, hint in hints.items() if name in COMPLETERS}
+    completed = {name: _with_completer(hint, COMPLETERS[name]) for name, hint in hints.items() if name in COMPLETERS}
 
     @with_annotations(function, completed)
     def command(*arguments: Any, **named: Any) -> Any:
@@ -140,22 +143,22 @@ def with_completion(function: AnyFunction) -> AnyFunction:
     return command
 
 
-def _completed(hint: Any, names: Callable[[], Iterable[str]]) -> Any:
-    about = [copy(one) for one in getattr(hint, "__metadata__", ())]
-    for one in about:
-        if isinstance(one, ParameterInfo) and one.autocompletion is None and one.shell_complete is None:
-            one.autocompletion = _offering(names)
+def _with_completer(hint: Any, names: Callable[[], Iterable[str]]) -> Any:
+    about = [copy(metadata) for metadata in getattr(hint, "__metadata__", ())]
+    for metadata in about:
+        if isinstance(metadata, ParameterInfo) and metadata.autocompletion is None and metadata.shell_complete is None:
+            metadata.autocompletion = _completer(names)
     return Annotated[(hint.__origin__, *about)] if about else hint
 
 
-def _offering(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+def _completer(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     def offer(incomplete: str) -> list[str]:
         try:
-            found = list(names())
-        except Exception:  # a shell that completes is no place for an error
+            candidates = list(names())
+        except Exception:  # completion in a shell is no place for an error
             return []
         folded = incomplete.casefold()
-        return sorted(one for one in found if one.casefold().startswith(folded))
+        return sorted(candidate for candidate in candidates if candidate.casefold().startswith(folded))
 
     return offer
 
@@ -177,7 +180,7 @@ def _keys() -> Iterable[str]:
     from broker.yaml_text import read_yaml
 
     text = resources.path("config/gdpconfig.yaml").read_text(encoding="utf-8")
-    return [str(one["key"]) for one in read_yaml(text)["keys"]]
+    return [str(entry["key"]) for entry in read_yaml(text)["keys"]]
 
 
 def _keys_to_set() -> Iterable[str]:
@@ -238,4 +241,4 @@ COMPLETERS: dict[str, Callable[[], Iterable[str]]] = {
     "rule": _rule_switches,
     "values": _keys_to_set,
 }
-"""What completes a parameter, by its name in the command's function."""
+"""Completion of a parameter, by its name in the command's function."""

@@ -1,8 +1,8 @@
-"""What every command gets: the settings, and the database that they name.
+"""The context of every command: its settings, and the database that they name.
 
-Whom a command asks: the database of the invocation, for the instant of its clock.
+The query context of a command is that database, at the instant of its clock.
 
-Instants and lengths of time on the command line, and what commands need that is not installed with the broker itself.
+Also parses instants and durations on the command line, and checks for optional packages that a command needs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PACKAGES = {
     "simulate": ("scipy",),
     "web": ("fastapi", "uvicorn", "joserfc", "prometheus_client", "jinja2"),
 }
-"""The packages of an extra, as they are imported; the solver of ``simulate`` is asked for by what needs it."""
+"""The packages of an extra, by import name; the code that needs the ``simulate`` solver checks for it."""
 
 
 class ExtraMissing(BrokerError):
@@ -42,15 +42,15 @@ class ExtraMissing(BrokerError):
 
 
 def is_installed(extra: str) -> bool:
-    """Whether the packages of an extra are there."""
+    """Return whether the packages of an extra are installed."""
     return all(find_spec(name) is not None for name in PACKAGES[extra])
 
 
 def require(extra: str) -> None:
-    """See that the packages of an extra are there.
+    """Check that the packages of an extra are installed.
 
     Raises:
-        ExtraMissing: one is not.
+        ExtraMissing: one of them is not.
     """
     missing = [name for name in PACKAGES[extra] if find_spec(name) is None]
     if missing:
@@ -61,63 +61,63 @@ def require(extra: str) -> None:
 NOW = "now"
 SCENARIO = "scenario"
 SCENARIO_IF_LOADED = "scenario, if one is loaded"
-"""What counts without ``--at`` where things are decided, or looked at that were decided."""
+"""Default of ``--at`` for commands that decide, or show decisions."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 LONGEST = timedelta(days=3650)
 
 
 class NotATime(BrokerError):
-    """A text that is no instant."""
+    """The text is not a time."""
 
     exit_status = WRONG_USAGE
 
 
 class NoScenario(NotFound):
-    """No scenario is loaded, so there is no clock of one."""
+    """No scenario is loaded, so there is no scenario clock."""
 
 
 class NotADuration(BrokerError):
-    """A text that is no length of time."""
+    """The text is not a length of time."""
 
     exit_status = WRONG_USAGE
 
 
 def duration(text: str, option: str) -> timedelta:
-    """A length of time such as ``24h``, ``90m``, ``7d``.
+    """Parse a duration such as ``24h``, ``90m``, ``7d``.
 
     Raises:
-        NotADuration: it is none, or longer than anything is kept.
+        NotADuration: the text is not a duration, or is longer than anything is kept.
     """
-    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= LONGEST.total_seconds():
         raise NotADuration(f"not a length of time: {text[:40]!r}", option, "write it as 24h, 90m or 7d")
     return timedelta(seconds=seconds)
 
 
 def moment_of(text: str | None, database: Database, *, of_scenario: bool = False, option: str = "--at") -> datetime:
-    """The instant meant by ``text``: ISO 8601 (UTC without a zone), now, or scenario.
+    """Return the instant denoted by ``text``: ISO 8601 (UTC without a zone), now, or scenario.
 
-    ``now`` is the wall clock whatever is loaded, and ``scenario`` the clock of the loaded scenario. The clock of a
-    scenario is named on stderr.
+    ``now`` is always the wall clock, and ``scenario`` the clock of the loaded scenario. The clock of a scenario is
+    reported on stderr.
 
     Args:
-        text: as it was typed; None where nothing was.
-        database: whose clock is the wall clock.
-        of_scenario: None is the clock of the loaded scenario, if any: for commands that decide, or look at what was
-            decided. Whatever changes something, or judges what runs, goes by the wall clock.
-        option: that has the text.
+        text: the text typed; None if there was none.
+        database: the database whose clock is the wall clock.
+        of_scenario: whether None means the clock of the loaded scenario, if any: for commands that decide, or show
+            decisions. Commands that change something, or judge what is running, use the wall clock.
+        option: the option that holds the text.
 
     Raises:
         NotATime: the text is none of these.
-        NoScenario: the clock of a scenario is asked for, and none is loaded.
+        NoScenario: the clock of a scenario is requested, and none is loaded.
     """
     if text not in (None, NOW, SCENARIO):
         return _parsed(text, option)
     with database.begin() as connection:
         wall = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one().astimezone(UTC)
-        wanted = text == SCENARIO or (text is None and of_scenario)
-        loaded = _scenario_clock(connection) if wanted else None
+        by_scenario = text == SCENARIO or (text is None and of_scenario)
+        loaded = _scenario_clock(connection) if by_scenario else None
     if loaded is None and text == SCENARIO:
         raise NoScenario("no scenario is loaded", "broker.scenario", f"leave {option} out for the wall clock")
     if loaded is None:
@@ -127,33 +127,33 @@ def moment_of(text: str | None, database: Database, *, of_scenario: bool = False
 
 
 def _scenario_clock(connection: sa.Connection) -> datetime | None:
-    # what loads scenarios takes long to import, and few commands ask for their clock
+    # the module that loads scenarios takes long to import, and few commands need their clock
     from broker.store.scenarios.load_dump import read_clock
 
     return read_clock(connection)
 
 
 def at_option(what: str, *, without: str = "the wall clock") -> Any:
-    """The option ``--at`` of a command: ``what`` it is the instant of, and what counts without it."""
+    """Return the option ``--at`` of a command: the instant of ``what``, and the default without it."""
     meaning = f"{what} (UTC). now: the wall clock; scenario: the clock of the loaded scenario; without: {without}."
     return typer.Option("--at", metavar="TIME|now|scenario", help=meaning, show_default=False)
 
 
 def check_time(text: str | None, option: str = "--at") -> None:
-    """See that ``text`` is an instant, before anything is opened.
+    """Check that ``text`` is an instant, before anything is opened.
 
     Raises:
-        NotATime: it is none.
+        NotATime: it is not.
     """
     if text not in (None, NOW, SCENARIO):
         _parsed(text, option)
 
 
 def end_of(text: str, now: datetime, option: str = "--until") -> datetime:
-    """The instant at which something ends: an instant, or a length of time from ``now``.
+    """Return the instant at which something ends, given as an instant or as a duration from ``now``.
 
     Raises:
-        NotATime: it is neither, or no end at all.
+        NotATime: the text is neither, or does not denote an end.
     """
     try:
         return now + duration(text, option)
@@ -174,22 +174,22 @@ def _parsed(
 
 
 def settings_of(context: typer.Context) -> Settings:
-    """The settings of this invocation."""
-    found = context.find_root().obj
-    if not isinstance(found, LazySettings):
+    """Return the settings of this invocation."""
+    settings = context.find_root().obj
+    if not isinstance(settings, LazySettings):
         raise TypeError("the command was not started by broker.cli.main")
-    return found.read()
+    return settings.read()
 
 
 def open_store(context: typer.Context, *, make: bool = False) -> Database:
-    """The database of this invocation with a current schema; a context manager that closes it.
+    """Open the database of this invocation with a current schema; a context manager that closes it.
 
     Args:
-        context: of the command.
-        make: an embedded database that is not there yet is made.
+        context: context of the command.
+        make: whether to create an embedded database that does not exist yet.
 
     Raises:
-        NoDatabaseYet: there is none, and none is to be made.
+        NoDatabaseYet: there is no database, and none is to be created.
     """
     from broker.store.connection.opening import open_database
 
@@ -202,7 +202,7 @@ def open_store(context: typer.Context, *, make: bool = False) -> Database:
 
 
 def connect_store(context: typer.Context) -> Database:
-    """The database of this invocation, whatever is in it; a context manager that closes it."""
+    """Open the database of this invocation, whatever it contains; a context manager that closes it."""
     from broker.store.connection.opening import connect
 
     settings = settings_of(context)
@@ -212,7 +212,7 @@ def connect_store(context: typer.Context) -> Database:
 
 
 def installed_catalogue(context: typer.Context) -> Catalogue:
-    """The keys of the tuning as this installation reads them, with its VO; as shipped where there is no database."""
+    """Return the tuning keys as this installation reads them, with its VO; the shipped ones without a database."""
     from broker.gdpconfig.catalogue import shipped_catalogue
     from broker.store.connection.embedded import EmbeddedServer
 
@@ -224,7 +224,7 @@ def installed_catalogue(context: typer.Context) -> Catalogue:
 
 
 def require_database(context: typer.Context) -> None:
-    """Refuse to go on where a command would make a second, empty database.
+    """Refuse to continue if a command would create a second, empty database.
 
     Raises:
         NoDatabaseYet: no database is named, and there is no embedded one.
@@ -246,7 +246,7 @@ Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 
 @contextlib.contextmanager
 def asked(context: typer.Context) -> Iterator[Asking]:
-    """Ask the database of this invocation; what is read is of one instant."""
+    """Query the database of this invocation; everything is read at one instant."""
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
         with database.read_snapshot() as connection:

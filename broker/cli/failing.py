@@ -1,4 +1,4 @@
-"""What a command that failed says: one line for people on stderr, or one object for programs on stdout."""
+"""Error output of commands: one line for people on stderr, or one object for programs on stdout."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from broker.redaction import redact
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether answers, and so errors too, are to be objects on stdout."""
+    """Return whether answers, and hence errors, are to be objects on stdout."""
     before = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     pairs = itertools.pairwise(before)
     return "--json" in before or "--format=json" in before or ("--format", "json") in pairs
 
 
 def emit_error(error: BrokerError, as_json: bool) -> None:
-    """Say what a foreseen error says."""
+    """Print an expected error."""
     if as_json:
         print_error(error.exit_status, error.what, error.where, error.remedy)
     else:

@@ -23,18 +23,18 @@ from broker.wrong_values import what_is_wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs one command and ends the process with its exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run one command and end the process with its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _end)
     background.install()
-    as_json = wants_json(given)
-    wanted = given
+    as_json = wants_json(words)
+    command_words = words
     if completion.completing():
         completion.get_ready()
-        wanted = completion.words_to_complete()
+        command_words = completion.words_to_complete()
     try:
-        status = click_command(_command_in(wanted))(
-            args=_options_first(given), prog_name="broker", standalone_mode=False
+        status = click_command(_command_in(command_words))(
+            args=_options_first(words), prog_name="broker", standalone_mode=False
         )
     except BrokerError as error:
         emit_error(error, as_json)
@@ -48,11 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _unexpected(error: Any, as_json: bool) -> int:
-    """Tell of an error that is none of ours; the exit status. Wrong options are Click's errors."""
+    """Report an error that is not ours and return the exit status. Wrong options are Click's errors."""
     if isinstance(error, ImportError):
         try:
             require_own_packages()
-        except SharedPackage as shared:  # our file is gone, since the other distribution wrote over it
+        except SharedPackage as shared:  # our file is gone, since the other distribution has overwritten it
             emit_error(shared, as_json)
             return shared.exit_status
     output, status = getattr(error, "format_message", None), getattr(error, "exit_code", None)
@@ -69,7 +69,7 @@ def _unexpected(error: Any, as_json: bool) -> int:
 
 
 def _command_in(arguments: Sequence[str]) -> str:
-    """The name of the command: the first word that is neither an option nor the value of ``--db``; ``NONE`` without."""
+    """Return the command name: the first word that is neither an option nor the value of ``--db``, else ``NONE``."""
     words = iter(arguments)
     for word in words:
         if word == "--db":
@@ -82,7 +82,7 @@ def _command_in(arguments: Sequence[str]) -> str:
 
 
 def _options_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with ``--db URL`` in front, wherever it stood before ``--``."""
+    """Move ``--db URL`` to the front of the arguments, wherever it stood before ``--``."""
     front: list[str] = []
     rest: list[str] = []
     words = iter(arguments)
@@ -91,18 +91,18 @@ def _options_first(arguments: Sequence[str]) -> list[str]:
             rest += [word, *words]
         elif word == "--db":
             value = next(words, None)
-            # Without a value it stays last, where it is reported instead of taking the next word.
+            # Without a value it stays last, where it is reported instead of consuming the next word.
             front, rest = (front, [*rest, word]) if value is None else ([*front, word, value], rest)
         elif word.startswith("--db="):
             front.append(word)
         else:
-            # an address out of place is repeated in a message
+            # a misplaced address is repeated in an error message
             rest.append(redact(word) if "://" in word else word)
     return front + rest
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends a command the way an error does, so that it lets go of the embedded server."""
+    """End a command on SIGTERM as an error would, so that it releases the embedded server."""
     raise SystemExit(128 + number)
 
 
@@ -113,13 +113,13 @@ def _report(error: Exception, as_json: bool) -> None:
         traceback.print_exception(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     first_line = redact((str(error).splitlines() or [""])[0])[:500]
-    what = f"{type(error).__name__}: {first_line}"
+    message = f"{type(error).__name__}: {first_line}"
     where = f"{os.path.basename(last.filename)}, line {last.lineno}"
     remedy = "run it again with BROKER_TRACEBACK=1 and report what it prints"
     if as_json:
-        print_error(FAILED, what, where, remedy)
+        print_error(FAILED, message, where, remedy)
     else:
-        remark(f"error: {what}; {where}; {remedy}")
+        remark(f"error: {message}; {where}; {remedy}")
 
 
 if __name__ == "__main__":

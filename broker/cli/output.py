@@ -1,10 +1,8 @@
-"""Output of commands, as ``--format`` asks; see `broker.cli.rendering`.
+"""Output of commands in the format chosen with ``--format``; see `broker.cli.rendering`.
 
-Tables and sentences: fitted to a terminal, separated by tabs in a pipe, CSV or every column when asked.
+Tables and sentences are fitted to a terminal and separated by tabs in a pipe; CSV and every column are available.
 
-JSON lines, for programs.
-
-The format that the reader asked for with ``--format``.
+JSON lines are for programs.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """``table`` as much as fits; ``json`` one object a line; ``csv`` and ``wide`` every column."""
+    """Output formats: ``table`` as much as fits; ``json`` one object a line; ``csv`` and ``wide`` every column."""
 
     TABLE = "table"
     JSON = "json"
@@ -35,15 +33,15 @@ class Format(StrEnum):
 
 
 chosen: ContextVar[Format] = ContextVar("format", default=Format.TABLE)
-"""The format of this invocation."""
+"""Output format of this invocation."""
 
 tables: ContextVar[int] = ContextVar("tables", default=0)
-"""How many tables this invocation has printed."""
+"""Number of tables this invocation has printed."""
 
 
 GAP = "  "
 NARROWEST_PROSE = 24
-"""Columns of sentences are not made narrower than this."""
+"""Minimum width of a prose column."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,11 @@ class Body:
     """One column of a table as text.
 
     Attributes:
-        heading: may break at its blanks.
-        cells: one text a row.
-        right: set to the right.
-        breaks: cells may go on in the next line, at a blank.
-        give_up: 0 for a column that is always shown; the largest goes first where there is no room.
+        heading: heading, which may be broken at its blanks.
+        cells: text of each row.
+        right: whether to align to the right.
+        breaks: whether cells may be broken at a blank.
+        give_up: 0 for a column that is always shown; if space is short, the largest goes first.
     """
 
     heading: str
@@ -67,44 +65,46 @@ class Body:
 
 @dataclass(frozen=True)
 class LaidOut:
-    """The lines of a table, and the headings of the columns that found no room."""
+    """The lines of a table, and the headings of the columns that did not fit."""
 
     lines: tuple[str, ...]
     missing: tuple[str, ...] = ()
 
 
 def lay_out(columns: Sequence[Body], width: int | None) -> LaidOut:
-    """A table for so many columns of a terminal; None for any width."""
+    """Lay out a table in ``width`` terminal columns; None for any width."""
     if width is None:
-        return LaidOut(tuple(_set(columns, [_natural(one) for one in columns])))
-    kept, missing = list(columns), []
-    while _total([_least(one) for one in kept]) > width:
-        spare = max((one for one in kept if one.give_up), key=lambda one: one.give_up, default=None)
+        return LaidOut(tuple(_set(columns, [_natural(column) for column in columns])))
+    columns_left, missing = list(columns), []
+    while _total([_least(column) for column in columns_left]) > width:
+        spare = max(
+            (column for column in columns_left if column.give_up), key=lambda column: column.give_up, default=None
+        )
         if spare is None:
             return LaidOut(tuple(records(columns, width)))
-        kept.remove(spare)
+        columns_left.remove(spare)
         missing.append(spare.heading)
-    order = [one.heading for one in columns]
-    return LaidOut(tuple(_set(kept, _fitted(kept, width))), tuple(sorted(missing, key=order.index)))
+    order = [column.heading for column in columns]
+    return LaidOut(tuple(_set(columns_left, _fitted(columns_left, width))), tuple(sorted(missing, key=order.index)))
 
 
 def records(columns: Sequence[Body], width: int | None) -> list[str]:
-    """One record a row: a line for each column that has a value, and an empty line between rows."""
-    names = max((columns_of(one.heading) for one in columns), default=0)
+    """Lay out one record a row: a line for each column with a value, and an empty line between rows."""
+    names = max((columns_of(column.heading) for column in columns), default=0)
     lines: list[str] = []
     for row in range(len(columns[0].cells) if columns else 0):
         lines += [""] if row else []
-        for one in columns:
-            if one.cells[row]:
+        for column in columns:
+            if column.cells[row]:
                 room = None if width is None else max(NARROWEST_PROSE, width - names - len(GAP))
-                first, *rest = wrapped(one.cells[row], room)
-                lines.append(f"{_padded(one.heading, names, False)}{GAP}{first}".rstrip())
-                lines += [f"{' ' * names}{GAP}{more}" for more in rest]
+                first, *continuation = wrapped(column.cells[row], room)
+                lines.append(f"{_padded(column.heading, names, False)}{GAP}{first}".rstrip())
+                lines += [f"{' ' * names}{GAP}{more}" for more in continuation]
     return lines
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """``text`` in lines of at most ``width``, broken at blanks only; a longer word stays in one piece."""
+    """Wrap ``text`` to lines of at most ``width``, only at blanks; a longer word stays whole."""
     if width is None or columns_of(text) <= width:
         return [text]
     lines: list[str] = []
@@ -124,15 +124,15 @@ def _widest(texts: Sequence[str]) -> int:
     return max(map(columns_of, texts), default=0)
 
 
-def _natural(one: Body) -> int:
-    return max(columns_of(one.heading), _widest(one.cells))
+def _natural(column: Body) -> int:
+    return max(columns_of(column.heading), _widest(column.cells))
 
 
-def _least(one: Body) -> int:
-    cells = _widest(one.cells)
-    if one.breaks:
-        cells = max(min(cells, NARROWEST_PROSE), max(map(_longest_word, one.cells), default=0))
-    return max(_longest_word(one.heading), cells)
+def _least(column: Body) -> int:
+    cells = _widest(column.cells)
+    if column.breaks:
+        cells = max(min(cells, NARROWEST_PROSE), max(map(_longest_word, column.cells), default=0))
+    return max(_longest_word(column.heading), cells)
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -140,20 +140,20 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fitted(columns: Sequence[Body], width: int) -> list[int]:
-    """Widths that fit: the widest column that can give way does, until the table fits."""
-    widths, least = [_natural(one) for one in columns], [_least(one) for one in columns]
+    """Return widths that fit, by narrowing the widest column that can give way until the table fits."""
+    widths, least = [_natural(column) for column in columns], [_least(column) for column in columns]
     while (excess := _total(widths) - width) > 0:
         widest = max((n for n in range(len(widths)) if widths[n] > least[n]), key=widths.__getitem__)
-        others = [widths[n] for n in range(len(widths)) if widths[n] > least[n] and widths[n] < widths[widest]]
-        floor = max(least[widest], max(others, default=0) - 1)
+        narrower = [widths[n] for n in range(len(widths)) if widths[n] > least[n] and widths[n] < widths[widest]]
+        floor = max(least[widest], max(narrower, default=0) - 1)
         widths[widest] -= min(excess, max(1, widths[widest] - floor))
     return widths
 
 
 def _set(columns: Sequence[Body], widths: Sequence[int]) -> list[str]:
     lines: list[str] = []
-    if any(one.heading for one in columns):
-        heads = [replace(one, cells=(one.heading,), breaks=True) for one in columns]
+    if any(column.heading for column in columns):
+        heads = [replace(column, cells=(column.heading,), breaks=True) for column in columns]
         lines += _row(heads, widths, 0)
         lines.append(GAP.join("-" * size for size in widths).rstrip())
     for row in range(len(columns[0].cells) if columns else 0):
@@ -162,11 +162,14 @@ def _set(columns: Sequence[Body], widths: Sequence[int]) -> list[str]:
 
 
 def _row(columns: Sequence[Body], widths: Sequence[int], row: int) -> list[str]:
-    cells = [wrapped(one.cells[row], size if one.breaks else None) for one, size in zip(columns, widths, strict=True)]
+    cells = [
+        wrapped(column.cells[row], size if column.breaks else None)
+        for column, size in zip(columns, widths, strict=True)
+    ]
     return [
         GAP.join(
-            _padded(cell[line] if line < len(cell) else "", size, one.right)
-            for one, size, cell in zip(columns, widths, cells, strict=True)
+            _padded(cell[line] if line < len(cell) else "", size, column.right)
+            for column, size, cell in zip(columns, widths, cells, strict=True)
         ).rstrip()
         for line in range(max(map(len, cells), default=0))
     ]
@@ -182,9 +185,9 @@ class Column:
     """A column of a table.
 
     Attributes:
-        heading: what stands above it.
-        give_up: 0 if it is always shown; else it may be missing from a narrow terminal, the largest number first.
-        only_wide: shown by ``--format wide`` and in CSV only.
+        heading: text of the heading.
+        give_up: 0 if always shown; else the column may be dropped on a narrow terminal, the largest number first.
+        only_wide: whether only ``--format wide`` and CSV show it.
     """
 
     heading: str
@@ -199,24 +202,28 @@ def print_table(
     title: str | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Prints a table; a column in which every cell is a number is set to the right. An empty one says ``none``."""
-    target, asked = stream or sys.stdout, chosen.get()
-    known = [one if isinstance(one, Column) else Column(one) for one in columns]
+    """Print a table; a column with only numbers is aligned to the right. An empty table prints ``none``."""
+    target, output_format = stream or sys.stdout, chosen.get()
+    known_columns = [column if isinstance(column, Column) else Column(column) for column in columns]
     cells = [tuple(row) for row in rows]
-    if asked is Format.CSV:
-        _print_csv(known, cells, target)
+    if output_format is Format.CSV:
+        _print_csv(known_columns, cells, target)
         return
     if not cells:
         print("none" if title is None else f"{escaped(title)}: none", file=target)
         return
-    shown = [n for n, one in enumerate(known) if asked is Format.WIDE or not one.only_wide]
+    shown_indices = [
+        n for n, column in enumerate(known_columns) if output_format is Format.WIDE or not column.only_wide
+    ]
     if title is not None:
         say(title, stream=target)
-    if asked is Format.TABLE and not target.isatty():
-        _print_tabs([known[n] for n in shown], [[row[n] for n in shown] for row in cells], target)
+    if output_format is Format.TABLE and not target.isatty():
+        _print_tabs(
+            [known_columns[n] for n in shown_indices], [[row[n] for n in shown_indices] for row in cells], target
+        )
         return
-    bodies = [_body(known[n], [row[n] for row in cells]) for n in shown]
-    laid = lay_out(bodies, None if asked is Format.WIDE else terminal_width(target))
+    bodies = [_body(known_columns[n], [row[n] for row in cells]) for n in shown_indices]
+    laid = lay_out(bodies, None if output_format is Format.WIDE else terminal_width(target))
     print("\n".join(laid.lines), file=target)
     if laid.missing:
         say(f"(no room for: {', '.join(laid.missing)}; see --format wide)", stream=target)
@@ -224,26 +231,26 @@ def print_table(
 
 
 def print_facts(facts: Iterable[tuple[str, object]], *, title: str | None = None, stream: TextIO | None = None) -> None:
-    """Prints names with their values, one a line; those without a value do not appear."""
+    """Print names with their values, one a line; those without a value are omitted."""
     rows = [(name, cell_text(value)) for name, value in facts if value is not None]
     print_table(("", ""), rows, title=title, stream=stream)
 
 
 def say(sentence: str, *, stream: TextIO | None = None) -> None:
-    """Prints a sentence, broken at blanks to fit a terminal; nothing in CSV, which has room for rows only."""
+    """Print a sentence, wrapped at blanks to fit a terminal; omitted in CSV, which has room for rows only."""
     target = stream or sys.stdout
     if chosen.get() is not Format.CSV:
         print("\n".join(wrapped(escaped(sentence), terminal_width(target))), file=target)
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """The columns of the terminal behind ``stream``; None for a pipe or a file."""
+    """Return the width in columns of the terminal behind ``stream``; None for a pipe or a file."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def rows_of(objects: Iterable[Mapping[str, object]], names: Sequence[str]) -> list[tuple[object, ...]]:
-    """The named values of objects, a row each; None for a name that an object has not."""
-    return [tuple(one.get(name) for name in names) for one in objects]
+    """Return the named values of objects, one row each; None for a name that an object lacks."""
+    return [tuple(item.get(name) for name in names) for item in objects]
 
 
 def _body(column: Column, cells: Sequence[object]) -> Body:
@@ -258,8 +265,8 @@ def _body(column: Column, cells: Sequence[object]) -> Body:
 
 def _print_tabs(columns: Sequence[Column], cells: Sequence[Sequence[object]], stream: TextIO) -> None:
     lines = ["\t".join(cell_text(cell) for cell in row) for row in cells]
-    if any(one.heading for one in columns):
-        lines.insert(0, "\t".join(escaped(one.heading) for one in columns))
+    if any(column.heading for column in columns):
+        lines.insert(0, "\t".join(escaped(column.heading) for column in columns))
     print("\n".join(lines), file=stream)
 
 
@@ -268,13 +275,13 @@ def _print_csv(columns: Sequence[Column], cells: Sequence[Sequence[object]], str
         stream.write("\n")
     tables.set(tables.get() + 1)
     writer = csv.writer(stream, lineterminator="\n")
-    if any(one.heading for one in columns):
-        writer.writerow([escaped(one.heading) for one in columns])
+    if any(column.heading for column in columns):
+        writer.writerow([escaped(column.heading) for column in columns])
     writer.writerows([csv_text(cell) for cell in row] for row in cells)
 
 
 def print_json(document: object, stream: TextIO | None = None) -> None:
-    """Prints one object on one line, in ASCII, as the API gives it, see :func:`broker.api.presenting.plain`."""
+    """Print one object on one line, in ASCII, as the API returns it, see :func:`broker.api.presenting.plain`."""
     from broker.api.plain import plain  # takes long to import
 
     print(json.dumps(plain(document), allow_nan=False, separators=(", ", ": ")), file=stream or sys.stdout)
@@ -286,7 +293,7 @@ _WIDTH_OF_PIPES = 200
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A console on ``stream`` (stdout) that takes text literally; wide when it is no terminal."""
+    """Return a console on ``stream`` (stdout) that prints text literally; wide if it is not a terminal."""
     from rich.console import Console  # takes long to import
 
     target = stream or sys.stdout

@@ -1,6 +1,6 @@
-"""The reference pages that are made from the code: command line, and rules with their reason codes.
+"""The reference pages generated from the code: command line, and rules with their reason codes.
 
-``make reference`` writes them; a test compares them with what is there.
+``make reference`` writes them; a test compares them with the committed pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
 
 
 def command_line() -> str:
-    """Every command with its arguments and options, as Markdown."""
+    """Return every command with its arguments and options, as Markdown."""
     group = typer.main.get_command(build_app())
     lines = ["# Command line", "", "Made from the commands by `make reference`.", ""]
     lines += [
@@ -46,7 +46,7 @@ def command_line() -> str:
     lines += _options(group)
     for words, command in _commands(group, ("broker",)):
         lines += [f"## `{' '.join(words)}`", "", _cell(command.help or ""), ""]
-        names = [str(one.name).upper() for one in command.params if isinstance(one, TyperArgument)]
+        names = [str(parameter.name).upper() for parameter in command.params if isinstance(parameter, TyperArgument)]
         lines += ["```", " ".join([*words, "[OPTIONS]", *names]), "```", ""]
         lines += _options(command)
     return "\n".join(lines).rstrip() + "\n"
@@ -55,11 +55,11 @@ def command_line() -> str:
 def _commands(command: object, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], TyperCommand]]:
     if isinstance(command, TyperCommand):
         return [(words, command)]
-    found = []
+    leaves = []
     if isinstance(command, TyperGroup):
         for name, inner in command.commands.items():
-            found += _commands(inner, (*words, name))
-    return found
+            leaves += _commands(inner, (*words, name))
+    return leaves
 
 
 def _options(command: object) -> list[str]:
@@ -76,7 +76,7 @@ def _cell(text: str) -> str:
 
 
 def rules() -> str:
-    """The rules of every brokerage as shipped, in order, as Markdown."""
+    """Return the rules of every brokerage as shipped, in order, as Markdown."""
     lines = ["# Rules and reason codes", "", "Made from the rules by `make reference`.", ""]
     lines += [
         "A queue shows the code of the first rule that rejects it for good (*persistent*), else of the last that "
@@ -99,28 +99,28 @@ def rules() -> str:
 
 
 def _other_codes(brokerages: Sequence[str]) -> list[str]:
-    """The codes of steps, and the reasons of whole chunks and tasks: those that no rule in force gives."""
+    """Return the codes of steps, and the reasons for whole chunks and tasks: those that no rule in force gives."""
     codes = {rule.code for name in brokerages for rule in brokerage(name).chain()}
-    others = {code: some for code, some in known_reasons().items() if code not in codes}
-    rows = [f"| `{code}` | {_cell(some[0].reason.wrong)} |" for code, some in others.items()]
+    other_reasons = {code: reasons for code, reasons in known_reasons().items() if code not in codes}
+    rows = [f"| `{code}` | {_cell(reasons[0].reason.wrong)} |" for code, reasons in other_reasons.items()]
     about = "Of steps that are no rules, of rules that a profile may add, and of whole chunks and tasks."
     return ["## Other codes", "", about, "", "| code | what is wrong |", "|---|---|", *rows, ""]
 
 
 def gdpconfig() -> str:
-    """The tuning keys as Markdown."""
+    """Return the tuning keys as Markdown."""
     return render_reference(shipped_catalogue())
 
 
 def description() -> str:
-    """The description of the HTTP API (OpenAPI 3.1), as JSON."""
+    """Return the OpenAPI 3.1 description of the HTTP API, as JSON."""
     from broker.api.app import described
 
     return json.dumps(described(), indent=1, ensure_ascii=True, sort_keys=True) + "\n"
 
 
 def reason_codes() -> str:
-    """Every reason code with who can cure it, as Markdown."""
+    """Return every reason code with who can remedy it, as Markdown."""
     return reason_reference.page(SHIPPED)
 
 

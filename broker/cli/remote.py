@@ -1,8 +1,8 @@
-"""``broker --server URL ...``: the same commands against a broker elsewhere, with a token.
+"""``broker --server URL ...``: the same commands against a remote broker, with a token.
 
-The arguments are read by the commands themselves; what they would ask of the database is asked of the API.
+The commands themselves parse their arguments; the API is queried in place of the database.
 
-Answers of a broker elsewhere, read back into their models and printed by the commands' own functions.
+Answers of the remote broker are read back into their models and printed by the commands' own functions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Arguments = Mapping[str, Any]
 Document = Mapping[str, Any]
 TASK_FILTERS = ("user", "status", "reason", "queue", "nucleus", "gshare")
 MOST_LINES = 10_000
-"""The longest page that the API gives."""
+"""The maximum page length of the API."""
 
 
 class NotRemote(BrokerError):
@@ -63,18 +63,18 @@ class NotRemote(BrokerError):
 
 
 class OtherVersion(BrokerError):
-    """The broker elsewhere answers in another form than this version reads."""
+    """The remote broker answers in a form that this version does not read."""
 
 
 @dataclass(frozen=True)
 class RemoteAnswer:
-    """A command that shows an answer.
+    """A command that shows one answer.
 
     Attributes:
-        ask: asks the API for it.
-        model: of the answer.
-        table: prints it, as the command does on the broker's own machine.
-        items: the field whose items ``--json`` prints one a line; the whole answer without it.
+        ask: requests the answer from the API.
+        model: model of the answer.
+        table: prints the answer, as the command does on the broker's own machine.
+        items: the field whose items ``--json`` prints one a line; None prints the whole answer.
     """
 
     ask: Callable[[BrokerClient, Arguments], Document]
@@ -83,78 +83,78 @@ class RemoteAnswer:
     items: str | None = None
 
     def show(self, client: BrokerClient, given: Arguments, as_json: bool) -> None:
-        """Ask, and print what is answered.
+        """Request the answer and print it.
 
         Raises:
-            OtherVersion: the answer has not the form of the model.
+            OtherVersion: the answer does not match the model.
         """
         document = self.ask(client, given)
         if as_json:
-            for one in [document] if self.items is None else document[self.items]:
-                print_json(one)
+            for item in [document] if self.items is None else document[self.items]:
+                print_json(item)
             return
         try:
-            found = TypeAdapter(self.model).validate_python(document)
+            result = TypeAdapter(self.model).validate_python(document)
         except ValidationError as error:
             field = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise OtherVersion(
                 "the broker there is of another version", f"field {field} of its answer", "give --json"
             ) from error
-        self.table(found)
+        self.table(result)
 
 
 def seconds(text: str | None, default_s: float) -> float:
-    """A length of time as an option gives it, in seconds."""
+    """Parse the duration of an option, in seconds."""
     return default_s if text is None else duration(text, "SPAN").total_seconds()
 
 
-def _tasks(client: BrokerClient, given: Arguments) -> Document:
-    span = given.get("since")
+def _tasks(client: BrokerClient, arguments: Arguments) -> Document:
+    span = arguments.get("since")
     since = None if span is None else datetime.now(UTC) - duration(span, "--since")
-    filters = {name: given.get(name) for name in TASK_FILTERS}
-    return client.tasks(**filters, since=since, limit=min(given["limit"], MOST_LINES))
+    filters = {name: arguments.get(name) for name in TASK_FILTERS}
+    return client.tasks(**filters, since=since, limit=min(arguments["limit"], MOST_LINES))
 
 
-def _jobs(client: BrokerClient, given: Arguments) -> Document:
-    filters = {name: given.get(name) for name in JobFilters.model_fields if name != "limit"}
-    return client.jobs(**filters, limit=min(given["limit"], MOST_LINES))
+def _jobs(client: BrokerClient, arguments: Arguments) -> Document:
+    filters = {name: arguments.get(name) for name in JobFilters.model_fields if name != "limit"}
+    return client.jobs(**filters, limit=min(arguments["limit"], MOST_LINES))
 
 
-def _reasons(client: BrokerClient, given: Arguments) -> Document:
-    if given.get("rules"):
+def _reasons(client: BrokerClient, arguments: Arguments) -> Document:
+    if arguments.get("rules"):
         raise NotRemote("the counts by rule are read on the broker's own machine", "--rules", "leave it out")
-    return client.reasons(brokerage=given.get("brokerage"), window_s=seconds(given.get("compare"), 3600))
+    return client.reasons(brokerage=arguments.get("brokerage"), window_s=seconds(arguments.get("compare"), 3600))
 
 
-def _explain(client: BrokerClient, given: Arguments) -> Document:
-    evaluate = bool(given.get("evaluate", True)) and client.has_token
-    return client.explain(given["task"], brokerage=given.get("brokerage"), evaluate=evaluate)
+def _explain(client: BrokerClient, arguments: Arguments) -> Document:
+    evaluate = bool(arguments.get("evaluate", True)) and client.has_token
+    return client.explain(arguments["task"], brokerage=arguments.get("brokerage"), evaluate=evaluate)
 
 
-def _queues(client: BrokerClient, given: Arguments) -> Document:
-    return client.queues(status=given.get("status"), site=given.get("site"), idle=bool(given.get("idle")))
+def _queues(client: BrokerClient, arguments: Arguments) -> Document:
+    return client.queues(status=arguments.get("status"), site=arguments.get("site"), idle=bool(arguments.get("idle")))
 
 
-def _nucleus(client: BrokerClient, given: Arguments) -> Document:
-    return client.nuclei() if given["name"] is None else client.nucleus(given["name"])
+def _nucleus(client: BrokerClient, arguments: Arguments) -> Document:
+    return client.nuclei() if arguments["name"] is None else client.nucleus(arguments["name"])
 
 
-def _show_nuclei(found: Nuclei | NucleusAnswer) -> None:
-    if isinstance(found, Nuclei):
-        show_nuclei(found)
+def _show_nuclei(answer: Nuclei | NucleusAnswer) -> None:
+    if isinstance(answer, Nuclei):
+        show_nuclei(answer)
     else:
-        show_nucleus(found)
+        show_nucleus(answer)
 
 
-def _links(client: BrokerClient, given: Arguments) -> Document:
-    limit = min(given["limit"], MOST_LINES)
+def _links(client: BrokerClient, arguments: Arguments) -> Document:
+    limit = min(arguments["limit"], MOST_LINES)
     return client.links(
-        source=given.get("source"), nucleus=given.get("nucleus"), full=bool(given.get("full")), limit=limit
+        source=arguments.get("source"), nucleus=arguments.get("nucleus"), full=bool(arguments.get("full")), limit=limit
     )
 
 
-def _show_agents(found: ServiceAnswer) -> None:
-    show_agents(found.agents, found.now)
+def _show_agents(answer: ServiceAnswer) -> None:
+    show_agents(answer.agents, answer.now)
 
 
 ANSWERS: Mapping[str, RemoteAnswer] = {
@@ -174,28 +174,28 @@ ANSWERS: Mapping[str, RemoteAnswer] = {
     "agents": RemoteAnswer(lambda c, a: c.agents(), ServiceAnswer, _show_agents, "agents"),
     "alarms": RemoteAnswer(lambda c, a: c.alarms(), Alarms, show_alarms, "alarms"),
 }
-"""What each command that shows an answer asks of a broker elsewhere, and how it is printed."""
+"""The request to a remote broker for each command that shows an answer, and how the answer is printed."""
 
 
 Documents = Iterable[Mapping[str, Any]]
 LOOPBACK = ("://127.0.0.1", "://localhost", "://[::1]")
 SHOWN_COLUMNS = 8
 WRONG_ARGUMENTS: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
-"""The base of what is raised for wrong arguments: of click, or of the copy of it that newer versions of Typer hold."""
+"""The base class of errors for wrong arguments: Click's, or that of the copy which newer versions of Typer bundle."""
 
 
 def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoReturn:
     """Run one command against the broker at ``server`` and end the process with its exit status."""
     as_json = wants_json(arguments)
     try:
-        path, given = _parsed(arguments)
+        path, command_arguments = _parsed(arguments)
         with BrokerClient(server, _token(server, token_file)) as client:
             if path in ANSWERS:
-                ANSWERS[path].show(client, given, as_json)
+                ANSWERS[path].show(client, command_arguments, as_json)
             elif (serve := _serving(path)) is not None:
-                serve(client, given)
+                serve(client, command_arguments)
             else:
-                _show(list(_handler(path)(client, given)), as_json)
+                _show(list(_handler(path)(client, command_arguments)), as_json)
     except typer.Exit as ended:
         raise SystemExit(ended.exit_code) from None
     except WRONG_ARGUMENTS as error:
@@ -205,29 +205,29 @@ def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoRet
             error.show()
         raise SystemExit(error.exit_code) from None
     except (BrokerProblem, BrokerUnreachable, OSError, BrokerError) as error:
-        found = _as_ours(error, server)
-        emit_error(found, as_json)
-        raise SystemExit(found.exit_status) from None
+        converted = _convert_error(error, server)
+        emit_error(converted, as_json)
+        raise SystemExit(converted.exit_status) from None
     raise SystemExit(0)
 
 
-def _as_ours(error: Exception, server: str) -> BrokerError:
-    """The error as if it had happened here: with its exit status, and what to do."""
+def _convert_error(error: Exception, server: str) -> BrokerError:
+    """Convert an error as if it had happened here: with its exit status, and a remedy."""
     if isinstance(error, BrokerError):
         return error
     address = shown(server)
     if not isinstance(error, BrokerProblem):
-        what = str(error).replace(server, address)
-        return BrokerError(what, address, "see the address, the network and the broker there")
-    what = "; ".join(part for part in (error.code, error.detail) if part)
+        message = str(error).replace(server, address)
+        return BrokerError(message, address, "see the address, the network and the broker there")
+    message = "; ".join(part for part in (error.code, error.detail) if part)
     where = f"{address}, request {error.request_id}" if error.request_id else address
-    found = BrokerError(what, where, error.remedy or "see the log of the broker there")
-    found.exit_status = error.exit_status
-    return found
+    converted = BrokerError(message, where, error.remedy or "see the log of the broker there")
+    converted.exit_status = error.exit_status
+    return converted
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
-    """The command and its arguments, as the command itself reads them."""
+    """Parse the command and its arguments, as the command itself does."""
     first = next((word for word in arguments if not word.startswith("-")), None)
     command: Any = typer.main.get_command(build_app(first))
     context = command.make_context("broker", list(arguments))
@@ -243,15 +243,15 @@ def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
 def _token(server: str, token_file: str | None) -> Callable[[], str | None]:
     if token_file is not None:
         return token_from_file(Path(token_file))
-    own = read_settings().home / "api-token"
-    if any(mark in server for mark in LOOPBACK) and own.is_file() and "BEARER_TOKEN" not in os.environ:
-        return token_from_file(own)
+    own_token = read_settings().home / "api-token"
+    if any(mark in server for mark in LOOPBACK) and own_token.is_file() and "BEARER_TOKEN" not in os.environ:
+        return token_from_file(own_token)
     return find_token(os.environ)
 
 
 def _serving(path: str) -> Callable[[BrokerClient, Arguments], None] | None:
-    """What a command that serves does with a broker elsewhere; None of the others."""
-    target = next((one.elsewhere for one in commands() if one.name == path and one.elsewhere), None)
+    """Return what a serving command does with a remote broker; None for other commands."""
+    target = next((command.elsewhere for command in commands() if command.name == path and command.elsewhere), None)
     if target is None:
         return None
     module, _, name = target.partition(":")
@@ -259,99 +259,111 @@ def _serving(path: str) -> Callable[[BrokerClient, Arguments], None] | None:
 
 
 def _handler(path: str) -> Callable[[BrokerClient, Arguments], Documents]:
-    found = HANDLERS.get(path)
-    if found is None:
+    handler = HANDLERS.get(path)
+    if handler is None:
         known = ", ".join((*ANSWERS, *HANDLERS))
         raise NotRemote(f"broker {path} works on the broker's own machine", "--server", f"elsewhere: {known}")
-    return found
+    return handler
 
 
 def _show(documents: list[Mapping[str, Any]], as_json: bool) -> None:
     if as_json or len(documents) == 1:
-        for one in documents:
-            print_json(one)
+        for document in documents:
+            print_json(document)
         return
-    names = list(dict.fromkeys(name for one in documents for name, value in one.items() if _is_plain(value)))
+    names = list(dict.fromkeys(name for document in documents for name, value in document.items() if _is_plain(value)))
     columns = [Column(name) for name in names[:SHOWN_COLUMNS]]
-    print_table(columns, [[one.get(column) for column in names[:SHOWN_COLUMNS]] for one in documents])
+    print_table(columns, [[document.get(column) for column in names[:SHOWN_COLUMNS]] for document in documents])
 
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _run(client: BrokerClient, given: Arguments) -> Documents:
-    if not (given.get("dry_run") or given.get("independent")):
+def _run(client: BrokerClient, arguments: Arguments) -> Documents:
+    if not (arguments.get("dry_run") or arguments.get("independent")):
         raise NotRemote("a cycle that writes runs on the broker's own machine", "broker run", "give --dry-run")
-    tasks = given.get("task") or None
-    independent = bool(given.get("independent"))
-    found = client.run(given["agent"], tasks=tasks, seed=given.get("seed"), independent=independent)
-    return found["decisions"]  # type: ignore[no-any-return]
+    tasks = arguments.get("task") or None
+    independent = bool(arguments.get("independent"))
+    answer = client.run(arguments["agent"], tasks=tasks, seed=arguments.get("seed"), independent=independent)
+    return answer["decisions"]  # type: ignore[no-any-return]
 
 
-def _submit(client: BrokerClient, given: Arguments) -> Documents:
-    file = Path(given["file"])
+def _submit(client: BrokerClient, arguments: Arguments) -> Documents:
+    file = Path(arguments["file"])
     kinds: dict[str, Any] = {".jdl": "jdl", ".cfg": "cfg", ".xml": "sss"}
     kind = kinds.get(file.suffix.lower())
     if kind is None:
         raise NotRemote(f"unknown kind of file: {file.suffix}", str(file), f"known are {', '.join(kinds)}")
-    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "ignore_nodes") if given.get(name)}
+    options = {
+        name: arguments[name] for name in ("user", "vo", "label", "nucleus", "ignore_nodes") if arguments.get(name)
+    }
     options |= {
-        new: list(given[old]) for old, new in (("share", "shares"), ("queue_name", "queue_names")) if given.get(old)
+        option: list(arguments[argument])
+        for argument, option in (("share", "shares"), ("queue_name", "queue_names"))
+        if arguments.get(argument)
     }
     text = file.read_text(encoding="utf-8")
-    if given.get("dry_run"):
+    if arguments.get("dry_run"):
         return [client.feasibility(kind, text, **options)]
     return client.submit(kind, text, **options)["tasks"]  # type: ignore[no-any-return]
 
 
-def _submit_task(client: BrokerClient, given: Arguments) -> Documents:
+def _submit_task(client: BrokerClient, arguments: Arguments) -> Documents:
     for name, shown_name in (("dry_run", "--dry-run"), ("files", "--files"), ("at", "--at")):
-        if given.get(name):
+        if arguments.get(name):
             raise NotRemote("it is read on the broker's own machine", shown_name, f"leave out {shown_name}")
-    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "count", "request") if given.get(name)}
-    made = client.submit_task(read_parameters(given["file"]), **options)
-    return [{name: made[name] for name in ("jeditaskid", "jobs", "notes")}]
+    options = {
+        name: arguments[name] for name in ("user", "vo", "label", "nucleus", "count", "request") if arguments.get(name)
+    }
+    task = client.submit_task(read_parameters(arguments["file"]), **options)
+    return [{name: task[name] for name in ("jeditaskid", "jobs", "notes")}]
 
 
 def _act_on_task(verb: str) -> Callable[[BrokerClient, Arguments], Documents]:
-    """Asks a verb of a task; the editor is whom the token names."""
+    """Return the request for a verb on a task; the editor is the subject of the token."""
 
-    def ask(client: BrokerClient, given: Arguments) -> Documents:
-        said: dict[str, Any] = {"reason": given["reason"]}
+    def ask(client: BrokerClient, arguments: Arguments) -> Documents:
+        body: dict[str, Any] = {"reason": arguments["reason"]}
         if verb == "finish":
-            said["soft"] = given["soft"]
+            body["soft"] = arguments["soft"]
         elif verb == "retry":
-            said["new_parameters"] = given_parameters(given["new"], given["new_parameters"])
+            body["new_parameters"] = given_parameters(arguments["new"], arguments["new_parameters"])
         elif verb == "reassign":
-            said |= {name: given[name] for name in ("site", "nucleus", "anew")}
+            body |= {name: arguments[name] for name in ("site", "nucleus", "anew")}
         elif verb == "priority":
-            said["priority"] = given["value"]
-        return [client.act_on_task(verb, given["task"], **said)]
+            body["priority"] = arguments["value"]
+        return [client.act_on_task(verb, arguments["task"], **body)]
 
     return ask
 
 
-def _match(client: BrokerClient, given: Arguments) -> Documents:
+def _match(client: BrokerClient, arguments: Arguments) -> Documents:
     names = {"vo": "vo", "cpu_time": "cpu_time_s", "resource_type": "resource_type", "owner": "owner"}
-    fields = {new: given[old] for old, new in names.items() if given.get(old) is not None}
-    fields |= {"owner_group": given["owner_group"]} if given.get("owner_group") else {}
-    fields["platforms"] = list(given.get("platform") or ())
-    return [client.match_job(given["site"], given["ce"], given["queue"], **fields)]
+    fields = {field: arguments[argument] for argument, field in names.items() if arguments.get(argument) is not None}
+    fields |= {"owner_group": arguments["owner_group"]} if arguments.get("owner_group") else {}
+    fields["platforms"] = list(arguments.get("platform") or ())
+    return [client.match_job(arguments["site"], arguments["ce"], arguments["queue"], **fields)]
 
 
-def _set(client: BrokerClient, given: Arguments) -> Documents:
-    expected = given.get("expect_version")
+def _set(client: BrokerClient, arguments: Arguments) -> Documents:
+    expected = arguments.get("expect_version")
     return [
-        client.config_set(given["key"], given["value"], reason=given["reason"], vo=given["vo"], expect_version=expected)
+        client.config_set(
+            arguments["key"],
+            arguments["value"],
+            reason=arguments["reason"],
+            vo=arguments["vo"],
+            expect_version=expected,
+        )
     ]
 
 
-def _pins(client: BrokerClient, given: Arguments) -> Documents:
-    for text in given["values"]:
+def _pins(client: BrokerClient, arguments: Arguments) -> Documents:
+    for text in arguments["values"]:
         field, _, value = text.partition("=")
-        for_s = duration(given["ends"], "--until").total_seconds()
-        yield client.pin(given["queue"], field, value, reason=given["reason"], for_s=for_s)
+        for_s = duration(arguments["ends"], "--until").total_seconds()
+        yield client.pin(arguments["queue"], field, value, reason=arguments["reason"], for_s=for_s)
 
 
 HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
@@ -376,4 +388,4 @@ HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
         c.config_rollback(a["version"], reason=a.get("reason") or "", expect_version=a.get("expect_version"))
     ],
 }
-"""What each further command asks of a broker elsewhere. Another command is one more entry."""
+"""The request to a remote broker for each other command. A new command needs one more entry."""

@@ -1,1 +1,1 @@
-"""What is stored of work and decisions as bytes, and read again."""
+"""Encoding of work and decisions as stored bytes, and decoding."""

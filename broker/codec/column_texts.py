@@ -1,6 +1,6 @@
 """The columns of a table as JSON, row by row: a value in which all rows agree is written once for all of them.
 
-What comes of it is, to the byte, what :func:`broker.codec.work_codec.plain_columns` of the rows gives as JSON.
+The result is, to the byte, the JSON of :func:`broker.codec.work_codec.plain_columns` of the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.domain.arrays import CLASS, AnyArray, taken
 Cells = str | list[str]
 """The JSON of the values of a column: one text where all rows have the same, else one for each row."""
 
-# json.dumps would make an encoder for each value
+# json.dumps would create an encoder for each value
 to_json = json.JSONEncoder(separators=(",", ":")).encode
 _NULL = "null"
 OWNERS_OF_A_BLOCK = 256
@@ -28,11 +28,11 @@ OWNERS_OF_A_BLOCK = 256
 class RowOfEach:
     """A table with one row for each owner; each row as a JSON object of columns that hold one value.
 
-    Rows are written for a block of owners at once, so that owners are best asked for in their order.
+    Rows are written for a block of owners at once, so owners are best requested in order.
 
     Args:
         table: of any kind.
-        owners: how many there are.
+        owners: number of owners.
     """
 
     def __init__(self, table: Any, owners: int) -> None:
@@ -49,13 +49,13 @@ class RowOfEach:
 
 
 class RowsOfEach:
-    """A table of which neighbouring rows belong to an owner; the rows of each as a JSON object of columns.
+    """A table whose neighbouring rows belong to an owner; the rows of each as a JSON object of columns.
 
-    Rows are written for a block of owners at once, so that owners are best asked for in their order.
+    Rows are written for a block of owners at once, so owners are best requested in order.
 
     Args:
         table: of any kind.
-        starts: (owners + 1,) where the rows of each begin, and where those of the last one end.
+        starts: (owners + 1,) the start of the rows of each, and the end of those of the last one.
     """
 
     def __init__(self, table: Any, starts: list[int]) -> None:
@@ -68,7 +68,7 @@ class RowsOfEach:
 
         Args:
             owner: position.
-            first: what the first column holds instead of its own values, which say which row owns it.
+            first: the values of the first column, instead of its own, which say which row owns it.
         """
         block = owner // OWNERS_OF_A_BLOCK
         low = block * OWNERS_OF_A_BLOCK
@@ -84,7 +84,7 @@ class RowsOfEach:
         return "{" + ",".join(parts) + "}"
 
     def _of_size(self, size: int) -> list[str | tuple[str, list[str]]]:
-        """The columns but the first, for so many rows; neighbours in which all rows have the same are one text."""
+        """All columns but the first, for ``size`` rows; neighbouring columns with equal rows are one text."""
         if size not in self._same:
             parts: list[str | tuple[str, list[str]]] = []
             for is_one, run in groupby(self._columns[1:], key=lambda column: isinstance(column[1], str)):
@@ -113,7 +113,7 @@ def _row_texts(table: Any, rows: int) -> list[str]:
 
 
 def column_cells(table: Any) -> Iterator[tuple[str, Cells]]:
-    """The columns of a table, by name and in their order."""
+    """Yield the columns of a table, by name and in their order."""
     for field in dataclasses.fields(table):
         column = getattr(table, field.name)
         yield field.name, _cells_of_objects(column, field.metadata) if column.dtype.kind == "O" else _cells(column)

@@ -1,10 +1,10 @@
-"""Stored work and decisions compressed, and inflated with a limit: damaged bytes must not fill the memory."""
+"""Compression of stored work and decisions; inflating is limited, as damaged bytes must not fill the memory."""
 
 from __future__ import annotations
 
 import zlib
 
-#: What a part of a decision takes at most.
+#: The largest size of a part of a decision.
 _MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -12,8 +12,8 @@ def decompressed(data: bytes) -> bytes:
     """Inflate compressed bytes, refusing more than the limit.
 
     Raises:
-        ValueError: it ends too early, or is larger than any part of a decision.
-        zlib.error: it is damaged.
+        ValueError: the data ends too early, or is larger than any part of a decision.
+        zlib.error: the data is damaged.
 
     >>> decompressed(zlib.compress(b"reasons"))
     b'reasons'
@@ -25,8 +25,8 @@ def decompressed(data: bytes) -> bytes:
     return body
 
 
-# What work looks like: of a task, then of an analysis chunk, as its tables are written. Stored streams refer to it, so
-# that it is never to be changed; a better one gets a name of its own.
+# Typical work: of a task, then of an analysis chunk, as its tables are written. Stored streams refer to it, so it must
+# never be changed; a better one gets a name of its own.
 _TYPICAL = """
 {"tasks":{"jeditaskid":[0],"vo":["atlas"],"prodsourcelabel":["managed"],"gshare":[""],"workqueue_id":[0.0],"nucl
 eus":[null],"currentpriority":[0.0],"taskpriority":[0.0],"iointensity":[0.0],"frozentime_s":[null],"t1weight":[0
@@ -62,21 +62,21 @@ DICTIONARY = "".join(_TYPICAL.split("\n")).encode()
 _FDICT = 0x20
 
 _WIDE, _NARROW = (15, 8), (13, 5)
-"""Bits of the window, and the level of memory. Until there was a narrow one, all work was packed with the wide one."""
+"""Bits of the window, and memory level. Before the narrow window existed, all work was packed with the wide one."""
 _NARROW_BYTES = 8192
-"""A text no longer than that is packed in the narrow window."""
+"""A text no longer than this is packed in the narrow window."""
 
 
 def pack_work(text: bytes) -> bytes:
-    """The text, compressed with the dictionary above; :func:`unpack_work` gives it back."""
+    """Compress the text with the dictionary above; :func:`unpack_work` is the inverse."""
     return _packed(text, _NARROW if len(text) <= _NARROW_BYTES else _WIDE)
 
 
 def pack_alike(text: bytes, window_bits: int) -> bytes:
-    """Compress the text in a window of that size, which :func:`window_bits` reads from existing work.
+    """Compress the text in a window of this size, as read by :func:`window_bits` from existing work.
 
     Raises:
-        ValueError: no work was ever packed so.
+        ValueError: no work was ever packed with such a window.
     """
     packings = dict((_WIDE, _NARROW))
     if window_bits not in packings:
@@ -85,7 +85,7 @@ def pack_alike(text: bytes, window_bits: int) -> bytes:
 
 
 def window_bits(data: bytes) -> int:
-    """How far back packed work looks, by its first byte: 2 to the power of that many bytes. Source: RFC 1950, CINFO."""
+    """The window size of packed work, by its first byte: 2 to the power of this many bytes. Source: RFC 1950, CINFO."""
     return 8 + (data[0] >> 4)
 
 
@@ -95,7 +95,7 @@ def _packed(text: bytes, packing: tuple[int, int]) -> bytes:
 
 
 def unpack_work(data: bytes, most_bytes: int) -> bytes:
-    """The inverse of :func:`pack_work`, and of work without a dictionary; at most so many bytes of it.
+    """The inverse of :func:`pack_work`, also for work without a dictionary; at most ``most_bytes`` bytes.
 
     Raises:
         zlib.error: it is damaged, or needs another dictionary.

@@ -1,7 +1,7 @@
 """How a chunk is cut into jobs, as JSON: stored with its decision, so that its jobs can be made again.
 
-Kept of each file is what cutting reads of it, and no name: equal names only have equal numbers. A column in which all
-files agree is one value.
+For each file, only the columns that cutting reads are stored, without its name: equal names have equal numbers. A
+column in which all files agree is one value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.input_files import NULL_INTEGER, DatasetUse, FileTable, repeated_names
 from broker.work.split_settings import SplitSettings
 
-#: Columns of files that decide how jobs are cut, beside which files have the same name.
+#: Columns of files that decide how jobs are cut, besides which files have the same name.
 _COLUMNS = ("fsize_bytes", "nevents", "startevent", "endevent", "boundaryid", "lumiblocknr")
 
 #: Files that one stored chunk may claim to have.
@@ -37,8 +37,8 @@ class CutEncoder:
         self._work, inputs = work, work.inputs
         rows = np.arange(len(work.work.chunks))
         bounds = [inputs.inputs_of(row) for row in rows.tolist()]
-        first = inputs.offsets[[one.start for one in bounds]]
-        size = inputs.offsets[[one.stop for one in bounds]] - first
+        first = inputs.offsets[[span.start for span in bounds]]
+        size = inputs.offsets[[span.stop for span in bounds]] - first
         self._inputs, self._first, self._size = bounds, first.tolist(), size.tolist()
         self._offsets = inputs.offsets.tolist()
         self._same = {name: _same(getattr(inputs.files, name), first, size) for name in _COLUMNS}
@@ -63,7 +63,7 @@ class CutEncoder:
         return ",".join(parts)
 
     def _input(self, one: int) -> str:
-        """One input: whether it is the master, how many files it has, and how they are used."""
+        """Encode one input: whether it is the master, its number of files, and how they are used."""
         inputs = self._work.inputs
         master = "true" if inputs.is_master[one] else "false"
         return f"[{master},{self._offsets[one + 1] - self._offsets[one]},{self._message(inputs.uses[one], _USE)}]"
@@ -73,23 +73,23 @@ class CutEncoder:
         return f'"{name}":{to_json(getattr(self._work.inputs.files, name)[span].tolist()) if same is None else same}'
 
     def _message(self, settings: Any, defaults: Sequence[tuple[str, Any]]) -> str:
-        """The fields that are not as by default; chunks share their settings."""
-        found = self._messages.get(id(settings))
-        if found is None:
+        """The fields that differ from their defaults; chunks share their settings."""
+        message = self._messages.get(id(settings))
+        if message is None:
             values = ((name, getattr(settings, name), default) for name, default in defaults)
-            found = to_json({name: value for name, value, default in values if value != default})
-            self._messages[id(settings)] = found
-        return found
+            message = to_json({name: value for name, value, default in values if value != default})
+            self._messages[id(settings)] = message
+        return message
 
     def _held(self, row: int) -> list[str]:
-        """For replicas that hold some of the files: where runs of held and other files end, held first."""
+        """For replicas that hold some of the files: the ends of runs of held and other files, held first."""
         low, high = self._replicas[row], self._replicas[row + 1]
         masks = ((replica - low, self._work.held[replica]) for replica in range(low, high))
         return [f'"{at}":{_ends_of_runs(held)}' for at, held in masks if held is not None]
 
 
 def _ends_of_runs(held: Bools) -> str:
-    """Ends of runs as JSON; the first run is of held files, and is empty if the first file is not held."""
+    """Ends of runs as JSON; the first run has held files, and is empty if the first file is not held."""
     ends = (held[1:] != held[:-1]).nonzero()[0] + 1
     first = [] if len(held) and held[0] else [0]
     return to_json([*first, *ends.tolist(), *([len(held)] if len(held) else [])])
@@ -129,14 +129,14 @@ def _names(lfn_hash: Ints) -> list[int]:
 
 
 def cycle_work(stored: StoredWork) -> CycleWork:
-    """The chunks with all that is needed to cut jobs out of them.
+    """The chunks with everything needed to cut them into jobs.
 
     Raises:
-        WorkCorruptError: for some chunk that was not stored, or is damaged.
+        WorkCorruptError: the cut of some chunk was not stored, or is damaged.
     """
     try:
         known: _Known = {}
-        # chunks that are cut alike share what is stored of it
+        # chunks that are cut alike share their stored form
         read = {id(cut): _Cut(cut, known) for cut in {id(one): one for one in stored.cuts}.values()}
         return _cycle_work(stored.work, [read[id(cut)] for cut in stored.cuts])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -144,7 +144,7 @@ def cycle_work(stored: StoredWork) -> CycleWork:
 
 
 class _Cut:
-    """The stored form of a chunk, or of several that are cut alike, read; columns of files still as they are stored."""
+    """The parsed cut of a chunk, or of several that are cut alike; columns of files are still in their stored form."""
 
     def __init__(self, reported: Mapping[str, Any] | None, known: _Known) -> None:
         if reported is None:
@@ -170,15 +170,15 @@ class _Cut:
 
 
 _Known = dict[tuple[Any, ...], Any]
-"""Settings by their kind and what is stored of them: most chunks of a cycle share theirs."""
+"""Settings by their kind and stored form: most chunks of a cycle share theirs."""
 
 
 def _read(kind: type[SettingsT], reported: Mapping[str, Any], known: _Known) -> SettingsT:
     key = (kind, *reported.items())
-    found: SettingsT | None = known.get(key)
-    if found is None:
-        found = known[key] = kind(**reported)
-    return found
+    settings: SettingsT | None = known.get(key)
+    if settings is None:
+        settings = known[key] = kind(**reported)
+    return settings
 
 
 def _files(cuts: Sequence[_Cut]) -> FileTable:
@@ -186,7 +186,7 @@ def _files(cuts: Sequence[_Cut]) -> FileTable:
     sizes = np.array([cut.size for cut in cuts], dtype=np.int64)
     first = np.cumsum(sizes) - sizes
     nothing = np.full(int(sizes.sum()), NULL_INTEGER, dtype=np.int64)
-    names = np.arange(len(nothing), dtype=np.int64) - np.repeat(first, sizes)  # no two of a chunk have the same
+    names = np.arange(len(nothing), dtype=np.int64) - np.repeat(first, sizes)  # no two files of a chunk have the same
     _fill(names, {at: cut.names for at, cut in enumerate(cuts) if cut.names is not None}, first, sizes)
     columns = {}
     for name, stored in zip(_COLUMNS, zip(*(cut.columns for cut in cuts), strict=True), strict=True):
@@ -199,12 +199,12 @@ def _files(cuts: Sequence[_Cut]) -> FileTable:
 
 
 def _fill(column: Ints, listed: Mapping[int, list[int]], first: Ints, sizes: Ints) -> None:
-    """Put in the values of the chunks that have one for each file."""
+    """Fill in the values of chunks that have one for each file."""
     for chunk, values in listed.items():
-        given, size = np.array(values, dtype=np.int64), int(sizes[chunk])
-        if given.shape != (size,):
-            raise ValueError(f"a column of {given.shape} for {size} files")
-        column[first[chunk] : first[chunk] + size] = given
+        own, size = np.array(values, dtype=np.int64), int(sizes[chunk])
+        if own.shape != (size,):
+            raise ValueError(f"a column of {own.shape} for {size} files")
+        column[first[chunk] : first[chunk] + size] = own
 
 
 def _cycle_work(work: Work, cuts: Sequence[_Cut]) -> CycleWork:
@@ -234,7 +234,7 @@ def _all_held(work: Work, cuts: Sequence[_Cut]) -> list[Bools | None]:
 
 
 def _mask(turns: list[int]) -> Bools:
-    """The mask of which the runs, beginning with one of true, end at ``turns``."""
+    """The mask whose runs, the first of them true, end at ``turns``."""
     start, runs = 0, []
     for at, end in enumerate(turns):
         if not start <= end <= MAX_FILES:

@@ -1,6 +1,6 @@
 """Counts by queue that the decisions of a batch add, computed for the whole batch at once.
 
-Why work waits, in one code: that of the rule that rejected most queues, where rules left none.
+Also why work waits, as one code: that of the rule that rejected most queues, if rules left none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def counts_of(records: Sequence[DecisionRecord], distinct: Sequence[bool]) -> Qu
 
     Args:
         records: of one brokerage.
-        distinct: for each whether its chunk is counted for the first time in the bucket.
+        distinct: for each record, whether its chunk is counted for the first time in the bucket.
     """
     total = QueueCounts.none()
     by_legend: dict[Legend, list[int]] = {}
@@ -38,22 +38,22 @@ def counts_of(records: Sequence[DecisionRecord], distinct: Sequence[bool]) -> Qu
 
 
 def reasons_of(record: DecisionRecord) -> Reasons | None:
-    """The packed reasons of a decision; None where it was made with names."""
+    """The packed reasons of a decision; None if it was built with names."""
     rejected = record.decision.rejected
     return rejected.reasons if isinstance(rejected, RejectedNames) else None
 
 
 def _by_position(legend: Legend, records: Sequence[DecisionRecord], distinct: Bools) -> QueueCounts:
     queues = legend.group_names or legend.names
-    found = [reasons for reasons in map(reasons_of, records) if reasons is not None]
-    position = np.stack([one.position for one in found]).astype(np.int64)
+    packed = [reasons for reasons in map(reasons_of, records) if reasons is not None]
+    position = np.stack([one.position for one in packed]).astype(np.int64)
     step = group_steps(legend, position) if legend.groups else position
-    blocked = list(dict.fromkeys(one.blocked for one in found if one.blocked))
+    blocked = list(dict.fromkeys(one.blocked for one in packed if one.blocked))
     steps = (*legend.codes, CANDIDATE, *blocked)
-    # two rules of a chain may give the same code
+    # two rules of a chain may have the same code
     codes = tuple(dict.fromkeys(steps))
     code_of = np.array([codes.index(one) for one in steps])
-    left = np.array([len(legend.codes) + (1 + blocked.index(one.blocked) if one.blocked else 0) for one in found])
+    left = np.array([len(legend.codes) + (1 + blocked.index(one.blocked) if one.blocked else 0) for one in packed])
     step = np.where(step == FEASIBLE, left[:, None], step)
     step = np.where(step >= 0, code_of[step], step)
     counts = QueueCounts(
@@ -66,14 +66,14 @@ def _by_position(legend: Legend, records: Sequence[DecisionRecord], distinct: Bo
     used = np.flatnonzero(counts.decisions.any(axis=1))
     kept = tuple(codes[at] for at in used)
     counts = QueueCounts(queues, kept, counts.decisions[used], counts.chunks[used], counts.jobs)
-    refused = [index for index, one in enumerate(found) if one.refused]
+    refused = [index for index, one in enumerate(packed) if one.refused]
     for index in refused:
-        counts = counts.plus(_named(dict(found[index].refused), bool(distinct[index])))
+        counts = counts.plus(_named(dict(packed[index].refused), bool(distinct[index])))
     return counts
 
 
 def _cells(step: Ints, codes: int) -> Ints:
-    """(C, Q): how often each step stands in each column."""
+    """(C, Q): how often each step occurs in each column."""
     size = step.shape[1]
     cells = (step * size + np.arange(size))[step >= 0]
     return np.bincount(cells, minlength=codes * size).reshape(codes, size)
@@ -111,30 +111,30 @@ def _named(codes: dict[str, str], first: bool) -> QueueCounts:
     return counts
 
 
-#: Reasons that say only that no candidate is left.
+#: Reasons that only state that no candidate is left.
 NO_CANDIDATES = ("no_candidates", "job_check_failed")
 
 
 def main_reasons(records: Sequence[DecisionRecord]) -> list[str]:
     """The main reason of each decision; empty where it is brokered.
 
-    Where rules left no candidate it is the code that rejected most queues, of equals the later one; where there never
-    was a candidate the code of the first name that stood for none; else the reason of the decision.
+    Where rules left no candidate, it is the code that rejected most queues, the later one on ties; where there never
+    was a candidate, the code of the first name that stood for none; else the reason of the decision.
     """
-    found = [one.decision.reason if one.decision.outcome != "brokered" else "" for one in records]
+    codes = [one.decision.reason if one.decision.outcome != "brokered" else "" for one in records]
     by_legend: dict[Legend, list[tuple[int, Reasons]]] = {}
     for row, record in enumerate(records):
-        if found[row] not in NO_CANDIDATES:
+        if codes[row] not in NO_CANDIDATES:
             continue
         reasons = reasons_of(record)
         if reasons is not None and reasons.legend.names:
             by_legend.setdefault(reasons.legend, []).append((row, reasons))
         else:
-            found[row] = _of_names(record) or found[row]
+            codes[row] = _of_names(record) or codes[row]
     for legend, some in by_legend.items():
         for (row, _), code in zip(some, _most_rejecting(legend, [reasons for _, reasons in some]), strict=True):
-            found[row] = code or found[row]
-    return found
+            codes[row] = code or codes[row]
+    return codes
 
 
 def _most_rejecting(legend: Legend, reasons: Sequence[Reasons]) -> list[str]:

@@ -1,7 +1,7 @@
 """The chosen candidates of decisions as bytes: places, weights and factors, a batch at once.
 
-Factors are stored by factor, not by candidate: neighbours are alike, so they are runs of few values, and no bit is
-lost. A weight that is the product of its factors to the bit is not stored.
+Factors are stored by factor, not by candidate: neighbours are alike, so they form runs of few values, without loss. A
+weight that is the product of its factors to the bit is not stored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from broker.domain.chosen_candidates import (
 )
 from broker.domain.decisions import Candidate
 
-#: Version 3 has runs of figures and a checksum; before, all was compressed, and in version 1 figures lay byte by byte.
+#: Version 3 has runs of figures and a checksum; earlier ones are compressed, and version 1 stores figures byte by byte.
 _VERSION, _COMPRESSED, _BY_BYTES = 3, 2, 1
 _NAMED, _PRODUCT, _BOOTSTRAP = 1, 2, 4
 _HEAD = 6
-#: Version, flags, number of candidates, of factors, checksum of all after it.
+#: Version, flags, number of candidates, number of factors, checksum of all that follows.
 _PACKED_HEAD = struct.Struct("<BBHHI")
 
 
@@ -41,8 +41,8 @@ class CandidatesCorruptError(Exception):
 def pack_candidates(chosen: Sequence[ChosenCandidates]) -> list[bytes | None]:
     """The candidates of each decision as bytes; None for none.
 
-    They are a version, flags, the numbers of candidates and factors, a checksum of what follows, the places, which are
-    bootstrap where any is, and the figures. All decisions of a batch are packed at once.
+    The layout is a version, flags, the numbers of candidates and factors, a checksum of the rest, the places, the mask
+    of bootstrap candidates if there are any, and the figures. All decisions of a batch are packed at once.
     """
     packed: list[bytes | None] = [None] * len(chosen)
     for rows, columns in _groups(chosen):
@@ -52,7 +52,7 @@ def pack_candidates(chosen: Sequence[ChosenCandidates]) -> list[bytes | None]:
 
 
 def _groups(chosen: Sequence[ChosenCandidates]) -> Iterator[tuple[list[int], CandidateColumns]]:
-    """The decisions that have candidates, those with as many factors together; they may come in another order."""
+    """Yield the decisions with candidates, grouped by number of factors; their order may change."""
     of_tables: dict[int, list[int]] = {}
     plain: dict[int, list[int]] = {}
     for row, one in enumerate(chosen):
@@ -73,7 +73,7 @@ def _groups(chosen: Sequence[ChosenCandidates]) -> Iterator[tuple[list[int], Can
 
 
 def _packed(columns: CandidateColumns) -> list[bytes]:
-    """The candidates of each decision; all have as many factors."""
+    """Pack the candidates of each decision; all have the same number of factors."""
     count, size = len(columns.factors), columns.size
     first = np.cumsum(size) - size
     follows = _follows(columns, first)
@@ -96,13 +96,13 @@ def _packed(columns: CandidateColumns) -> list[bytes]:
 def _follows(columns: CandidateColumns, first: Ints) -> Bools:
     """(D,) whether all weights of a decision follow from its factors to the bit."""
     weight, product = columns.weight, _product(columns.factors, columns.bootstrap)
-    # what is no number may come out with other bits
+    # NaN may come out with other bits
     same = (product.view(np.int64) == weight.view(np.int64)) & (product == product)
     return np.asarray(np.logical_and.reduceat(same, first))
 
 
 def _figures(columns: CandidateColumns, follows: Bools, first: Ints) -> tuple[Floats, Ints]:
-    """Weights that do not follow from factors, then factor by factor; and the number of figures a decision."""
+    """Weights that do not follow from factors, then factor by factor; and the number of figures per decision."""
     count, size = len(columns.factors), columns.size
     sizes = (count + ~follows) * size
     figures = np.empty(int(sizes.sum()))
@@ -131,7 +131,7 @@ def _product(factors: Floats, bootstrap: Bools) -> Floats:
 
 
 def pack_named_candidates(candidates: Sequence[Candidate]) -> bytes | None:
-    """Candidates that are known by name alone, with no legend; None for none."""
+    """Pack candidates that are known by name alone, without a legend; None for none."""
     if not candidates:
         return None
     reported = [[one.name, one.weight, one.factors, one.bootstrap] for one in candidates]
@@ -162,7 +162,7 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
 
 
 def unpack_names(legend: Legend | None, data: bytes | None) -> tuple[str, ...]:
-    """The names of the candidates that :func:`unpack_candidates` has, without their figures.
+    """The names of the candidates that :func:`unpack_candidates` returns, without their figures.
 
     Raises:
         CandidatesCorruptError: damaged, of a newer version, or of another legend.
@@ -174,7 +174,7 @@ def unpack_names(legend: Legend | None, data: bytes | None) -> tuple[str, ...]:
 
 
 def unpack_places(legend: Legend | None, data: bytes | None) -> tuple[int, ...] | None:
-    """The positions in the legend of the candidates that :func:`unpack_candidates` has; None where it has their names.
+    """Positions in the legend of the candidates that :func:`unpack_candidates` returns; None if they have only names.
 
     Raises:
         CandidatesCorruptError: damaged, of a newer version, or of another legend.
@@ -190,12 +190,12 @@ def unpack_places(legend: Legend | None, data: bytes | None) -> tuple[int, ...] 
         names = _legend(legend, data).names
         if len(places) != 2 * size or zlib.crc32(data[_PACKED_HEAD.size :]) != checksum:
             raise ValueError("their checksum is another one")
-        found = struct.unpack(f"<{size}H", places)
-        if found and max(found) >= len(names):
-            raise ValueError(f"candidate {max(found)} of {len(names)}")
+        positions = struct.unpack(f"<{size}H", places)
+        if positions and max(positions) >= len(names):
+            raise ValueError(f"candidate {max(positions)} of {len(names)}")
     except ValueError as error:
         raise CandidatesCorruptError(f"damaged candidates: {error}") from error
-    return found
+    return positions
 
 
 def _legend(legend: Legend | None, data: bytes) -> Legend:
@@ -227,7 +227,7 @@ def _read(legend: Legend, data: bytes) -> ChosenCandidates:
 
 
 def _read_compressed(legend: Legend, data: bytes, body: bytes) -> ChosenCandidates:
-    """The form of the versions before."""
+    """Read the form of earlier versions."""
     size, factors = int.from_bytes(data[2:4], "little"), int.from_bytes(data[4:6], "little")
     place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)
     bootstrap = np.frombuffer(body[2 * size : 3 * size], dtype="u1").astype(np.bool_)
@@ -238,7 +238,7 @@ def _read_compressed(legend: Legend, data: bytes, body: bytes) -> ChosenCandidat
 
 
 def _chosen(legend: Legend, place: Ints, columns: Floats, factors: int, bootstrap: Bools) -> ChosenCandidates:
-    """Factors of these columns, preceded by the weight where it does not follow from them."""
+    """Candidates from columns of factors, preceded by the weight where it does not follow from them."""
     if place.size and place.max() >= len(legend.names):
         raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
     factor_columns = columns[len(columns) - factors :]

@@ -1,6 +1,6 @@
-"""The reasons of a decision as one small number a candidate, and the names and funnel that they stand for.
+"""The reasons of a decision as one small number per candidate, and the names and funnel that they stand for.
 
-A cycle makes nothing but the numbers; names and funnel are made on first access.
+A cycle produces only the numbers; names and funnel are built on first access.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ class Standing(IntEnum):
 
 
 FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
-#: Version 2 has runs of numbers and a checksum; version 1 is deflate, or as it is, where that is shorter.
+#: Version 2 has runs of numbers and a checksum; version 1 is deflated, or stored as it is where that is shorter.
 _VERSION, _COMPRESSED = 2, 1
 _WIDE, _PACKED, _EXTRA, _NAMED = 1, 2, 4, 8
-#: Codes are stored from here on; below it stand what is left and what never was a candidate.
+#: Codes are stored from this number on; lower ones stand for candidates that are left, and for queues that never were
+#: candidates.
 _FIRST = 2
 _MOST_NARROW = 255 - _FIRST
-#: Where runs take more than this part of the plain numbers, deflate is asked; it looks for runs alone, in half the time
-#: and nearly as well.
+#: Where runs take more than this part of the plain numbers, deflate is used; it searches for runs alone, in half the
+#: time and nearly as well.
 _MOST_OF_PLAIN = 0.6
 _RUNS_ALONE, _ANY_REPEATS = zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY
 _WINDOW_BITS, _MEMORY_LEVEL = 9, 5
@@ -55,7 +56,7 @@ class Reasons:
     Attributes:
         legend: names and codes.
         position: (Q,) index into the codes of what rejected it; FEASIBLE, or NOT_A_CANDIDATE.
-        blocked: why those that are left went all the same; empty if they did not.
+        blocked: why the remaining candidates were rejected nevertheless; empty if they were not.
         refused: names that stand for no candidate, each with its code.
         steps: the funnel, where it does not follow from the positions.
     """
@@ -68,20 +69,20 @@ class Reasons:
 
     @cached_property
     def rejected(self) -> dict[str, str]:
-        """Code by candidate, and by unified queue where none of its candidates is left: that of the last to go."""
-        legend, found = self.legend, {}
+        """Code by candidate, and by unified queue without remaining candidates: that of the last one rejected."""
+        legend, codes = self.legend, {}
         gone = np.flatnonzero(self.position >= 0).tolist()
         for at, step in zip(gone, self.position[gone].tolist(), strict=True):
-            found[legend.names[at]] = legend.codes[step]
+            codes[legend.names[at]] = legend.codes[step]
         if legend.groups:
             last = group_steps(legend, self.position[None, :])[0].tolist()
             for name, step in zip(legend.group_names, last, strict=True):
                 if step >= 0:
-                    found.setdefault(name, legend.codes[step])
+                    codes.setdefault(name, legend.codes[step])
         if self.blocked:
-            found.update((legend.names[at], self.blocked) for at in np.flatnonzero(self.position == FEASIBLE).tolist())
-        found.update(self.refused)
-        return found
+            codes.update((legend.names[at], self.blocked) for at in np.flatnonzero(self.position == FEASIBLE).tolist())
+        codes.update(self.refused)
+        return codes
 
     @cached_property
     def funnel(self) -> tuple[FunnelStep, ...]:
@@ -101,10 +102,10 @@ class Reasons:
 
 
 def group_steps(legend: Legend, position: AnyArray) -> Ints:
-    """(B, G): for each group of candidates the index of the code by which it went.
+    """(B, G): for each group of candidates the index of the code that rejected it.
 
-    That is the code of the last to go, ties to the later name; FEASIBLE where a candidate is left, NOT_A_CANDIDATE
-    where there never was one.
+    That is the code of the last candidate rejected, the later name on ties; FEASIBLE where a candidate is left,
+    NOT_A_CANDIDATE where there never was one.
 
     Args:
         legend: of the positions, with groups.
@@ -123,7 +124,7 @@ def group_steps(legend: Legend, position: AnyArray) -> Ints:
 
 
 class RejectedNames(Mapping[str, str]):
-    """The rejected names of packed reasons as a mapping; made when something is asked of it."""
+    """The rejected names of packed reasons as a mapping, built on first access."""
 
     def __init__(self, reasons: Reasons) -> None:
         self.reasons = reasons
@@ -142,7 +143,7 @@ class RejectedNames(Mapping[str, str]):
 
 
 class FunnelSteps(Sequence[FunnelStep]):
-    """The funnel of packed reasons as a sequence; made when something is asked of it."""
+    """The funnel of packed reasons as a sequence, built on first access."""
 
     def __init__(self, reasons: Reasons) -> None:
         self.reasons = reasons
@@ -167,18 +168,18 @@ class FunnelSteps(Sequence[FunnelStep]):
 
 
 def pack_reasons(reasons: Sequence[Reasons]) -> list[bytes]:
-    """The reasons of each decision as bytes, those of one legend at once.
+    """The reasons of each decision as bytes, packed at once for each legend.
 
-    They are a version, flags, a checksum of what follows, the runs of numbers, candidates of one kind after the other,
-    and what does not follow from them as JSON; or the numbers and the same, through deflate.
+    The layout is a version, flags, a checksum of the rest, the runs of numbers, candidates of one kind after the other,
+    and as JSON what does not follow from them; or the plain numbers and the JSON, deflated.
     """
     packed = [b""] * len(reasons)
     by_legend: dict[Legend, list[int]] = {}
-    for row, one in enumerate(reasons):
-        by_legend.setdefault(one.legend, []).append(row)
+    for row, reason in enumerate(reasons):
+        by_legend.setdefault(reason.legend, []).append(row)
     for legend, rows in by_legend.items():
         kind = _kind(legend)
-        # FEASIBLE comes out as 1, NOT_A_CANDIDATE as 0
+        # FEASIBLE becomes 1, NOT_A_CANDIDATE 0
         numbers = np.concatenate([reasons[row].position for row in rows]).reshape(len(rows), -1) + _FIRST
         numbers = numbers.astype(kind)
         flags = _WIDE if kind.itemsize > 1 else 0
@@ -201,11 +202,11 @@ def _kind(legend: Legend) -> np.dtype[Any]:
 
 
 def pack_named(rejected: Mapping[str, str], funnel: Sequence[FunnelStep]) -> bytes:
-    """Reasons that are known by name alone, with no legend: each code with its names."""
+    """Pack reasons that are known by name alone, without a legend: each code with its names."""
     by_code: dict[str, list[str]] = {}
     for name, code in rejected.items():
         by_code.setdefault(code, []).append(name)
-    reported = [by_code, [[one.code, one.before, one.after] for one in funnel]]
+    reported = [by_code, [[step.code, step.before, step.after] for step in funnel]]
     return _sealed(_NAMED, json.dumps(reported, separators=(",", ":")).encode(), _ANY_REPEATS)
 
 
@@ -247,7 +248,7 @@ def _checksum(legend: Legend, body: bytes) -> bytes:
 
 
 def _plain(legend: Legend, kind: np.dtype[Any], body: bytes) -> tuple[AnyArray, int]:
-    """The numbers (Q,) at the beginning of a body, and where they end."""
+    """The numbers (Q,) at the beginning of a body, and their end."""
     size = len(legend.names) * kind.itemsize
     if len(body) < size:
         raise ValueError(f"{len(body)} bytes for {len(legend.names)} candidates")
@@ -271,12 +272,12 @@ def _extra(reasons: Reasons) -> bytes:
     if reasons.refused:
         extra["refused"] = dict(reasons.refused)
     if reasons.steps is not None:
-        extra["funnel"] = [[one.code, one.before, one.after] for one in reasons.steps]
+        extra["funnel"] = [[step.code, step.before, step.after] for step in reasons.steps]
     return json.dumps(extra, separators=(",", ":")).encode("utf-8", "replace") if extra else b""
 
 
 def _sealed(flags: int, body: bytes, strategy: int) -> bytes:
-    # a small window takes less time to set up, and loses nothing here
+    # a small window is faster to set up, and loses nothing here
     packer = zlib.compressobj(6, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, strategy)
     packed = packer.compress(body) + packer.flush()
     if len(packed) < len(body):

@@ -1,4 +1,4 @@
-"""Remarks of a decision that are figures at candidates; the words are made when a remark is read."""
+"""Remarks of a decision that are figures at candidates; their texts are built when a remark is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.domain.chosen_candidates import Legend
 #: Version 2 has figures of one byte and runs of others, and a checksum; version 1 is compressed.
 _VERSION, _COMPRESSED = 2, 1
 _HEAD = 5
-#: Version, number of candidates, of figures, checksum of all after it.
+#: Version, number of candidates, number of figures, checksum of all that follows.
 _PACKED_HEAD = struct.Struct("<BHHI")
 
 
@@ -54,11 +54,11 @@ class Remarks:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Notes(Sequence[str]):
-    """The notes of a decision: codes, then those made from figures.
+    """The notes of a decision: codes, then notes built from figures.
 
     Attributes:
-        codes: notes as they are.
-        remarks: figures.
+        codes: notes that are stored as texts.
+        remarks: figures from which the other notes are built.
     """
 
     codes: tuple[str, ...]
@@ -91,23 +91,23 @@ class Notes(Sequence[str]):
 def pack_remarks(remarks: Sequence[Remarks]) -> list[bytes | None]:
     """The remarks of each decision as bytes; None for none. All decisions of a batch are packed at once.
 
-    They are a version, the numbers of candidates and figures, a checksum of what follows, the candidates, and the
+    The layout is a version, the numbers of candidates and figures, a checksum of the rest, the candidates, and the
     figures.
     """
     packed: list[bytes | None] = [None] * len(remarks)
-    rows = [row for row, one in enumerate(remarks) if one.stats.size]
+    rows = [row for row, own_remarks in enumerate(remarks) if own_remarks.stats.size]
     if not rows:
         return packed
     some = [remarks[row] for row in rows]
-    places = np.concatenate([one.place for one in some]).astype("<u2").tobytes()
-    figures = np.concatenate([one.stats.ravel() for one in some]).astype(np.float64, copy=False)
-    shapes = [one.stats.shape for one in some]
-    at = 0
+    places = np.concatenate([own_remarks.place for own_remarks in some]).astype("<u2").tobytes()
+    figures = np.concatenate([own_remarks.stats.ravel() for own_remarks in some]).astype(np.float64, copy=False)
+    shapes = [own_remarks.stats.shape for own_remarks in some]
+    start = 0
     of_each = pack_small(figures, np.array([stats * size for stats, size in shapes], dtype=np.int64))
     for row, (stats, size), own in zip(rows, shapes, of_each, strict=True):
-        body = places[at : at + 2 * size] + own
+        body = places[start : start + 2 * size] + own
         packed[row] = _PACKED_HEAD.pack(_VERSION, size, stats, zlib.crc32(body)) + body
-        at += 2 * size
+        start += 2 * size
     return packed
 
 

@@ -14,28 +14,28 @@ from broker.domain.rejection_counts import RejectionCounts, rejection_counts, un
 def counts_of(decision: Decision) -> RejectionCounts:
     """The candidates of a decision by reason."""
     funnel = [(step.code, step.before, step.after) for step in decision.funnel]
-    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
+    return rejection_counts(decision.rejected, funnel, [candidate.name for candidate in decision.candidates])
 
 
 def codes_at(decisions: Sequence[Decision], queue: str) -> list[str | None]:
-    """The reason with which a queue went from each decision, as ``by_queue`` of :func:`counts_of` has it.
+    """The reason for which each decision rejected a queue, as in ``by_queue`` of :func:`counts_of`.
 
-    None where a pseudo-queue of it was chosen, and where it was no candidate.
+    None where a pseudo-queue of it was chosen, or it was no candidate.
     """
     places: dict[Legend, PlaceInLegend | None] = {}
-    found = []
-    for one in decisions:
-        reasons = one.rejected.reasons if isinstance(one.rejected, RejectedNames) else None
+    codes = []
+    for decision in decisions:
+        reasons = decision.rejected.reasons if isinstance(decision.rejected, RejectedNames) else None
         place = None
         if reasons is not None and reasons.steps is None:
             if reasons.legend not in places:
                 places[reasons.legend] = place_in(reasons.legend, queue)
             place = places[reasons.legend]
         if reasons is None or place is None or place.is_refused(reasons):
-            found.append(counts_of(one).by_queue.get(queue))
+            codes.append(counts_of(decision).by_queue.get(queue))
         else:
-            found.append(None if place.is_chosen(one.candidates) else place.code(reasons))
-    return found
+            codes.append(None if place.is_chosen(decision.candidates) else place.code(reasons))
+    return codes
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PlaceInLegend:
 
     Attributes:
         queue: the queue or nucleus.
-        legend: of which they are candidates.
+        legend: the legend of which they are candidates.
         candidates: their positions, in order.
     """
 
@@ -53,19 +53,19 @@ class PlaceInLegend:
     candidates: tuple[int, ...]
 
     def is_refused(self, reasons: Reasons) -> bool:
-        """Whether names that stand for no candidate may change the reason; of nuclei their number tells that."""
+        """Whether names that stand for no candidate may change the reason; for nuclei, any such name may."""
         if not self.legend.groups:
             return bool(reasons.refused)
         return any(unified_of(name) == self.queue for name in reasons.refused)
 
     def is_chosen(self, chosen: Sequence[Candidate]) -> bool:
-        """Whether one of them is among the chosen ones."""
+        """Whether one of these candidates is among the chosen ones."""
         if isinstance(chosen, ChosenCandidates):
             return not set(self.candidates).isdisjoint(chosen.place.tolist())
         return any(unified_of(one.name) == self.queue for one in chosen)
 
     def code(self, reasons: Reasons) -> str | None:
-        """The code with which the last of them went; None where none did."""
+        """The code by which the last of these candidates was rejected; None if none was."""
         legend = self.legend
         steps: list[int] = reasons.position[list(self.candidates)].tolist()
         gone = [step for step in steps if step >= 0]
@@ -84,7 +84,7 @@ class PlaceInLegend:
 
 
 def place_in(legend: Legend, queue: str) -> PlaceInLegend | None:
-    """Where a queue or nucleus is; None where its reason does not follow from its own candidates alone."""
+    """The place of a queue or nucleus; None if its reason does not follow from its own candidates alone."""
     own = tuple(at for at, name in enumerate(legend.names) if unified_of(name) == queue)
     if not legend.groups:
         is_whole = len(legend.order) == len(legend.codes)

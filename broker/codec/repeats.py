@@ -1,7 +1,7 @@
-"""Decisions that a cycle made as before: which ones, in which order, and where their work was not the same to the byte.
+"""Repeated decisions of a cycle: which ones, in which order, and where their work was not the same to the byte.
 
-The pattern of a batch names each of its decisions in order: one that was seen again by the id of its row, a new one by
-0; the rows of the new ones follow in the order of their ids.
+The pattern of a batch names each of its decisions in order: a repeated one by the id of its row, a new one by 0; the
+rows of the new ones follow in the order of their ids.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _WINDOW = 32 * 1024
 _NONE = 0xFFFFFFFF
 _AS_IT_IS = 0
 _HEADS = {15: 1, 13: 2}
-"""What a text begins with in which the work is not compressed, by the window in which it was: 2 to the power of it."""
+"""First byte of a text with uncompressed work, by the window with which the work was packed: 2 to the power of it."""
 _WIDE_ONLY, _ANY_WINDOW = 1, 2
-"""Versions of changes: releases that know the first one alone pack work in the wide window, and take it so."""
+"""Versions of changes: releases that know only the first one pack work in the wide window, and assume it."""
 
 
 class RepeatsCorruptError(Exception):
@@ -33,7 +33,7 @@ class RepeatsCorruptError(Exception):
 
 @dataclass(frozen=True)
 class Body:
-    """The parts of a decision that may differ when it is seen again: notes, remarks and work.
+    """The parts of a decision that may differ when it is repeated: notes, remarks and work.
 
     Attributes:
         notes: as JSON.
@@ -97,10 +97,10 @@ def unpack_pattern(data: bytes) -> Ints:
 
 
 def pack_changes(changes: Mapping[int, tuple[Body, Body]]) -> bytes | None:
-    """Pack the changed bodies of decisions that were seen again; None where nothing changed.
+    """Pack the changed bodies of repeated decisions; None where nothing changed.
 
     Args:
-        changes: by place in the pattern, what the row has and what it was in this cycle.
+        changes: by place in the pattern, the stored body and the body in this cycle.
     """
     if not changes:
         return None
@@ -116,24 +116,24 @@ def pack_changes(changes: Mapping[int, tuple[Body, Body]]) -> bytes | None:
 
 
 def changes_by_place(data: bytes | None) -> dict[int, bytes]:
-    """The differences by place in the pattern, to be read by :func:`changed`.
+    """The differences by place in the pattern, as input of :func:`changed`.
 
     Raises:
         RepeatsCorruptError: damaged, or of a newer version.
     """
-    found: dict[int, bytes] = {}
+    differences: dict[int, bytes] = {}
     if data is None:
-        return found
+        return differences
     if not data or data[0] not in (_WIDE_ONLY, _ANY_WINDOW):
         raise RepeatsCorruptError(f"changes of version {data[0] if data else None}; this broker knows {_ANY_WINDOW}")
-    at = 1
-    while at < len(data):
-        place, size = (int.from_bytes(data[start : start + 4], "little") for start in (at, at + 4))
-        at += 8 + size
-        if at > len(data):
+    position = 1
+    while position < len(data):
+        place, size = (int.from_bytes(data[start : start + 4], "little") for start in (position, position + 4))
+        position += 8 + size
+        if position > len(data):
             raise RepeatsCorruptError("damaged changes: they end too early")
-        found[place] = data[at - size : at]
-    return found
+        differences[place] = data[position - size : position]
+    return differences
 
 
 def changed(before: Body, difference: bytes) -> Body:
@@ -156,7 +156,7 @@ def _text_of(body: Body, head: int, work: bytes | None) -> bytes:
 
 
 def _compared_with(before: Body, difference: bytes) -> bytes:
-    """The text against which a difference was taken; releases with one window left narrow work compressed."""
+    """The text against which a difference was taken; releases with a single window left narrow work compressed."""
     text = before.joined()
     if difference[2:6] == zlib.adler32(text[-_WINDOW:]).to_bytes(4, "big"):
         return text

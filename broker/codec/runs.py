@@ -13,12 +13,12 @@ CountT = TypeVar("CountT", int, Ints)
 
 
 def bytes_of(bits: CountT) -> CountT:
-    """How many bytes so many bits take."""
+    """The number of bytes that ``bits`` bits take."""
     return (bits + 7) // 8
 
 
 def bit_pieces(bits: AnyArray, sizes: Ints) -> list[bytes]:
-    """The bits of pieces of these sizes, shape (N,) in all, as the bytes of each piece."""
+    """Pack bits (N,), which are pieces of these sizes, into the bytes of each piece."""
     octets = bytes_of(sizes)
     moved = 8 * (np.cumsum(octets) - octets) - (np.cumsum(sizes) - sizes)
     spread = np.zeros(8 * int(octets.sum()), dtype=np.bool_)
@@ -27,7 +27,7 @@ def bit_pieces(bits: AnyArray, sizes: Ints) -> list[bytes]:
 
 
 def byte_pieces(data: bytes, sizes: Ints) -> list[bytes]:
-    """Bytes cut into pieces of these sizes."""
+    """Cut bytes into pieces of these sizes."""
     ends = np.cumsum(sizes)
     return [data[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
 
@@ -36,7 +36,7 @@ def piece_of_bits(data: bytes, at: int, size: int) -> Bools:
     """``size`` bits from byte ``at`` on.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: there are fewer.
     """
     octets = np.frombuffer(data[at : at + bytes_of(size)], dtype=np.uint8)
     if len(octets) < bytes_of(size):
@@ -44,7 +44,7 @@ def piece_of_bits(data: bytes, at: int, size: int) -> Bools:
     return np.unpackbits(octets, count=size, bitorder="little").astype(np.bool_)
 
 
-#: The count of numbers that a row has.
+#: The type of the count of numbers of a row.
 _COUNT = np.dtype("<u2")
 #: Bits of a place among the numbers of a row.
 _MOST_BITS, _OCTET = 16, 8
@@ -90,7 +90,7 @@ def pack_codes(rows: AnyArray) -> list[bytes]:
 
 
 def _again(codes: AnyArray, first: Ints) -> Bools:
-    """(R,) whether a run has the number of the run before the last of its row; ``first`` of each row."""
+    """(R,) whether a run has the same number as the run two before it in its row; ``first`` run of each row."""
     again = np.zeros(len(codes), dtype=np.bool_)
     np.equal(codes[2:], codes[:-2], out=again[2:])
     again[first] = False
@@ -100,12 +100,12 @@ def _again(codes: AnyArray, first: Ints) -> Bools:
 
 
 def _sizes(first: Ints, size: int) -> Ints:
-    """(D,) of the rows that begin at ``first``, in ``size`` in all."""
+    """(D,) sizes of the rows that begin at ``first``, of ``size`` in all."""
     return np.diff(first, append=size)
 
 
 def _numbered(codes: AnyArray, first: Ints, other: Ints) -> tuple[AnyArray, Ints, AnyArray, Ints]:
-    """The numbers of the ``other`` runs, how many a row has, the place of each run among them, how many such runs."""
+    """Numbers of the ``other`` runs, their count per row, the place of each run among them, and runs per row."""
     size = int(codes.max()) + 1
     others = _sizes(other.searchsorted(first), len(other))
     of_row = np.arange(len(first)) * size
@@ -119,17 +119,17 @@ def _numbered(codes: AnyArray, first: Ints, other: Ints) -> tuple[AnyArray, Ints
 
 
 def _width(counts: AnyArray) -> Ints:
-    """How many bits a place among so many numbers takes: 0 for one, 1 for two, 2 for three."""
+    """The bits that a place among ``counts`` numbers takes: 0 for one, 1 for two, 2 for three."""
     return np.frexp(counts - 1.0)[1].astype(np.int64)
 
 
 def _places(places: AnyArray, runs: Ints, width: Ints) -> list[bytes]:
-    """The places of runs in the bits that each row has for one."""
+    """Pack the places of runs, with the number of bits of each row."""
     longest = int(runs.max())
     table = np.zeros((len(runs), longest), dtype=np.uint16)
     start = np.arange(len(runs)) * longest - (np.cumsum(runs) - runs)
     table.reshape(-1)[np.arange(len(places)) + np.repeat(start, runs)] = places
-    found = [b""] * len(runs)
+    packed_places = [b""] * len(runs)
     for bits in np.flatnonzero(np.bincount(width)).tolist():
         rows = np.flatnonzero(width == bits)
         octets = table[rows].astype("<u2" if bits > _OCTET else "u1").view(np.uint8)
@@ -138,15 +138,15 @@ def _places(places: AnyArray, runs: Ints, width: Ints) -> list[bytes]:
         sizes = bytes_of(runs[rows] * bits).tolist()
         data, stride = packed.tobytes(), packed.shape[1]
         for at, (row, size) in enumerate(zip(rows.tolist(), sizes, strict=True)):
-            found[row] = data[at * stride : at * stride + size]
-    return found
+            packed_places[row] = data[at * stride : at * stride + size]
+    return packed_places
 
 
 def unpack_codes(data: bytes, size: int, kind: np.dtype[Any]) -> tuple[AnyArray, int]:
-    """A row of ``size`` numbers of this type, and where it ends in the data.
+    """A row of ``size`` numbers of this type, and its end in the data.
 
     Raises:
-        ValueError: the bytes are not those of so many.
+        ValueError: the bytes are not those of so many numbers.
     """
     if not size:
         return np.empty(0, dtype=kind), 0
@@ -182,7 +182,7 @@ def _read(data: bytes, start: int, stop: int, kind: np.dtype[Any]) -> AnyArray:
 
 
 def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
-    """Each piece, shape (N,), N of its own, as bytes that :func:`unpack_runs` reads."""
+    """Pack each piece (N,), with its own N, into bytes that :func:`unpack_runs` reads."""
     if not pieces:
         return []
     sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
@@ -237,7 +237,7 @@ def unpack_runs(data: bytes, size: int) -> Floats:
 
 
 def _sums(bits: Bools, first: Ints, sizes: Ints) -> Ints:
-    """(P,) how many bits of each piece are set."""
+    """(P,) the number of set bits of each piece."""
     before = np.concatenate(([0], np.cumsum(bits)))
     sums: Ints = before[first + sizes] - before[first]
     return sums
@@ -247,7 +247,7 @@ _END = 256.0
 
 
 def pack_small(figures: Floats, sizes: Ints) -> list[bytes]:
-    """Pieces of these sizes, which lie one after the other, as bytes that :func:`unpack_small` reads."""
+    """Pack pieces of these sizes, stored one after the other, into bytes that :func:`unpack_small` reads."""
     inside = (figures >= 0) & (figures < _END)
     octets = np.where(inside, figures, 0.0).astype(np.uint8)
     small = inside & (octets.astype(np.float64).view(np.int64) == figures.view(np.int64))

@@ -1,4 +1,4 @@
-"""The work of tasks as bytes, kept with their decisions, so that a decision can be asked again."""
+"""The work of tasks as bytes, stored with their decisions, so that a decision can be repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.domain.task_work import (
 )
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 
-#: The share of work that counts for no task in particular; the name of no share has such a character.
+#: The share of work that counts for no task in particular; no name of a share has this character.
 _NO_SHARE = "\1"
 _TABLES: tuple[tuple[str, type[Any]], ...] = (
     ("tasks", AssigningTable),
@@ -78,13 +78,13 @@ def _hint_of(hint: Work, jeditaskid: int) -> Work:
 
 @dataclass(frozen=True)
 class StoredTasks:
-    """The work of several tasks, with the values stored beside it.
+    """The work of several tasks, with the values stored alongside.
 
     Attributes:
-        work: of the tasks; what nuclei have to do is not in it, as each task has its own figures.
-        share_work: for each task what remained of its share at its priority and above when the cycle began, HS06 s by
-            nucleus.
-        placed: for each task what the cycle had placed for its share before it, HS06 s by nucleus.
+        work: of the tasks, without the remaining work of nuclei, as each task has its own figures.
+        share_work: for each task the work of its share at its priority and above that remained when the cycle began,
+            HS06 s by nucleus.
+        placed: for each task the work that the cycle had placed for its share before it, HS06 s by nucleus.
     """
 
     work: TaskWork
@@ -97,7 +97,7 @@ def encode_task_work(
 ) -> bytes:
     """The work of one task as compressed JSON; NaN is null.
 
-    What nuclei have to do is kept as two figures for each: all of it, and what counts in the weight of this task.
+    The remaining work of nuclei is stored as two figures each: all of it, and the part in the weight of this task.
 
     Args:
         work: of one task.
@@ -115,7 +115,7 @@ def encode_task_work(
 
 
 def decode_task_work(data: bytes) -> TaskWork:
-    """Decode the work of one task as its turn in the cycle met it, with earlier placements counted.
+    """Decode the work of one task as the cycle saw it in its turn, with earlier placements counted.
 
     Raises:
         WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
@@ -123,18 +123,18 @@ def decode_task_work(data: bytes) -> TaskWork:
     body = unpacked(data)
     stored = joined_tasks([body])
     try:
-        reported = body["remaining"]
+        stored_work = body["remaining"]
         share, placed = stored.share_work[0], stored.placed[0]
-        counted = np.array([share[name] + placed.get(name, 0.0) for name in reported["nucleus"]], dtype=np.float64)
-        nuclei = np.array(reported["nucleus"], dtype=np.object_)
-        remaining = _remaining(stored.work.tasks, nuclei, np.array(reported["all"], dtype=np.float64), counted)
+        counted = np.array([share[name] + placed.get(name, 0.0) for name in stored_work["nucleus"]], dtype=np.float64)
+        nuclei = np.array(stored_work["nucleus"], dtype=np.object_)
+        remaining = _remaining(stored.work.tasks, nuclei, np.array(stored_work["all"], dtype=np.float64), counted)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
     return dataclasses.replace(stored.work, remaining=remaining)
 
 
 def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_work: Floats) -> RemainingTable:
-    """Work that gives the same two figures: of the task's own share and priority, and of no share for the rest."""
+    """Work with the same two figures: that of the task's own share and priority, and the rest under no share."""
     count = len(nuclei)
     own = np.repeat(np.arange(2) == 0, count)
 
@@ -153,7 +153,7 @@ def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_wor
 
 
 def joined_tasks(bodies: Sequence[Body], *, fill: bool = False) -> StoredTasks:
-    """The tasks of several bodies, in this order, as one work; with ``fill`` columns that are missing hold NULL.
+    """The tasks of several bodies, in this order, as one work; with ``fill``, missing columns hold NULL.
 
     Raises:
         WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
@@ -179,7 +179,7 @@ def joined_tasks(bodies: Sequence[Body], *, fill: bool = False) -> StoredTasks:
 
 
 def missing_task_columns(body: Body) -> tuple[str, ...]:
-    """Columns of tasks and their hints that a body does not have: it is of an engine that did not have them yet."""
+    """Columns of tasks and their hints missing from a body, as it is of an engine that did not have them yet."""
     tables = [(body.get(name), kind) for name, kind in _TABLES if name != "remaining"]
     hint = body.get("hint")
     tables += [(hint.get(name), kind) for name, kind in _HINT_TABLES] if isinstance(hint, dict) else []
@@ -193,8 +193,8 @@ def missing_task_columns(body: Body) -> tuple[str, ...]:
 
 
 def _share_work(body: Body) -> dict[str, float]:
-    reported = body["remaining"]
-    return {str(name): float(hs06s) for name, hs06s in zip(reported["nucleus"], reported["share"], strict=True)}
+    remaining = body["remaining"]
+    return {str(name): float(hs06s) for name, hs06s in zip(remaining["nucleus"], remaining["share"], strict=True)}
 
 
 def _placed(body: Body) -> dict[str, float]:
@@ -207,12 +207,12 @@ def _nothing_remains() -> RemainingTable:
 
 
 class TaskWorkEncoder:
-    """Gives for each task the bytes that :func:`broker.codec.task_work_codec.encode_task_work` gives for it alone.
+    """Encodes each task to the bytes that :func:`broker.codec.task_work_codec.encode_task_work` gives for it alone.
 
     Args:
-        work: of tasks with an identifier each; rows of a task that refer to each other are neighbours.
+        work: of tasks with one identifier each; rows of a task that refer to each other are neighbours.
         nuclei: (N,) their names.
-        all_work: (T, N) HS06 s that all tasks of the label of each have to do there.
+        all_work: (T, N) HS06 s of remaining work of all tasks with the label of each task.
     """
 
     def __init__(self, work: TaskWork, nuclei: Texts, all_work: RowsByKind) -> None:
@@ -230,7 +230,7 @@ class TaskWorkEncoder:
         self._all_of: list[int] = all_work.kinds.tolist()
 
     def encode(self, row: int, share_work: Floats, placed: Floats | None = None) -> bytes:
-        """The task at ``row``.
+        """Encode the task at ``row``.
 
         Args:
             row: position of the task.
@@ -258,7 +258,7 @@ class _Belonging:
     Args:
         table: of which the rows of a task are neighbours.
         parent: (R,) the task of each row by position, negative for none; or the row of ``of``.
-        tasks: how many there are.
+        tasks: number of tasks.
         of: the other table.
     """
 
@@ -274,17 +274,17 @@ class _Belonging:
         self._rows = RowsOfEach(taken(table, order), self._starts)
 
     def count(self, row: int) -> int:
-        """How many rows the task has."""
+        """The number of rows of a task."""
         return self._starts[row + 1] - self._starts[row]
 
     def text(self, row: int, first: Sequence[int] | None = None) -> str:
-        """The rows of a task; the first column is as given, or says which row of the task's own each belongs to."""
+        """The rows of a task; the first column is ``first``, or the row of the task to which each belongs."""
         own = self._parents[self._starts[row] : self._starts[row + 1]]
         return self._rows.text(row, own if first is None else first)
 
 
 def _rows_of(jeditaskid: Ints, tasks: Ints) -> Ints:
-    """The position of each task among the tasks; -1 for one that is not there."""
+    """The position of each task in ``tasks``; -1 for one that is missing."""
     if not len(tasks):
         return np.full(len(jeditaskid), -1, dtype=np.int64)
     order = np.argsort(tasks, kind="stable")

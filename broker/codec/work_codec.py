@@ -1,4 +1,4 @@
-"""The work of chunks as bytes, kept with their decisions, so that a decision can be asked again."""
+"""The work of chunks as bytes, stored with their decisions, so that a decision can be repeated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 
 #: Version of the stored form. Work without one is older: it has texts where this version has objects.
 VERSION = 1
-#: Columns by the names that they had in work without a version.
+#: Current names of columns, by the names that they had in work without a version.
 _RENAMED: Mapping[str, str] = {"asked_places": "placement_constraints", "taken_back": "rebrokered_from"}
 NO_LOAD = CountedLoad()
 
@@ -31,7 +31,7 @@ MAX_WORK_BYTES = 64 * 1024 * 1024
 TableT = TypeVar("TableT")
 
 Body = Mapping[str, Any]
-"""Stored work, unpacked and not yet looked into."""
+"""Stored work, unpacked but not yet decoded."""
 
 
 class WorkCorruptError(Exception):
@@ -40,11 +40,11 @@ class WorkCorruptError(Exception):
 
 @dataclass(frozen=True)
 class StoredWork:
-    """The work of several chunks, with the values stored beside it.
+    """The work of several chunks, with the values stored alongside.
 
     Attributes:
         work: of the chunks.
-        placed: for each chunk what the cycle had counted before it, as it was stored; text where it was not read yet.
+        placed: for each chunk the load counted before it, in its stored form; text where it was not read yet.
         cuts: for each chunk how it is cut into jobs (see :mod:`broker.codec.cut_codec`); None where not stored.
     """
 
@@ -57,7 +57,7 @@ class StoredWork:
         """The load that the cycle had counted before each chunk.
 
         Raises:
-            WorkCorruptError: it is damaged.
+            WorkCorruptError: a stored load is damaged.
         """
         return tuple(map(_load, self.placed))
 
@@ -88,7 +88,7 @@ def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: str | None = None)
 
     Args:
         work: of one chunk.
-        load: what the cycle had counted before the chunk.
+        load: the load that the cycle had counted before the chunk.
         cut: how the chunk is cut into jobs, as JSON.
     """
     tables = {
@@ -102,7 +102,7 @@ def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: str | None = None)
 
 
 def plain_columns(table: Any) -> dict[str, list[Any]]:
-    """The columns of a table as JSON has them: NaN is null."""
+    """The columns of a table in JSON form: NaN is null."""
     columns: dict[str, list[Any]] = {}
     for field in dataclasses.fields(table):
         column = getattr(table, field.name)
@@ -116,7 +116,7 @@ def plain_columns(table: Any) -> dict[str, list[Any]]:
 
 
 def decode_work(data: bytes) -> Work:
-    """The work that :func:`encode_work` gave.
+    """Decode the work from :func:`encode_work`.
 
     Raises:
         WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
@@ -125,7 +125,7 @@ def decode_work(data: bytes) -> Work:
 
 
 def decode_load(data: bytes) -> CountedLoad:
-    """The load that was given to :func:`encode_work`.
+    """Decode the load that was passed to :func:`encode_work`.
 
     Raises:
         WorkCorruptError: it is damaged or too large.
@@ -149,8 +149,8 @@ def unpacked_for_many(data: bytes) -> Body:
         WorkCorruptError: it is damaged or too large.
     """
     text = _unpacked_text(data)
-    found = cut_text(text)
-    return _read_whole(text) if found is None else found
+    body = cut_text(text)
+    return _read_whole(text) if body is None else body
 
 
 def _unpacked_text(data: bytes) -> bytes:
@@ -173,7 +173,7 @@ def _read_whole(text: bytes) -> Body:
 def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
     """The chunks of several bodies, in this order, as one work. All of them have columns of analysis, or none has.
 
-    With ``fill`` columns that are missing hold NULL, as in work of an engine that did not have them yet.
+    With ``fill``, missing columns hold NULL, as for work of an engine that did not have them yet.
 
     Raises:
         WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
@@ -195,23 +195,23 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
 
 
 def _placed(body: Body) -> Any:
-    """Load that the cycle had counted before a chunk; a text that holds no plan stays unparsed."""
+    """The load that the cycle had counted before a chunk; a text without a plan stays unparsed."""
     return body.parts["placed"] if isinstance(body, WorkText) else body.get("placed", {})
 
 
 def _cuts(bodies: Sequence[Body]) -> tuple[Any, ...]:
     """The stored cuts of each chunk, None for none; chunks with equal texts share one object, never changed."""
     known: dict[bytes, Any] = {}
-    found = []
+    cuts = []
     for body in bodies:
         text = body.parts.get("cut") if isinstance(body, WorkText) else None
         if not isinstance(text, bytes):
-            found.append(body.get("cut"))
+            cuts.append(body.get("cut"))
             continue
         if text not in known:
             known[text] = body["cut"]
-        found.append(known[text])
-    return tuple(found)
+        cuts.append(known[text])
+    return tuple(cuts)
 
 
 def _joined(bodies: Sequence[Body], table: str) -> JoinedTable:
@@ -228,24 +228,24 @@ def joined_columns(bodies: Sequence[Body], table: str) -> dict[str, list[Any]]:
 
 
 def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str]) -> list[int]:
-    """A joined column of positions in another table, which count from the start of all bodies.
+    """A joined column of positions in another table, counted from the start of all bodies.
 
     Args:
-        bodies: that are joined.
-        index: table and column that holds the positions.
-        into: table that they point into, and a column of it.
+        bodies: the joined bodies.
+        index: table and column that hold the positions.
+        into: the table that they point into, and a column of it.
     """
     return _moved(*([body[table][column] for body in bodies] for table, column in (index, into)))
 
 
 def _moved(positions: Sequence[list[int]], into: Sequence[list[Any]]) -> list[int]:
-    """Positions of each body in a table of it, counted from the start of all bodies."""
-    found: list[int] = []
+    """Positions of each body in one of its tables, counted from the start of all bodies."""
+    moved: list[int] = []
     first = 0
     for own, rows in zip(positions, into, strict=True):
-        found += [first + position for position in own]
+        moved += [first + position for position in own]
         first += len(rows)
-    return found
+    return moved
 
 
 def _load(placed: Any) -> CountedLoad:
@@ -256,7 +256,7 @@ def _load(placed: Any) -> CountedLoad:
 
 
 def table_of(kind: type[TableT], columns: dict[str, list[Any]], *, fill: bool = False) -> TableT:
-    """The table of columns that :func:`plain_columns` gave; with ``fill`` a column that is missing holds NULL.
+    """The table of columns from :func:`plain_columns`; with ``fill``, a missing column holds NULL.
 
     Raises:
         WorkCorruptError: a column is missing, or not as long as the others.
@@ -279,12 +279,12 @@ def _rows_of(columns: dict[str, list[Any]]) -> int:
     return max((len(column) for column in columns.values()), default=0)
 
 
-#: What stands for NULL in a column of which nothing is stored, where it is not None.
+#: The value of NULL in a column that is not stored, where it is not None.
 _NULL: Mapping[str, int | bool] = {"Ints": 0, "Bools": False}
 
 
 def missing_columns(body: Body) -> tuple[str, ...]:
-    """Columns of chunks that a body does not have: it is of an engine that did not have them yet."""
+    """Columns of chunks missing from a body, as it is of an engine that did not have them yet."""
     tables = (("c", WorkTable), ("i", InputTable), ("r", ReplicaTable), ("a", AnalysisWork))
     return tuple(
         field.name
@@ -309,7 +309,7 @@ def _column(type_name: str, values: list[Any], kind: Any = None) -> Any:
 
 
 class WorkEncoder:
-    """Gives for each chunk of a work the bytes that :func:`broker.codec.work_codec.encode_work` gives for it alone."""
+    """Encodes each chunk of a work to the bytes that :func:`broker.codec.work_codec.encode_work` gives for it alone."""
 
     def __init__(self, work: Work) -> None:
         # the inputs of a chunk are neighbours, and so are the replicas of an input
@@ -320,17 +320,17 @@ class WorkEncoder:
         self._chunks = RowOfEach(work.chunks, len(work.chunks))
         self._inputs = RowsOfEach(work.inputs, self._starts)
         self._replicas = RowsOfEach(work.replicas, self._replica_starts)
-        asked = work.analysis_request
-        self._asked = None if asked is None else RowOfEach(asked, len(work.chunks))
+        request = work.analysis_request
+        self._request = None if request is None else RowOfEach(request, len(work.chunks))
         self._names: Sequence[str] = ()
         self._forms: list[str] = []
 
     def encode(self, row: int, load: CountedLoad = NO_LOAD, cut: str | None = None) -> bytes:
-        """The chunk at ``row``.
+        """Encode the chunk at ``row``.
 
         Args:
             row: position of the chunk.
-            load: what the cycle had counted before the chunk.
+            load: the load that the cycle had counted before the chunk.
             cut: how the chunk is cut into jobs, as JSON.
         """
         first, end = self._starts[row], self._starts[row + 1]
@@ -338,14 +338,14 @@ class WorkEncoder:
         inputs = self._inputs.text(row, [0] * (end - first))
         tables = f'"c":{self._chunks.text(row)},"i":{inputs},"r":{self._replicas.text(row, owner.tolist())}'
         text = f'{{{tables},"v":{VERSION},"placed":{self._placed(load)}'
-        if self._asked is not None:
-            text += f',"a":{self._asked.text(row)}'
+        if self._request is not None:
+            text += f',"a":{self._request.text(row)}'
         if cut is not None:
             text += f',"cut":{cut}'
         return pack_work(f"{text}}}".encode())
 
     def _placed(self, load: CountedLoad) -> str:
-        """The JSON of the load; nearly all loads of a cycle are over the same queues, though not always in one list."""
+        """The JSON of the load; nearly all loads of a cycle are over the same queues, though in different lists."""
         texts = []
         for name, part in load.parts():
             if isinstance(part, QueueJobs):

@@ -1,4 +1,4 @@
-"""Whose work a decision was about, from the work that is stored with it."""
+"""The owner of the work of a decision, read from the work stored with it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from broker.codec.work_codec import WorkCorruptError, unpacked
 
 _TABLES = ("c", "tasks")
-"""Of a chunk, and of a task that is given a nucleus."""
+"""The tables of a chunk, and of a task that is given a nucleus."""
 
 
 @dataclass(frozen=True)
 class WorkOwner:
-    """VO and global share of work, as they were when it was decided; None where that is not stored."""
+    """VO and global share of work at the time of its decision; None where not stored."""
 
     vo: str | None = None
     gshare: str | None = None
 
 
 def owner_of(work: bytes | None) -> WorkOwner:
-    """The owner of stored work; unknown where there is none, or it cannot be read."""
+    """The owner of stored work; unknown if there is no work, or it cannot be read."""
     if work is None:
         return WorkOwner()
     try:

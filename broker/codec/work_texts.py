@@ -1,10 +1,11 @@
-"""Stored work as text, cut into its columns without reading them: those of many chunks are read together.
+"""Stored work as text, cut into its columns without parsing them: those of many chunks are parsed together.
 
-The work of a chunk has a hundred columns, and most hold the same in all chunks of a cycle. Read one body after the
-other, each of these values is made anew for each chunk; read column by column, each text that occurs is read once.
+The work of a chunk has a hundred columns, and most are equal in all chunks of a cycle. Parsed body by body, each of
+these values would be created anew for each chunk; parsed column by column, each distinct text is parsed once.
 
-A text is cut where the characters ``],"`` are. That these begin a column, and are no part of a text or an object, shows
-in the names and the number of the columns, which have to be those of the other chunks; else the body is read whole.
+A text is cut at the characters ``],"``. Whether these begin a column, rather than being part of a text or an object,
+shows in the names and the number of the columns, which must equal those of the other chunks; else the body is parsed
+whole.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def read_json(text: bytes) -> Any:
     """Parse a JSON text; texts that the fast parser refuses, such as half of a surrogate pair, take the slow one.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not JSON.
     """
     try:
         return from_json(text)
@@ -39,13 +40,13 @@ def read_json(text: bytes) -> Any:
 
 
 class TextTable(Mapping[str, list[Any]]):
-    """The columns of a table by name, read when they are asked for.
+    """The columns of a table by name, parsed on access.
 
     Args:
-        text: of the table, from behind its first quote to before its last bracket.
+        text: of the table, from after its first quote to before its last bracket.
 
     Attributes:
-        columns: the text, cut.
+        columns: the text, cut into columns.
     """
 
     __slots__ = ("columns",)
@@ -59,16 +60,16 @@ class TextTable(Mapping[str, list[Any]]):
         for column in self.columns:
             if column.startswith(begin):
                 try:
-                    found: list[Any] = read_json(b"[" + column[len(begin) :] + b"]")
+                    values: list[Any] = read_json(b"[" + column[len(begin) :] + b"]")
                 except ValueError:
                     break  # it was cut in the middle
-                return found
+                return values
         return self.whole()[name]
 
     def whole(self) -> dict[str, list[Any]]:
         """All columns, decoded together, wherever the text was cut."""
-        found: dict[str, list[Any]] = read_json(b'{"' + _COLUMN.join(self.columns) + b"]}")
-        return found
+        columns: dict[str, list[Any]] = read_json(b'{"' + _COLUMN.join(self.columns) + b"]}")
+        return columns
 
     def __iter__(self) -> Iterator[str]:
         """The names, in the order in which the columns are stored."""
@@ -79,10 +80,10 @@ class TextTable(Mapping[str, list[Any]]):
 
 
 class WorkText(Mapping[str, Any]):
-    """The stored work of a chunk as the object that its text says; its parts are read when they are asked for.
+    """The stored work of a chunk as the object that its text describes; its parts are parsed on access.
 
     Attributes:
-        parts: tables, and the text of what is no table.
+        parts: tables, and the texts of parts that are not tables.
     """
 
     __slots__ = ("parts",)
@@ -91,7 +92,7 @@ class WorkText(Mapping[str, Any]):
         self.parts = parts
 
     def __getitem__(self, name: str) -> Any:
-        """A table, or what stands beside the tables."""
+        """A table, or another part."""
         part = self.parts[name]
         return read_json(part) if isinstance(part, bytes) else part
 
@@ -103,9 +104,9 @@ class WorkText(Mapping[str, Any]):
 
 
 def cut_text(text: bytes) -> WorkText | None:
-    """The work of a chunk by its text; None where that is not of the form in which chunks are stored.
+    """The work of a chunk from its text; None where the text does not have the usual form.
 
-    That is also so for chunks that were decided together, and for those of which it is not stored how they are cut.
+    That includes chunks that were decided together, and those stored without how they are cut.
     """
     chunks, _, rest = text[len(_BEGIN) :].partition(_INPUTS)
     inputs, _, rest = rest.partition(_REPLICAS)
@@ -134,16 +135,16 @@ class JoinedTable:
     """
 
     def __init__(self, tables: Sequence[Mapping[str, list[Any]]]) -> None:
-        texts = [one for one in tables if isinstance(one, TextTable)]
-        found = _of_texts(texts) if len(texts) == len(tables) else None
-        self._lists = _of_plain([_plain(one) for one in tables]) if found is None else found
+        texts = [table for table in tables if isinstance(table, TextTable)]
+        joined = _of_texts(texts) if len(texts) == len(tables) else None
+        self._lists = _of_plain([_plain(one) for one in tables]) if joined is None else joined
 
     def columns(self) -> dict[str, list[Any]]:
         """The values by name, of all bodies together."""
         return {name: list(chain.from_iterable(own)) for name, own in self._lists.items()}
 
     def by_body(self, name: str) -> Sequence[list[Any]]:
-        """The values of a column, body by body; nothing without bodies.
+        """The values of a column, body by body; empty without bodies.
 
         Raises:
             KeyError: there is no such column.
@@ -157,18 +158,18 @@ def _plain(table: Mapping[str, list[Any]]) -> Mapping[str, list[Any]]:
 
 def _of_plain(tables: Sequence[Mapping[str, list[Any]]]) -> dict[str, Sequence[list[Any]]]:
     names = list(tables[0]) if tables else []
-    if all(list(one) == names for one in tables):
-        # nearly always: the columns of all bodies are in one order, and no name has to be looked up
-        return dict(zip(names, zip(*(one.values() for one in tables), strict=True), strict=True))
-    return {name: [one[name] for one in tables] for name in names}
+    if all(list(table) == names for table in tables):
+        # the usual case: the columns of all bodies have the same order, and no name has to be looked up
+        return dict(zip(names, zip(*(table.values() for table in tables), strict=True), strict=True))
+    return {name: [table[name] for table in tables] for name in names}
 
 
 def _of_texts(tables: Sequence[TextTable]) -> dict[str, Sequence[list[Any]]] | None:
-    """The columns of texts that are cut alike, each text that occurs read once; None where they are not."""
-    texts = [one.columns for one in tables]
-    if len({len(one) for one in texts}) != 1:
+    """The columns of texts that are cut alike, each distinct text parsed once; None where they are not."""
+    texts = [table.columns for table in tables]
+    if len({len(table) for table in texts}) != 1:
         return None
-    found: dict[str, Sequence[list[Any]]] = {}
+    columns: dict[str, Sequence[list[Any]]] = {}
     for column in zip(*texts, strict=True):
         name = column[0].partition(_NAMED)[0]
         kinds = [column[0]] if column.count(column[0]) == len(column) else list(set(column))
@@ -176,18 +177,18 @@ def _of_texts(tables: Sequence[TextTable]) -> dict[str, Sequence[list[Any]]] | N
         if values is None:
             return None
         known = dict(zip(kinds, values, strict=True))
-        found[name.decode()] = values * len(column) if len(kinds) == 1 else [known[text] for text in column]
-    return found
+        columns[name.decode()] = values * len(column) if len(kinds) == 1 else [known[text] for text in column]
+    return columns
 
 
 def _read(begin: bytes, columns: Sequence[bytes]) -> list[list[Any]] | None:
-    """The values of columns that begin alike; None where one does not, or ends in the middle of a value."""
+    """The values of columns that begin alike; None if one does not, or ends in the middle of a value."""
     if not all(column.startswith(begin) for column in columns):
         return None
     start = len(begin)
     try:
-        # no text goes over the end of a line, so that one that was cut is found
-        found: list[list[Any]] = read_json(b"[[" + b"],\n[".join([column[start:] for column in columns]) + b"]]")
+        # no text spans the end of a line, so a text that was cut is detected
+        values: list[list[Any]] = read_json(b"[[" + b"],\n[".join([column[start:] for column in columns]) + b"]]")
     except ValueError:
         return None
-    return found if len(found) == len(columns) else None
+    return values if len(values) == len(columns) else None

@@ -1,1 +1,1 @@
-"""Compiles the loop of cycles in a process beside the one that decides."""
+"""Compilation of the loop of cycles in a process separate from the one that decides."""

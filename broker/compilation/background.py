@@ -1,4 +1,4 @@
-"""Compiles the loop in another process, once, so that the process that decides need not wait.
+"""One-time compilation of the loop in another process, so that the process that decides need not wait.
 
 Compiling takes as long as several cycles; meanwhile cycles are decided in Python, with the same result.
 """
@@ -40,9 +40,9 @@ class Compilation:
     """The process that compiles, started by the first cycle.
 
     Attributes:
-        cache: the folder in which it leaves compiled functions.
-        process: None while it was not needed.
-        failed: it ended without them.
+        cache: the folder to which it writes compiled functions.
+        process: the process; None until it is needed.
+        failed: whether it ended without compiling them.
     """
 
     cache: Path | None = None
@@ -50,10 +50,10 @@ class Compilation:
     failed: bool = field(default=False, init=False)
 
     def is_compiled(self) -> bool:
-        """Whether the loop is compiled already; starts the process that compiles where it is not."""
+        """Whether the loop is compiled already; start the compiling process if it is not."""
         if self.failed:
             return False
-        # looked up each time: it is removed where it is damaged
+        # looked up each time, because a damaged cache is removed
         self.cache = function_cache.folder()
         if function_cache.ready_file(self.cache).exists():
             return True
@@ -81,5 +81,5 @@ class Compilation:
                 start_new_session=True,
             )
         if cache == function_cache.other_folder:
-            atexit.register(process.kill)  # else it outlives a short command, and the next one finds what it has made
+            atexit.register(process.kill)  # else it outlives a short command, and the next one finds its output
         return process

@@ -1,4 +1,4 @@
-"""Compiles the loop ahead of its use: ``python -m broker.compilation.warm_up FOLDER``."""
+"""Compilation of the loop ahead of its use: ``python -m broker.compilation.warm_up FOLDER``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from broker.engine.compiled import function_cache
 
-#: Compiling is not urgent: what decides goes first.
+#: Compiling is not urgent: processes that decide have priority.
 _NICENESS = 10
 
 
@@ -40,7 +40,7 @@ def _compile_into(cache: Path) -> None:
     """Compile everything; on failure, once more without the remains of an interrupted attempt."""
     try:
         compile_all()
-    except Exception:  # what is damaged raises nearly any when it is unpickled
+    except Exception:  # unpickling damaged data may raise nearly any exception
         traceback.print_exc()
         for path in cache.iterdir():
             if path.is_dir():

@@ -1,4 +1,4 @@
-"""Sets up the worker processes of commands that spread their work."""
+"""Setup of the worker processes of commands that distribute their work."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from broker.compilation import background
 def install() -> None:
     """Run the loop in Python until it is compiled, and end together with the parent process.
 
-    A pool tells its processes to end, but one that is killed tells nobody: they would wait for work for ever, since
-    each of them holds the other end of the pipe that it reads.
+    A pool tells its processes to end, but a killed parent cannot: they would wait for work forever, since each of them
+    holds the other end of the pipe that it reads.
     """
     background.install()
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()

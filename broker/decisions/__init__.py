@@ -1,1 +1,1 @@
-"""Decisions: why a task was placed where it was and not elsewhere, what would help, and the same again by replay."""
+"""Decisions: why a task was placed where it was and not elsewhere, what would help, and their replay."""

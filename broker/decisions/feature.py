@@ -11,19 +11,22 @@ FEATURE = Feature(
         Command(
             "explain",
             "broker.decisions.commands.explain:explain",
-            "The last decision about a task, with reasons and weights.",
+            "Explain the last decision about a task, with reasons and weights.",
             place=170,
         ),
         Command(
-            "why-not", "broker.decisions.commands.explain:why_not", "Why a queue was not chosen for a task.", place=180
+            "why-not",
+            "broker.decisions.commands.explain:why_not",
+            "Explain why a queue was not chosen for a task.",
+            place=180,
         ),
         Command(
             "replay",
             "broker.decisions.commands.replay:replay",
-            "Decide again what was decided, and compare to the byte.",
+            "Decide again what was decided, and compare byte by byte.",
             place=220,
         ),
-        Command("rules", "broker.decisions.commands.rules:rules", "The ordered rules of a brokerage.", place=280),
+        Command("rules", "broker.decisions.commands.rules:rules", "List the rules of a brokerage in order.", place=280),
     ),
     routes=(
         "broker.decisions.routes.tasks",

@@ -2,11 +2,11 @@
 
 Source: ATLAS Analysis Job Brokerage; PanDA analysis brokerage, inputs.
 
-Analysis Stabilizer: the number of jobs a user may have queued at a queue, with all figures behind it.
+Analysis Stabilizer: the number of jobs that a user may have queued at a queue, with the underlying figures.
 
 Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
 
-Parse the ``transHome`` of a user's task into the release that it runs.
+The release that a user's task runs, parsed from its ``transHome``.
 
 Source: ATLAS Analysis Job Brokerage, release/cache availability.
 """
@@ -26,7 +26,7 @@ from broker.domain.facts import JobFacts
 #: Classes as PanDA numbers them: of tasks S, A, B and C, of queues hi, mid and lo.
 CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
 SITE_HI, SITE_MID, SITE_LO = 1, 0, -1
-#: How the names of endpoints of virtual placement end.
+#: Suffix of the names of virtual-placement endpoints.
 VP_ENDING = "_VP_DISK"
 
 
@@ -42,7 +42,7 @@ class OwnerJobs:
 
 @dataclass(frozen=True)
 class QuotaLine:
-    """One line of an account: bytes used, and the limit; a limit of 0 or less is none."""
+    """One line of an account: bytes used, and the limit; 0 or less means no limit."""
 
     place: str
     used_bytes: float
@@ -51,7 +51,7 @@ class QuotaLine:
 
 @dataclass(frozen=True)
 class UserQueue:
-    """One user's queued and running jobs of one share and label, at the unified queues ``unified`` (positions)."""
+    """One user's queued and running jobs of one share and label, at the unified queues with positions ``unified``."""
 
     unified: Ints
     queued: Floats
@@ -60,7 +60,7 @@ class UserQueue:
 
 @dataclass(frozen=True)
 class AnalysisGrid:
-    """Figures of users and classes at one instant. Rows that are too old are not in here.
+    """Figures of users and classes at one instant, without outdated rows.
 
     Attributes:
         starts: (U,) jobs of all shares that started in the last 6 hours.
@@ -71,10 +71,10 @@ class AnalysisGrid:
         by_type: by share and resource type, (2, U) queued and running jobs.
         of_user: analysis jobs outside working groups, and those for groups in the table of defined jobs.
         of_group: jobs of working groups.
-        share_usage: running over target by share, 1.0 is the target.
-        share_usage_l1: the same with the targets of idle shares given to the busy ones, by top-level share.
+        share_usage: running over target by share; 1.0 is on target.
+        share_usage_l1: the same by top-level share, with the targets of idle shares given to the busy ones.
         site_class: (U,) SITE_HI, SITE_MID or SITE_LO; NaN without a fresh row.
-        user_slots_left: by user, slots that are left below USER_USAGE_THRESHOLD_A.
+        user_slots_left: by user, slots left below USER_USAGE_THRESHOLD_A.
         quotas: lines by account.
         full_endpoints: endpoints at which the account has used up its quota, by account.
     """
@@ -97,7 +97,7 @@ class AnalysisGrid:
 
 @dataclass(frozen=True)
 class AnalysisWork:
-    """Columns of length T beside those of the work table.
+    """Columns of length T in addition to those of the work table.
 
     Lists of queues are comma-separated, as users write them. ``bad_jobs`` is a JSON object: for each queue the
     finished, failed and closed jobs of the task within TW_DONE_JOB_STAT hours.
@@ -133,7 +133,7 @@ class TaskChoiceFacts:
 class LocalityFacts:
     """Where the input is, and whether the queue may fetch it."""
 
-    has_input: Bools  # (T, Q) as much of the input as the locality check wants
+    has_input: Bools  # (T, Q) as much of the input as the locality check requires
     needs_wan: Bools  # (T, Q) input comes from elsewhere
     avoids_vp: Bools  # (T, 1)
     is_vp: Bools  # (1, Q)
@@ -179,7 +179,7 @@ class StabilizerFacts:
     user_running: Floats
     users: Floats  # (T, Q)
     users_running: Floats
-    user_ignored: Bools  # (T, Q) the user is not looked at there
+    user_ignored: Bools  # (T, Q) the user does not count there
     can_be_throttled: Bools  # (T, Q)
     new_weight: Floats  # (T, Q)
 
@@ -229,10 +229,10 @@ def load_of(known: AnalysisFacts) -> StabilizerLoad:
 
 
 def stabilize(load: StabilizerLoad, number_of: Callable[[str], float]) -> Stabilized:
-    """Whether the queue can be throttled, and the longest queue of the user.
+    """Compute whether the queue can be throttled, and the longest queue of the user.
 
-    ``number_of`` gives the value of each of KEYS. A queue without running jobs gives the user the part of one among
-    its users; one without users that of a first.
+    ``number_of`` gives the value of each of KEYS. At a queue without running jobs the user gets an equal part among its
+    users; at one without users, the part of a first user.
     """
     length = number_of(QUEUE_LENGTH)
     enough = (load.queued >= length) & (load.queued >= number_of(WAIT_HOURS) * load.to_running_rate)
@@ -278,11 +278,11 @@ def stats(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
     return seen | {"can_be_throttled": bool(found.can_be_throttled.item())}
 
 
-#: A task of the transformation alone: its release is in ``transUses``.
+#: A task with only the transformation: its release is in ``transUses``.
 NO_CACHE = "AnalysisTransforms"
 _TRANSFORMS = re.compile(r"^[^-]+-*")
 
 
 def what_is_run(transhome: str) -> str:
-    """Project and version: the name of the transformation in front is dropped, and ``_`` stands for ``-``."""
+    """Project and version, without the leading name of the transformation, and with ``_`` replaced by ``-``."""
     return _TRANSFORMS.sub("", transhome).replace("_", "-")

@@ -1,11 +1,11 @@
-"""Columns: the array types used everywhere, and how a table of columns is shaped, cut and compared.
+"""Columns: the array types used everywhere, and how tables of columns are reshaped, sliced and compared.
 
 A *table* is a frozen dataclass whose array fields all have the same length on axis 0. NULL is NaN in a float column,
 ``None`` in a text column and -1 in an index column.
 
-Figures of chunks and candidates of which few rows or columns differ: each different one once, and where it is.
+Matrices of chunks and candidates with few distinct rows or columns store each distinct one once, with an index.
 
-Cache of values computed from input objects, by identity: snapshots share the parts that have not changed.
+A cache keeps values computed from input objects, by identity: snapshots share the parts that have not changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AnyArray = NDArray[Any]
 
 TableT = TypeVar("TableT")
 
-#: Marks a column that stored work may lack, as it came later: its metadata holds the value of every row then.
+#: Marks a column that older stored work lacks; its metadata then holds the value of every row.
 LATER = "later"
 #: Names the class of the objects in a column of objects: it has ``stored()`` and ``of_stored(value)``.
 CLASS = "class"
@@ -57,7 +57,7 @@ def floats(values: Iterable[float | int | None]) -> Floats:
 
 
 def taken_at(block: AnyArray, row: int, columns: AnyArray) -> AnyArray:
-    """(K,) the values at ``columns`` of one row of a block, or of what broadcasts to it.
+    """(K,) the values at ``columns`` of one row of a block, or of an array that broadcasts to it.
 
     >>> taken_at(np.array([[1, 2, 3]]), 7, np.array([0, 2])).tolist()
     [1, 3]
@@ -129,10 +129,10 @@ def taken(table: TableT, index: Ints | slice | Sequence[int]) -> TableT:
 
 
 def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
-    """The position of each text in ``vocabulary``; -1 where it is not there."""
+    """The position of each text in ``vocabulary``; -1 if it is absent."""
     position = {name: index for index, name in enumerate(vocabulary)}
-    found = [position.get(value, -1) for value in values.ravel().tolist()]
-    return np.array(found, dtype=np.int64).reshape(values.shape)
+    codes = [position.get(value, -1) for value in values.ravel().tolist()]
+    return np.array(codes, dtype=np.int64).reshape(values.shape)
 
 
 def distinct(values: Texts) -> tuple[list[Any], Ints]:
@@ -141,7 +141,7 @@ def distinct(values: Texts) -> tuple[list[Any], Ints]:
 
 
 def numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
-    """The distinct ones of any values that have a hash, in order of first appearance, and the position of each.
+    """The distinct values of any hashable ones, in order of first appearance, and the position of each value.
 
     >>> known, number = numbered(["b", "a", "b"])
     >>> known, number.tolist()
@@ -158,10 +158,10 @@ def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:
     >>> holds_of(texts(["test", None, "managed"]), lambda text: "test" in text).tolist()
     [True, False, False]
     """
-    found = np.asarray(values != np.array(None), dtype=np.bool_)
-    flat, there = found.reshape(-1), np.flatnonzero(found)
-    flat[there] = [condition(one) for one in values.reshape(-1)[there].tolist()]
-    return found
+    holds = np.asarray(values != np.array(None), dtype=np.bool_)
+    flat, present = holds.reshape(-1), np.flatnonzero(holds)
+    flat[present] = [condition(one) for one in values.reshape(-1)[present].tolist()]
+    return holds
 
 
 def holds_of_texts(values: Texts, condition: Callable[[str], bool]) -> Bools:
@@ -171,8 +171,8 @@ def holds_of_texts(values: Texts, condition: Callable[[str], bool]) -> Bools:
     [True, False, False]
     """
     known, code = distinct(values)
-    found = np.array([one is not None and condition(one) for one in known], dtype=np.bool_)
-    return np.asarray(found[code].reshape(values.shape))
+    holds = np.array([value is not None and condition(value) for value in known], dtype=np.bool_)
+    return np.asarray(holds[code].reshape(values.shape))
 
 
 def frozen(array: AnyArray) -> AnyArray:
@@ -196,7 +196,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """The answers for the last few sets of inputs, compared by identity. It only changes how soon they are there.
+    """A cache of the answers for the last few sets of inputs, compared by identity; it affects speed only.
 
     Args:
         size: how many answers are kept.
@@ -204,11 +204,11 @@ class Kept(Generic[T]):
 
     def __init__(self, size: int = 4) -> None:
         self._size = size
-        # replaced as a whole, so that threads see one or the other
+        # replaced as a whole, so that threads see either the old or the new tuple
         self._known: tuple[tuple[tuple[object, ...], T], ...] = ()
 
     def of(self, inputs: tuple[object, ...], make: Callable[[], T]) -> T:
-        """The answer for these very inputs, which must never change in place; ``make`` works it out."""
+        """The answer for exactly these inputs, which must never change in place; ``make`` computes it."""
         for known, answer in self._known:
             if len(known) == len(inputs) and all(a is b for a, b in zip(known, inputs, strict=True)):
                 return answer
@@ -219,14 +219,14 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True)
 class RowsByKind:
-    """A matrix of T rows and Q columns, kept as its few different ones.
+    """A matrix of T rows and Q columns, stored as its few distinct rows and columns.
 
     Attributes:
-        table: (..., K, C) the rows and columns of each kind, in as many layers as there are figures.
-        kind: (T,) the kind of each chunk; None where each has a row of its own, in order.
-        column: (Q,) the column of each candidate; None where each has one of its own, in order.
+        table: (..., K, C) the rows and columns of each kind, with one layer per figure.
+        kind: (T,) the kind of each chunk; None if each has a row of its own, in order.
+        column: (Q,) the column of each candidate; None if each has one of its own, in order.
 
-    Three chunks, of which the first and the last are alike:
+    Three chunks, of which the first and the last are equal:
 
     >>> rows = RowsByKind(np.array([[5, 6], [7, 8]]), np.array([0, 1, 0]))
     >>> rows.every.tolist(), rows.of(np.array([1])).every.tolist(), rows.at(2, np.array([1])).tolist()
@@ -249,7 +249,7 @@ class RowsByKind:
         return rows if self.kind is None else len(self.kind), columns if self.column is None else len(self.column)
 
     def broadcasts_to(self, shape: tuple[int, ...]) -> bool:
-        """Whether it stands for all pairs of a block of this shape; an axis along which nothing differs may be 1."""
+        """Whether it covers all pairs of a block of this shape; an axis without differences may have length 1."""
         return self.table.ndim == 2 and all(own in (1, other) for own, other in zip(self.shape, shape, strict=True))
 
     @property
@@ -264,17 +264,17 @@ class RowsByKind:
 
     @property
     def by_chunk(self) -> AnyArray:
-        """(..., T, C): the row of each chunk, with the columns as they are kept."""
+        """(..., T, C): the row of each chunk, with the columns as stored."""
         return self.table if self.kind is None else np.take(self.table, self.kind, axis=-2)
 
     @property
     def by_candidate(self) -> AnyArray:
-        """(..., K, Q): the column of each candidate, with the rows as they are kept."""
+        """(..., K, Q): the column of each candidate, with the rows as stored."""
         return self.table if self.column is None else np.take(self.table, self.column, axis=-1)
 
     @property
     def kinds(self) -> Ints:
-        """(T,): the row of the table that each chunk has."""
+        """(T,): the table row of each chunk."""
         return np.arange(self.table.shape[-2]) if self.kind is None else self.kind
 
     def of(self, rows: AnyArray) -> RowsByKind:
@@ -282,11 +282,11 @@ class RowsByKind:
         return RowsByKind(self.table, rows if self.kind is None else self.kind[rows], self.column)
 
     def of_table(self, table: AnyArray) -> RowsByKind:
-        """Something else that is the same for chunks and candidates of a kind."""
+        """Another ``table`` with the same kinds of chunks and candidates."""
         return RowsByKind(table, self.kind, self.column)
 
     def of_chunks(self, table: AnyArray) -> RowsByKind:
-        """Something else that is the same for candidates of a kind; ``table`` (T, C) by chunk."""
+        """Another ``table`` (T, C) by chunk, with the same kinds of candidates."""
         return RowsByKind(table, None, self.column)
 
     def layer(self, at: int) -> RowsByKind:
@@ -299,10 +299,10 @@ class RowsByKind:
         return RowsByKind(self.table.take(column, axis=-1), self.kind)
 
     def at(self, row: int | AnyArray, candidates: AnyArray) -> AnyArray:
-        """(..., N): the figures of one chunk at some candidates, or of as many chunks, each at its own."""
+        """(..., N): the figures of one chunk at some candidates, or of N chunks, each at its own candidate."""
         kind = row if self.kind is None else self.kind[row]
-        found: AnyArray = self.table[..., kind, candidates if self.column is None else self.column[candidates]]
-        return found
+        figures: AnyArray = self.table[..., kind, candidates if self.column is None else self.column[candidates]]
+        return figures
 
     def at_pairs(self, chunk: Ints, candidate: Ints) -> AnyArray:
         """(..., N): the figures of N chunks, each at a candidate of its own.
@@ -325,13 +325,13 @@ def rows_of_all(values: AnyArray, count: int) -> RowsByKind:
     return RowsByKind(values, np.zeros(count, dtype=np.int64) if len(values) == 1 else None)
 
 
-#: Up to so many columns the rows of a mask are compared as one number each.
+#: Most columns with which each row of a mask is compared as one number.
 _BITS = 64
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Which of N rows are alike.
+    """Which of N rows are equal.
 
     Attributes:
         first: (K,) position of the first row of each kind.
@@ -367,7 +367,7 @@ def _kinds_of(columns: Sequence[AnyArray]) -> Kinds:
 
 
 def spread(mask: Bools, kind: Ints) -> Bools:
-    """(T, Q): the column of each candidate, of a mask (T, K) by the kinds (Q,) of candidates.
+    """(T, Q): expand a mask (T, K) to candidates by their kinds (Q,).
 
     Few rows of a mask differ, and rows are copied many times faster than cells.
 

@@ -1,4 +1,4 @@
-"""A cache that is emptied at once where it would grow beyond a number of bytes."""
+"""A cache that is cleared as a whole before it would exceed a number of bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ ValueT = TypeVar("ValueT")
 
 
 class BoundedCache(dict[Hashable, ValueT]):
-    """What was found, by what it was found for; all values are taken to be of one size.
+    """Cached values by key; all values are assumed to have the same size.
 
     Args:
-        most_bytes: of all values together.
+        most_bytes: limit for all values together.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -20,7 +20,7 @@ class BoundedCache(dict[Hashable, ValueT]):
         self._most_bytes = most_bytes
 
     def keep(self, key: Hashable, found: ValueT, each_bytes: int) -> ValueT:
-        """Keep a value of about ``each_bytes``, and return it; the others are forgotten where there are too many."""
+        """Store a value of about ``each_bytes`` and return it; if there are too many, the others are dropped."""
         if len(self) * each_bytes >= self._most_bytes:
             self.clear()
         self[key] = found

@@ -1,6 +1,6 @@
-"""The chosen candidates of decisions as arrays: of one, or of a table of many; objects are made when asked for.
+"""The chosen candidates of one decision or a table of many, as arrays; objects are made on access.
 
-Legend of packed decisions: the candidates of a snapshot and the codes of a chain of rules.
+The legend of packed decisions holds the candidates of a snapshot and the codes of a chain of rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.decisions import Candidate
 
-#: Candidates that a kind has at least on average, for kinds to say anything.
+#: Fewest candidates per kind, on average, for kinds to be meaningful.
 _LEAST_OF_A_KIND = 8
 
 
@@ -27,17 +27,17 @@ class LegendCorruptError(Exception):
 
 @dataclass(frozen=True)
 class Legend:
-    """The names behind a packed decision. Equal while queues and rules are the same.
+    """The names behind a packed decision; legends are equal as long as queues and rules are the same.
 
     Attributes:
         names: (Q,) candidates: pseudo-queues or nuclei.
-        groups: (Q,) the unified queue of each; empty where candidates have none.
+        groups: (Q,) the unified queue of each; empty if candidates have none.
         codes: (C,) reason codes.
-        order: the indices of codes in the order of the funnel.
-        departure: (C,) when the candidates of a code go: the larger, the later.
+        order: indices of the codes in funnel order.
+        departure: (C,) when the candidates of a code are rejected: the larger, the later.
         factors: names of the factors of a weight.
         stats: names of the figures of a remark.
-        remark: what a remark begins with.
+        remark: prefix of a remark.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Legend:
     remark: str = ""
 
     def __hash__(self) -> int:
-        """Cached hash: decisions are grouped by their legend, which has thousands of names."""
+        """Return the cached hash: decisions are grouped by legend, which has thousands of names."""
         return self._hash
 
     @cached_property
@@ -59,21 +59,21 @@ class Legend:
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
-        """The unified queues, each once, in the order of their first candidates."""
+        """The distinct unified queues, in the order of their first candidates."""
         return tuple(dict.fromkeys(self.groups))
 
     @cached_property
     def group_of(self) -> Ints:
-        """(Q,) for each candidate the position of its group in :attr:`group_names`."""
+        """(Q,) the position of each candidate's group in :attr:`group_names`."""
         place = {name: index for index, name in enumerate(self.group_names)}
         return np.array([place[name] for name in self.groups], dtype=np.int64)
 
     @cached_property
     def by_kind(self) -> Ints:
-        """(Q,) the candidates in an order in which those of one kind are neighbours: names end alike behind a slash.
+        """(Q,) the candidates, ordered so that those of one kind, with equal names after the slash, are adjacent.
 
-        What rejects them is mostly the same. It is the order of the names where ends do not tell kinds. Stored reasons
-        are in this order: it stays as it is.
+        They are mostly rejected for the same reasons. Where the name endings do not form kinds, it is the order of the
+        names. Stored reasons depend on this order, so it must not change.
         """
         kinds = [name.partition("/")[2] for name in self.names]
         if len(set(kinds)) * _LEAST_OF_A_KIND > len(kinds):
@@ -82,7 +82,7 @@ class Legend:
 
     @cached_property
     def place_of(self) -> Mapping[str, int]:
-        """The position of each candidate by its name; of a unified queue that of its first candidate."""
+        """The position of each candidate by name; for a unified queue, that of its first candidate."""
         groups = {name: place for place, name in reversed(list(enumerate(self.groups)))}
         return {**groups, **{name: place for place, name in enumerate(self.names)}}
 
@@ -102,7 +102,7 @@ class Legend:
         """The inverse of :attr:`text`, read as JSON.
 
         Raises:
-            LegendCorruptError: it is of another form.
+            LegendCorruptError: the JSON is of another form.
         """
         try:
             values = {one.name: _plain(reported[one.name]) for one in fields(cls) if one.name in reported}
@@ -129,7 +129,7 @@ class CandidateArrays:
     Attributes:
         place: (..., C) position of each in the names of the legend.
         weight: (..., C).
-        factors: (..., F, C), in the order of the legend's factors; F 0 where nothing was weighed.
+        factors: (..., F, C) in the order of the legend's factors; F is 0 if nothing was weighed.
         bootstrap: (..., C).
     """
 
@@ -141,13 +141,13 @@ class CandidateArrays:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChosenCandidates(CandidateArrays, Sequence[Candidate]):
-    """The C candidates of one decision, the best first; ``legend`` names candidates and factors."""
+    """The C candidates of one decision, best first; ``legend`` names candidates and factors."""
 
     legend: Legend
 
     @cached_property
     def objects(self) -> tuple[Candidate, ...]:
-        """The candidates one by one."""
+        """The candidates as objects."""
         names = self.legend.factors if len(self.factors) else ()
         columns = zip(self.place.tolist(), self.weight.tolist(), self.factors.T.tolist(), strict=True)
         return tuple(
@@ -168,7 +168,7 @@ class ChosenCandidates(CandidateArrays, Sequence[Candidate]):
     def __eq__(self, other: object) -> bool:
         return self.objects == tuple(other) if isinstance(other, Sequence) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as unhashable as what it stands for
+    __hash__ = None  # type: ignore[assignment]  # as unhashable as the sequence it stands for
 
     def __repr__(self) -> str:
         return repr(self.objects)
@@ -182,18 +182,18 @@ def no_candidates(legend: Legend) -> ChosenCandidates:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CandidateTable(CandidateArrays):
-    """The candidates of B decisions, each with as many places; of each decision the first ``size`` (B,) count."""
+    """The candidates of B decisions, padded to equal length; the first ``size`` (B,) of each decision count."""
 
     legend: Legend
     size: Ints
 
     def columns(self, rows: Sequence[int]) -> CandidateColumns:
-        """The candidates of these decisions, one decision after the other."""
-        at = np.array(rows, dtype=np.int64)
-        size = self.size[at]
-        taken = np.arange(self.place.shape[1]) < size[:, None]
-        cell = (at[:, None] * self.place.shape[1] + np.arange(self.place.shape[1]))[taken]
-        factors = self.factors.transpose(1, 0, 2)[:, at][:, taken]
+        """The candidates of these decisions, concatenated."""
+        decisions = np.array(rows, dtype=np.int64)
+        size = self.size[decisions]
+        is_used = np.arange(self.place.shape[1]) < size[:, None]
+        cell = (decisions[:, None] * self.place.shape[1] + np.arange(self.place.shape[1]))[is_used]
+        factors = self.factors.transpose(1, 0, 2)[:, decisions][:, is_used]
         place, weight, bootstrap = (
             column.reshape(-1).take(cell) for column in (self.place, self.weight, self.bootstrap)
         )
@@ -201,12 +201,12 @@ class CandidateTable(CandidateArrays):
 
 
 class TableCandidates(ChosenCandidates):
-    """The candidates of one decision of a table; its columns are cut out of it when asked for.
+    """The candidates of one decision of a table; columns are sliced from it on access.
 
     Args:
-        table: of many decisions.
-        at: the decision.
-        size: how many candidates it has.
+        table: table of many decisions.
+        at: position of the decision.
+        size: number of its candidates.
     """
 
     def __init__(self, table: CandidateTable, at: int, size: int) -> None:
@@ -242,26 +242,26 @@ class TableCandidates(ChosenCandidates):
 
 @dataclass(frozen=True, eq=False)
 class CandidateColumns(CandidateArrays):
-    """The candidates of D decisions, concatenated, C in all; each decision has ``size`` (D,) of them."""
+    """The concatenated candidates of D decisions, C in total; each decision has ``size`` (D,) of them."""
 
     size: Ints
 
 
 def joined_columns(parts: Sequence[CandidateColumns]) -> CandidateColumns:
-    """The decisions of all parts, which have as many factors."""
+    """Join the decisions of all parts, which have equally many factors."""
     if len(parts) == 1:
         return parts[0]
     return CandidateColumns(
-        np.concatenate([one.place for one in parts]),
-        np.concatenate([one.weight for one in parts]),
-        np.concatenate([one.factors for one in parts], axis=1),
-        np.concatenate([one.bootstrap for one in parts]),
-        np.concatenate([one.size for one in parts]),
+        np.concatenate([part.place for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.factors for part in parts], axis=1),
+        np.concatenate([part.bootstrap for part in parts]),
+        np.concatenate([part.size for part in parts]),
     )
 
 
 def columns_of(chosen: Sequence[ChosenCandidates]) -> CandidateColumns:
-    """The candidates of decisions that have as many factors."""
+    """The candidates of decisions that have equally many factors."""
     count = len(chosen[0].factors)
     return CandidateColumns(
         np.concatenate([one.place for one in chosen]),

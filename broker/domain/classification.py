@@ -1,8 +1,8 @@
-"""Inputs of the classes of queues, users, tasks and shares, and rows that hold them in PanDA's shapes.
+"""Inputs for the classes of queues, users, tasks and shares, and the rows that hold them in PanDA's shapes.
 
 Source: PanDA analysis brokerage, classes; PanDA data model, metrics and task_evaluation.
 
-Names of global shares that mean something.
+Names of global shares with a meaning.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TASK_METRIC = "analy_task_eval"
 
 #: Unused key columns of PanDA's metrics hold this text.
 NO_KEY = "NULL"
-#: The kind of resource whose queues set the limits between classes, and that users are measured at.
+#: The kind of resource whose queues set the limits between classes, and at which users are measured.
 GRID = "GRID"
-#: How classes are called, by their number.
+#: Names of the classes, by number.
 SITE_CLASS_NAMES = {1: "hi", 0: "mid", -1: "lo"}
 TASK_CLASS_NAMES = {2: "S", 1: "A", 0: "B", -1: "C"}
 
@@ -49,7 +49,7 @@ class WaitSamples:
 
 @dataclass(frozen=True)
 class QueuedSamples:
-    """Columns of merge jobs that wait now: the queue, the status, seconds since they were made."""
+    """Columns of merge jobs that wait now: the queue, the status, seconds since their creation."""
 
     queue: Texts
     status: Texts
@@ -58,13 +58,13 @@ class QueuedSamples:
 
 @dataclass(frozen=True)
 class SlotStarts:
-    """Slots of jobs that started, by queue, and the hours in which they did."""
+    """Slots of started jobs by queue, and the period in hours."""
 
     slots: Mapping[str, float]
     hours: float
 
     def rate(self, queue: str) -> float:
-        """Slots that start jobs in an hour."""
+        """Slots that start jobs per hour."""
         return self.slots.get(queue, 0.0) / self.hours
 
 
@@ -108,7 +108,7 @@ class UserJobs:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """A task of a user, and how far it has come in its input."""
+    """A task of a user, and its progress through the input."""
 
     jeditaskid: int
     user: str
@@ -129,7 +129,7 @@ class TaskProgress:
 
 
 class ShareCount(NamedTuple):
-    """Cores of a share's jobs at a queue that run (or are sent) or else are activated; HS06 where no queue is named."""
+    """Cores of a share's running (or sent), or else activated, jobs at a queue; HS06 if no queue is named."""
 
     share: str | None
     queue: str | None
@@ -157,9 +157,9 @@ class TaskRow:
 
 
 def known_or_none(value: float) -> float | None:
-    """``value`` as JSON may hold it: None in place of NaN and infinity."""
+    """``value`` in a form valid in JSON: None in place of NaN and infinity."""
     return float(value) if math.isfinite(value) else None
 
 
 DEFAULT_SHARE = "default"
-"""The share of tasks that name none, where it is on record."""
+"""The share of tasks that name none, if it is on record."""

@@ -1,8 +1,8 @@
-"""Load that a job brokerage had counted before a chunk: jobs that the cycle itself assigned.
+"""The load that a job brokerage had counted before a chunk: jobs assigned by the cycle itself.
 
-A chunk's part of the plan that a cycle makes for all chunks together, as stored with its decision.
+Also a chunk's part of the plan that a cycle makes for all chunks together, as stored with its decision.
 
-With it a decision is explained and made again without the other chunks of its cycle.
+With both, a decision can be explained and replayed without the other chunks of its cycle.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ChunkPlan:
 
     Attributes:
         queues: (P,) names of pseudo-queues.
-        jobs: (P,) that each gets.
-        dearer_hs06h: (P,) HS06 h by which one job more there is dearer than the best use of it.
-        codes: (P,) why it gets no more, empty for one that gets jobs.
+        jobs: (P,) jobs that each queue gets.
+        dearer_hs06h: (P,) HS06 h by which one more job there is dearer than its best use.
+        codes: (P,) why the queue gets no more; empty for one that gets jobs.
         left: jobs that no queue gets in this cycle.
-        solver: name and version of what solved the program.
+        solver: name and version of the solver of the program.
         fallback: empty, or why each chunk was placed by itself: ``time_limit``.
     """
 
@@ -66,10 +66,10 @@ class ChunkPlan:
         """Read the JSON of :meth:`stored`.
 
         Raises:
-            ValueError: it is nothing of the kind.
-            TypeError: it is nothing of the kind.
-            KeyError: it is nothing of the kind.
-            AttributeError: it is nothing of the kind.
+            ValueError: the value is of another form.
+            TypeError: the value is of another form.
+            KeyError: the value is of another form.
+            AttributeError: the value is of another form.
         """
         rows = [
             (str(name), int(jobs), float(dearer), str(code)) for name, (jobs, dearer, code) in value["queues"].items()
@@ -78,19 +78,19 @@ class ChunkPlan:
         return cls(queues, jobs, dearer, codes, int(value["left"]), str(value["solver"]), str(value["fallback"]))
 
 
-#: What stood behind the name of a queue in work of older engines, for each part of the load but that of the share.
-_MARKS = {"\tuser": "of_user", "\ttype": "of_type", "\tusers": "new_users"}
+#: Suffix of queue names in work of older engines, for each part of the load except that of the share.
+_PART_OF_SUFFIX = {"\tuser": "of_user", "\ttype": "of_type", "\tusers": "new_users"}
 
 
 class QueueJobs(Mapping[str, int]):
-    """Jobs by queue, of those that have any, in the order of the queues; made when something is asked of it.
+    """Jobs by queue, for queues that have any, in queue order; computed on access.
 
     Args:
-        names: (U,) of the queues.
+        names: (U,) names of the queues.
         jobs: (U,) whole numbers.
 
     Attributes:
-        names: (U,) of all queues, those without jobs included.
+        names: (U,) names of all queues, including those without jobs.
     """
 
     def __init__(self, names: Sequence[str], jobs: Floats) -> None:
@@ -110,7 +110,7 @@ class QueueJobs(Mapping[str, int]):
         """The JSON text of :meth:`stored`.
 
         Args:
-            forms: (U,) of :func:`forms_of` the names.
+            forms: (U,) result of :func:`forms_of` for the names.
         """
         queues = self._jobs.nonzero()[0]
         form = ",".join(map(forms.__getitem__, queues.tolist()))
@@ -131,14 +131,14 @@ class QueueJobs(Mapping[str, int]):
 
 @dataclass(frozen=True)
 class CountedLoad:
-    """Numbers by unified queue; queues without any are not there.
+    """Numbers by unified queue; queues without any are absent.
 
     Attributes:
         of_share: jobs of the chunk's share.
         of_user: analysis: jobs of the chunk's user.
         of_type: analysis: jobs of the chunk's resource type.
-        new_users: analysis: users of the share that had nothing there before.
-        plan: the chunk's part of what was decided for all chunks of the cycle together.
+        new_users: analysis: users of the share that had no jobs there before.
+        plan: the chunk's part of the plan for all chunks of the cycle.
     """
 
     of_share: Mapping[str, int] = field(default_factory=dict)
@@ -152,21 +152,21 @@ class CountedLoad:
         return any(getattr(self, part.name) for part in fields(self))
 
     def parts(self) -> list[tuple[str, Mapping[str, int] | ChunkPlan]]:
-        """The parts that are not empty, by name and in order."""
+        """The non-empty parts with their names, in order."""
         return [(name, part) for name in _PARTS if (part := getattr(self, name))]
 
     def stored(self) -> dict[str, dict[str, Any]]:
-        """The parts that are not empty, as JSON for storage with a decision."""
+        """The non-empty parts as JSON for storage with a decision."""
         return {name: stored_part(part) for name, part in self.parts()}
 
     @classmethod
     def of_stored(cls, value: Any) -> CountedLoad:
-        """Read the JSON of :meth:`stored`, or the flat names with marks that older engines wrote.
+        """Read the JSON of :meth:`stored`, or the flat names with suffixes that older engines wrote.
 
         Raises:
-            ValueError: it is nothing of the kind.
-            TypeError: it is nothing of the kind.
-            AttributeError: it is nothing of the kind.
+            ValueError: the value is of another form.
+            TypeError: the value is of another form.
+            AttributeError: the value is of another form.
         """
         parts: dict[str, dict[str, int]] = {}
         plan = None
@@ -177,8 +177,8 @@ class CountedLoad:
             if isinstance(counts, dict):
                 parts[name] = {str(queue): int(count) for queue, count in counts.items()}
                 continue
-            queue, tab, mark = name.partition("\t")
-            parts.setdefault(_MARKS[tab + mark] if tab else "of_share", {})[queue] = int(counts)
+            queue, tab, suffix = name.partition("\t")
+            parts.setdefault(_PART_OF_SUFFIX[tab + suffix] if tab else "of_share", {})[queue] = int(counts)
         return cls(**parts, plan=plan)
 
 
@@ -186,10 +186,10 @@ _PARTS = tuple(part.name for part in fields(CountedLoad))
 
 
 def forms_of(names: Sequence[str]) -> list[str]:
-    """(U,) of each queue the JSON of its name and a number, which is put in with ``%``."""
+    """(U,) for each queue the JSON of its name and a placeholder for a number, filled in with ``%``."""
     return [f"{json.dumps(name)}:".replace("%", "%%") + "%d" for name in names]
 
 
 def stored_part(part: Mapping[str, int] | ChunkPlan) -> dict[str, Any]:
-    """A part of a load as JSON keeps it."""
+    """A part of a load as JSON for storage."""
     return part.stored() if isinstance(part, (ChunkPlan, QueueJobs)) else dict(part)

@@ -2,9 +2,9 @@
 
 Reasons: what a code means, who can act, and what to do, stated by the rule or step that gives it.
 
-Requested figures of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues, and changes of columns.
+Requests of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues, and changes of columns.
 
-How long work waits that found no queue or nucleus, until it is brokered again.
+Waiting times of work for which no queue or nucleus was found, until it is brokered again.
 
 Decisions with their origin and outcome, as stored and read back.
 """
@@ -19,12 +19,12 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True)
 class Request:
-    """A figure that tasks ask for.
+    """A figure that tasks request.
 
     Attributes:
-        name: of the column of ``jedi_tasks``.
-        columns: of the table of work that hold it.
-        unit: of it, or the name of the column that holds its unit.
+        name: column of ``jedi_tasks``.
+        columns: columns of the work table that hold it.
+        unit: its unit, or the name of the column that holds the unit.
     """
 
     name: str
@@ -39,18 +39,18 @@ WORKDISKCOUNT = Request("workdiskcount", ("workdiskcount",), "workdiskunit")
 OUTDISKCOUNT = Request("outdiskcount", ("outdiskcount",), "outdiskunit")
 IOINTENSITY = Request("iointensity", ("iointensity",), "kB/s")
 
-#: In the order in which they are tried.
+#: All requests, in the order in which they are tried.
 REQUESTS = (RAMCOUNT, WALLTIME, CPUTIME, WORKDISKCOUNT, OUTDISKCOUNT, IOINTENSITY)
 
 
 @dataclass(frozen=True)
 class ColumnChange:
-    """Columns of a task or of its files that become others.
+    """A change of columns of a task or of its files.
 
     Attributes:
-        reason: in words, for people.
-        before: columns with their values so far.
-        after: columns with their new values; empty where nothing changes.
+        reason: reason in plain words.
+        before: columns with their previous values.
+        after: columns with their new values; empty if nothing changes.
     """
 
     reason: str
@@ -71,15 +71,15 @@ class Reason:
     Attributes:
         code: what is stored with decisions: PanDA's criteria token without the sign where one exists. A part in
             capitals at the end, as in ``unknown_RULE``, stands for any name.
-        title: of a rule, what holds of the candidates that it keeps; of a step, what happened, in one line.
-        violation: what is wrong, in one line; empty where ``title`` says so already.
-        no_candidate: completes "No queue ...", for work of which every candidate has this reason; empty for a reason
-            that is not about candidates.
-        who: can act: the user who submitted the work (``you``), nobody, since it passes by itself (``wait``), or
-            whoever runs the sites and the broker (``ask``).
+        title: one line: for a rule, the condition that kept candidates meet; for a step, what happened.
+        violation: what is wrong, in one line; empty if ``title`` already says so.
+        no_candidate: completes "No queue ...", for work whose candidates all have this reason; empty for a reason that
+            is not about candidates.
+        who: who can act: the user who submitted the work (``you``), nobody, since it passes by itself (``wait``), or
+            those who run the sites and the broker (``ask``).
         cure: what they can do, in full sentences.
         requests: figures of the task that the rule compares, and that a user may lower.
-        limit: field of the queue that the rule compares with them (``queue.maxrss``); empty without one.
+        limit: field of the queue that the rule compares with the requests (``queue.maxrss``); empty without one.
     """
 
     code: str
@@ -93,7 +93,7 @@ class Reason:
 
     @property
     def wrong(self) -> str:
-        """The violation, or the title without one, in one line with a capital letter and no full stop."""
+        """The violation, or else the title, in one capitalised line without a full stop."""
         text = self.violation or self.title
         return text[:1].upper() + text[1:]
 
@@ -105,7 +105,7 @@ class Reason:
 
 
 def undeclared(code: str, title: str) -> Reason:
-    """The reason of a rule of a package that declares only ``code`` and ``title``."""
+    """The reason for a rule of a package that declares only ``code`` and ``title``."""
     return Reason(
         code=code,
         title=title,
@@ -123,9 +123,9 @@ UnknownPolicy = Literal["keep", "reject"]
 Value = float | int | str | bool | None
 
 TASK_CHANGED, FILES_CHANGED = "task_changed", "files_changed"
-"""Reasons of decisions that were right when they were made, and came too late.
+"""Reasons of decisions that were correct when made, but came too late.
 
-The second is also the note of a decision of which some jobs were not written, with their number: ``files_changed:3``.
+The second is also a note on a decision some of whose jobs were not written, with their number: ``files_changed:3``.
 """
 TOO_LATE_REASONS = (
     Reason(
@@ -144,7 +144,7 @@ TOO_LATE_REASONS = (
 
 
 def is_late(outcome: str) -> bool:
-    """Whether a decision was not written: it says nothing about its chunk, which stays as the one before left it."""
+    """Whether a decision was not written, so that its chunk stays as the previous decision left it."""
     return outcome == "skipped"
 
 
@@ -152,11 +152,9 @@ def is_late(outcome: str) -> bool:
 class Observation:
     """Why a rule decided as it did about one chunk and one candidate.
 
-    The rule keeps the candidate when ``value operator limit`` holds. ``unit`` is that of both; ``key`` names what set
+    The rule keeps the candidate if ``value operator limit`` holds. ``unit`` applies to both; ``key`` names what set
     the limit: a gdpconfig key, a CRIC field of the queue (``queue.maxrss``), a column of the task (``task.ramcount``)
-    or
-    ``rule`` for a constant of the specification. ``inputs`` are the figures from which value and limit were worked
-    out.
+    or ``rule`` for a constant of the specification. ``inputs``: figures from which value and limit were calculated.
     """
 
     value: Value
@@ -190,12 +188,12 @@ class FunnelStep:
 class Decision:
     """The decision of a brokerage about one task or chunk, with everything needed to decide it again.
 
-    ``rejected`` maps pseudo-queues, and unified queues of which none was left, to the code of the rule. ``notes`` holds
-    typed remarks (sources that were unknown and what was done about it).
+    ``rejected`` maps pseudo-queues, and unified queues with no pseudo-queue left, to the code of the rule. ``notes``
+    holds typed remarks (unknown sources and how they were handled).
 
     In a cycle they are packed: :class:`~broker.codec.packed_reasons.RejectedNames`,
     :class:`~broker.codec.packed_reasons.FunnelSteps`, :class:`~broker.domain.chosen_candidates.ChosenCandidates` and
-    :class:`~broker.codec.packed_remarks.Notes` make names and words when they are read. Equal to plain ones they are.
+    :class:`~broker.codec.packed_remarks.Notes` unpack names and texts on access. They equal their plain forms.
     """
 
     jeditaskid: int
@@ -215,41 +213,41 @@ class Decision:
 
 
 Redecide = Literal["timers", "each_cycle"]
-"""When work that waits is decided again: after the times of the specification, or in each cycle."""
+"""When waiting work is decided again: after the times of the specification, or in each cycle."""
 
 WAITING = ("pending", "throttled")
 """Outcomes of decisions after which the work waits."""
 
 RETRY_AFTER = timedelta(minutes=30)
-"""A task for which no nucleus was found. Source: ATLAS Production Task Brokerage."""
+"""How long a task waits for which no nucleus was found. Source: ATLAS Production Task Brokerage."""
 
 PENDING_MINUTES = 60
-"""A task of which no queue is left waits for this long. Source: ATLAS Production Job Brokerage."""
+"""How long a task with no queue left waits. Source: ATLAS Production Job Brokerage."""
 
 PENDING_MINUTES_OF_USERS = 20
-"""The same for a task of a user. Source: ATLAS Analysis Job Brokerage."""
+"""How long a user's task with no queue left waits. Source: ATLAS Analysis Job Brokerage."""
 
 
 def redecided(outcome: str, pending_until: datetime | None) -> Redecide | None:
-    """When work is decided again after a decision; None where it does not wait."""
+    """When work is decided again after a decision; None if it does not wait."""
     if outcome not in WAITING:
         return None
     return "each_cycle" if pending_until is None else "timers"
 
 
 def first_redecided(decisions: Iterable[tuple[str, datetime | None]]) -> Redecide | None:
-    """When the first of several decisions, given by outcome and end of waiting, is decided again; None: never."""
-    found = {redecided(*one) for one in decisions}
-    return "each_cycle" if "each_cycle" in found else "timers" if "timers" in found else None
+    """When the first of several decisions, given by outcome and end of waiting, is decided again; None for never."""
+    answers = {redecided(*one) for one in decisions}
+    return "each_cycle" if "each_cycle" in answers else "timers" if "timers" in answers else None
 
 
 def pending_minutes(*, for_users: bool) -> int:
-    """How long a task waits of which no queue is left."""
+    """How many minutes a task with no queue left waits."""
     return PENDING_MINUTES_OF_USERS if for_users else PENDING_MINUTES
 
 
 class TaskSelection(Protocol):
-    """Chooses the tasks for which other tuning values are tried: a canary."""
+    """Selects the tasks on which other tuning values are tried: a canary."""
 
     def chooses(self, jeditaskid: int) -> bool:
         """Whether the values are tried on this task."""
@@ -264,9 +262,9 @@ class Origin:
         decided_at: the instant for which it decided (aware).
         snapshot: id of the snapshot.
         tuning: version of the gdpconfig values.
-        seed: of everything random.
+        seed: seed of everything random.
         engine: version of the broker.
-        canary: values tried on some of the tasks; of decisions that are read back, ``tuning`` says it.
+        canary: selection of the tasks on which other values are tried; for decisions read back, ``tuning`` tells it.
         canary_tuning: version of the gdpconfig values for these tasks.
         only_recorded: whether nothing but the decisions was written, as alongside JEDI.
     """
@@ -289,13 +287,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision with the jobs that were written of it.
+    """A decision with the jobs written for it.
 
     Attributes:
         decision: the decision.
-        assigned: jobs by unified queue that were written (or, alongside PanDA, would have been made).
+        assigned: written jobs by unified queue (alongside PanDA: jobs that would have been created).
         pending_until: when the task is brokered again, if it has to wait.
-        work: the decided chunk in the form in which it can be decided again.
+        work: the decided chunk, in a form that can be decided again.
     """
 
     decision: Decision
@@ -306,7 +304,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True)
 class StoredOutcome:
-    """What came of a stored decision and why, and its work as it was stored; empty where it was stored without."""
+    """The outcome of a stored decision, its reason, and its stored work; empty if it was stored without work."""
 
     outcome: Outcome
     reason: str
@@ -316,15 +314,15 @@ class StoredOutcome:
 
 @dataclass(frozen=True)
 class StoredDecision:
-    """A decision as it was read back.
+    """A decision as read back.
 
     Attributes:
         id: number of its row.
-        origin: of the cycle.
-        record: the decision, and what became of it.
-        seen_again: how many later cycles of the day came to the same, and have no row of their own.
+        origin: origin of its cycle.
+        record: the decision and its outcome.
+        seen_again: number of later cycles of the day that reached the same decision and have no row of their own.
         last_seen_at: the instant of the last of them; None if there was none.
-        last_agent_run: its run.
+        last_agent_run: the run of the last of them.
     """
 
     id: int

@@ -1,10 +1,10 @@
 """Expected needs of a job (memory, scratch disk, walltime), and the capacity that a queue offers it.
 
-The rules compare these figures with the limits of queues, and jobs are cut with the same ones. Everything is element by
-element on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes).
+The rules compare these figures with the limits of queues, and jobs are cut by the same figures. All functions work
+elementwise on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes).
 Source: ATLAS Production Job Brokerage: memory, disk usage and walltime of a job.
 
-The CPU architecture level that a task would rather run on.
+The CPU architecture level that a task prefers.
 
 Source: PanDA production brokerage, architecture preference (JSON format of the task's architecture, key ``cpu_pref``).
 """
@@ -35,22 +35,22 @@ _HS06_UNITS = {"HS06sPerEvent": 1.0, "HS06sPerEventFixed": 1.0, "mHS06sPerEvent"
 
 
 def or_else(values: Floats, default: float) -> Floats:
-    """The values, with ``default`` for those that are NULL or 0."""
+    """The values, with ``default`` in place of NULL and 0."""
     return np.where(is_set(values), values, default)
 
 
 def is_set(values: Floats) -> Bools:
-    """Neither NULL nor 0."""
+    """Whether each value is neither NULL nor 0."""
     return np.asarray((values == values) & (values != 0))
 
 
 def or_zero(values: Floats) -> Floats:
-    """The values, with 0 for those that are NULL."""
+    """The values, with 0 in place of NULL."""
     return np.where(values == values, values, 0.0)
 
 
 def requested_ram_mb(merging: Bools, chunk_ram_mb: Floats, task_ram_mb: Floats, merge_ram_mb: Floats) -> Floats:
-    """Memory asked for: the larger of the task's and the chunk's, at least 2000 MB when merging; 0 = none."""
+    """Requested memory: the larger of the task's and the chunk's, at least 2000 MB when merging; 0 for none."""
     chunk = or_zero(chunk_ram_mb)
     normal = np.maximum(or_zero(task_ram_mb), chunk)
     merge = np.maximum(np.maximum(or_zero(merge_ram_mb), chunk), MERGE_MEMORY_FLOOR_MB)
@@ -58,7 +58,7 @@ def requested_ram_mb(merging: Bools, chunk_ram_mb: Floats, task_ram_mb: Floats, 
 
 
 def is_per_core(ramunit: Texts) -> Bools:
-    """Whether the unit of memory is that of one core."""
+    """Whether the unit of memory is per core."""
     return _looked_up(ramunit, lambda unit: unit in _PER_CORE_UNITS).astype(np.bool_)
 
 
@@ -66,11 +66,11 @@ def memory_mb(ram_mb: Floats, base_mb: Floats, per_core: Bools, merging: Bools, 
     """Expected memory of a job in MB, not rounded.
 
     Args:
-        ram_mb: of :func:`requested_ram_mb`.
+        ram_mb: see :func:`requested_ram_mb`.
         base_mb: part that does not grow with the cores; NULL is 0; not used when merging.
         per_core: see :func:`is_per_core`; never for merging.
         merging: whether files are merged.
-        cores: of the queue; NULL and 0 count as one.
+        cores: cores of the queue; NULL and 0 count as one.
     """
     base = np.where(merging, 0.0, or_zero(base_mb))
     scaled = per_core & ~merging
@@ -80,14 +80,14 @@ def memory_mb(ram_mb: Floats, base_mb: Floats, per_core: Bools, merging: Bools, 
 
 
 def disk_unit_bytes(unit: Texts) -> Floats:
-    """Bytes in one unit of disk: GB, MB or kB by how the name begins, else bytes."""
+    """Bytes in one disk unit: GB, MB or kB by the beginning of its name, otherwise bytes."""
     return _looked_up(
         unit, lambda name: next((size for start, size in _DISK_UNITS_BYTES if (name or "").startswith(start)), 1.0)
     )
 
 
 def is_per_event(unit: Texts) -> Bools:
-    """Whether an output size is that of one event; otherwise it is that of one MB of input."""
+    """Whether an output size is per event; otherwise it is per MB of input."""
     return _looked_up(unit, lambda name: "PerEvent" in (name or "")).astype(np.bool_)
 
 
@@ -103,7 +103,7 @@ def workdir_bytes(workdiskcount: Floats, workdiskunit: Texts) -> Floats:
 
 
 def whole_mb(size_bytes: Floats) -> Floats:
-    """Complete MB in a number of bytes."""
+    """Whole MB in a number of bytes."""
     return np.asarray(np.floor(size_bytes / MB))
 
 
@@ -116,13 +116,13 @@ def reads_directly(
 
 
 def takes_one_core_of_scratch(corecount: Floats, eventservice: Floats) -> Bools:
-    """Whether a job gets the scratch of one core only: tasks of 0, 1 or NULL cores that are no event service."""
+    """Whether a job gets the scratch of one core only: tasks of 0, 1 or NULL cores without event service."""
     one_preassigned = np.isnan(corecount) | (corecount == 0) | (corecount == 1)
     return np.asarray(one_preassigned & ~is_event_service(eventservice))
 
 
 def is_event_service(eventservice: Floats) -> Bools:
-    """Event service, with (2) or without (1) job cloning."""
+    """Whether it is event service, with (2) or without (1) job cloning."""
     return np.asarray((eventservice == 1) | (eventservice == 2))
 
 
@@ -133,7 +133,7 @@ def scratch_limit_mb(maxwdir_mb: Floats, unified_cores: Floats, one_core: Bools)
 
 
 def cputime_hs06s(cputime: Floats, cputimeunit: Texts) -> Floats:
-    """CPU time of an event in HS06 s; NaN where the unit is not one of HS06: the walltime is then used."""
+    """CPU time of an event in HS06 s; NaN where the unit is not HS06-based, in which case the walltime is used."""
     return np.asarray(cputime * _looked_up(cputimeunit, lambda unit: _HS06_UNITS.get(unit or "", np.nan)))
 
 
@@ -143,29 +143,29 @@ def is_hs06(cputimeunit: Texts) -> Bools:
 
 
 def event_service_divisor(es_consumers: Floats, es_attempts: Floats) -> Floats:
-    """Into how many parts an event service job is split: consumers x (attempts + 1), 3 attempts in all if unset."""
+    """Number of parts of an event service job: consumers x (attempts + 1), with 3 attempts in all if unset."""
     attempts = np.where(is_set(es_attempts), or_zero(es_attempts) + 1.0, DEFAULT_ES_ATTEMPTS)
     return np.asarray(or_else(es_consumers, 1.0) * attempts)
 
 
 def base_walltime_s(basewalltime: Floats) -> Floats:
-    """The part of a walltime that does not grow with the events; 600 s where it is NULL."""
+    """The part of a walltime that does not grow with the events; 600 s for NULL."""
     return np.where(np.isnan(basewalltime), DEFAULT_BASE_WALLTIME_S, basewalltime)
 
 
 def cpu_demand_hs06s(cpu_hs06s: Floats, events: Floats, cpuefficiency_percent: Floats) -> Floats:
-    """HS06 s to be offered to a job; 0 where the efficiency is 0 or NULL: then only the base time counts."""
+    """HS06 s to be offered to a job; 0 if the efficiency is 0 or NULL, since then only the base time counts."""
     scaled = cpu_hs06s * events / (or_else(cpuefficiency_percent, 100.0) / 100.0)
     return np.where(is_set(cpuefficiency_percent), scaled, np.where(np.isnan(cpu_hs06s), np.nan, 0.0))
 
 
 def cpu_rate_hs06(cores: Floats, corepower_hs06: Floats) -> Floats:
-    """HS06 of a slot: cores (0 and NULL as one) x power of a core (10 where it is 0 or NULL)."""
+    """HS06 of a slot: cores (0 and NULL count as 1) x power of a core (10 if 0 or NULL)."""
     return np.asarray(or_else(cores, 1.0) * or_else(corepower_hs06, DEFAULT_COREPOWER_HS06))
 
 
 def time_limit_s(limit_s: Floats, without: float) -> Floats:
-    """A walltime limit of a queue in seconds; ``without`` where it is 0 or NULL, which means that there is none."""
+    """A walltime limit of a queue in seconds; ``without`` if it is 0 or NULL, which mean no limit."""
     return or_else(limit_s, without)
 
 
@@ -175,12 +175,12 @@ def _looked_up(names: Texts, value_of: Callable[[str | None], float]) -> Floats:
     return np.asarray(table[codes].reshape(names.shape))
 
 
-#: An architecture string longer than this is no architecture string.
+#: A longer architecture string is ignored.
 MAX_CHARACTERS = 20_000
 
 
 def preferred_cpu_level(architecture: str | None) -> str | None:
-    """The preferred level, as ``x86-64-v3``; None for a task without one, or whose architecture is no JSON object."""
+    """The preferred level, such as ``x86-64-v3``; None without one, or if the architecture is not a JSON object."""
     if architecture is None or not architecture.lstrip().startswith("{") or len(architecture) > MAX_CHARACTERS:
         return None
     if is_too_deep(architecture):
@@ -188,7 +188,7 @@ def preferred_cpu_level(architecture: str | None) -> str | None:
     try:
         document = json.loads(architecture)
     except (ValueError, RecursionError):
-        return None  # the software and hardware rule reports what is wrong with it
+        return None  # the software and hardware rule reports the fault
     preference = document.get("cpu_pref") if isinstance(document, dict) else None
     level = preference.get("preferred_architecture_level") if isinstance(preference, dict) else None
     return level if isinstance(level, str) and level else None

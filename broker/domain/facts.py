@@ -1,11 +1,11 @@
-"""Facts about pairs of chunks and candidates that a job brokerage judges by.
+"""Facts about pairs of chunks and candidates, on which a job brokerage decides.
 
-Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q)
-for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing
-differs may have length 1. NaN is "not known". A fact of pairs is made when the first rule reads it, so that those that
-no rule of a chain reads cost nothing.
+Facts are gathered from the snapshot once per block of chunks, so that a rule is only its comparison. Shapes: (T, Q) for
+chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing differs
+may have length 1. NaN means "unknown". A fact of pairs is computed when the first rule reads it, so that facts that no
+rule of a chain reads cost nothing.
 
-Which chunks were given their queues beforehand: some rules do not question such a choice.
+Also tells which chunks were given their queues beforehand: some rules do not question such a choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, Texts, rows_of_all
 from broker.domain.queues import SoftwareOffers
 
-#: How a fact is made when it is read: by a call, as the rows of kinds, or by a call that gives these.
+#: A deferred fact: a call that returns an array, rows by kind, or a call that returns these.
 Later = Callable[[], AnyArray | RowsByKind] | RowsByKind
 FactsT = TypeVar("FactsT", bound="JobFacts")
 _LATER = "_later"
@@ -34,7 +34,7 @@ class ChunkFacts:
     initial: Bools  # (T, Q) candidates before any rule
     one_preassigned: Bools  # (T, 1) exactly one pre-assigned queue
     listed: Bools  # (T, 1) several pre-assigned queues, or a merge near its unmerged files
-    site_admitted: Bools  # (T, Q) the queue has a place at a site that is asked for and not banned
+    site_admitted: Bools  # (T, Q) the queue has a place at a site that is requested and not banned
     pool_admitted: Bools  # (T, Q) such a place is eligible for the chunk's SubmitPool
     urgent: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
     event_service: Bools  # (T, 1) event service without job cloning
@@ -65,7 +65,7 @@ class NucleusFacts:
 
 @dataclass(frozen=True)
 class JobCountFacts:
-    """Jobs at the unified queue: those of the share (or Resource work queue) of the chunk, and those of all."""
+    """Jobs at the unified queue: those of the chunk's share (or Resource work queue), and those of all shares."""
 
     defined: Floats  # (T, Q)
     assigned: Floats
@@ -127,27 +127,27 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
 
     @classmethod
     def gathered(cls: type[FactsT], known: Mapping[str, Any], later: Mapping[str, Later]) -> FactsT:
-        """Facts of which some are made when they are read for the first time.
+        """Create facts, some of which are computed on first access.
 
         Args:
-            known: by name.
-            later: by name, how each of the others is made.
+            known: values by name.
+            later: how to compute each of the others, by name.
 
         Raises:
-            TypeError: a fact is in neither.
+            TypeError: a fact is in neither mapping.
         """
         missing = {field.name for field in dataclasses.fields(cls)} - known.keys() - later.keys()
         if missing:
             raise TypeError(f"{cls.__name__} without {', '.join(sorted(missing))}")
-        found = object.__new__(cls)
-        vars(found).update(known)
-        vars(found)[_LATER] = {name: make for name, make in later.items() if name not in known}
-        return found
+        facts = object.__new__(cls)
+        vars(facts).update(known)
+        vars(facts)[_LATER] = {name: make for name, make in later.items() if name not in known}
+        return facts
 
-    if not TYPE_CHECKING:  # a name that is no fact is to be an error for the type checker
+    if not TYPE_CHECKING:  # so that the type checker rejects a name that is no fact
 
         def __getattr__(self, name: str) -> Any:
-            """Make a fact that is read for the first time."""
+            """Compute a fact on first access."""
             make = vars(self).get(_LATER, {}).get(name)
             if make is None:
                 raise AttributeError(f"{type(self).__name__} has no fact {name}")
@@ -155,12 +155,12 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
             return value
 
     def also(self, kind: type[FactsT], known: Mapping[str, Any], later: Mapping[str, Later]) -> FactsT:
-        """Facts of another kind: these, of which nothing is made for it, and others, which take the place of these.
+        """Facts of another class: the present ones, without computing any, overridden by the given ones.
 
         Args:
-            kind: of the facts.
-            known: by name.
-            later: by name, how each of the others is made.
+            kind: class of the new facts.
+            known: values by name.
+            later: how to compute each of the others, by name.
         """
         own = dict(vars(self))
         own_later = {name: make for name, make in own.pop(_LATER, {}).items() if name not in known}
@@ -175,8 +175,8 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         """(N,): one fact at pairs of chunks and candidates.
 
         Args:
-            name: of the fact.
-            chunk: positions in the block, or one for all.
+            name: name of the fact.
+            chunk: positions in the block, or one position for all.
             candidate: positions in the table of queues.
         """
         kinds = self.by_kind(name)
@@ -187,7 +187,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         """One fact at N pairs, shape (N, 1); a value that is no array is returned unchanged.
 
         Args:
-            name: of the fact.
+            name: name of the fact.
             chunk: (N,) positions in the block.
             candidate: (N,) positions in the table of queues.
         """
@@ -197,21 +197,21 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
 
     @property
     def read(self) -> frozenset[str]:
-        """Names of the facts that have been made so far."""
+        """Names of the facts computed so far."""
         return frozenset(vars(self)) - {_LATER}
 
     def _of_kinds(self, name: str, make: Later) -> Any:
-        """How a fact is made; where it is by kind, that is kept."""
+        """Resolve a deferred fact to rows by kind, which are kept, or to a call that returns the value."""
         if isinstance(make, RowsByKind):
             return make
-        found = make()
-        if isinstance(found, RowsByKind):
-            vars(self)[_LATER][name] = found
-            return found
-        return lambda: found
+        value = make()
+        if isinstance(value, RowsByKind):
+            vars(self)[_LATER][name] = value
+            return value
+        return lambda: value
 
     def by_kind(self, name: str) -> RowsByKind:
-        """One fact of pairs by kind, so that equal rows or columns are kept once where they are known."""
+        """One fact of pairs by kind, which stores known equal rows or columns once."""
         make = vars(self).get(_LATER, {}).get(name)
         if make is not None and name not in vars(self):
             make = self._of_kinds(name, make)
@@ -223,14 +223,14 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         """One fact for some of the chunks; a value common to all chunks is returned unchanged.
 
         Args:
-            name: of the fact.
+            name: name of the fact.
             rows: positions of the chunks.
         """
         make = None if name in vars(self) else vars(self).get(_LATER, {}).get(name)
         if make is not None:
-            found = self.by_kind(name)
+            by_kind = self.by_kind(name)
             if name not in vars(self):
-                return found.of(rows).every
+                return by_kind.of(rows).every
         value = getattr(self, name)
         return value[rows] if isinstance(value, np.ndarray) and value.shape[0] != 1 else value
 
@@ -245,9 +245,9 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
 
 
 def made(later: Later) -> Any:
-    """Evaluate a deferred fact: an array of the shape in which the fact is declared."""
-    found = later if isinstance(later, RowsByKind) else later()
-    return found.every if isinstance(found, RowsByKind) else found
+    """Evaluate a deferred fact to an array of the declared shape."""
+    value = later if isinstance(later, RowsByKind) else later()
+    return value.every if isinstance(value, RowsByKind) else value
 
 
 def cell_at(value: Any, chunk: Ints, candidate: Ints) -> Any:

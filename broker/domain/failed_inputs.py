@@ -1,4 +1,4 @@
-"""Where input files of a chunk failed lately, and which queues their next attempt does not go to. Pure."""
+"""Where input files of a chunk recently failed, and which queues their next attempt avoids. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 
-#: Failures are remembered for so many hours; LEARNED_RETRY_WITHIN is at most as long.
+#: Hours for which failures are remembered; LEARNED_RETRY_WITHIN is at most as long.
 KEPT_H = 6.0
 
 
 @dataclass(frozen=True)
 class FailedFiles:
-    """Files of a dataset that wait for their next attempt and failed at one queue.
+    """Files of a dataset that failed at one queue and wait for their next attempt.
 
     Attributes:
-        files: how many.
+        files: number of files.
         last_s: when the last of them failed (seconds since 1970 UTC).
     """
 
@@ -28,11 +28,11 @@ class FailedFiles:
 
 
 FailedInputs = Mapping[tuple[int, int], Mapping[str, FailedFiles]]
-"""By task and dataset, by queue."""
+"""Failed files by task and dataset, then by queue."""
 
 
 def least_files(share: float, waiting: Floats | Ints) -> Floats:
-    """How many of some waiting files must have failed at a queue before it is avoided: a share of them, at least one.
+    """The number of waiting files that must have failed at a queue before it is avoided: a share, but at least one.
 
     >>> least_files(0.1, np.array([1, 40])).tolist()
     [1.0, 4.0]
@@ -41,7 +41,7 @@ def least_files(share: float, waiting: Floats | Ints) -> Floats:
 
 
 def avoided_queues(files: Floats, least: Floats, left: Bools, most_share: float) -> Bools:
-    """The queues that chunks avoid: those where most of their files failed, as long as others are left.
+    """The queues that chunks avoid: those where most of their files failed, as long as others remain.
 
     >>> failed, left = np.array([[3.0, 0.0], [3.0, 3.0]]), np.ones((2, 2), dtype=bool)
     >>> avoided_queues(failed, np.ones(2), left, 1.0).tolist()
@@ -49,15 +49,15 @@ def avoided_queues(files: Floats, least: Floats, left: Bools, most_share: float)
 
     Args:
         files: (T, U) waiting files of each chunk that failed at each queue.
-        least: (T,) so many are wanted.
+        least: (T,) fewest failed files for a queue to be avoided.
         left: (T, U) the queues that nothing else has rejected.
-        most_share: at most this share of the queues that are left is avoided, one may always be; at 0 none is.
+        most_share: largest share of the remaining queues that is avoided, though one may always be; at 0 none is.
     """
     if not most_share:
         return np.zeros(left.shape, dtype=np.bool_)
     failing = left & (files >= least[:, None])
     most = np.floor(np.maximum(1.0, most_share * left.sum(axis=1)))
-    # those with most files first, then in the order of the queues
+    # queues with most files first, then in queue order
     order = np.argsort(-np.where(failing, files, -math.inf), axis=1, kind="stable")
     rank = np.empty(order.shape, dtype=np.int64)
     np.put_along_axis(rank, order, np.arange(order.shape[1])[None, :], axis=1)

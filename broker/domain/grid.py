@@ -1,8 +1,8 @@
-"""Storages, nuclei, links and job counts: grid tables that rules read beside queues.
+"""Storages, nuclei, links and job counts: grid tables that rules read in addition to queues.
 
-Where the output and log datasets of tasks would be stored, nucleus by nucleus.
+Output endpoints: where the output and log datasets of tasks would be stored, by nucleus.
 
-Which places of the grid belong to which queue, and which of them are eligible for which SubmitPool.
+Pools: which places of the grid belong to which queue, and which are eligible for which SubmitPool.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class StorageTable:
 
 @dataclass(frozen=True)
 class RelationTable:
-    """Which queue uses which endpoint (length L), scope by scope. Input: read_lan and not blacklisted for reading."""
+    """The endpoints used by queues (length L), by scope. Input: read_lan and not blacklisted for reading."""
 
     unified: Ints
     storage: Ints
@@ -80,7 +80,7 @@ class RelationTable:
 
 @dataclass(frozen=True)
 class NucleusTable:
-    """ATLAS sites as collectors of output (length N): nuclei, and satellites that may serve as one."""
+    """ATLAS sites as collectors of output (length N): nuclei, and satellites that may serve as nuclei."""
 
     name: Texts
     is_nucleus: Bools  # False: satellite
@@ -96,7 +96,7 @@ class NucleusTable:
 
 @dataclass(frozen=True)
 class LinkMatrix:
-    """Links between the sites of storages (S rows) and nuclei (N columns); NaN where nothing fresh is known.
+    """Links between the sites of storages (S rows) and nuclei (N columns); NaN without a fresh value.
 
     ``queued`` and ``queued_urgent`` are files, ``total_*`` their sums over all sources (N,), ``mbps_*`` MB/s.
     Source: PanDA data model, network matrix; ATLAS brokerage, network weight.
@@ -117,15 +117,15 @@ class LinkMatrix:
 class JobCounts:
     """Jobs by unified queue (U), accounting key (G) and status (see COUNTED_STATUSES).
 
-    An accounting key is a global share, or ``#id`` for a work queue of function Resource. ``by_share`` counts every
-    job under its share; rows of Resource queues are counted under ``#id`` as well. ``total`` (U, status) counts each
-    job once.
+    An accounting key is a global share, or ``#id`` for a work queue of function Resource. ``by_accounting_key`` counts
+    every job under its share; rows of Resource queues are counted under ``#id`` as well. ``total`` (U, status) counts
+    each job once.
     """
 
     accounting_keys: tuple[str, ...]
     by_accounting_key: Floats  # (U, G, status)
     total: Floats  # (U, status)
-    transferring_to: Floats  # (U, N): transferring jobs by the nucleus they belong to
+    transferring_to: Floats  # (U, N): transferring jobs by their nucleus
     running_cores: Floats  # (U, K): running cores by (vo, prodsourcelabel), see core_keys
     core_keys: tuple[tuple[str | None, str | None], ...]
     resource_work_queues: frozenset[int]
@@ -138,9 +138,9 @@ class OutputEndpoints:
     """The endpoint for each output or log dataset at each nucleus.
 
     ``token`` (O,) points from the datasets of an :class:`~broker.domain.task_work.OutputTable` into the rows of the
-    tables, -1 for a distributed dataset, which has no place of its own. Tables (K, N) hold positions in the storage
-    table, -1 for none: ``own`` at the nucleus itself, ``secondary`` at its secondary nucleus, ``written`` like ``own``
-    but for a satellite without one, which takes its default output endpoint.
+    tables, -1 for a distributed dataset, which has no fixed place. Tables (K, N) hold positions in the storage table,
+    -1 for none: ``own`` at the nucleus itself, ``secondary`` at its secondary nucleus, ``written`` like ``own`` except
+    for a satellite without one, which uses its default output endpoint.
     """
 
     token: Ints
@@ -152,9 +152,9 @@ class OutputEndpoints:
 
 @dataclass(frozen=True)
 class PoolTable:
-    """Places (length N): a Site/CE/queue each, by rising number; and pools (length P).
+    """Places (length N), each a Site/CE/queue, by ascending number; and pools (length P).
 
-    ``unified`` points into UnifiedTable. ``members`` has the numbers of the eligible places of a pool, with commas.
+    ``unified`` points into UnifiedTable. ``members`` holds the comma-separated numbers of a pool's eligible places.
     """
 
     number: Ints
@@ -164,9 +164,9 @@ class PoolTable:
     members: Texts
 
     def admitted(self, asked: PlacementConstraints, own_sites: Texts) -> tuple[Bools, Bools]:
-        """For each unified queue whether it has a place at the sites asked for, and one of the pool there.
+        """Whether each unified queue has a place at a requested site, and one there that is eligible for the pool.
 
-        ``own_sites`` (U,): the site of each queue, which counts where nothing is known of its places.
+        ``own_sites`` (U,): the site of each queue, used if its places are unknown.
         """
         right = _admitted_sites(asked, *self._sites)
         at_site = _admitted_sites(asked, *distinct(own_sites))
@@ -193,8 +193,8 @@ class PoolTable:
         return np.flatnonzero(np.isin(self.number, np.array(members.split(",") if members else [], dtype=np.int64)))
 
 
-def _admitted_sites(asked: PlacementConstraints, sites: list[str | None], code: Ints) -> Bools:
-    return np.array([asked.admits(site) for site in sites], dtype=np.bool_)[code]
+def _admitted_sites(constraints: PlacementConstraints, sites: list[str | None], code: Ints) -> Bools:
+    return np.array([constraints.admits(site) for site in sites], dtype=np.bool_)[code]
 
 
 def _nothing() -> PoolTable:
@@ -203,4 +203,4 @@ def _nothing() -> PoolTable:
 
 
 NO_POOLS = _nothing()
-"""Nothing is known of places, and there is no pool."""
+"""The table without places and pools."""

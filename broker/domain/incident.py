@@ -9,7 +9,7 @@ from typing import Literal
 Kind = Literal["alarm", "reason"]
 Severity = Literal["critical", "warning", "info"]
 GRAVITY = {"critical": 0, "warning": 1, "info": 2}
-"""The gravest first."""
+"""Sort key of severities, most severe first."""
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,14 @@ class Incident:
     """An open incident; a later one of the same ``kind``, ``code`` and ``about`` is the same incident.
 
     Attributes:
-        kind: what it is.
-        code: of the alarm or reason.
+        kind: alarm or reason.
+        code: code of the alarm or reason.
         about: the source, agent, task or queue of an alarm; empty for a reason.
-        severity: how grave it is.
-        sentence: in words.
+        severity: severity of the incident.
+        sentence: description in words.
         page: path of the page that shows it.
-        since: when it began (aware); None: not known.
-        tasks: that wait for a reason.
+        since: when it began (aware); None if unknown.
+        tasks: number of tasks that wait for a reason.
     """
 
     kind: Kind

@@ -1,6 +1,6 @@
-"""The VO of an installation: the one that counts wherever none is named."""
+"""The VO of an installation, used wherever none is named."""
 
 from __future__ import annotations
 
 DEFAULT_VO = "atlas"
-"""PanDA's own: keys that PanDA reads for this VO, whatever the task's, are read for the VO of the installation."""
+"""PanDA's own VO: keys that PanDA reads for it, whatever the task's VO, are read for the VO of the installation."""

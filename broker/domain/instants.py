@@ -1,4 +1,4 @@
-"""Instants with a zone and without, as PanDA's columns hold them (in UTC), and lengths of time in words. Pure."""
+"""Instants with and without a time zone, the latter as in PanDA's columns (UTC), and durations in words. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _MINUTE, _DAY = 60.0, 86_400.0
 
 
 def naive(moment: datetime) -> datetime:
-    """An instant as PanDA's tables hold it: in UTC, without a zone; without a zone it is in UTC already."""
+    """Convert an instant to the form of PanDA's tables: UTC without a zone; one without a zone is taken as UTC."""
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def aware(moment: datetime) -> datetime:
-    """An instant in UTC, with its zone; without a zone it is in UTC already."""
+    """Convert an instant to UTC with a zone; one without a zone is taken as UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def length(seconds: float) -> str:
-    """A length of time in its largest fitting unit; never negative.
+    """Format a duration in its largest fitting unit; negative ones count as 0.
 
     >>> [length(value) for value in (45.0, 754.0, 7_200.0, 12_600.0, 432_000.0, -1.0)]
     ['45 s', '13 min', '2 h', '3.5 h', '5 d', '0 s']

@@ -1,6 +1,6 @@
-"""What jobs of a new task need: by what tasks of its kind and of a wider kind used, and by what it asks for.
+"""The memory that jobs of a new task need, estimated from tasks of its kind, of a wider kind, and its request.
 
-Pure: of sums that are kept of each task, so that the same sums give the same value.
+Pure: computed from sums stored for each task, so that the same sums give the same value.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 
-#: Of fewer tasks nothing is known of how they differ.
+#: With fewer tasks, nothing is known about their differences.
 LEAST_TASKS = 2
 
 
 @dataclass(frozen=True)
 class UsedMemory:
-    """What jobs of a task used, as sums over them of the logarithm of MB and of its square.
+    """Memory used by the jobs of a task, as sums of the logarithm of MB and of its square.
 
-    Killed jobs count with what they had when they were killed: they need more.
+    Killed jobs count with their memory when they were killed, although they need more.
     """
 
     jobs: int
@@ -32,15 +32,15 @@ class UsedMemory:
 
 @dataclass(frozen=True)
 class MemoryPrior:
-    """What a job of a task of which nothing is known is to ask for, and of what that is made.
+    """The memory that jobs of an unknown task should request, and its components.
 
     Attributes:
-        ask_mb: without a margin.
-        kind_mb, wider_mb: what a job of a task of the kind, or of the wider kind, needs by these tasks alone; NaN where
-            there are fewer than LEAST_TASKS.
-        request_mb: what the task asks for.
-        kind_tasks, kind_jobs: of the kind.
-        wider_tasks, wider_jobs: of the wider kind, with those of the kind.
+        ask_mb: memory to request, without a margin.
+        kind_mb, wider_mb: memory that a job needs according to tasks of the kind, or of the wider kind, alone; NaN for
+            fewer than LEAST_TASKS.
+        request_mb: the request of the task.
+        kind_tasks, kind_jobs: numbers of the kind.
+        wider_tasks, wider_jobs: numbers of the wider kind, including those of the kind.
     """
 
     ask_mb: float
@@ -53,12 +53,12 @@ class MemoryPrior:
     wider_jobs: int
 
     def bounded_mb(self, least_share: float) -> float:
-        """What it asks for without a margin: from ``least_share`` of the request, above 0, to its reciprocal."""
+        """The memory without a margin, bounded by ``least_share`` (above 0) of the request and its reciprocal."""
         return min(max(self.ask_mb, least_share * self.request_mb), self.request_mb / least_share)
 
 
 def used_memory(used_mb: Floats, killed_mb: Floats) -> UsedMemory:
-    """The sums over jobs that finished, (n,), and that were killed for their memory, (k,); all positive."""
+    """The sums over finished jobs, (n,), and jobs killed for memory, (k,); all values are positive."""
     values = np.log(np.concatenate([used_mb, killed_mb]))
     return UsedMemory(len(values), float(values.sum()), float((values * values).sum()))
 
@@ -66,10 +66,10 @@ def used_memory(used_mb: Floats, killed_mb: Floats) -> UsedMemory:
 def memory_prior(
     kind: Sequence[UsedMemory], wider: Sequence[UsedMemory], request_mb: float, rank: float, weight: float
 ) -> MemoryPrior | None:
-    """What a job of a new task is to ask for; None where too few tasks are known, or the request is not positive.
+    """The memory for jobs of a new task to request; None if too few tasks are known, or the request is not positive.
 
-    The request, the wider kind and the kind are drawn together, as logarithms: n tasks count n / (n + weight), what is
-    above them the rest.
+    The request, the wider kind and the kind are combined as logarithms: at each level, n tasks weigh n / (n + weight),
+    and the level above weighs the rest.
 
     >>> task = [UsedMemory(10, 10 * math.log(1000.0), 10 * math.log(1000.0) ** 2)]
     >>> found = memory_prior([], 4 * task, 2000.0, 95.0, 4.0)
@@ -77,33 +77,33 @@ def memory_prior(
     (1414, None)
 
     Args:
-        kind: of tasks of its kind.
-        wider: of tasks of the wider kind, those of the kind among them.
-        request_mb: what the task asks for.
-        rank: percentile of the jobs for which it is to be enough, above 0 and below 100.
-        weight: tasks that what is above counts as; not negative.
+        kind: memory of tasks of its kind.
+        wider: memory of tasks of the wider kind, including those of the kind.
+        request_mb: request of the task.
+        rank: percentile of the jobs for which the memory should suffice, above 0 and below 100.
+        weight: number of tasks that the level above counts as; not negative.
     """
     if not request_mb > 0:
         return None
-    asked = math.log(request_mb)
-    found = [math.nan, math.nan]
-    for at, tasks in enumerate((wider, kind)):
+    combined_ln = math.log(request_mb)
+    quantiles_ln = [math.nan, math.nan]
+    for level, tasks in enumerate((wider, kind)):
         if len(tasks) >= LEAST_TASKS:
-            found[at] = _quantile_ln(tasks, rank)
+            quantiles_ln[level] = _quantile_ln(tasks, rank)
             share = len(tasks) / (len(tasks) + weight)
-            asked = share * found[at] + (1.0 - share) * asked
-    if all(map(math.isnan, found)):
+            combined_ln = share * quantiles_ln[level] + (1.0 - share) * combined_ln
+    if all(map(math.isnan, quantiles_ln)):
         return None
     return MemoryPrior(
-        math.exp(asked), math.exp(found[1]), math.exp(found[0]), request_mb,
+        math.exp(combined_ln), math.exp(quantiles_ln[1]), math.exp(quantiles_ln[0]), request_mb,
         len(kind), sum(one.jobs for one in kind), len(wider), sum(one.jobs for one in wider),
     )  # fmt: skip
 
 
 def _quantile_ln(tasks: Sequence[UsedMemory], rank: float) -> float:
-    """The logarithm of what is enough for ``rank`` percent of the jobs of another task.
+    """The logarithm of the memory sufficient for ``rank`` percent of the jobs of another task.
 
-    Lognormal within tasks and between them, by moments, with the uncertainty of the mean of so many tasks.
+    Lognormal within and between tasks, by moments, including the uncertainty of the mean over the tasks.
     """
     jobs = np.array([one.jobs for one in tasks], dtype=np.float64)
     sums = np.array([one.ln_sum for one in tasks])

@@ -1,4 +1,4 @@
-"""Parts of the work of one agent, for several brokers at once: the keys of a part, and the name of its lease."""
+"""Parts of the work of one agent, shared by several brokers: the keys of a part, and the name of its lease."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 MARK = "#"
-"""Between the name of an agent and its part in the name of a lease."""
+"""Separates the name of an agent from its part in the name of a lease."""
 _NAME = re.compile(rf"(?P<agent>[^{MARK}]+){MARK}(?P<number>[1-9][0-9]*)/(?P<of>[1-9][0-9]*)")
 
 
@@ -16,18 +16,18 @@ class Part:
     """One part of the keys of an agent's work.
 
     Attributes:
-        number: from 1.
-        of: how many parts there are; 1: the work is not divided.
+        number: number of the part, from 1.
+        of: number of parts; 1 if the work is not divided.
     """
 
     number: int
     of: int
 
     def __post_init__(self) -> None:
-        """Refuse numbers that name no part.
+        """Refuse invalid numbers.
 
         Raises:
-            ValueError: the number is not from 1 to the number of parts.
+            ValueError: the number is not between 1 and the number of parts.
         """
         if not 1 <= self.number <= self.of:
             raise ValueError(f"part {self.number} of {self.of}")
@@ -42,7 +42,7 @@ class Part:
         return self.of == 1
 
     def takes(self, key: str) -> bool:
-        """Whether work with this key belongs to the part. Each key belongs to exactly one part of a division."""
+        """Whether work with this key belongs to the part; each key belongs to exactly one part of a division."""
         return self.is_whole or number_of(key, self.of) == self.number
 
     def lease_of(self, agent: str) -> str:
@@ -55,24 +55,24 @@ WHOLE = Part(1, 1)
 
 def parts_of(number: int) -> tuple[Part, ...]:
     """All parts of a division."""
-    return tuple(Part(one, number) for one in range(1, number + 1))
+    return tuple(Part(index, number) for index in range(1, number + 1))
 
 
 def number_of(key: str, parts: int) -> int:
-    """The number of the part, from 1, to which a key belongs: the same on every machine and for ever."""
+    """The number of the part, from 1, to which a key belongs; stable across machines and time."""
     digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:8]) % parts + 1
 
 
 def led_by(lease: str) -> tuple[str, Part]:
-    """The agent and the part that a lease is for; a name without a part is that of an agent whose work is whole."""
-    found = _NAME.fullmatch(lease)
-    if found is None or int(found["number"]) > int(found["of"]):
+    """The agent and part of a lease; a name without a part is that of an agent with undivided work."""
+    match = _NAME.fullmatch(lease)
+    if match is None or int(match["number"]) > int(match["of"]):
         return lease, WHOLE
-    return found["agent"], Part(int(found["number"]), int(found["of"]))
+    return match["agent"], Part(int(match["number"]), int(match["of"]))
 
 
 def division_of(lease: str) -> tuple[str, ...]:
-    """The names of all leases of the division that a lease is of; they may be held at once, by whomever."""
+    """The names of all leases in the division of a lease; any brokers may hold them at once."""
     agent, part = led_by(lease)
-    return tuple(one.lease_of(agent) for one in parts_of(part.of))
+    return tuple(sibling.lease_of(agent) for sibling in parts_of(part.of))

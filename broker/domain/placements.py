@@ -1,7 +1,7 @@
 """The writes of a job brokerage cycle: jobs with their queues, the files they take, and waiting tasks.
 
-Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Nothing in here has been checked against the
-database; the write-back leaves out what has changed since it was read.
+Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Nothing here has been checked against the
+database; the write-back omits what has changed since it was read.
 
 The writes of a task brokerage cycle: nuclei for tasks, locations of their output, and waiting tasks.
 """
@@ -22,7 +22,7 @@ class JobTable:
     """Jobs as columns of length J.
 
     ``queue``, ``resource_type`` and ``platform`` are positions in the lists of the :class:`Placement`, -1 for none.
-    Sizes and times are whole numbers in the unit of their name; -1 means not known.
+    Sizes and times are whole numbers in the unit of their name; -1 means unknown.
     """
 
     chunk: Ints  # position in the cycle's WorkTable
@@ -66,7 +66,7 @@ class JobFileTable:
 
 @dataclass(frozen=True)
 class TaskSeen:
-    """A task as the decision saw it. ``scout`` says that the jobs made for it are scouts."""
+    """A task as the decision saw it. ``scout``: whether the jobs made for it are scouts."""
 
     jeditaskid: int
     status: str
@@ -81,12 +81,12 @@ class Placement:
     Attributes:
         queue_names: unified queue names that ``jobs.queue`` points into.
         resource_types: names that ``jobs.resource_type`` points into.
-        platforms: platforms that ``jobs.platform`` points into: a pattern of the task is one of the queue's by now.
-        jobs: the jobs, in the order in which they were made.
+        platforms: platforms that ``jobs.platform`` points into; patterns of the task are resolved for the queue.
+        jobs: the jobs, in the order of their creation.
         files: their files.
         tasks: every task of the placement, with or without jobs.
-        waiting: tasks for which nothing could be made, with the reason to show.
-        throttled: those of them that wait for their user or share, not for a queue.
+        waiting: tasks for which no jobs could be made, with the reason to show.
+        throttled: waiting tasks that wait for their user or share, not for a queue.
     """
 
     queue_names: tuple[str, ...]
@@ -99,10 +99,10 @@ class Placement:
     throttled: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse positions that point nowhere: a job would be lost without a trace.
+        """Refuse positions out of range, which would lose a job without a trace.
 
         Raises:
-            ValueError: a column has another length, or a position is outside what it points into.
+            ValueError: a column has another length, or a position is out of range.
         """
         jobs, files = len(self.jobs), len(self.files)
         _check_positions("files.job", self.files.job, jobs)
@@ -128,12 +128,12 @@ class Written(Protocol):
 
     @property
     def kept(self) -> Bools | None:
-        """(J,) for each job of the batch whether it was written; None where rows are not jobs."""
+        """(J,) whether each job of the batch was written; None if rows are not jobs."""
         ...
 
     @property
     def tasks_skipped(self) -> frozenset[int]:
-        """Tasks that had changed or were locked, so that nothing of theirs was written."""
+        """Tasks that had changed or were locked, so that nothing was written for them."""
         ...
 
     @property
@@ -147,9 +147,9 @@ class OutputPlace:
     """Where one output or log dataset goes.
 
     Attributes:
-        datasetid: of the dataset.
-        seen: its storage token as it was read.
-        storagetoken: its new one.
+        datasetid: identifier of the dataset.
+        seen: its storage token as read.
+        storagetoken: its new storage token.
     """
 
     datasetid: int
@@ -163,8 +163,8 @@ class NucleusAssignment:
 
     Attributes:
         jeditaskid: the task.
-        seen: the nucleus that it had when it was read, mostly None.
-        nucleus: the one that it gets.
+        seen: its nucleus as read, mostly None.
+        nucleus: its new nucleus.
         outputs: its datasets that get a place.
     """
 
@@ -176,7 +176,7 @@ class NucleusAssignment:
 
 @dataclass(frozen=True)
 class WaitingTask:
-    """A task that gets none: the nucleus that it had when it was read, and the reason to show."""
+    """A task that gets no nucleus: its nucleus as read, and the reason to show."""
 
     jeditaskid: int
     seen: str | None

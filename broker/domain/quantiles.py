@@ -1,6 +1,6 @@
-"""Quantiles of what jobs have used, with and without killed jobs, and of waits that have not all ended. Pure.
+"""Quantiles of what jobs used, with and without killed jobs, and of waits some of which have not ended. Pure.
 
-Jobs that were killed for their memory are lower bounds of what they need: quantiles of finished jobs alone are too low.
+The usage of jobs killed for memory is a lower bound of their need: quantiles of finished jobs alone are too low.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 
-#: Of tasks of a kind so many must have a known value; what is asked for is enough for this part of them.
+#: Fewest tasks of a kind with a known value, and the fraction of them for which the request is sufficient.
 KIND_TASKS, KIND_PART = 5, 0.9
-#: A quantile is known where so many jobs lie above it.
+#: A quantile is known if this many jobs lie above it.
 _ABOVE = 2
 
 
 def enough_of_kind(asks: Sequence[float]) -> float:
-    """What is enough for KIND_PART of the tasks of a kind, of which these are needed; NaN below KIND_TASKS of them.
+    """The value sufficient for KIND_PART of the tasks of a kind with these needs; NaN for fewer than KIND_TASKS tasks.
 
     >>> enough_of_kind([100.0, 400.0, 300.0, 200.0, 500.0])
     500.0
@@ -32,28 +32,28 @@ def enough_of_kind(asks: Sequence[float]) -> float:
 
 
 def percentile(values: Floats, rank: float) -> float:
-    """Linear between order statistics, at (n - 1) x rank / 100."""
+    """The percentile by linear interpolation between order statistics, at (n - 1) x rank / 100."""
     return float(np.percentile(values, rank))
 
 
 def asked_memory_mb(used_kb: Floats, rank: float = 75.0, margin_percent: int = 10, least_mb: int = 0) -> int:
-    """What PanDA asks for, in MB, where finished jobs used so many kB (n >= 1).
+    """The memory in MB that PanDA requests, given the kB used by finished jobs (n >= 1).
 
     Source: panda-server, ``task_utils_module`` (getScoutJobData_JEDI).
     """
-    asked = int(percentile(used_kb, rank) * (100 + margin_percent) // 100 / 1024)
-    return max(1 if asked < 0 else asked, least_mb)
+    requested_mb = int(percentile(used_kb, rank) * (100 + margin_percent) // 100 / 1024)
+    return max(1 if requested_mb < 0 else requested_mb, least_mb)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A quantile that was learned.
+    """A learned quantile.
 
     Attributes:
-        p50, ask: the middle, and the quantile that is asked for; NaN where it is not known.
-        low, high: between them the second one lies with 90 %; high is infinite where it may be above all jobs.
-        n, killed: jobs that finished, and that were killed for it.
-        reason: why it is not known; empty where it is.
+        p50, ask: the median, and the quantile to request; NaN if unknown.
+        low, high: bounds between which ``ask`` lies with 90 %; high is infinite if it may lie above all jobs.
+        n, killed: numbers of finished jobs, and of jobs killed for the resource.
+        reason: why it is unknown; empty if it is known.
     """
 
     p50: float
@@ -69,10 +69,10 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
     """The ``rank`` percentile (Kaplan-Meier) of what jobs need.
 
     Args:
-        finished: (n,) what finished jobs had.
-        killed: (k,) what killed jobs had when they were killed: they need more than that.
-        rank: in percent.
-        least: jobs without which nothing is known.
+        finished: (n,) usage of finished jobs.
+        killed: (k,) usage of killed jobs when they were killed; they need more.
+        rank: rank in percent.
+        least: fewest jobs for a known quantile.
     """
     n, k = len(finished), len(killed)
     p = rank / 100.0
@@ -81,7 +81,7 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
         return Learned(math.nan, math.nan, math.nan, math.nan, n, k, f"{n + k} jobs have ended, {needed} are needed")
     values = np.concatenate([finished, killed])
     is_censored = np.concatenate([np.zeros(n, dtype=np.bool_), np.ones(k, dtype=np.bool_)])
-    order = np.lexsort((is_censored, values))  # of equal ones those that finished first
+    order = np.lexsort((is_censored, values))  # among equal values, finished jobs first
     values, is_censored = values[order], is_censored[order]
     at_risk = np.arange(n + k, 0, -1, dtype=np.float64)
     survival = np.cumprod(np.where(is_censored, 1.0, 1.0 - 1.0 / at_risk))
@@ -101,28 +101,28 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
 
 
 def effective_number(weights: Floats) -> float:
-    """How many equal cases weighted ones are worth (Kish 1965): fewer where weights differ much; 0 without any."""
+    """The effective number of weighted cases (Kish 1965): smaller if weights differ much; 0 without any."""
     total = float(weights.sum())
     return 0.0 if total <= 0 else total * total / float((weights * weights).sum())
 
 
 def censored_quantiles(values: Floats, is_known: Bools, weights: Floats, levels: Floats) -> Floats:
-    """Quantiles of values of which some are only known to be larger than they are so far (weighted Kaplan-Meier).
+    """Quantiles of values some of which are only known as lower bounds (weighted Kaplan-Meier).
 
-    Leaving the unknown ones out would make every quantile too small: what waits long is known last.
+    Leaving out the unknown values would make every quantile too small, since long waits are known last.
 
     Args:
-        values: (n,) what was seen, or so far.
-        is_known: (n,) false where the value is only a lower bound.
+        values: (n,) observed values, or values so far.
+        is_known: (n,) False if the value is only a lower bound.
         weights: (n,) positive.
         levels: (k,) between 0 and 1.
 
     Returns:
-        (k,) values; infinite where the quantile lies above all that is known, NaN without any value.
+        (k,) values; infinite if the quantile lies above all known values, NaN without any value.
     """
     if not len(values):
         return np.full(len(levels), np.nan)
-    order = np.lexsort((~is_known, values))  # of equal ones the known first
+    order = np.lexsort((~is_known, values))  # among equal values, known ones first
     values, is_known, weights = values[order], is_known[order], weights[order]
     at_risk = np.cumsum(weights[::-1])[::-1]
     survival = np.cumprod(np.where(is_known, 1.0 - weights / at_risk, 1.0))

@@ -1,7 +1,7 @@
-"""How many cores a queue can run, and how well, from sums of its record. Pure.
+"""The number of cores that a queue can run, and how well, from sums over its record. Pure.
 
-What runs now is too little where a queue is idle, and the most that ever ran may be long ago or a moment's reading: the
-estimate goes from the one to the other with the hours that were seen.
+The cores running now are too few if the queue is idle, and the most that ever ran may be old or a momentary reading:
+the estimate moves from the former to the latter with the number of observed hours.
 
 Source: Beta prior of failures: 33 labels of 300 jobs or more, mean .075.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-#: Failures that are taken for granted before any is seen: a rate, and the jobs that it weighs.
+#: Prior of the failure rate, and its weight in jobs.
 USUAL_FAILURE, PRIOR_JOBS = 0.075, 20.0
-#: Real over expected walltimes are believed within this factor.
+#: Largest factor by which real over expected walltimes may differ from 1.
 MOST_RATIO = 5.0
 
 
@@ -22,8 +22,8 @@ class QueueSums:
     """Sums of the record of a queue over some weeks.
 
     Attributes:
-        most_cores: the most cores that were seen running at one instant; ``hours`` in which it was looked at.
-        finished, failed: jobs.
+        most_cores: the most cores seen running at one instant; ``hours``: number of observed hours.
+        finished, failed: numbers of jobs.
         ratio_jobs, ratio_ln_sum: finished jobs with an expected walltime, and the sum of ln(real over expected).
     """
 
@@ -39,16 +39,16 @@ class QueueSums:
 
         Args:
             running: cores that run now.
-            prior_h: hours of record after which half of what ran more is believed; at 0 all of it.
+            prior_h: hours of record after which half of the excess over ``running`` counts; at 0 all of it.
 
         >>> QueueSums(most_cores=100.0, hours=6).cores(20.0, prior_h=6.0)
         60.0
         """
-        believed = self.hours / (self.hours + prior_h) if self.hours else 0.0
-        return running + believed * max(0.0, self.most_cores - running)
+        weight = self.hours / (self.hours + prior_h) if self.hours else 0.0
+        return running + weight * max(0.0, self.most_cores - running)
 
     def failure(self) -> float:
-        """The part of jobs that fail, shrunk towards the usual one.
+        """The fraction of jobs that fail, shrunk towards the usual one.
 
         >>> QueueSums().failure(), round(QueueSums(finished=10, failed=90).failure(), 3)
         (0.075, 0.762)

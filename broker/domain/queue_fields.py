@@ -16,7 +16,7 @@ _MB = 1e9
 
 
 class BadFieldValue(ValueError):
-    """A field that cannot be pinned, or not at this value; ``accepts`` says which can."""
+    """The field cannot be pinned, or not at this value; ``accepts`` says what is accepted."""
 
     def __init__(self, what: str, accepts: str) -> None:
         super().__init__(what)
@@ -25,7 +25,7 @@ class BadFieldValue(ValueError):
 
 @dataclass(frozen=True)
 class NumberRange:
-    """A number between two bounds, both included, in a unit."""
+    """A number in a unit, between two inclusive bounds."""
 
     lowest: float
     highest: float
@@ -35,7 +35,7 @@ class NumberRange:
 
 Accepted = tuple[str, ...] | NumberRange | type[bool] | type[str]
 
-#: What each field takes: words, a range, or truth values.
+#: Values accepted by each field: words, a range, a flag, or text.
 FIELDS: Mapping[str, Accepted] = {
     "status": STATUSES,
     "type": ("production", "analysis", "unified", "special"),
@@ -61,7 +61,7 @@ FIELDS: Mapping[str, Accepted] = {
     "cloud": str,
     "catchall": str,
 }
-#: What stands in ``params`` or ``catchall`` and takes part in decisions. Of truth values it counts that they are there.
+#: Settings in ``params`` or ``catchall`` that affect decisions. A flag counts by its presence.
 PARAMETERS: Mapping[str, Accepted] = {
     "max_io_intensity": NumberRange(0, _MB, "kB/s", whole=False),
     "minEventsForJumbo": NumberRange(0, _MB, "events"),
@@ -86,10 +86,10 @@ _LONGEST_TEXT = 4000
 
 
 def field_value(field: str, text: str, fields: Mapping[str, Accepted] = FIELDS) -> str | int | float | bool:
-    """The value that ``text`` names for one of ``fields``, as it would stand in CRIC.
+    """Convert ``text`` to the value of one of ``fields``, as in CRIC.
 
     Raises:
-        BadFieldValue: there is no such field, or it does not take this.
+        BadFieldValue: there is no such field, or it does not accept the value.
     """
     accepted = fields.get(field)
     if accepted is None:
@@ -115,12 +115,12 @@ def _truth(text: str) -> bool:
 
 
 def _number(text: str, accepted: NumberRange) -> int | float:
-    wanted = f"{'a whole' if accepted.whole else 'a'} number of {accepted.unit}"
-    accepts = f"{wanted} from {accepted.lowest:g} to {accepted.highest:g}"
+    kind = f"{'a whole' if accepted.whole else 'a'} number of {accepted.unit}"
+    accepts = f"{kind} from {accepted.lowest:g} to {accepted.highest:g}"
     try:
-        found = int(text) if accepted.whole else float(text)
+        value = int(text) if accepted.whole else float(text)
     except ValueError as error:
         raise BadFieldValue("not a number", accepts) from error
-    if "_" in text or not (math.isfinite(found) and accepted.lowest <= found <= accepted.highest):
+    if "_" in text or not (math.isfinite(value) and accepted.lowest <= value <= accepted.highest):
         raise BadFieldValue("out of range", accepts)
-    return found
+    return value

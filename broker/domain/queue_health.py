@@ -1,8 +1,8 @@
-"""How healthy a queue or one of its nodes is, from the way jobs end there: a sequential test, and release by probes.
+"""Health of queues and their nodes, judged by how jobs end there: a sequential test, and release by probes.
 
-Ends are folded one by one in their order. Of each queue and kind of jobs, and of each node, a small state is kept: a
-CUSUM of the log-likelihood ratio between the usual and a failing rate, what it was counted from, and whether jobs are
-sent there. The state after a list of ends is the same however the list is cut. Nothing here reads a clock.
+Job ends are folded one by one, in order. Each queue and kind of jobs, and each node, has a small state: a CUSUM of the
+log-likelihood ratio between the usual and a failing rate, the ends it was counted from, and whether jobs are sent
+there. The state after a list of ends does not depend on how the list is split. Nothing here reads a clock.
 
 Source: E. S. Page, Continuous inspection schemes, Biometrika 41 (1954): the test; HashiCorp Nomad, plan
 rejection tracker: the share of nodes.
@@ -20,20 +20,20 @@ from broker.domain.task_failures import EVIDENCE, fails_here
 
 HealthState = Literal["healthy", "suspected", "excluded", "probation"]
 End = Literal["finished", "failed", "payload_failed"]
-#: Kinds of jobs that are judged apart, by the brokerage that places them.
+#: Kinds of jobs that are judged separately, by the brokerage that places them.
 PRODUCTION, ANALYSIS = "production", "analysis"
 ANALYSIS_LABELS = frozenset({"user", "panda"})
 DAY_S = 86_400.0
-#: Ends of the long memory that count, at most, for whether jobs finish at a queue.
+#: Most ends of the long memory that count towards whether jobs finish at a queue.
 LATELY = 20
-#: Failed jobs that are named as evidence.
+#: Most failed jobs named as evidence.
 NAMED_JOBS = 10
-#: Tasks that are told apart in the evidence.
+#: Most tasks distinguished in the evidence.
 NAMED_TASKS = 100
 
 
 def kind_of(prodsourcelabel: str | None) -> str:
-    """The kind of jobs with this label, after the brokerage that places them."""
+    """The kind of jobs with this label, named after the brokerage that places them."""
     return ANALYSIS if prodsourcelabel in ANALYSIS_LABELS else PRODUCTION
 
 
@@ -43,19 +43,19 @@ class HealthLimits:
 
     Attributes:
         evidence: logarithm of the likelihood ratio at which a queue is closed; ``node_evidence``: a node.
-        usual_least, usual_most: bounds of the usual rate of failures that the test compares with.
-        usual_times: the usual rate is so many times the mean of the long memory.
-        failing_more, failing_most: the failing rate lies so far above the usual one, but not above that.
-        memory_s: time constant of the long memory; ``memory_least``: ends below which it says nothing.
-        run_of_task: outcomes of one task in a row that count in full; the k-th after them counts 1/k.
-        tasks: failures of so many tasks are wanted; of ``control_tasks`` where at least the share ``control_finished``
-            of their jobs finished at other queues within ``control_s``; ``node_tasks`` at a node.
-        task_evidence: a task with so much against it here counts no more against the queue while no other task fails.
-        forgotten_s: evidence is dropped after so long without an end.
+        usual_least, usual_most: bounds of the usual failure rate that the test compares with.
+        usual_times: the usual rate is the mean of the long memory times this factor.
+        failing_more, failing_most: distance of the failing rate above the usual one, and its upper bound.
+        memory_s: time constant of the long memory; ``memory_least``: ends below which it is not used.
+        run_of_task: consecutive outcomes of one task that count in full; the k-th in a row after them counts 1/k.
+        tasks: number of tasks that must fail; ``control_tasks`` suffice where at least the fraction
+            ``control_finished`` of their jobs finished at other queues within ``control_s``; ``node_tasks`` at a node.
+        task_evidence: evidence against a task at which it stops counting against the queue while no other task fails.
+        forgotten_s: evidence is dropped after this time without an end.
         probe_jobs, probe_finished: jobs of a probation, and how many of them must finish.
-        first_s, longest_s: for how long a queue is closed at first, doubled with each failed probation, and at most.
-        half_s: for how long a queue that is back counts as suspected.
-        node_share: part of a queue's nodes that are closed at once; one always may be.
+        first_s, longest_s: how long a queue is closed at first, doubled with each failed probation, and at most.
+        half_s: how long a queue that has come back counts as suspected.
+        node_share: largest fraction of a queue's nodes closed at once; one node may always be closed.
     """
 
     evidence: float = 10.0
@@ -87,8 +87,8 @@ class HealthLimits:
 class EndedJob:
     """How a job ended.
 
-    ``payload_failed``: the error says that the payload is at fault, so it counts against a queue only where jobs of the
-    task finish elsewhere. ``started_s`` is NaN for a job that never started.
+    ``payload_failed``: the error blames the payload, so the end counts against a queue only where jobs of the task
+    finish elsewhere. ``started_s`` is NaN for a job that never started.
     """
 
     ended_s: float
@@ -106,15 +106,15 @@ class QueueHealth:
     """The state of a queue for one kind of jobs, or of one of its nodes.
 
     Attributes:
-        state: ``healthy``; ``suspected``: half of the evidence is there, or it has just come back; ``excluded``: it
-            gets nothing; ``probation``: it gets a few probe jobs.
-        statistic: the evidence, from 0.
-        since_s: first of the ends that make it up; NaN without any.
-        ended, failed: what was counted since; ``tasks`` that failed; ``evidence`` the failed jobs, the last ones.
-        changed_s: since when the state holds; ``until_s`` when it ends by itself, NaN where it does not.
-        times: exclusions one after another without a passed probation.
-        memory_ended, memory_failed: ends of the long memory, which fade; ``last_s`` the last end.
-        last_task, run: task of the last end, and how many in a row were of it.
+        state: ``healthy``; ``suspected``: half of the required evidence exists, or it has just come back;
+            ``excluded``: it gets no jobs; ``probation``: it gets a few probe jobs.
+        statistic: the evidence, at least 0.
+        since_s: time of the first end in the evidence; NaN without any.
+        ended, failed: ends counted since; ``tasks``: the tasks that failed; ``evidence``: the latest failed jobs.
+        changed_s: since when the state holds; ``until_s``: when it ends by itself, NaN if it does not.
+        times: consecutive exclusions without a passed probation.
+        memory_ended, memory_failed: ends of the long memory, which fade; ``last_s``: the last end.
+        last_task, run: task of the last end, and how many ends in a row were of that task.
         probes_ended, probes_finished: jobs of the probation.
     """
 
@@ -140,14 +140,14 @@ class QueueHealth:
     probes_finished: int = 0
 
     def usual_rate(self, limits: HealthLimits) -> float:
-        """The rate of failures that is usual here, as the test takes it; the lowest while the memory is short."""
+        """The usual failure rate here, as used by the test; the lower bound while the memory is short."""
         if self.memory_ended < limits.memory_least:
             return limits.usual_least
         mean = self.memory_failed / self.memory_ended
         return min(max(limits.usual_times * mean, limits.usual_least), limits.usual_most)
 
     def lately(self) -> tuple[int, int]:
-        """Finished and failed jobs of the long memory, in the proportion in which they ended, of LATELY at most.
+        """Finished and failed jobs of the long memory, scaled down to at most LATELY jobs in the same proportion.
 
         >>> QueueHealth("Q", PRODUCTION, memory_ended=200.0, memory_failed=50.0).lately()
         (15, 5)
@@ -156,16 +156,16 @@ class QueueHealth:
         return round(scale * (self.memory_ended - self.memory_failed)), round(scale * self.memory_failed)
 
     def advance(self, now_s: float, limits: HealthLimits) -> None:
-        """What time alone changes until ``now_s``: the end of an exclusion, and of the hour after a probation."""
+        """Apply what time alone changes up to ``now_s``: the end of an exclusion, and of the hour after a probation."""
         if self.state == "excluded" and self.until_s <= now_s:
             self.state, self.changed_s, self.until_s = "probation", self.until_s, math.nan
             self.probes_ended = self.probes_finished = 0
         elif self.state == "suspected" and self.until_s <= now_s:
             self.changed_s, self.until_s = self.until_s, math.nan
-            if self.statistic < 0.5 * self._wanted(limits):
+            if self.statistic < 0.5 * self._required_evidence(limits):
                 self.state = "healthy"
 
-    def _wanted(self, limits: HealthLimits) -> float:
+    def _required_evidence(self, limits: HealthLimits) -> float:
         return limits.node_evidence if self.node else limits.evidence
 
     def _forget(self) -> None:
@@ -173,12 +173,12 @@ class QueueHealth:
         self.tasks = self.evidence = ()
 
     def add(self, job: EndedJob, limits: HealthLimits, *, counts: bool) -> bool:
-        """Count an end; whether the evidence suffices, as far as this state can tell.
+        """Count an end; return whether the evidence suffices, as far as this state can tell.
 
         Args:
-            job: that ended here.
-            limits: of the test.
-            counts: whether a failure is held against the place.
+            job: a job that ended here.
+            limits: the limits of the test.
+            counts: whether a failure counts against the place.
         """
         self.advance(job.ended_s, limits)
         if self.state == "excluded":
@@ -195,11 +195,11 @@ class QueueHealth:
         return self._test(job, limits, failed=failed)
 
     def _remember(self, job: EndedJob, limits: HealthLimits, *, failed: bool) -> None:
-        """Add to the long memory, in which all fades with its time constant."""
+        """Add to the long memory, whose contents fade with its time constant."""
         if not math.isnan(self.last_s) and job.ended_s > self.last_s:
-            fades = math.exp((self.last_s - job.ended_s) / limits.memory_s)
-            self.memory_ended *= fades
-            self.memory_failed *= fades
+            fading = math.exp((self.last_s - job.ended_s) / limits.memory_s)
+            self.memory_ended *= fading
+            self.memory_failed *= fading
         self.memory_ended += 1.0
         self.memory_failed += float(failed)
         self.last_s = job.ended_s if math.isnan(self.last_s) else max(self.last_s, job.ended_s)
@@ -211,8 +211,8 @@ class QueueHealth:
         usual = self.usual_rate(limits)
         failing = min(limits.failing_most, usual + limits.failing_more)
         gain = math.log(failing / usual) if failed else -math.log((1.0 - usual) / (1.0 - failing))
-        wanted = self._wanted(limits)
-        self.statistic = min(self.statistic + weight * gain, 2.0 * wanted)
+        required = self._required_evidence(limits)
+        self.statistic = min(self.statistic + weight * gain, 2.0 * required)
         if self.statistic <= 0.0:
             self._forget()
         else:
@@ -222,14 +222,14 @@ class QueueHealth:
                 self.evidence = (*self.evidence, job.pandaid)[-NAMED_JOBS:]
                 if job.jeditaskid not in self.tasks and len(self.tasks) < NAMED_TASKS:
                     self.tasks = (*self.tasks, job.jeditaskid)
-        if self.state == "healthy" and self.statistic >= 0.5 * wanted:
+        if self.state == "healthy" and self.statistic >= 0.5 * required:
             self.state, self.changed_s = "suspected", job.ended_s
-        elif self.state == "suspected" and math.isnan(self.until_s) and self.statistic < 0.5 * wanted:
+        elif self.state == "suspected" and math.isnan(self.until_s) and self.statistic < 0.5 * required:
             self.state, self.changed_s = "healthy", job.ended_s
-        return failed and self.statistic >= wanted
+        return failed and self.statistic >= required
 
     def _probe(self, job: EndedJob, limits: HealthLimits, *, failed: bool) -> None:
-        """Count a job that was started in the probation; others say nothing about how it is now."""
+        """Count a job that was started during the probation; others say nothing about the present health."""
         if not job.started_s >= self.changed_s:
             return
         self.last_s = job.ended_s
@@ -243,7 +243,7 @@ class QueueHealth:
             self.exclude(job.ended_s, limits)
 
     def exclude(self, now_s: float, limits: HealthLimits) -> None:
-        """Send nothing there for a while."""
+        """Close the place for a while."""
         closed_s = min(limits.first_s * 2.0 ** min(self.times, 60), limits.longest_s)
         self.state, self.changed_s, self.until_s = "excluded", now_s, now_s + closed_s
         self.times += 1
@@ -251,13 +251,13 @@ class QueueHealth:
 
 @dataclass
 class HealthFold:
-    """The states of all places, and what is needed to judge the next end.
+    """The states of all places, and the data needed to judge the next end.
 
     Attributes:
-        limits: of the test.
-        places: by queue, kind and node; a node of "" is the queue.
+        limits: the limits of the test.
+        places: states by queue, kind and node; the node "" stands for the queue.
         task_hours: finished and failed jobs by task, queue and hour (number of hours since 1970).
-        touched: places that have changed since it was made.
+        touched: places that have changed since the fold was created.
     """
 
     limits: HealthLimits = HealthLimits()
@@ -277,20 +277,20 @@ class HealthFold:
         hours = self.task_hours.get(job.jeditaskid, {})
         alone = counts and fails_here(hours, job.queue, job.ended_s, self.limits.task_evidence)
         self._count_task(job)
-        self._at(job, "", counts=counts, alone=alone)
+        self._count_at(job, "", counts=counts, alone=alone)
         if job.node:
-            self._at(job, job.node, counts=counts, alone=alone)
+            self._count_at(job, job.node, counts=counts, alone=alone)
 
     def advance(self, now_s: float) -> None:
-        """Let time pass at all places."""
+        """Apply the changes due to time at all places."""
         for key, place in self.places.items():
             before = place.state, place.changed_s
             place.advance(now_s, self.limits)
             if (place.state, place.changed_s) != before:
                 self.touched.add(key)
 
-    def _at(self, job: EndedJob, node: str, *, counts: bool, alone: bool) -> None:
-        """Count an end at a queue or node; a task that fails here is known, and says no more while no other does."""
+    def _count_at(self, job: EndedJob, node: str, *, counts: bool, alone: bool) -> None:
+        """Count an end at a queue or node; a task known to fail here does not count while no other task fails."""
         key = (job.queue, job.kind, node)
         place = self.places.get(key)
         if place is None:
@@ -299,12 +299,12 @@ class HealthFold:
                 self._nodes.setdefault(key[:2], set()).add(node)
         self.touched.add(key)
         counts = counts and not (alone and {*place.tasks} <= {job.jeditaskid})
-        found = place.add(job, self.limits, counts=counts) and self._tasks_suffice(place, job)
-        if found and (not node or self._node_may_go(job)):
+        is_failing = place.add(job, self.limits, counts=counts) and self._tasks_suffice(place, job)
+        if is_failing and (not node or self._node_may_go(job)):
             place.exclude(job.ended_s, self.limits)
 
     def _tasks_suffice(self, place: QueueHealth, job: EndedJob) -> bool:
-        """Failures of one task say nothing of a queue; those of two do where both finish elsewhere."""
+        """Whether enough tasks fail: one task says nothing about a queue; two suffice where both finish elsewhere."""
         if place.node:
             return len(place.tasks) >= self.limits.node_tasks
         if len(place.tasks) >= self.limits.tasks:
@@ -321,24 +321,24 @@ class HealthFold:
         return finished > 0 and finished >= self.limits.control_finished * (finished + failed)
 
     def _count_task(self, job: EndedJob) -> None:
-        at = (job.queue, math.floor(job.ended_s / HOUR_S))
+        cell = (job.queue, math.floor(job.ended_s / HOUR_S))
         hours = self.task_hours.setdefault(job.jeditaskid, {})
-        finished, failed = hours.get(at, (0, 0))
+        finished, failed = hours.get(cell, (0, 0))
         done = job.end == "finished"
-        hours[at] = (finished + done, failed + (not done))
+        hours[cell] = (finished + done, failed + (not done))
 
     def forget_tasks(self, now_s: float) -> None:
-        """Drop the hours of tasks that no judgement looks at any more."""
+        """Drop the hours of tasks that no judgement uses any more."""
         first = math.floor((now_s - self.limits.control_s) / HOUR_S) - 1
         for task in list(self.task_hours):
-            kept = {at: counts for at, counts in self.task_hours[task].items() if at[1] >= first}
-            if kept:
-                self.task_hours[task] = kept
+            recent = {cell: counts for cell, counts in self.task_hours[task].items() if cell[1] >= first}
+            if recent:
+                self.task_hours[task] = recent
             else:
                 del self.task_hours[task]
 
     def _node_may_go(self, job: EndedJob) -> bool:
-        """At most a part of a queue's nodes is closed at once: where more fail, it is the queue."""
+        """Whether another node may be closed: where more than a fraction of the nodes fail, the queue is at fault."""
         if self._nodes is None:
             self._nodes = {}
             for queue, kind, node in self.places:

@@ -4,7 +4,7 @@ Figures that pilots report about their queues, and the queue columns that a repo
 
 Source: HSF-TN-2016-02, use of the keys by a broker.
 
-Software and hardware that queues publish, reduced to the fields that the checks read.
+Software and hardware published by queues, reduced to the fields that the checks read.
 
 Source: ATLAS Production Job Brokerage, release/cache availability; PanDA software and hardware matching, queue data.
 """
@@ -20,16 +20,16 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
 
-#: What ``releases`` of a queue is when it publishes what it has, and when it takes anything.
+#: ``releases`` of a queue that publishes its software, and of one that accepts any.
 AUTO, ANY = ("AUTO",), ("ANY",)
-#: What separates the fields of a tag in :attr:`QueueSoftware.tags`; it is in no name.
+#: Separator of the fields of a tag in :attr:`QueueSoftware.tags`; it occurs in no name.
 TAG_SEPARATOR = "\n"
 #: The word in a list of hardware attributes that excludes tasks which do not request the attribute.
 EXCLUSIVE = "excl"
 
 
 def tag_key(platform: str, project: str, release: str) -> str:
-    """How a tag is looked up."""
+    """The key under which a tag is looked up."""
     return TAG_SEPARATOR.join((platform, project, release))
 
 
@@ -37,7 +37,7 @@ def tag_key(platform: str, project: str, release: str) -> str:
 class HardwareEntry:
     """The values of one kind of hardware; None for an attribute that the queue does not describe.
 
-    ``exclusive`` tells that some list has the word ``excl``; the lists themselves are as published.
+    ``exclusive``: some list contains the word ``excl``; the lists themselves are as published.
     """
 
     arch: tuple[str, ...] | None = None
@@ -56,17 +56,17 @@ class Hardware:
 
 @dataclass(frozen=True)
 class QueueSoftware:
-    """The software tags of a queue. Two of equal ``digest`` are equal, whatever else is compared.
+    """The software tags of a queue, compared by ``digest`` only.
 
     Attributes:
-        digest: of the published text.
-        readable: False for a document that cannot be read, or whose hardware description cannot.
+        digest: digest of the published text.
+        readable: False if the document or its hardware description cannot be read.
         cmtconfigs: platforms, in the published order.
         containers: words ``any`` and ``/cvmfs``, and prefixes of container names, none of them empty.
         cvmfs: words ``any``, ``atlas``, ``nightlies``.
         tags: keys of its tags, see :func:`tag_key`.
         container_names: names of containers in its tags, and their sources.
-        hardware: as described.
+        hardware: the described hardware.
     """
 
     digest: str
@@ -83,7 +83,7 @@ class QueueSoftware:
 class GpuSummary:
     """One combination of GPU hardware and software that pilots report at a queue; None for unknown fields.
 
-    ``vram`` is text in MB, as it is compared like a version.
+    ``vram`` is text in MB, since it is compared like a version.
     """
 
     vendor: str | None = None
@@ -99,10 +99,10 @@ class QueueOffer:
     """Everything that one unified queue publishes for the software check.
 
     Attributes:
-        name: of the unified queue.
+        name: name of the unified queue.
         releases: as in CRIC: exactly ``AUTO``, exactly ``ANY``, or a value that no task matches.
-        software: published tags, None without any.
-        gpus: what pilots have seen.
+        software: published tags; None without any.
+        gpus: GPUs seen by pilots.
     """
 
     name: str
@@ -178,7 +178,7 @@ class QueueTable:
     job_chunk_size: Floats
     shutdown_s: Floats  # announced to most pilots of the queue, UNIX s; NaN: none
     atlas_site: Texts
-    space_gb: Floats  # of the queue itself, which CRIC may give beside its endpoints; NaN: not given
+    space_gb: Floats  # of the queue itself, which CRIC may give in addition to its endpoints; NaN: not given
     allow_no_pilot: Bools
     allowed_processing: Texts  # processing types with bars between them; None: all
     excluded_processing: Texts  # likewise; None: none
@@ -195,7 +195,7 @@ def no_queues() -> QueueTable:
         "Floats": np.empty(0, dtype=np.float64),
         "Bools": np.empty(0, dtype=np.bool_),
     }
-    columns: dict[str, Any] = {one.name: kinds[str(one.type)] for one in dataclasses.fields(QueueTable)}
+    columns: dict[str, Any] = {column.name: kinds[str(column.type)] for column in dataclasses.fields(QueueTable)}
     return QueueTable(**columns)
 
 
@@ -212,7 +212,7 @@ class UnifiedTable:
     runs_analysis: Bools
     is_unified: Bools  # has pseudo-queues
     is_test: Bools  # "test" in the name, any case
-    cloudless_analysis: Bools  # has no cloud, and would run analysis alone
+    cloudless_analysis: Bools  # has no cloud, and would run only analysis
     n_pilots: Floats  # pilots seen in the last 3 h (sitedata getjob + updatejob); 0 without a row
     laststart_s: Floats  # last start of a job, NaN if never seen
     n_workers: Floats  # running + submitted batch workers of the last hour
@@ -249,16 +249,16 @@ FigureT = TypeVar("FigureT")
 
 @dataclass(frozen=True)
 class PilotFigures(Generic[CountT, FigureT]):
-    """What the reports of pilots amount to, of one queue or as columns of many.
+    """The combined reports of pilots, for one queue or as columns of many.
 
     Attributes:
-        pilots: how many reported.
+        pilots: number of pilots that reported.
         corepower: HS06 per core.
         maxtime_s: walltime that nearly all pilots allow.
         maxrss_per_core_mb: memory for one core.
         maxwdir_per_core_mb: disk for one core.
-        shutdown_s: UNIX seconds by which nearly all of the pilots that announce a shutdown are still there; set only
-            where most pilots announce one.
+        shutdown_s: UNIX seconds at which nearly all pilots that announce a shutdown are still running; set only if
+            most pilots announce one.
     """
 
     pilots: CountT
@@ -271,7 +271,7 @@ class PilotFigures(Generic[CountT, FigureT]):
 
 @dataclass(frozen=True)
 class FeatureTable(PilotFigures[Floats, Floats]):
-    """Figures of unified queues (length U), NaN where too few pilots said anything."""
+    """Figures of unified queues (length U), NaN where too few pilots reported."""
 
     def __len__(self) -> int:
         return len(self.pilots)
@@ -283,4 +283,4 @@ TIGHTENING_KEYS: dict[str, str] = {
     "FEATURES_MAXRSS": "maxrss_mb",
     "FEATURES_MAXWDIR": "maxwdir_mb",
 }
-"""Tuning key to the column of the queue table that reports may tighten while it is on."""
+"""Tuning key to the column of the queue table that reports may tighten while the key is on."""

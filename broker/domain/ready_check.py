@@ -1,4 +1,4 @@
-"""One line of the list of what must be there before anything can be brokered."""
+"""One line of the checklist of what must exist before anything can be brokered."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Check:
 
     Attributes:
         topic: ``vo``, ``shares``, ``sources``, ``resource_types``, ``queues``, ``endpoints``, ``nuclei`` or ``pilots``.
-        level: ``problem``: nothing can be brokered before it is mended; ``note``: some of it cannot be used.
-        usable: so many can be used; None where nothing is counted.
-        of: of so many.
-        finding: in a phrase.
-        remedy: what to do; empty where there is nothing.
+        level: ``problem``: nothing can be brokered until it is fixed; ``note``: some of it cannot be used.
+        usable: number that can be used; null if nothing is counted.
+        of: total number.
+        finding: finding in a phrase.
+        remedy: what to do; empty if there is nothing.
         why_not: why each of the others cannot be used, by name.
     """
 

@@ -1,10 +1,10 @@
-"""Numbers of candidates that add up: how many queues, and how many of their pseudo-queues, each reason rejected. Pure.
+"""Numbers of candidates that add up: how many queues and pseudo-queues each reason rejected. Pure.
 
-A queue counts once, where the last of its pseudo-queues went: with the reason that is kept under the queue's own name,
-else with the latest of its pseudo-queues' reasons. So the queues of all reasons and the queues of which a pseudo-queue
-was chosen are those that were there at the start, as are the pseudo-queues.
+A queue counts once, where its last pseudo-queue was rejected: under the reason stored for the queue's own name, or else
+the latest reason of its pseudo-queues. The rejected queues and those with a chosen pseudo-queue therefore add up to the
+queues at the start, as do the pseudo-queues.
 
-How often queues were chosen and rejected, by reason code: counted in a cycle, added up by bucket of time, packed.
+Also how often queues were chosen and rejected, by reason code: counted in a cycle, summed by time bucket, packed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUCH_AS = 4
 
 @dataclass(frozen=True)
 class Counts:
-    """So many candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, None of nuclei."""
+    """Numbers of candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, null for nuclei."""
 
     queues: int
     pseudo_queues: int | None = None
@@ -32,9 +32,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Rejection:
-    """What one reason rejected, and what was left behind it; the reasons stand in the order of the rules.
+    """The candidates rejected for one reason, and those that remained; the reasons are in the order of the rules.
 
-    A queue counts where its last pseudo-queue went, so that the numbers of all reasons and ``chosen`` add up to
+    A queue counts where its last pseudo-queue was rejected, so that all reasons and ``chosen`` add up to
     ``start`` in both columns. ``such_as``: names of some queues.
     """
 
@@ -46,9 +46,9 @@ class Rejection:
 
 @dataclass(frozen=True)
 class RejectionCounts:
-    """The candidates of a decision, in the order of its rules; ``start`` is all that was rejected and chosen.
+    """The candidates of a decision, in the order of its rules; ``start`` is the sum of all rejected and chosen ones.
 
-    ``by_queue``: the reason of each queue of which nothing is chosen. ``not_candidates``: names that stood for no
+    ``by_queue``: the reason of each queue without a chosen pseudo-queue. ``not_candidates``: names that stood for no
     candidate, with the reason.
     """
 
@@ -70,11 +70,11 @@ def rejection_counts(
     """Count the candidates of one decision.
 
     Args:
-        rejected: reason by name, of pseudo-queues and of queues none of whose pseudo-queues is left, as it is stored.
+        rejected: stored reason by name, of pseudo-queues and of queues with no pseudo-queue left.
         funnel: reason, candidates before it and after it, in the order of the rules.
         chosen: names of the chosen candidates.
     """
-    rejected = dict(rejected)  # each name is looked up several times below, which a packed mapping is slow at
+    rejected = dict(rejected)  # names are looked up several times below, which is slow in a packed mapping
     order = list(dict.fromkeys(code for code, _, _ in funnel))
     in_funnel = Counter[str]()
     for code, before, after in funnel:
@@ -87,7 +87,7 @@ def rejection_counts(
         room[rejected[name]] = room.get(rejected[name], 0) - 1
     candidates, others = set(pseudo), {}
     for name in alone:
-        # names of a task that stand for no queue are kept with the rejected ones, but no rule has seen them
+        # names of a task that stand for no queue are stored with the rejected ones, but no rule has seen them
         if room.get(rejected[name], 0) > 0:
             room[rejected[name]] -= 1
             candidates.add(name)
@@ -101,14 +101,14 @@ def rejection_counts(
 def _by_queue(
     candidates: Collection[str], rejected: Mapping[str, str], order: Sequence[str], with_chosen: Collection[str]
 ) -> dict[str, str]:
-    """The reason with which each queue went that is not chosen."""
+    """The reason with which each queue that was not chosen was rejected."""
     position = {code: place for place, code in enumerate(order)}
-    found: dict[str, str] = {}
+    latest: dict[str, str] = {}
     for name in candidates:
         queue, code = unified_of(name), rejected[name]
-        if queue not in with_chosen and (queue not in found or position[code] > position[found[queue]]):
-            found[queue] = code
-    return {queue: rejected[queue] if rejected.get(queue) in position else code for queue, code in found.items()}
+        if queue not in with_chosen and (queue not in latest or position[code] > position[latest[queue]]):
+            latest[queue] = code
+    return {queue: rejected[queue] if rejected.get(queue) in position else code for queue, code in latest.items()}
 
 
 def _added(
@@ -120,8 +120,8 @@ def _added(
     others: Mapping[str, str],
 ) -> RejectionCounts:
     of_pseudo, of_queue = Counter(rejected[name] for name in candidates), Counter(by_queue.values())
-    taken = Counts(len({unified_of(name) for name in chosen}), len(set(chosen)))
-    queues, pseudo_queues = len(by_queue) + taken.queues, len(candidates) + len(set(chosen))
+    chosen_counts = Counts(len({unified_of(name) for name in chosen}), len(set(chosen)))
+    queues, pseudo_queues = len(by_queue) + chosen_counts.queues, len(candidates) + len(set(chosen))
     start = Counts(queues, pseudo_queues)
     lines: list[Rejection] = []
     for code in order:
@@ -131,7 +131,7 @@ def _added(
             names = sorted(queue for queue, why in by_queue.items() if why == code)
             names = names or sorted(name for name in candidates if rejected[name] == code)
             lines.append(Rejection(code, here, Counts(queues, pseudo_queues), tuple(names[:SUCH_AS])))
-    return RejectionCounts(start, tuple(lines), taken, dict(by_queue), dict(others))
+    return RejectionCounts(start, tuple(lines), chosen_counts, dict(by_queue), dict(others))
 
 
 #: The code of a queue that was among the chosen candidates.
@@ -149,11 +149,11 @@ class QueueCount:
     """One code at one queue.
 
     Attributes:
-        queue: unified queue or nucleus; a name that stands for none, where that was asked for.
+        queue: unified queue or nucleus; on request, a name that stands for none.
         code: of the rule that rejected it, or :data:`CANDIDATE`.
-        decisions: how many decisions.
-        chunks: about how many distinct chunks or tasks.
-        jobs: assigned to the queue; 0 for every code but :data:`CANDIDATE`.
+        decisions: number of decisions.
+        chunks: approximate number of distinct chunks or tasks.
+        jobs: jobs assigned to the queue; 0 for every code but :data:`CANDIDATE`.
     """
 
     queue: str
@@ -165,7 +165,7 @@ class QueueCount:
 
 @dataclass(frozen=True)
 class QueueCounts:
-    """Counts of a bucket.
+    """Counts of a time bucket.
 
     Attributes:
         queues: (Q,) names.
@@ -183,36 +183,36 @@ class QueueCounts:
 
     @classmethod
     def none(cls, queues: Sequence[str] = (), codes: Sequence[str] = ()) -> QueueCounts:
-        """No counts of these queues and codes."""
+        """Zero counts for these queues and codes."""
         shape = (len(codes), len(queues))
         zeros = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape[1], dtype=np.int64)
         return cls(tuple(queues), tuple(codes), *zeros)
 
     def plus(self, other: QueueCounts) -> QueueCounts:
-        """The sum; queues and codes that only one of them has are kept."""
+        """The sum; queues and codes that occur in only one of them are kept."""
         if (self.queues, self.codes) == (other.queues, other.codes):
             stats = self.decisions + other.decisions, self.chunks + other.chunks, self.jobs + other.jobs
             return QueueCounts(self.queues, self.codes, *stats)
         queues = self.queues if self.queues == other.queues else tuple(dict.fromkeys(self.queues + other.queues))
         codes = self.codes if self.codes == other.codes else tuple(dict.fromkeys(self.codes + other.codes))
         total = QueueCounts.none(queues, codes)
-        for one in (self, other):
-            at = _places(one.queues, queues)
-            cells = np.ix_(_places(one.codes, codes), at)
-            total.decisions[cells] += one.decisions
-            total.chunks[cells] += one.chunks
-            total.jobs[at] += one.jobs
+        for counts in (self, other):
+            columns = _places(counts.queues, queues)
+            cells = np.ix_(_places(counts.codes, codes), columns)
+            total.decisions[cells] += counts.decisions
+            total.chunks[cells] += counts.chunks
+            total.jobs[columns] += counts.jobs
         return total
 
     def rows(self, queue: str | None = None) -> Iterator[QueueCount]:
-        """Every code that was counted at a queue, or at ``queue`` alone."""
+        """Every code counted at each queue, or at ``queue`` alone."""
         where = range(len(self.queues)) if queue is None else _found(self.queues, queue)
-        for at in where:
-            for step in np.flatnonzero(self.decisions[:, at]).tolist():
+        for column in where:
+            for step in np.flatnonzero(self.decisions[:, column]).tolist():
                 code = self.codes[step]
-                jobs = int(self.jobs[at]) if code == CANDIDATE else 0
-                counted = int(self.decisions[step, at]), int(self.chunks[step, at])
-                yield QueueCount(self.queues[at], code, *counted, jobs)
+                jobs = int(self.jobs[column]) if code == CANDIDATE else 0
+                numbers = int(self.decisions[step, column]), int(self.chunks[step, column])
+                yield QueueCount(self.queues[column], code, *numbers, jobs)
 
     def pack(self) -> bytes:
         """Pack into bytes: a version, then compressed names, codes and counts."""

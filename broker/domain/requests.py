@@ -1,4 +1,7 @@
-"""Where rules of other distributions found these; for one release, see :mod:`broker.domain.decisions`."""
+"""Former location of these names for rules of other distributions, kept for one release.
+
+See :mod:`broker.domain.decisions`.
+"""
 
 from __future__ import annotations
 

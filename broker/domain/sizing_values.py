@@ -1,11 +1,11 @@
-"""The tuning by which requests are learned: for the agent, and for the simulation. Pure."""
+"""The tuning of learned requests, for the agent and the simulation. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
+#: Numbers of finished jobs at which a task is first and last evaluated; in between, each time the number has doubled.
 FIRST_JOBS, LAST_JOBS = 5, 1000
 RANK, MARGIN, LEAST = "LEARNED_REQUESTS_PERCENTILE", "LEARNED_REQUESTS_MARGIN", "LEARNED_REQUESTS_LEAST_JOBS"
 PRIOR_RANK, PRIOR_TASKS = "LEARNED_REQUESTS_PRIOR_PERCENTILE", "LEARNED_REQUESTS_PRIOR_TASKS"
@@ -17,9 +17,10 @@ class PriorLimits:
     """How a prior becomes a request.
 
     Attributes:
-        rank: percentile that it is worked out for.
-        margin_percent: that is added.
-        least_share: of the request below which no task asks, without the margin; nor for more than its reciprocal.
+        rank: percentile for which the prior is computed.
+        margin_percent: added margin.
+        least_share: lower bound of the result without the margin, as a share of the request; its reciprocal is the
+            upper bound.
     """
 
     rank: float
@@ -32,11 +33,11 @@ class SizingValues:
     """Values of the keys ``LEARNED_REQUESTS_*``.
 
     Attributes:
-        rank: percentile of what jobs used that is learned.
-        least_jobs: ended jobs without which it is not known.
-        margin_percent: that is added.
+        rank: learned percentile of what jobs used.
+        least_jobs: fewest ended jobs for it to be known.
+        margin_percent: added margin.
         prior: how a prior becomes a request.
-        prior_tasks: tasks that what is above counts as, see ``memory_prior``.
+        prior_tasks: number of tasks that the level above counts as, see ``memory_prior``.
     """
 
     rank: float
@@ -51,7 +52,7 @@ class SizingValues:
 
 
 def sizing_values(number: Callable[[str], float]) -> SizingValues:
-    """The values of a tuning; ``number`` gives that of a key."""
+    """The values of a tuning; ``number`` returns the value of a key."""
     margin = number(MARGIN)
     return SizingValues(
         rank=number(RANK),

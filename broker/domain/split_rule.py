@@ -1,4 +1,4 @@
-"""The split rule of a task: ``XX=value`` tokens that say how its input becomes jobs and where they may run."""
+"""The split rule of a task: ``XX=value`` tokens that define how its input becomes jobs and where they may run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 _TOKEN = re.compile(r"^([A-Z]{2})=(-?\d+)$")
-#: What a task began with before retry rules gave its jobs less input; for these rules alone.
+#: Initial value of a task before retry rules reduced the input of its jobs; used by these rules only.
 _KEPT_BY_RETRIES = "RM="
 
 
@@ -14,15 +14,15 @@ _KEPT_BY_RETRIES = "RM="
 class SplitRule:
     """The tokens of ``jedi_tasks.splitrule``.
 
-    ``values`` holds the integer of each token; ``malformed`` the pieces that are no token, which are reported, never
-    used. Source: PanDA data model, task split rules.
+    ``values`` holds the integer of each token; ``malformed`` holds invalid pieces, which are reported, never used.
+    Source: PanDA data model, task split rules.
     """
 
     values: dict[str, int] = field(default_factory=dict)
     malformed: tuple[str, ...] = ()
 
     def value(self, token: str, default: int = 0) -> int:
-        """The integer of ``token``, or ``default`` when the rule does not have it."""
+        """The integer of ``token``, or ``default`` if the rule lacks it."""
         return self.values.get(token, default)
 
     def has(self, token: str) -> bool:

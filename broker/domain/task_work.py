@@ -1,13 +1,13 @@
-"""The work of the task brokerage: tasks in ``assigning``, their output, their input, and remaining work of nuclei.
+"""The work of the task brokerage: tasks in ``assigning``, their output and input, and the remaining work of nuclei.
 
 Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Names follow ``jedi_tasks`` and
 ``jedi_datasets`` where the value is the column's. Source: ATLAS Production Task Brokerage; PanDA data model, tasks and
 datasets.
 
-Facts about pairs of tasks and nuclei that the task brokerage judges by.
+Facts about pairs of tasks and nuclei, on which the task brokerage decides.
 
 Facts are gathered once from the snapshot and the work, so that a rule is only its comparison. Shapes: (T, N) for task
-against nucleus, (T, 1) for the task alone, (1, N) for the nucleus alone. NaN is "not known".
+against nucleus, (T, 1) for the task alone, (1, N) for the nucleus alone. NaN means "unknown".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AssigningTable:
     prodsourcelabel: Texts
     gshare: Texts
     workqueue_id: Floats
-    nucleus: Texts  # set beforehand; None for nearly all
+    nucleus: Texts  # preset; None for nearly all tasks
     currentpriority: Floats
     taskpriority: Floats
     iointensity: Floats  # kB/s
@@ -45,9 +45,9 @@ class AssigningTable:
     full_chain: Ints  # FU: 1 only, 2 require, 3 capable
     parent_nucleus: Texts  # of the task's parent, None without one
     remaining_hs06s: Floats  # the task's own work, HS06 s
-    fault: Texts  # why it cannot be brokered whatever the nuclei are; empty if it can
+    fault: Texts  # why it cannot be brokered to any nucleus; empty if it can
     parent_full_chain: Ints = field(metadata={LATER: 0})  # FU of the parent
-    # there is no parent that could be followed: none is named, it is not there, or it is of a chain without a nucleus
+    # no parent can be followed: none is named, it does not exist, or it belongs to a chain without a nucleus
     parent_missing: Bools = field(metadata={LATER: False})
 
     def __len__(self) -> int:
@@ -68,9 +68,9 @@ class OutputTable:
 
 @dataclass(frozen=True)
 class PartTable:
-    """Input data that count for the locality of a task (length P): datasets, a container as its constituents.
+    """Input data that count for the locality of a task (length P): datasets, or the constituents of a container.
 
-    Grouped by task, the parts of one dataset side by side.
+    Grouped by task; the parts of one dataset are adjacent.
     """
 
     task: Ints  # index into AssigningTable
@@ -86,14 +86,14 @@ class PartTable:
 
 @dataclass(frozen=True)
 class PartReplicaTable:
-    """Where the parts are (length R), by part. Virtual placements are not among them: nothing is stored there."""
+    """Replicas of the parts (length R), by part, without virtual placements, where nothing is stored."""
 
     part: Ints  # index into PartTable
     rse: Texts
     is_tape: Bools
     files: Floats  # available there
     bytes: Floats
-    complete: Bools  # has files, and as many as there are in all
+    complete: Bools  # has files, and as many as the part
 
     def __len__(self) -> int:
         return len(self.part)
@@ -109,9 +109,9 @@ class RemainingTable:
     workqueue_id: Floats
     currentpriority: Floats
     hs06s: Floats
-    #: The same with units of a thousandth as they stand; empty where that is not known.
+    #: The same, with units of a thousandth not converted; empty if unknown.
     hs06s_as_stored: Floats = field(default_factory=lambda: np.empty(0))
-    #: Of the tasks; empty where all are of the labels that are brokered.
+    #: Of the tasks; empty if all have labels that are brokered.
     prodsourcelabel: Texts = field(default_factory=lambda: np.empty(0, dtype=np.object_))
 
     def __len__(self) -> int:
@@ -122,8 +122,8 @@ class RemainingTable:
 class TaskWork:
     """All tasks of a cycle with their data, and the dropped rows with reasons.
 
-    ``hint`` has the first input files of each task as chunks of the job brokerage, which is asked what queues could run
-    them.
+    ``hint`` holds the first input files of each task as chunks for the job brokerage, which determines the queues that
+    could run them.
     """
 
     tasks: AssigningTable
@@ -143,22 +143,22 @@ class TaskFacts:
     initial: Bools  # (T, N) candidates before any rule
     backlog_files: Floats  # (1, N) files that wait to be transferred to the nucleus
     # -- storages for the output and log datasets of the task, at the nucleus or its secondary one
-    has_storages: Bools  # (T, N) there is one for every dataset
+    has_storages: Bools  # (T, N) one exists for every dataset
     storages_send: Bools  # (T, N) all of them send over WAN
     storages_receive: Bools  # (T, N) all of them receive over WAN
-    usable_gb: Floats  # (T, N) free and expired space of the one that has least of it; inf where nothing is written
-    expected_output_gb: Floats  # (T or 1, N) what the work of the task's label that the nucleus has will still write
+    usable_gb: Floats  # (T, N) least free and expired space of any of them; inf where nothing is written
+    expected_output_gb: Floats  # (T or 1, N) what the nucleus's work of the task's label will still write
     free_gb: Floats  # (T, N) of the storage with the smallest usable part; NaN where there is none
     expired_gb: Floats
     total_gb: Floats
-    left_gb: Floats  # (T, N) usable space less whole GB of expected output, of the one with least of it; inf if none
-    tightest_left_gb: Floats  # (T, N) the same of the storage of which the smallest part is left; NaN if none
+    left_gb: Floats  # (T, N) least usable space minus whole GB of expected output; inf if none
+    tightest_left_gb: Floats  # (T, N) the same for the storage with the smallest part left; NaN if none
     tightest_total_gb: Floats  # (T, N) its size
-    # -- what the job brokerage says of the first input files
+    # -- the job brokerage's answer about the first input files
     able_queues: Floats  # (T, N) queues of the nucleus that could run them
-    queues: Floats  # (1, N) queues of the nucleus that were asked
-    job_check_failed: Bools  # (T, 1) it could not be asked
-    job_codes: Texts  # (T, N), or (1, 1) with None: how often which code rejected the queues of the nucleus
+    queues: Floats  # (1, N) queues of the nucleus that were checked
+    job_check_failed: Bools  # (T, 1) the check failed
+    job_codes: Texts  # (T, N), or (1, 1) with None: how often each code rejected the queues of the nucleus
     # -- input data (pseudo, log and database release datasets do not count)
     examined: Bools  # (T, 1) some dataset counts
     total_bytes: Floats  # (T, 1)
@@ -168,7 +168,7 @@ class TaskFacts:
     any_bytes: Floats  # (T, N) available on disk or tape
     any_files: Floats
     # -- full chains
-    bound_to: Ints  # (T, 1) position of the parent's nucleus where the task must follow it, else -1
+    bound_to: Ints  # (T, 1) position of the parent's nucleus if the task must follow it, otherwise -1
     position: Ints  # (1, N) of the nucleus
     # -- as loaded, before this cycle placed anything
     share_work_hs06s: Floats  # (T, N) work of the task's share at its priority and above

@@ -1,4 +1,4 @@
-"""How many jobs may wait where some run: the one place in which rules and the compiled loop find it."""
+"""The number of jobs that may wait where some run, defined once for rules and the compiled loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 def waiting_limit(at_least: Any, times_running: Any, running: Any) -> Any:
     """``max(at_least, times_running x running)``: arrays that broadcast, or, in the compiled loop, numbers.
 
-    NaN where either is. Source: ATLAS Production Job Brokerage, further filters.
+    NaN if either is. Source: ATLAS Production Job Brokerage, further filters.
 
     Args:
-        at_least: jobs that may wait even where none run.
-        times_running: so many may wait for each that runs.
-        running: jobs.
+        at_least: jobs that may wait even if none run.
+        times_running: jobs that may wait for each running job.
+        running: running jobs.
     """
     return np.maximum(at_least, times_running * running)

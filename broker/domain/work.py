@@ -1,18 +1,18 @@
-"""The work of the job brokerages: input chunks of tasks, with all that a rule may ask about them.
+"""The work of the job brokerages: input chunks of tasks, with everything a rule may need to know about them.
 
 A chunk is the set of ready files of one master dataset that need the same memory (``ramcount``). One row of
 :class:`WorkTable` is one chunk with the columns of its task. Names follow ``jedi_tasks`` where the value is the
 column's. Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets.
 
-Required Site, CE and queue of the jobs of a chunk: a SubmitPool, sites, and banned sites.
+Placement constraints of the jobs of a chunk: a SubmitPool, sites, and banned sites.
 
 Source: DIRAC RFC 7, Job Requirements.
 
-Which parts of the files of an input a partial replica holds, where replicas hold different files.
+Held parts: which files of an input a partial replica holds, where replicas hold different files.
 
-From which queues jobs of a chunk's dataset were taken for another brokerage, and when.
+Earlier rebrokerage: from which queues jobs of a chunk's dataset were taken, and when.
 
-Ways in which a task may be run, and which numbers of cores a chunk accepts.
+Alternative ways to run a task, and the numbers of cores that a chunk accepts.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, preferences and fuzzy requirements.
 
@@ -41,7 +41,7 @@ class AcceptedCores:
     Attributes:
         low: the fewest.
         high: the most; None without a bound.
-        without: numbers between them that are not accepted.
+        without: numbers in between that are not accepted.
     """
 
     low: float
@@ -68,8 +68,8 @@ class AcceptedCores:
         """Read the JSON of :meth:`stored`.
 
         Raises:
-            ValueError: it is nothing of the kind.
-            AttributeError: it is nothing of the kind.
+            ValueError: the value is of another form.
+            AttributeError: the value is of another form.
         """
         span, *without = value.split("!")
         low, dash, high = span.partition("-")
@@ -79,7 +79,7 @@ class AcceptedCores:
 
 @dataclass(frozen=True)
 class WayToRun:
-    """One alternative; ``None`` where the task asks nothing. Bounds are inclusive."""
+    """One alternative; ``None`` where the task requires nothing. Bounds are inclusive."""
 
     min_cores: int | None = None
     max_cores: int | None = None
@@ -90,7 +90,7 @@ class WayToRun:
 
     @property
     def ramcount_mb(self) -> int | None:
-        """The memory in MB that a task must ask for: its jobs get a little less than that."""
+        """The memory in MB that a task must request, since its jobs get slightly less."""
         return None if self.memory_mb is None else math.ceil(self.memory_mb / MEMORY_COMPENSATION)
 
     @property
@@ -129,7 +129,7 @@ class RebrokeredFrom:
         """Read the JSON of :meth:`stored`, or lines of time and name in work of older engines.
 
         Raises:
-            ValueError: it is nothing of the kind.
+            ValueError: the value is of another form.
         """
         if not isinstance(value, str):
             return cls.of({str(queue): float(at_s) for queue, at_s in value.items()})
@@ -139,13 +139,13 @@ class RebrokeredFrom:
 
 @dataclass(frozen=True)
 class HeldParts:
-    """The parts that a replica holds: each has the files that the same replicas of the input hold.
+    """The parts that a replica holds; a part is the set of files held by the same replicas of the input.
 
-    So the parts of an input have no file in common, and what several replicas hold together is the sum over the parts
-    that any of them holds.
+    The parts of an input are therefore disjoint, and several replicas together hold the sum of the parts that any of
+    them holds.
 
     Attributes:
-        parts: for each its number in the input, its files and its bytes.
+        parts: number in the input, files and bytes of each part.
     """
 
     parts: tuple[tuple[int, float, float], ...]
@@ -159,7 +159,7 @@ class HeldParts:
         """Read the JSON of :meth:`stored`.
 
         Raises:
-            ValueError: it is nothing of the kind.
+            ValueError: the value is of another form.
         """
         return cls(tuple((int(part), float(files), float(size)) for part, files, size in value))
 
@@ -169,8 +169,8 @@ class PlacementConstraints:
     """Where jobs may run.
 
     Attributes:
-        pool: identifier of the SubmitPool; None without.
-        sites: of which one is required; none: any.
+        pool: identifier of the SubmitPool; None without one.
+        sites: sites of which one is required; empty for any.
         banned: sites at which they must not run.
     """
 
@@ -191,8 +191,8 @@ class PlacementConstraints:
         """Read the JSON of :meth:`stored`, or its text in work of older engines.
 
         Raises:
-            ValueError: it is nothing of the kind.
-            TypeError: it is nothing of the kind.
+            ValueError: the value is of another form.
+            TypeError: the value is of another form.
         """
         pool, sites, banned = json.loads(value) if isinstance(value, str) else value
         return cls(pool, tuple(sites), tuple(banned))
@@ -288,13 +288,13 @@ class WorkTable:
     atom_bytes: Floats
     longest_run_events: Floats  # largest run of consecutive events, for dynamic numbers of events
     ready_events: Floats
-    # -- what was asked for beside the columns of the task
+    # -- what was requested in addition to the columns of the task
     accepted_cores: Objects = field(metadata={CLASS: AcceptedCores})  # of a slot; None: any
     # -- what became of earlier jobs
     rebrokered_from: Objects = field(metadata={CLASS: RebrokeredFrom})  # queues, and when; None without
     # -- what the jobs require of resources: their SubmitPool, sites and banned sites; None without
     placement_constraints: Objects = field(metadata={LATER: None, CLASS: PlacementConstraints})
-    # the site that the parameters of the task name (PandaSite), where a brokerage asks for it; None without
+    # the site named in the task parameters (PandaSite), where a brokerage needs it; None without
     panda_site: Texts = field(metadata={LATER: None})
 
     def __len__(self) -> int:
@@ -316,7 +316,7 @@ class InputTable:
     bytes: Floats
     dataset_files: Floats  # files of the whole dataset, NaN when unknown
     catalogued: Bools  # the replica catalogue knows the dataset
-    asked: Bools = field(metadata={LATER: True})  # where Rucio feeds the catalogue, it has answered for the dataset
+    asked: Bools = field(metadata={LATER: True})  # where Rucio feeds the catalogue: it has answered for the dataset
     is_container: Bools = field(metadata={LATER: False})  # the catalogue knows constituents of it
 
     def __len__(self) -> int:
@@ -344,7 +344,7 @@ class ReplicaTable:
     )
     chunk_files: Floats
     chunk_bytes: Floats
-    # of a partial replica beside others of which none holds all that both hold; None elsewhere
+    # of a partial replica, where no replica holds everything that two of them hold together; None elsewhere
     held_parts: Objects = field(metadata={LATER: None, CLASS: HeldParts})
 
     def __len__(self) -> int:
@@ -377,10 +377,10 @@ BOOSTED_PRIORITY = 900
 
 
 def is_selective(tasks: WorkTable) -> Bools:
-    """(T, 1): priority of 800 and more, or scouts: they do not go where jobs may be stuck or evicted."""
+    """(T, 1): priority of 800 or more, or scouts, which avoid queues where jobs may get stuck or evicted."""
     return np.asarray(tasks.scout | (tasks.currentpriority >= SELECTIVE_PRIORITY))
 
 
 def is_boosted(tasks: WorkTable) -> Bools:
-    """(T, 1): priority of 900 and more, or scouts."""
+    """(T, 1): priority of 900 or more, or scouts."""
     return np.asarray(tasks.scout | (tasks.currentpriority >= BOOSTED_PRIORITY))

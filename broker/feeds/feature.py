@@ -26,7 +26,7 @@ FEATURE = Feature(
         Command(
             "queue",
             "broker.feeds.commands.queue:app",
-            "What a queue gets and why not more, its history, and fields held.",
+            "Show what a queue gets and why not more, its history, and pinned fields.",
             place=410,
             watched=("queue history", "queue show"),
         ),

@@ -12,7 +12,7 @@ FEATURE = Feature(
         Command(
             "quality",
             "broker.flow.commands.quality:app",
-            "How good decisions were, beside the best placement of the same jobs.",
+            "Quality of decisions, compared with the best placement of the same jobs.",
             place=257,
             watched=("quality show",),
         ),

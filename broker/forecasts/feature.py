@@ -12,7 +12,7 @@ FEATURE = Feature(
         Command(
             "forecast",
             "broker.forecasts.commands.forecast:app",
-            "When work will start, and how good what was told of it was: show, list, check.",
+            "When work will start, and how accurate forecasts were: show, list, check.",
             place=257,
             watched=("forecast list",),
         ),

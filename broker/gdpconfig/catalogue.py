@@ -27,14 +27,14 @@ VO_MAX_CHARACTERS = 32
 
 
 class CatalogueError(BrokerError, ValueError):
-    """A wrong catalogue file; the message names the key and what to correct."""
+    """An invalid catalogue file; the message names the key and what to correct."""
 
 
 class UnknownKeyError(NotFound, LookupError):
     """No such key in the catalogue.
 
     Attributes:
-        key: the name that was asked for.
+        key: the requested name.
         closest: names in the catalogue that look like it, best first.
     """
 
@@ -46,7 +46,7 @@ class UnknownKeyError(NotFound, LookupError):
         super().__init__(f"{_short(key)} is not a key of the gdpconfig catalogue", "", hint)
 
     def __reduce__(self) -> tuple[type[UnknownKeyError], tuple[str, tuple[str, ...]]]:
-        """Pickle by the two arguments, not by the sentence made of them."""
+        """Pickle the two arguments, not the message composed of them."""
         return (UnknownKeyError, (self.key, self.closest))
 
 
@@ -71,7 +71,7 @@ class ValueType(StrEnum):
 
     @property
     def words(self) -> str:
-        """The type as a person would say it."""
+        """The type in plain words."""
         return {
             ValueType.INT: "a whole number",
             ValueType.FLOAT: "a number",
@@ -164,10 +164,10 @@ class KeyEntry(BaseModel):
         """Check type and range of a converted value.
 
         Args:
-            value: what was read or typed, already converted to a Python value.
+            value: the value read or typed, already converted to a Python value.
 
         Returns:
-            The value, with whole floats of an int key made int.
+            The value; a whole float of an int key is converted to int.
 
         Raises:
             ValueRefusedError: the value is of another type, not finite, or out of range.
@@ -220,7 +220,7 @@ class Catalogue:
             vo: the VO of the installation.
 
         Raises:
-            CatalogueError: a name occurs twice, or a rule between two keys names a key that is not there.
+            CatalogueError: a name occurs twice, or a rule between two keys names an unknown key.
         """
         self.vo = vo
         by_key: dict[str, KeyEntry] = {}
@@ -232,7 +232,7 @@ class Catalogue:
             self._check_pair(entry, by_key)
         self._by_key = MappingProxyType(by_key)
         self._stored_as = {(e.app, e.component, e.stored_as): e.key for e in by_key.values() if e.stored_as}
-        # Longest first, so that a family never takes a key whose own name begins with the family's.
+        # longest first, so that a family never matches a key whose own name begins with that of the family
         self._families = tuple(sorted((e for e in by_key.values() if e.is_family), key=lambda e: -len(e.key)))
 
     def __reduce__(self) -> tuple[type[Catalogue], tuple[tuple[KeyEntry, ...], str]]:
@@ -240,15 +240,19 @@ class Catalogue:
         return (Catalogue, (tuple(self._by_key.values()), self.vo))
 
     def of_installation(self, vo: str) -> Catalogue:
-        """The keys as an installation for another VO reads them: for its own VO what PanDA reads for ``atlas`` only."""
+        """The keys for an installation of another VO: keys that PanDA reads for ``atlas`` only are read for this VO."""
         if vo == self.vo:
             return self
         return Catalogue(
-            (one.model_copy(update={"scope": vo}) if one.scope == self.vo else one for one in self._by_key.values()), vo
+            (
+                entry.model_copy(update={"scope": vo}) if entry.scope == self.vo else entry
+                for entry in self._by_key.values()
+            ),
+            vo,
         )
 
     def __eq__(self, other: object) -> bool:
-        """Equal when the entries are."""
+        """Whether VO and entries are equal."""
         return isinstance(other, Catalogue) and self.vo == other.vo and self._by_key == other._by_key
 
     def __hash__(self) -> int:
@@ -303,9 +307,9 @@ class Catalogue:
     def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
         """Names that look like the given one, best first; families with their suffixes spelled out."""
         upper = name.upper()
-        found = difflib.get_close_matches(upper, list(self._by_key), n=count, cutoff=0.6)
-        families = [f.key for f in self._families if upper.startswith(f.key) and f.key not in found]
-        return tuple(self._by_key[key].pattern for key in [*families, *found][:count])
+        matches = difflib.get_close_matches(upper, list(self._by_key), n=count, cutoff=0.6)
+        families = [f.key for f in self._families if upper.startswith(f.key) and f.key not in matches]
+        return tuple(self._by_key[key].pattern for key in [*families, *matches][:count])
 
     @staticmethod
     def _check_pair(entry: KeyEntry, by_key: Mapping[str, KeyEntry]) -> None:
@@ -333,7 +337,7 @@ def parse_catalogue(text: str, source: str) -> Catalogue:
         source: where it came from, for messages.
 
     Raises:
-        CatalogueError: not YAML, a field is missing, unknown or of the wrong type, or a key is there twice.
+        CatalogueError: not YAML, a field is missing, unknown or of the wrong type, or a key occurs twice.
     """
     try:
         content = read_yaml(text)
@@ -371,7 +375,7 @@ def shipped_catalogue(vo: str = DEFAULT_VO) -> Catalogue:
     """The catalogue in ``config/gdpconfig.yaml``, for an installation whose VO is ``vo``.
 
     Raises:
-        CatalogueError: the file was changed and is wrong now.
+        CatalogueError: the file was changed and is now invalid.
     """
     if vo != DEFAULT_VO:
         return shipped_catalogue().of_installation(vo)

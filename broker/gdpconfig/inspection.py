@@ -1,4 +1,4 @@
-"""State of each key for display: the value in force, its origin, and problems with it. Pure."""
+"""State of each key for display: the value in force, its origin, and its problems. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from broker.gdpconfig.values import BadRow, RowId, rows_in_scope
 
 @dataclass(frozen=True)
 class KeyState:
-    """One key as it is in force for the tasks of one VO.
+    """The state of one key for the tasks of one VO.
 
     Attributes:
-        name: full name; for a family without member, its pattern.
-        entry: of the catalogue.
-        value: in force.
-        default: of the catalogue.
-        set_by: full name of the key whose row gave the value, None when the default is in force.
-        vo: VO of that row, empty for a row without; None when the default is in force.
-        bad: the row of this key that cannot be used, None when there is none.
+        name: full name; for a family as a whole, its pattern.
+        entry: catalogue entry.
+        value: value in force.
+        default: default in the catalogue.
+        set_by: full name of the key whose row gave the value; None if the default is in force.
+        vo: VO of that row, empty for a row without one; None if the default is in force.
+        bad: the unusable row of this key; None if there is none.
     """
 
     name: str
@@ -35,7 +35,7 @@ class KeyState:
 
     @property
     def origin(self) -> str:
-        """``config`` when a row gave the value, ``default`` otherwise."""
+        """``config`` if a row gave the value, ``default`` otherwise."""
         return "default" if self.set_by is None else "config"
 
 
@@ -43,7 +43,7 @@ def all_states(published: Published, vo: str | None) -> tuple[KeyState, ...]:
     """Every key in the order of the catalogue, each family followed by its members that have a row.
 
     Args:
-        published: the version to look at.
+        published: the version to inspect.
         vo: VO of the tasks.
     """
     scope = _Scope.of(published, vo)
@@ -58,7 +58,7 @@ def all_states(published: Published, vo: str | None) -> tuple[KeyState, ...]:
 
 
 def state_of(published: Published, name: str, vo: str | None) -> KeyState:
-    """One key, by its full name or, for a family as a whole, by the family's.
+    """The state of one key by its full name, or of a whole family by the family's name.
 
     Raises:
         UnknownKeyError: no such key.
@@ -68,14 +68,14 @@ def state_of(published: Published, name: str, vo: str | None) -> KeyState:
 
 
 def entry_named(catalogue: Catalogue, name: str) -> KeyEntry:
-    """The entry of a full name or of a family's own name or pattern.
+    """The entry for a full name, or for a family's own name or pattern.
 
     Raises:
         UnknownKeyError: no such key.
     """
-    found = catalogue.find(name)
-    if found is not None and "<" not in name:
-        return found
+    match = catalogue.find(name)
+    if match is not None and "<" not in name:
+        return match
     for entry in catalogue:
         if name in (entry.key, entry.pattern):
             return entry
@@ -84,7 +84,7 @@ def entry_named(catalogue: Catalogue, name: str) -> KeyEntry:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The row that counts for each full name: of the rows whose value can be used, and of all rows."""
+    """The row that counts for each full name, among the rows with a usable value, and among all rows."""
 
     usable: Mapping[str, RowId]
     rows: Mapping[str, RowId]
@@ -99,10 +99,10 @@ class _Scope:
 
 
 def _state(published: Published, scope: _Scope, entry: KeyEntry, name: str) -> KeyState:
-    chosen = next((candidate for candidate in _fall_backs(entry, name) if candidate in scope.usable), None)
-    value = entry.default if chosen is None else published.judged.usable[scope.usable[chosen]]
+    set_by = next((candidate for candidate in _fallbacks(entry, name) if candidate in scope.usable), None)
+    value = entry.default if set_by is None else published.judged.usable[scope.usable[set_by]]
     if entry.zero_means_default and value == 0:
-        chosen, value = None, entry.default
+        set_by, value = None, entry.default
     row_id = scope.rows.get(name)
     bad = next((b for b in published.bad_rows if (b.component, b.key, b.vo or "") == row_id), None)
     return KeyState(
@@ -110,16 +110,16 @@ def _state(published: Published, scope: _Scope, entry: KeyEntry, name: str) -> K
         entry=entry,
         value=value,
         default=entry.default,
-        set_by=chosen,
-        vo=None if chosen is None else scope.usable[chosen][2],
+        set_by=set_by,
+        vo=None if set_by is None else scope.usable[set_by][2],
         bad=bad,
     )
 
 
-def _fall_backs(entry: KeyEntry, name: str) -> list[str]:
-    """The names that may give the value of a name, longest first.
+def _fallbacks(entry: KeyEntry, name: str) -> list[str]:
+    """The names that may provide the value of a name, longest first.
 
-    Where the first of two suffixes ends is not written in the name, so every shorter name is looked for.
+    The name does not show where the first of two suffixes ends, so every shorter name is looked up.
     """
     names = [name]
     if len(entry.suffixes) == 2:

@@ -1,6 +1,6 @@
 """Proposed values as typed: ``KEY=VALUE``, and ``KEY=FROM:TO:STEP`` for a range. Pure.
 
-Values that are tried on a share of the tasks for some time. Pure.
+Canaries: values tried on a share of the tasks for some time. Pure.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from broker.gdpconfig.publish import Published, vo_to_edit, with_values
 from broker.gdpconfig.values import from_text
 
 MOST_POINTS = 10_000
-"""Points of a grid; each of them decides all cycles again."""
+"""Most points of a grid; each point decides all cycles again."""
 
 
 class NotAProposal(BrokerError):
-    """A text that is not of the form that is asked for."""
+    """The text is not of the expected form."""
 
     exit_status = WRONG_USAGE
 
@@ -37,7 +37,7 @@ class Proposal:
 
     Attributes:
         key: full name.
-        value: checked by the catalogue.
+        value: the value, checked by the catalogue.
         vo: VO whose row would be set.
     """
 
@@ -46,7 +46,7 @@ class Proposal:
     vo: str
 
     def __str__(self) -> str:
-        """The proposal as it is typed."""
+        """The proposal as typed."""
         reported = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
         return f"{self.key}={reported}"
 
@@ -57,7 +57,7 @@ class Range:
 
     Attributes:
         key: full name.
-        points: one proposal a value, in the order from first to last.
+        points: one proposal per value, from first to last.
     """
 
     key: str
@@ -69,54 +69,54 @@ def read_proposals(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple
 
     Args:
         catalogue: the keys.
-        texts: one a key; everything behind the first ``=`` is the value.
-        vo: VO whose rows would be set; keys that are read for one VO only take that one.
+        texts: one per key; everything after the first ``=`` is the value.
+        vo: VO whose rows would be set; a key that is read for one VO only uses that one.
 
     Raises:
         NotAProposal: a text has no ``=``, or nothing before it.
-        UnknownKeyError: no such key; names that look like it are offered.
-        ValueRefusedError: a value is of the wrong type or out of range, or a key is there twice.
+        UnknownKeyError: no such key; similar names are offered.
+        ValueRefusedError: a value is of the wrong type or out of range, or a key occurs twice.
     """
     return _each_once(_proposal(catalogue, text, vo) for text in texts)
 
 
 def read_ranges(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple[Range, ...]:
-    """Parse ``KEY=FROM:TO:STEP`` texts: FROM, then steps up to TO, which is included if a step meets it.
+    """Parse ``KEY=FROM:TO:STEP`` texts: FROM, then steps up to TO, which is included if a step reaches it.
 
     Arguments as for :func:`read_proposals`.
 
     Raises:
         NotAProposal: a text is of another form, or its step does not lead from FROM to TO.
         UnknownKeyError: no such key.
-        ValueRefusedError: the key is no number, a value is out of range, a key is there twice, or there are more
-            than MOST_POINTS points in all.
+        ValueRefusedError: the key is not numeric, a value is out of range, a key occurs twice, or there are more than
+            MOST_POINTS points in all.
     """
     ranges = [_range(catalogue, text, vo) for text in texts]
-    _each_once(one.points[0] for one in ranges)
+    _each_once(key_range.points[0] for key_range in ranges)
     count = 1
-    for one in ranges:
-        count *= len(one.points)
+    for key_range in ranges:
+        count *= len(key_range.points)
     if count > MOST_POINTS:
         raise ValueRefusedError(f"the ranges have {count} points in all, more than {MOST_POINTS}; take larger steps")
     return tuple(ranges)
 
 
 def grid(ranges: Sequence[Range]) -> tuple[tuple[Proposal, ...], ...]:
-    """All combinations, the last range running fastest."""
+    """All combinations, with the last range varying fastest."""
     return tuple(itertools.product(*(one.points for one in ranges)))
 
 
 def proposed(published: Published, proposals: Iterable[Proposal]) -> Published:
-    """The values as they would be.
+    """The values with the proposals applied.
 
     Raises:
-        ValueRefusedError: the values contradict each other, or a value that stays.
+        ValueRefusedError: the values contradict each other, or an unchanged value.
     """
     return with_values(published, ((one.key, one.value, one.vo) for one in proposals))
 
 
 def readers_beside_brokerages(catalogue: Catalogue, proposal: Proposal, brokerages: Iterable[str]) -> str:
-    """Who reads the key, where none of ``brokerages`` does; else nothing. Such a value changes no decision."""
+    """The readers of a key that none of ``brokerages`` reads, so that it changes no decision; otherwise empty."""
     readers = catalogue.require(proposal.key).read_by
     return "" if set(readers) & set(brokerages) else ", ".join(readers)
 
@@ -128,7 +128,7 @@ def _proposal(catalogue: Catalogue, text: str, vo: str) -> Proposal:
 
 
 def _row_vo(catalogue: Catalogue, key: str, vo: str) -> str:
-    """The VO of the row: that of the key where it has one of its own."""
+    """The VO of the row; a key with its own VO uses that."""
     entry = catalogue.require(key)
     return vo_to_edit(entry, vo if entry.scope in ("task", "any") else None)
 
@@ -141,12 +141,14 @@ def _split(text: str, form: str) -> tuple[str, str]:
 
 
 def _each_once(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    found: dict[str, Proposal] = {}
-    for one in proposals:
-        if one.key in found:
-            raise ValueRefusedError(f"{found[one.key]} and {one} contradict each other; name {one.key} once")
-        found[one.key] = one
-    return tuple(found.values())
+    by_key: dict[str, Proposal] = {}
+    for proposal in proposals:
+        if proposal.key in by_key:
+            raise ValueRefusedError(
+                f"{by_key[proposal.key]} and {proposal} contradict each other; name {proposal.key} once"
+            )
+        by_key[proposal.key] = proposal
+    return tuple(by_key.values())
 
 
 def _range(catalogue: Catalogue, text: str, vo: str) -> Range:
@@ -171,22 +173,22 @@ def _range(catalogue: Catalogue, text: str, vo: str) -> Range:
 
 
 class CanaryRefused(Refused):
-    """Values, a share or a time that cannot be tried."""
+    """The values, share or time of a canary are not acceptable."""
 
 
 @dataclass(frozen=True)
 class Canary:
-    """Values that are tried.
+    """Values tried on a share of the tasks.
 
     Attributes:
-        id: its number; other tasks are chosen for each.
+        id: its number; each canary chooses different tasks.
         proposals: the values.
-        share: of the tasks, between 0 and 1.
+        share: fraction of the tasks, between 0 and 1.
         editor: the user who started it.
-        reason: why.
+        reason: why it was started.
         started_at: first instant, aware.
-        ends_at: from this instant on it is over, aware.
-        stopped_at: when it was stopped before that; None when it was not.
+        ends_at: instant from which it is over, aware.
+        stopped_at: when it was stopped before that; None if it was not.
     """
 
     id: int
@@ -204,16 +206,16 @@ class Canary:
 
     @property
     def over_at(self) -> datetime:
-        """From this instant on it is not in force."""
+        """The instant from which it is no longer in force."""
         return self.ends_at if self.stopped_at is None else min(self.stopped_at, self.ends_at)
 
     def chooses(self, jeditaskid: int) -> bool:
-        """Whether a task is among those on which the values are tried: always the same answer for the same task."""
+        """Whether the values are tried on a task; the answer for a task never changes."""
         digest = hashlib.sha256(f"{self.id}:{jeditaskid}".encode()).digest()
         return int.from_bytes(digest[:8], "big") < self.share * 2.0**64
 
     def chosen(self, jeditaskids: Iterable[int]) -> NDArray[np.bool_]:
-        """(T,) which of the tasks are chosen."""
+        """(T,) whether each task is chosen."""
         known: dict[int, bool] = {}
         for task in jeditaskids:
             if task not in known:
@@ -233,19 +235,19 @@ def check_canary(
     Args:
         catalogue: the keys.
         proposals: the values.
-        share: of the tasks.
+        share: fraction of the tasks.
         not_split: keys whose value holds for the grid, not for a task.
-        brokerages: their names.
+        brokerages: names of the brokerages.
 
     Raises:
-        CanaryRefused: a share that leaves nothing to compare, or a key by which no brokerage decides about tasks.
+        CanaryRefused: the share leaves nothing to compare, or no brokerage decides about tasks by a key.
     """
     if not (math.isfinite(share) and 0 < share < 1):
         raise CanaryRefused(f"a share of {share:g} leaves nothing to compare", "--share", "give one between 0 and 1")
-    for one in proposals:
-        entry = catalogue.require(one.key)
-        others = readers_beside_brokerages(catalogue, one, brokerages)
+    for proposal in proposals:
+        entry = catalogue.require(proposal.key)
+        others = readers_beside_brokerages(catalogue, proposal, brokerages)
         if others:
-            raise CanaryRefused(f"{one.key} is read by {others}, not by a brokerage", "", "set it for all tasks")
+            raise CanaryRefused(f"{proposal.key} is read by {others}, not by a brokerage", "", "set it for all tasks")
         if entry.key in set(not_split):
-            raise CanaryRefused(f"{one.key} holds for queues, not for tasks", "", "try it with broker what-if")
+            raise CanaryRefused(f"{proposal.key} holds for queues, not for tasks", "", "try it with broker what-if")

@@ -1,7 +1,7 @@
 """Versions of the tuning: their rows, how two differ, and the effect of an edit. Pure.
 
-A version is the full set of CONFIG rows of our keys, so that a decision's version says exactly what it was tuned by,
-and the last good value of each row, so that a wrong row does not lose it across a restart.
+A version holds all CONFIG rows of our keys, so that a decision's version says exactly how it was tuned, and the last
+good value of each row, so that a bad row does not lose it across a restart.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from broker.gdpconfig.values import (
 )
 
 FIRST_READING = "first reading of the table"
-"""Why the first version is there: nobody changed anything."""
+"""Reason of the first version: nobody changed anything."""
 
 
 OUTSIDE_EDITOR = "(outside)"
-"""Editor of versions that record what another program wrote into the CONFIG table."""
+"""Editor of versions that record changes by other programs to the CONFIG table."""
 
 
 class VersionConflictError(Refused):
@@ -71,9 +71,9 @@ class Published:
     """One version of the tuning.
 
     Attributes:
-        version: its number, rising by one with each; 0 for rows that were not published yet.
+        version: sequential number; 0 for rows that are not published yet.
         rows: the CONFIG rows of our keys, sorted by component, key and VO.
-        last_good: what each row gave when it was last good, itself included.
+        last_good: the value of each row when it was last good, including now.
         catalogue: the keys.
     """
 
@@ -102,7 +102,7 @@ class Published:
         return Tuning(self.version, vo, in_scope(self.catalogue, self.judged.usable, vo), self.catalogue)
 
     def contradictions(self, vo: str | None) -> tuple[str, ...]:
-        """Pairs of values in force that do not go together, one sentence each."""
+        """Pairs of values in force that contradict each other, one sentence each."""
         return contradictions(self.catalogue, in_scope(self.catalogue, self.judged.usable, vo))
 
 
@@ -113,8 +113,8 @@ class RowChange:
     Attributes:
         row_id: component, key and VO of the row.
         app: program of the row.
-        old: the row before, None if there was none.
-        new: the row after, None if it was removed.
+        old: the row before; None if there was none.
+        new: the row after; None if it was removed.
     """
 
     row_id: RowId
@@ -130,14 +130,14 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Edit:
-    """A planned edit: the version that it makes, and its changes."""
+    """A planned edit: the resulting version, and its changes."""
 
     result: Published
     changes: tuple[RowChange, ...]
 
 
 def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Published | None) -> Published:
-    """The present content of the CONFIG table.
+    """The current content of the CONFIG table.
 
     Args:
         catalogue: the keys.
@@ -145,7 +145,7 @@ def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Publ
         latest: the latest published version, or None before the first.
 
     Returns:
-        The latest version itself when the rows are as published, else the rows as version 0.
+        The latest version itself if the rows are as published, otherwise the rows as version 0.
     """
     own = rows_of_catalogue(catalogue, rows)
     if latest is not None and fingerprint(own) == latest.fingerprint:
@@ -154,7 +154,7 @@ def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Publ
 
 
 def plan_outside(found: Published, latest: Published | None) -> Edit | None:
-    """The version that records changes by other programs; None when the table is as published."""
+    """Plan the version that records changes by other programs; None if the table is as published."""
     if found is latest:
         return None
     version = 1 if latest is None else latest.version + 1
@@ -163,13 +163,13 @@ def plan_outside(found: Published, latest: Published | None) -> Edit | None:
 
 
 def plan_set(current: Published, name: str, value: Value, vo: str | None) -> Edit | None:
-    """The version in which a key has a value; None when it has it already.
+    """Plan the version in which a key has a value; None if it already has it.
 
     Args:
         current: the version to start from.
         name: full name of the key.
         value: the value, of the type of the key.
-        vo: VO whose row is set; None for the only one that the key is read for.
+        vo: VO whose row is set; None for the only VO for which the key is read.
 
     Raises:
         UnknownKeyError: no such key.
@@ -187,7 +187,7 @@ def plan_set(current: Published, name: str, value: Value, vo: str | None) -> Edi
 
 
 def plan_unset(current: Published, name: str, vo: str | None) -> Edit:
-    """The version in which a key has its default again.
+    """Plan the version in which a key has its default again.
 
     Raises:
         UnknownKeyError: no such key.
@@ -195,12 +195,12 @@ def plan_unset(current: Published, name: str, vo: str | None) -> Edit:
         ValueRefusedError: the key is not read for that VO, or the default contradicts another value.
     """
     entry = current.catalogue.require(name)
-    wanted = (entry.component, name, vo_to_edit(entry, vo))
-    kept = [row for row in current.rows if row.row_id != wanted]
-    if len(kept) == len(current.rows):
-        raise NotSetError(f"{name} is not set for VO {wanted[2]}", "", "its default is in force, nothing is to be done")
-    edit = _edit(current, kept)
-    new_pairs = set(edit.result.contradictions(wanted[2])) - set(current.contradictions(wanted[2]))
+    row_id = (entry.component, name, vo_to_edit(entry, vo))
+    remaining = [row for row in current.rows if row.row_id != row_id]
+    if len(remaining) == len(current.rows):
+        raise NotSetError(f"{name} is not set for VO {row_id[2]}", "", "its default is in force, nothing is to be done")
+    edit = _edit(current, remaining)
+    new_pairs = set(edit.result.contradictions(row_id[2])) - set(current.contradictions(row_id[2]))
     if new_pairs:
         raise ValueRefusedError(f"the default of {name} contradicts another key: {'; '.join(sorted(new_pairs))}")
     return edit
@@ -231,7 +231,7 @@ def with_values(current: Published, wanted: Iterable[tuple[str, Value, str | Non
 
 
 def plan_rollback(current: Published, target: Published) -> Edit | None:
-    """The version that restores an older one, row by row; None when it is already in force."""
+    """Plan the version that restores an older one, row by row; None if it is already in force."""
     if current.fingerprint == target.fingerprint:
         return None
     return _edit(current, list(target.rows), {**current.last_good, **target.last_good})
@@ -255,7 +255,7 @@ def fingerprint(rows: Iterable[ConfigRow]) -> str:
 
 
 def rows_to_json(rows: Iterable[ConfigRow]) -> list[list[object]]:
-    """Rows as JSON, one list a row."""
+    """Rows as JSON, one list per row."""
     return [[r.app, r.component, r.key, r.vo or "", r.value, r.type, r.value_json] for r in rows]
 
 
@@ -265,7 +265,7 @@ def rows_from_json(content: Iterable[Iterable[object]]) -> tuple[ConfigRow, ...]
 
 
 def last_good_to_json(last_good: Mapping[RowId, Value]) -> list[list[object]]:
-    """Last good values as JSON, one list a row."""
+    """Last good values as JSON, one list per row."""
     return [[*row_id, value] for row_id, value in sorted(last_good.items())]
 
 
@@ -278,15 +278,15 @@ def vo_to_edit(entry: KeyEntry, vo: str | None) -> str:
     """The VO whose row an edit touches.
 
     Raises:
-        ValueRefusedError: no VO is given where one is needed, or the key is never read for it.
+        ValueRefusedError: a required VO is missing, or the key is never read for the given one.
     """
     literal = entry.scope if entry.scope not in ("task", "any") else None
     if literal is not None and vo not in (None, literal):
         raise ValueRefusedError(f"{entry.pattern} is read for VO {literal} only, not for {vo!r}")
-    chosen = literal if literal is not None else vo
-    if not chosen or not chosen.isprintable() or len(chosen) > VO_MAX_CHARACTERS:
+    row_vo = literal if literal is not None else vo
+    if not row_vo or not row_vo.isprintable() or len(row_vo) > VO_MAX_CHARACTERS:
         raise ValueRefusedError(f"{entry.pattern} needs a VO of 1 to {VO_MAX_CHARACTERS} printable characters")
-    return chosen
+    return row_vo
 
 
 def _row_to_set(catalogue: Catalogue, name: str, value: Value, vo: str | None) -> ConfigRow:
@@ -305,7 +305,7 @@ def _edit(current: Published, rows: list[ConfigRow], last_good: Mapping[RowId, V
 
 
 def _carried(catalogue: Catalogue, rows: tuple[ConfigRow, ...], before: Published | None) -> dict[RowId, Value]:
-    """Last good values after a change: a good row's own, a bad row's from before, nothing for a row that is gone."""
+    """Last good values after a change: a good row's own, a bad row's previous one, none for a removed row."""
     return dict(judge_rows(catalogue, rows, {} if before is None else before.last_good).usable)
 
 

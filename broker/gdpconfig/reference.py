@@ -1,6 +1,6 @@
 """The reference page of the tuning keys, generated from the catalogue.
 
-``make reference`` writes it anew; a test compares the two.
+``make reference`` regenerates it; a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ How to look at values and change them: [Tune the broker](../how-to/tune.md).
 
 
 def render_reference(catalogue: Catalogue) -> str:
-    """The page as Markdown, one section a component, in the order of the catalogue."""
+    """The page as Markdown, one section per component, in the order of the catalogue."""
     components = dict.fromkeys(entry.component for entry in catalogue)
     sections = (_section(component, [e for e in catalogue if e.component == component]) for component in components)
     return "\n".join([_HEAD, *sections])
 
 
 def default_in_words(entry: KeyEntry) -> str:
-    """The default of a key in words, with the fall-back of a family."""
+    """The default of a key in words, with the fallbacks of a family."""
     text = shown(entry.default)
     if entry.zero_means_default:
         text += " (also for 0)"
@@ -42,7 +42,7 @@ def default_in_words(entry: KeyEntry) -> str:
 
 
 def scope_in_words(entry: KeyEntry) -> str:
-    """Whose rows count for the key, in words for the reference page."""
+    """The VO whose rows count for the key, in words for the reference page."""
     return {"task": "VO of the task", "any": "any VO"}.get(entry.scope, f"VO {entry.scope}")
 
 

@@ -1,4 +1,4 @@
-"""The values in force for one cycle, as rules read them."""
+"""The gdpconfig values in force for one cycle, as read by rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker.gdpconfig.catalogue import (
 )
 
 UNPUBLISHED_VERSION = 0
-"""Version of values that were not read from a published one: defaults, tests and what-if."""
+"""Version of values that come from no published version: defaults, tests and what-if."""
 
 
 class UndeclaredKeyError(LookupError):
@@ -34,12 +34,12 @@ class UndeclaredKeyError(LookupError):
         super().__init__(key, self.declared)
 
     def __str__(self) -> str:
-        """One sentence with what to do."""
+        """One sentence that says what to do."""
         return f"{self.key} was read, but only {', '.join(self.declared) or 'no key'} is declared; add it to the keys"
 
 
 class WrongKindError(TypeError):
-    """A key was read as another type than it has."""
+    """A key was read as a type other than its own."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Tuning:
     """Every key's value in one version, for one VO. Immutable, picklable, and resolved once.
 
     Attributes:
-        version: of the published values; 0 for values that were not published.
-        vo: VO whose rows were used, or None for no particular one.
-        settings: values of the keys that are set, by full name. Do not change it.
+        version: version of the published values; 0 for unpublished values.
+        vo: VO whose rows were used; None for no particular one.
+        settings: values of the keys that are set, by full name; do not modify.
         catalogue: the keys.
-        declared: the keys that may be read, or None for all.
+        declared: the keys that may be read; None for all.
     """
 
     version: int
@@ -94,7 +94,7 @@ class Tuning:
         return cls(UNPUBLISHED_VERSION, vo, catalogue=catalogue or shipped_catalogue())
 
     def with_values(self, values: Mapping[str, Value]) -> Tuning:
-        """The tuning with some keys set, checked by the catalogue; the version is 0, as nothing is published.
+        """The tuning with some keys set, checked against the catalogue; the version is 0, as nothing is published.
 
         Raises:
             UnknownKeyError: a name belongs to no key.
@@ -116,9 +116,9 @@ class Tuning:
         return self._views[wanted]
 
     def differing_keys(self, other: Tuning) -> frozenset[str]:
-        """The keys by which the two differ, families by their names; a key that is set to its default differs.
+        """The keys in which the two differ, families by name; a key explicitly set to its default counts as different.
 
-        For two VOs, or two catalogues, these are all keys.
+        All keys differ between two VOs or two catalogues.
         """
         if self.vo != other.vo or self.catalogue != other.catalogue:
             return frozenset(entry.key for one in (self, other) for entry in one.catalogue)
@@ -128,12 +128,12 @@ class Tuning:
         return frozenset(self.catalogue.require(name).key for name in names)
 
     def number(self, key: str) -> float:
-        """The value of a numeric key; ``inf`` where the default is no limit.
+        """The value of a numeric key; ``inf`` if the default is no limit.
 
         Raises:
             UndeclaredKeyError: the key is outside this view.
             UnknownKeyError: no such key.
-            WrongKindError: the key is no number.
+            WrongKindError: the key is not numeric.
         """
         value = self._read(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -148,7 +148,7 @@ class Tuning:
         return value
 
     def is_set(self, key: str) -> bool:
-        """Whether the key itself is set, whatever to; no suffix of a family counts. Raises as ``number``."""
+        """Whether the key itself is set to any value; suffixes of a family do not count. Raises as ``number``."""
         self._read(key)
         return key in self.settings
 
@@ -171,14 +171,14 @@ class Tuning:
 
         Args:
             family: name of the family, as NQUEUELIMITSITE.
-            suffixes: one suffix an element, None for none.
+            suffixes: one suffix per element, None for none.
 
         Returns:
-            float64 of shape ``(len(suffixes),)``; a suffix without a value of its own has the family's.
+            float64 of shape ``(len(suffixes),)``; a suffix without its own value has that of the family.
         """
         entry = self._numeric_family(family, 1)
-        found = {suffix: self._number_of(entry, suffix) for suffix in set(suffixes)}
-        return np.fromiter((found[suffix] for suffix in suffixes), np.float64, len(suffixes))
+        values = {suffix: self._number_of(entry, suffix) for suffix in set(suffixes)}
+        return np.fromiter((values[suffix] for suffix in suffixes), np.float64, len(suffixes))
 
     def by_two_suffixes(
         self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]
@@ -187,26 +187,26 @@ class Tuning:
 
         Args:
             family: name of the family.
-            firsts: first suffix, one an element.
+            firsts: first suffix, one per element.
             seconds: second suffix, as many.
 
         Returns:
             float64 of shape ``(len(firsts),)``; the pair's value, else the first suffix's, else the family's.
 
         Raises:
-            ValueError: the two are not equally long.
+            ValueError: the two sequences differ in length.
         """
         entry = self._numeric_family(family, 2)
         pairs = list(zip(firsts, seconds, strict=True))
-        found = {pair: self._number_of(entry, *pair) for pair in set(pairs)}
-        return np.fromiter((found[pair] for pair in pairs), np.float64, len(pairs))
+        values = {pair: self._number_of(entry, *pair) for pair in set(pairs)}
+        return np.fromiter((values[pair] for pair in pairs), np.float64, len(pairs))
 
     def source_of(self, key: str, *suffixes: str | None) -> KeySource:
-        """Which key set a value.
+        """Find the key that set a value.
 
         Args:
             key: name of the key, for a family without suffix.
-            suffixes: of a family; those left out or None are not looked for.
+            suffixes: suffixes of a family; omitted ones and None are not looked up.
         """
         self._read(key)
         entry = self.catalogue.entry(key)
@@ -230,13 +230,13 @@ class Tuning:
         self, entry: KeyEntry, suffixes: Sequence[str | None]
     ) -> tuple[Value | None, str, Literal["default", "config"]]:
         """Value, name and origin: the longest name that is set wins."""
-        given: list[str] = []
+        known_suffixes: list[str] = []
         for suffix in suffixes:
             if suffix is None:
                 break
-            given.append(suffix)
-        for length in range(len(given), 0, -1):
-            name = "_".join((entry.key, *given[:length]))
+            known_suffixes.append(suffix)
+        for length in range(len(known_suffixes), 0, -1):
+            name = "_".join((entry.key, *known_suffixes[:length]))
             if name in self.settings:
                 value, origin = self._in_force(entry, name)
                 return value, name, origin
@@ -244,8 +244,8 @@ class Tuning:
         name = (
             entry.key
             if entry.bare or not entry.is_family
-            else "_".join((entry.key, *given))
-            if given
+            else "_".join((entry.key, *known_suffixes))
+            if known_suffixes
             else entry.pattern
         )
         return value, name, origin

@@ -1,6 +1,6 @@
-"""From rows of PanDA's CONFIG table to typed values: conversion, range check and scope. Pure.
+"""Rows of PanDA's CONFIG table as typed values: conversion, range check and scope. Pure.
 
-Source: PanDA's CONFIG table; the type column decides the conversion, VO rows go before rows without a VO.
+Source: PanDA's CONFIG table; the type column decides the conversion, and VO rows override rows without a VO.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TypeAlias
 from broker.gdpconfig.catalogue import Catalogue, KeyEntry, Value, ValueRefusedError
 
 RowId: TypeAlias = tuple[str, str, str]
-"""Component, key and VO (empty for none): what identifies a row of ours within its app."""
+"""Component, key and VO (empty for none), which identify one of our rows within its app."""
 
 
 @dataclass(frozen=True)
 class ConfigRow:
-    """One row of the CONFIG table, as it is stored.
+    """One row of the CONFIG table, as stored.
 
     Attributes:
-        app: name of the program that the row is for.
-        component: its part.
+        app: name of the program for which the row is.
+        component: component of that program.
         key: full name of the key.
-        vo: virtual organisation, or None or empty for all.
-        value: the value as text; not looked at for type json.
+        vo: virtual organisation; None or empty for all.
+        value: the value as text; ignored for type json.
         type: str, string, int, integer, float, bool, boolean or json.
         value_json: the decoded JSON column.
     """
@@ -49,11 +49,11 @@ class BadRow:
     """An unusable row, and the value used instead.
 
     Attributes:
-        component: of the row.
-        key: of the row.
-        vo: of the row, None for none.
+        component: component of the row.
+        key: key of the row.
+        vo: VO of the row; None for none.
         why: what is wrong and what would be accepted.
-        kept: the last good value of the row, or None when it never had one.
+        kept: the last good value of the row; None if it never had one.
     """
 
     component: str
@@ -71,12 +71,12 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Judged:
-    """The rows of ours, judged.
+    """Our rows, checked.
 
     Attributes:
-        usable: value in force per row: its own, or the last good one when it is bad. Bad rows that never had
-            a good value are dropped.
-        bad: rows that cannot be used, in the order of component, key and VO.
+        usable: value in force per row: its own, or the last good one if it is bad. Bad rows that never had a good value
+            are dropped.
+        bad: unusable rows, ordered by component, key and VO.
     """
 
     usable: Mapping[RowId, Value]
@@ -89,12 +89,12 @@ def rows_of_catalogue(catalogue: Catalogue, rows: Iterable[ConfigRow]) -> tuple[
 
 
 def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mapping[RowId, Value]) -> Judged:
-    """Convert and check every row of ours.
+    """Convert and check each of our rows.
 
     Args:
         catalogue: the keys.
-        rows: rows of the CONFIG table; those that set no key of the catalogue are passed over.
-        last_good: what each row gave when it was last good.
+        rows: rows of the CONFIG table; those that set no key of the catalogue are ignored.
+        last_good: the value of each row when it was last good.
     """
     usable: dict[RowId, Value] = {}
     bad: list[BadRow] = []
@@ -103,17 +103,17 @@ def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mappi
         try:
             usable[row.row_id] = entry.check(convert(row))
         except ValueRefusedError as error:
-            kept = _still_good(entry, last_good.get(row.row_id))
-            bad.append(BadRow(row.component, row.key, row.vo or None, str(error), kept))
-            if kept is not None:
-                usable[row.row_id] = kept
+            fallback = _still_good(entry, last_good.get(row.row_id))
+            bad.append(BadRow(row.component, row.key, row.vo or None, str(error), fallback))
+            if fallback is not None:
+                usable[row.row_id] = fallback
     return Judged(usable, tuple(bad))
 
 
 def convert(row: ConfigRow) -> object:
-    """The value of a row, by its own type column, in whatever case that is written.
+    """Convert the value of a row by its type column, which is case-insensitive.
 
-    For bool, only the text ``true`` in any case is True, everything else is False.
+    For bool, the text ``true`` in any case is True, and everything else is False.
 
     Raises:
         ValueRefusedError: unknown type, or the text cannot be converted to it.
@@ -143,54 +143,54 @@ def convert(row: ConfigRow) -> object:
 def in_scope(catalogue: Catalogue, usable: Mapping[RowId, Value], vo: str | None) -> dict[str, Value]:
     """The values in force for one VO, by full key name.
 
-    A VO's own row goes before a row without a VO; where any VO counts, the first by name does.
+    A VO's own row overrides a row without a VO; where any VO counts, the first by name is used.
 
     Args:
         catalogue: the keys.
         usable: values per row, as judged.
-        vo: VO of the tasks, or None when keys of the task's VO may take any row.
+        vo: VO of the tasks; None if keys of the task's VO may use any row.
     """
     return {key: usable[row_id] for key, row_id in rows_in_scope(catalogue, usable, vo).items()}
 
 
 def rows_in_scope(catalogue: Catalogue, row_ids: Iterable[RowId], vo: str | None) -> dict[str, RowId]:
-    """Which row counts for each key that has one, by full key name. Arguments as ``in_scope``."""
+    """The row that counts for each key that has one, by full key name. Arguments as for ``in_scope``."""
     chosen: dict[str, RowId] = {}
     for row_id in sorted(row_ids, key=lambda identity: (identity[1], identity[2] == "", identity[2])):
         _, key, row_vo = row_id
         entry = catalogue.require(key)
-        wanted = {"task": vo, "any": None}.get(entry.scope, entry.scope)
-        if wanted is None or row_vo in (wanted, ""):
+        scope_vo = {"task": vo, "any": None}.get(entry.scope, entry.scope)
+        if scope_vo is None or row_vo in (scope_vo, ""):
             chosen.setdefault(key, row_id)
     return chosen
 
 
 def contradictions(catalogue: Catalogue, settings: Mapping[str, Value]) -> tuple[str, ...]:
-    """Pairs of values that are each allowed but do not go together, one sentence each.
+    """Pairs of values that are allowed but contradict each other, one sentence each.
 
     Args:
         catalogue: the keys.
-        settings: values by full key name; a key that is not there has its default.
+        settings: values by full key name; an absent key has its default.
     """
-    found = []
+    sentences = []
     for entry in catalogue:
         if entry.at_most is None:
             continue
         value = settings.get(entry.key, entry.default)
         limit = settings.get(entry.at_most, catalogue.entry(entry.at_most).default)
-        # a limit of 0 closes what it limits, so that the other value means nothing
+        # a limit of 0 closes what it limits, so the other value has no effect
         if isinstance(value, (int, float)) and isinstance(limit, (int, float)) and value > limit > 0:
-            found.append(
+            sentences.append(
                 f"{entry.key} = {value} is larger than {entry.at_most} = {limit}; lower the first or raise the other"
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def from_text(entry: KeyEntry, text: str) -> Value:
-    """Parse and check an operator's text. Unlike a row, a bool must be true or false.
+    """Parse and check an operator's text; unlike in a row, a bool must be true or false.
 
     Raises:
-        ValueRefusedError: it does not fit the key.
+        ValueRefusedError: the value does not fit the key.
     """
     refusal = ValueRefusedError(f"{text[:60]!r} is not {entry.type.words}; {entry.key} takes {entry.accepts}")
     try:
@@ -222,7 +222,7 @@ def row_of(entry: KeyEntry, name: str, vo: str, value: Value) -> ConfigRow:
     """The row that sets a key, with the type names that PanDA understands.
 
     Args:
-        entry: of the key.
+        entry: catalogue entry of the key.
         name: full name of the key.
         vo: VO of the row, empty for none.
         value: checked value.
@@ -244,7 +244,7 @@ def _entry_of(catalogue: Catalogue, row: ConfigRow) -> KeyEntry | None:
 
 
 def _still_good(entry: KeyEntry, value: Value | None) -> Value | None:
-    """The last good value, if it is still allowed: the catalogue may have changed since."""
+    """The last good value if it is still allowed, since the catalogue may have changed."""
     if value is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""History: what waits and for which reason, and what happened to a task, a job or a user's work."""
+"""History: what waits and why, and what happened to a task, a job or a user's work."""

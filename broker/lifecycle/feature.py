@@ -16,14 +16,14 @@ FEATURE = Feature(
         Command(
             "timeouts",
             "broker.lifecycle.commands.timeouts:timeouts",
-            "Which jobs have waited or run for too long, by rule.",
+            "List jobs that have waited or run for too long, by rule.",
             place=240,
             watched=("timeouts",),
         ),
         Command(
             "why-timeout",
             "broker.lifecycle.commands.timeouts:why_timeout",
-            "When each timeout rule fires for a job, and why not.",
+            "Show when each timeout rule fires for a job, or why not.",
             place=250,
         ),
     ),

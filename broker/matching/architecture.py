@@ -1,7 +1,7 @@
-"""The architecture of a task: old strings with the GPU shorthand, and JSON, to one requirement.
+"""Reading the architecture of a task, an old string with the GPU shorthand or JSON, as one requirement.
 
-``sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>``, or an object. Whoever writes one learns of every
-problem (:func:`parse`); a task that already has one is brokered by what it means (:func:`read`): a part without meaning
+``sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>``, or an object. A new architecture is checked for every
+problem (:func:`parse`); a task that already has one is brokered by its meaning (:func:`read`): a part without meaning
 has no effect, and when the meaning cannot be known, nothing matches.
 
 Source: ATLAS Production Job Brokerage, checks for CPU and/or GPU hardware; PanDA software and hardware matching.
@@ -68,7 +68,7 @@ def read(text: str | None) -> Reading:
 
 
 def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
-    """Parse a JSON object; None for an old string. Text that looks like JSON and is none is a problem."""
+    """Parse a JSON object; None for an old string. Text that looks like JSON but is none is a problem."""
     stripped = text.strip()
     if stripped[0] not in "{'\"":
         return None
@@ -94,10 +94,10 @@ def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    table = dict(pairs)
+    if len(table) != len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return table
 
 
 def _from_json(text: str, body: dict[str, Any], problems: list[Problem]) -> Requirement:
@@ -108,16 +108,16 @@ def _from_json(text: str, body: dict[str, Any], problems: list[Problem]) -> Requ
 
 
 def _with_encoded(requirement: Requirement, encoded: Any, text: str, problems: list[Problem]) -> Requirement:
-    """The requirement completed by an old string beside it, where the object itself says nothing."""
+    """The requirement completed by the old string next to it, where the object itself states nothing."""
     if not encoded:
         return requirement
     position = place_of(text, ("encoded_platform",))
     if not isinstance(encoded, str):
         problems.append(Problem(position + 1, "encoded_platform: is no text", "an old string", fatal=True))
         return requirement
-    found: list[Problem] = []
-    old = _from_old(encoded, found)
-    problems.extend(replace(problem, position=position + 1) for problem in found)
+    old_problems: list[Problem] = []
+    old = _from_old(encoded, old_problems)
+    problems.extend(replace(problem, position=position + 1) for problem in old_problems)
     return replace(
         requirement,
         platform=requirement.platform or old.platform,
@@ -138,8 +138,8 @@ _PARTS = {
 def _from_old(text: str, problems: list[Problem]) -> Requirement:
     start = _PLATFORM.match(text)
     platform = (start[0] if start else "").strip()
-    found = {name: pattern.search(text) for name, pattern in _PARTS.items()}
-    base, cpu, gpu = found["base"], found["cpu"], found["gpu"]
+    parts = {name: pattern.search(text) for name, pattern in _PARTS.items()}
+    base, cpu, gpu = parts["base"], parts["cpu"], parts["gpu"]
     cpus: tuple[CpuAlternative, ...] = ()
     if cpu is None:
         cpus = _implied(platform)

@@ -1,4 +1,4 @@
-"""Software that a task runs against the software tags of a queue.
+"""Checking the software of a task against the software tags of a queue.
 
 Source: ATLAS Production Job Brokerage, checks for fat containers, and for releases, caches, or nightlies; where that is
 silent, PanDA software and hardware matching.
@@ -16,7 +16,7 @@ _ANY, _CVMFS = "any", "/cvmfs"
 
 
 def match_software(need: Need, software: QueueSoftware, sources: ContainerSources) -> Outcome:
-    """How the tags of a queue meet a need whose hardware they meet."""
+    """How the tags of a queue meet the software of a need whose hardware they meet."""
     platform = need.requirement.platform
     unsupported = False
     try:
@@ -47,7 +47,7 @@ def _container(name: str, only_tags: bool, software: QueueSoftware, sources: Con
 
 
 def takes_containers(software: QueueSoftware) -> bool:
-    """Whether the queue can run whatever is in CVMFS in a container."""
+    """Whether the queue can run anything that is in CVMFS in a container."""
     return _ANY in software.containers or _CVMFS in software.containers
 
 

@@ -16,7 +16,7 @@ MAX_ALTERNATIVES = 64
 
 
 def split_outside(text: str, separator: str) -> list[tuple[int, str]]:
-    """The parts of a text between separators that stand in no parentheses, each with its offset."""
+    """The parts of a text between separators that are outside parentheses, each with its offset."""
     parts, depth, start, escaped = [], 0, 0, False
     for index, character in enumerate(text):
         if escaped:
@@ -34,7 +34,7 @@ def split_outside(text: str, separator: str) -> list[tuple[int, str]]:
 
 
 def unwrapped(text: str) -> str:
-    """The text without the pair of parentheses around all of it, if there is one that only groups."""
+    """The text without the pair of parentheses around all of it, if it has one that only groups."""
     if not (text.startswith("(") and text.endswith(")")) or text.startswith("(?"):
         return text
     depth, escaped = 0, False
@@ -51,49 +51,49 @@ def unwrapped(text: str) -> str:
 
 
 def read_cpus(text: str, offset: int, problems: list[Problem]) -> tuple[CpuAlternative, ...]:
-    """The alternatives of the old format; ``offset`` is the place of ``text`` in the whole."""
+    """The alternatives of the old format; ``offset`` is the place of ``text`` in the whole text."""
     inner = unwrapped(text.strip())
     offset += text.find(inner)
-    found = []
+    cpus = []
     for start, alternative in split_outside(inner, "|"):
         fields = [field.strip() for _, field in split_outside(alternative, "-")][:3]
         if not any(fields):
             problems.append(Problem(offset + start + 1, "an alternative with nothing in it", ACCEPTED))
             continue
         arch, vendor, instr = (*(field or WILDCARD for field in fields), WILDCARD, WILDCARD)[:3]
-        found.append(CpuAlternative(arch, vendor, instr))
-    return alternatives(found, offset + 1, problems)
+        cpus.append(CpuAlternative(arch, vendor, instr))
+    return alternatives(cpus, offset + 1, problems)
 
 
 def alternatives(
     written: Iterable[CpuAlternative], position: int, problems: list[Problem]
 ) -> tuple[CpuAlternative, ...]:
-    """The alternatives in canonical form: one architecture each, sorted, none twice."""
-    found: set[CpuAlternative] = set()
+    """The alternatives in canonical form: one architecture each, sorted, without duplicates."""
+    cpus: set[CpuAlternative] = set()
     for cpu in written:
         for arch in _architectures(cpu.arch):
             if arch:
-                found.add(CpuAlternative(arch, cpu.vendor, cpu.instr))
+                cpus.add(CpuAlternative(arch, cpu.vendor, cpu.instr))
             else:
                 problems.append(Problem(position, "an architecture with an empty alternative", ACCEPTED))
-            if len(found) > MAX_ALTERNATIVES:
+            if len(cpus) > MAX_ALTERNATIVES:
                 many = f"more than {MAX_ALTERNATIVES} alternatives"
                 problems.append(Problem(position, many, f"up to {MAX_ALTERNATIVES} alternatives", fatal=True))
                 return ()
-    if not found:
+    if not cpus:
         problems.append(Problem(position, "a CPU request without any alternative", ACCEPTED, fatal=True))
-    return tuple(sorted(found))
+    return tuple(sorted(cpus))
 
 
 def _architectures(pattern: str) -> list[str]:
     """The alternatives of a pattern that has nothing but alternatives at its outermost level."""
-    waiting, found = [pattern], list[str]()
-    while waiting and len(found) <= MAX_ALTERNATIVES:
+    waiting, architectures = [pattern], list[str]()
+    while waiting and len(architectures) <= MAX_ALTERNATIVES:
         whole = waiting.pop()
         inner = unwrapped(whole)
         parts = [part for _, part in split_outside(inner, "|")]
         if len(parts) == 1 and inner == whole:
-            found.append(inner)
+            architectures.append(inner)
         else:
             waiting.extend(parts)
-    return found
+    return architectures

@@ -14,12 +14,12 @@ from broker.matching.patterns import why_unsupported
 from broker.matching.requirement import WILDCARD, GpuRequest
 from broker.matching.versions import Constraint, version_key
 
-#: Values of a list that are shown.
+#: Most values of a list that are shown.
 MAX_SHOWN = 8
-#: What is seen at a queue that has what was excluded.
+#: Value of a queue that has what was excluded.
 EXCLUDED_THERE = "there are some"
-#: Outcomes whose value is what the queue has, and those whose value is what the task asks for. Of the others the title
-#: says all.
+#: Outcomes whose value is what the queue has, and those whose value is what the task asks for. For the others the title
+#: says everything.
 _OF_THE_QUEUE = frozenset(
     {
         Outcome.NOT_OFFERED,
@@ -97,8 +97,8 @@ def _of_task(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
 
 
 def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
-    found = unsupported_patterns(need)
-    value, why = found[0] if found else (need.requirement.platform, None)
+    unsupported = unsupported_patterns(need)
+    value, why = unsupported[0] if unsupported else (need.requirement.platform, None)
     limit = "patterns without look-around and back references"
     return Explanation(value, "in", limit, "-", "task.architecture", {"why": why}, part=outcome.code)
 
@@ -108,12 +108,12 @@ def unsupported_patterns(need: Need) -> list[tuple[str, str]]:
     wanted = need.requirement
     written = [(cpu.arch, False) for cpu in wanted.cpus if cpu.arch != WILDCARD]
     if wanted.gpu is not None:
-        written += [(one, True) for one in (wanted.gpu.vendor, wanted.gpu.model) if one != WILDCARD]
+        written += [(pattern, True) for pattern in (wanted.gpu.vendor, wanted.gpu.model) if pattern != WILDCARD]
         if wanted.gpu.model_excluded:
             written.append((wanted.gpu.model, True))
     written.append((wanted.platform, False))
-    found = ((pattern, why_unsupported(pattern, ignore_case=any_case)) for pattern, any_case in written)
-    return [(pattern, why) for pattern, why in found if why is not None]
+    reasons = ((pattern, why_unsupported(pattern, ignore_case=any_case)) for pattern, any_case in written)
+    return [(pattern, why) for pattern, why in reasons if why is not None]
 
 
 def _hardware_of(offer: QueueOffer) -> Hardware:
@@ -202,7 +202,7 @@ def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanati
 
 
 def _best(values: Sequence[str | None], operator: str) -> str | None:
-    """The value that comes nearest to the constraint: the lowest where less is wanted, else the highest."""
+    """The value that comes nearest to the constraint: the lowest where less is required, else the highest."""
     known = [value for value in values if value and version_key(value) is not None]
     choose: Callable[..., str] = min if operator in ("<", "<=") else max
     return choose(known, key=version_key) if known else None

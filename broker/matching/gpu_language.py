@@ -17,14 +17,14 @@ _ATTRIBUTE = re.compile(r"\s*([^\s=<>!]*)\s*(>=|<=|!=|==|>|<|=)\s*(.*?)\s*", re.
 
 
 def read_gpu(text: str, offset: int, problems: list[Problem]) -> GpuRequest:
-    """The request in the shorthand; ``offset`` is the place of ``text`` in the whole.
+    """The request in the shorthand; ``offset`` is the place of ``text`` in the whole text.
 
-    A piece that says nothing has no effect and is a problem. The last attribute of a key counts, and the key ``model``
-    before the model behind the vendor. What follows a second dash of the first piece is no part of the model.
+    A piece without meaning has no effect and is a problem. The last attribute of a key counts, and the key ``model``
+    goes before the model after the vendor. What follows a second dash of the first piece is no part of the model.
     """
     first, *pieces = text.split(":")
     vendor, model = (*(field.strip() for field in first.split("-")), "")[:2]
-    found: dict[str, Any] = {"vendor": vendor or WILDCARD, "model": model or WILDCARD}
+    fields: dict[str, Any] = {"vendor": vendor or WILDCARD, "model": model or WILDCARD}
     if "&" in text:
         what = "a second '&': the GPU begins with one"
         problems.append(Problem(offset + text.index("&") + 1, what, ACCEPTED))
@@ -37,11 +37,11 @@ def read_gpu(text: str, offset: int, problems: list[Problem]) -> GpuRequest:
             what = "no key, operator and value" if parsed is None else f"there is no key {parsed[1]!r}"
             problems.append(Problem(position, f"{what} in {piece.strip()[:60]!r}", ACCEPTED))
             continue
-        _set(found, parsed[1], parsed[2], parsed[3], position, problems)
-    return GpuRequest(**found)
+        _set(fields, parsed[1], parsed[2], parsed[3], position, problems)
+    return GpuRequest(**fields)
 
 
-def _set(found: dict[str, Any], key: str, operator: str, value: str, position: int, problems: list[Problem]) -> None:
+def _set(fields: dict[str, Any], key: str, operator: str, value: str, position: int, problems: list[Problem]) -> None:
     if key in ("model", "uarch"):
         if not value:
             problems.append(Problem(position, f"{key} without a value", ACCEPTED))
@@ -50,21 +50,21 @@ def _set(found: dict[str, Any], key: str, operator: str, value: str, position: i
             problems.append(Problem(position, f"{key} is not compared by {operator}", f"{key}=value or {key}!=value"))
         excluded = operator == "!="
         if key == "model":
-            found.update(model=value, model_excluded=excluded)
+            fields.update(model=value, model_excluded=excluded)
         else:
             named = value != WILDCARD or excluded
-            found.update(generations=(value,) if named else None, generations_excluded=excluded)
+            fields.update(generations=(value,) if named else None, generations_excluded=excluded)
         return
     if value == WILDCARD:
-        found[key] = None
+        fields[key] = None
         return
     constraint = Constraint("==" if operator == "=" else operator, value)
     check_constraint(constraint, key, position, problems)
-    found[key] = constraint
+    fields[key] = constraint
 
 
 def check_constraint(constraint: Constraint, key: str, position: int, problems: list[Problem]) -> None:
-    """A constraint that nothing fulfils is a problem."""
+    """Note a problem if nothing fulfils a constraint."""
     if not constraint.usable:
         accepted = f"an operator of {' '.join(WRITTEN_OPERATORS)} and a version, such as >=12.0"
         problems.append(Problem(position, f"{key}: nothing fulfils {str(constraint)[:60]!r}", accepted))

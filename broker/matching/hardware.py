@@ -1,8 +1,8 @@
-"""Hardware that a task asks for against the hardware of a queue.
+"""Checking the hardware that a task asks for against the hardware of a queue.
 
-CPUs are compared with what the queue describes. GPUs in two stages: the description says whether there are any, and
-what pilots have seen says what they are. Vendor, model and microarchitecture must be found on one GPU, memory and
-versions on every one, so that a job fits wherever it lands. Source: ATLAS Production Job Brokerage, checks for CPU
+CPUs are compared with what the queue describes. GPUs are checked in two stages: the description says whether there are
+any, and the reports of pilots say what they are. Vendor, model and microarchitecture must be found on one GPU, memory
+and versions on every one, so that a job fits wherever it lands. Source: ATLAS Production Job Brokerage, checks for CPU
 and/or GPU hardware; PanDA software and hardware matching, mixed-node queues.
 """
 
@@ -73,7 +73,7 @@ def _architecture(asked: str, offered: tuple[str, ...] | None) -> bool:
 
 
 def match_gpu(request: GpuRequest, gpus: Sequence[GpuSummary]) -> Outcome:
-    """How the GPUs that pilots have seen meet a request, at a queue that has GPUs."""
+    """How the GPUs that pilots have reported meet a request, at a queue that has GPUs."""
     if not request.specific:
         return Outcome.FITS
     if not gpus:
@@ -90,8 +90,8 @@ def match_gpu(request: GpuRequest, gpus: Sequence[GpuSummary]) -> Outcome:
     except PatternUnsupportedError:
         return Outcome.PATTERN_UNSUPPORTED
     if request.generations is not None:
-        found = any(gpu.generation in request.generations for gpu in gpus)
-        if found == request.generations_excluded:
+        is_present = any(gpu.generation in request.generations for gpu in gpus)
+        if is_present == request.generations_excluded:
             return Outcome.GPU_MICROARCHITECTURE
     for attribute, outcome in EVERY_ROW:
         constraint = getattr(request, attribute)

@@ -163,10 +163,10 @@ def place_of(text: str, path: Path) -> int:
     """Offset of the key or item at ``path`` in a JSON text, or of the last existing part of the path."""
     place = value = _skipped(text, 0)
     for part in path:
-        found = _item(text, value, part)
-        if found is None:
+        item = _item(text, value, part)
+        if item is None:
             return place
-        place, value = found
+        place, value = item
     return place
 
 

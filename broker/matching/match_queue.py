@@ -22,7 +22,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def match_queue(need: Need, offer: QueueOffer, sources: ContainerSources, gpus_known: bool = True) -> Outcome:
-    """How a queue meets a need; ``gpus_known``: the summary of GPUs can be used."""
+    """How a queue meets a need; ``gpus_known``: whether the summary of GPUs can be used."""
     outcome = _by_releases(need, offer)
     if outcome is None:
         hardware = offer.software.hardware if offer.software is not None else Hardware()
@@ -36,7 +36,7 @@ def _by_releases(need: Need, offer: QueueOffer) -> Outcome | None:
     """The outcome that needs no tags; None if tags decide."""
     asks = need.requirement.asks_hardware
     if need.fault is not None:
-        # what is no JSON is an old string, with a platform that is asked for nowhere where any will do
+        # invalid JSON counts as an old string, with a platform that does not matter where any will do
         anything = offer.releases == ANY and need.fault.is_text and not asks
         return Outcome.FITS if anything else Outcome.ARCHITECTURE_INVALID
     if need.hardware_only and not asks:
@@ -63,9 +63,9 @@ class SoftwareMatcher:
     """Judges needs against the same queues, each distinct need once.
 
     Args:
-        offers: of all unified queues.
-        sources: of containers.
-        gpus_known: the summary of GPUs can be used.
+        offers: offers of all unified queues.
+        sources: sources of containers.
+        gpus_known: whether the summary of GPUs can be used.
     """
 
     def __init__(self, offers: Sequence[QueueOffer], sources: ContainerSources, gpus_known: bool = True) -> None:
@@ -97,7 +97,7 @@ class SoftwareMatcher:
         return result
 
     def _fill(self, result: Ints, need: Need, group_of: Ints, *, software: bool) -> None:
-        """Judge the queues that wait, one of each group."""
+        """Judge the undecided queues, one of each group."""
         waiting = np.flatnonzero(result == _AT_AUTO)
         if not len(waiting):
             return
@@ -122,17 +122,17 @@ def _grouped(keys: Sequence[KeyT]) -> Ints:
 
 
 class SoftwareMatcherCache:
-    """Keeps the judge of the last queues: a cycle on queues that publish the same judges nothing again."""
+    """Keeps the matcher of the last queues: a cycle on queues that publish the same judges nothing again."""
 
     def __init__(self, kind: type[SoftwareMatcher] = SoftwareMatcher) -> None:
-        """Starts without any; the judges are of ``kind``."""
+        """Start without a matcher; matchers are of ``kind``."""
         self._last: SoftwareMatcher | None = None
         self._kind = kind
 
     def matcher_of(
         self, offers: Sequence[QueueOffer], sources: ContainerSources, gpus_known: bool = True
     ) -> SoftwareMatcher:
-        """The judge of these queues, with all that it has judged if they are those of the last call."""
+        """The matcher of these queues, with its earlier judgements if they are those of the last call."""
         last = self._last
         if last is None or (last.offers, last.sources, last.gpus_known) != (tuple(offers), sources, gpus_known):
             last = self._last = self._kind(offers, sources, gpus_known)

@@ -47,11 +47,11 @@ class Need:
 
     Attributes:
         requirement: platform and hardware.
-        fault: why the requirement cannot be known, None if it can.
+        fault: why the requirement cannot be known; None if it can.
         release: None for a task of which only platform and hardware are known.
-        container_name: of a task that runs in a container of its own.
-        only_tags: the container must be in the tags of the queue.
-        hardware_only: no software is checked, and hardware only where the task requests it.
+        container_name: name of the container of a task that runs in one of its own.
+        only_tags: whether the container must be in the tags of the queue.
+        hardware_only: whether no software is checked, and hardware only where the task requests it.
     """
 
     requirement: Requirement

@@ -1,4 +1,4 @@
-"""How the check of a requirement at a queue can end. 0 is that the task may run there."""
+"""Outcomes of the check of a requirement at a queue. 0 means that the task may run there."""
 
 from __future__ import annotations
 

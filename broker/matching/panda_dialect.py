@@ -42,9 +42,9 @@ class PandaNeed:
         need: as the specification reads it; for explanations.
         cpus: alternatives in the order in which they were written, None for no request.
         gpu: the request, None for none.
-        containers_for_base: a base platform needs a queue that takes containers, as in production.
-        cvmfs_only: tags do not count, as for nightlies of analysis.
-        unchecked: nothing is checked, as for production tasks without a release.
+        containers_for_base: whether a base platform needs a queue that takes containers, as in production.
+        cvmfs_only: whether tags do not count, as for nightlies of analysis.
+        unchecked: whether nothing is checked, as for production tasks without a release.
     """
 
     need: Need
@@ -82,12 +82,12 @@ def _cpus(architecture: str | None) -> tuple[CpuSpec, ...] | None:
     if "#" not in architecture:
         arch = "" if architecture[0] in "^@&" else architecture.split("-")[0]
         return ((arch, WILDCARD, WILDCARD),) if arch else None
-    found = re.search(r"#([^\^@&]*)", architecture)
-    text = found[1] if found else ""
+    match = re.search(r"#([^\^@&]*)", architecture)
+    text = match[1] if match else ""
     text = text.removeprefix("(").removesuffix(")") if text else ""
     if not text:
         return None
-    return tuple(_alternative(one) for one in text.split("|"))
+    return tuple(_alternative(part) for part in text.split("|"))
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -168,7 +168,7 @@ def _hardware(need: PandaNeed, offer: QueueOffer) -> Outcome:
 
 
 def _some_cpu(specs: Sequence[CpuSpec], entry: HardwareEntry) -> bool:
-    """Whether an alternative fits; one that cannot be compared refuses the queue before later ones."""
+    """Whether an alternative fits; one that cannot be compared refuses the queue before later ones are tried."""
     for arch, vendor, instr in specs:
         if arch is None or entry.arch is None:
             return False
@@ -244,5 +244,5 @@ def _resolved(platform: str, software: QueueSoftware) -> str | None:
         pattern = compiled(f"^{platform}$")
     except PatternUnsupportedError:
         return None
-    found = next((one for one in software.cmtconfigs if pattern.found_in(one)), None)
-    return found or resolved_by_cpu(platform, software)
+    candidate = next((name for name in software.cmtconfigs if pattern.found_in(name)), None)
+    return candidate or resolved_by_cpu(platform, software)

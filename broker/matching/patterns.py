@@ -1,4 +1,4 @@
-"""Patterns that users write, on an engine whose time grows with the text only: no pattern can stop the broker."""
+"""Patterns that users write, on an engine whose time grows only with the text: no pattern can block the broker."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re2  # type: ignore[import-untyped]
 
 #: A longer pattern is not compiled.
 MAX_PATTERN_CHARACTERS = 10_000
-#: What the engine says of a pattern is cut here: it may repeat all of it.
+#: The message of the engine about a pattern is cut to this length: it may repeat the whole pattern.
 MAX_WHY_CHARACTERS = 120
-#: Bytes that a compiled pattern may take.
+#: Most bytes that a compiled pattern may take.
 MAX_PATTERN_BYTES = 1 << 20
 
 
@@ -73,7 +73,7 @@ def _encodable(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str, ignore_case: bool = False) -> SafePattern:
-    """The compiled pattern; those in use are kept.
+    """The compiled pattern; patterns in use are cached.
 
     Raises:
         PatternUnsupportedError: the engine cannot take the pattern.

@@ -33,8 +33,8 @@ class GpuRequest:
     Attributes:
         vendor: pattern from the first character, any case; ``*`` for any.
         model: pattern as ``vendor``; with ``model_excluded`` no GPU of the queue may match it.
-        generations: microarchitectures of which one is wanted, or none may be there; None for any.
-        generations_excluded: the second of the two.
+        generations: microarchitectures, one of which is required, or none of which may be there; None for any.
+        generations_excluded: whether the second of the two holds.
         vram: constraint on the memory in MB.
         cuda: constraint on the CUDA version of the driver.
         driver: constraint on the kernel driver.
@@ -54,7 +54,7 @@ class GpuRequest:
         """Whether any attribute is asked for, so that the GPUs of the queue must be known."""
         asked = (self.generations, self.vram, self.cuda, self.driver)
         named = (self.vendor, self.model) != (WILDCARD, WILDCARD)
-        return named or self.model_excluded or any(one is not None for one in asked)
+        return named or self.model_excluded or any(value is not None for value in asked)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Requirement:
 
     Attributes:
         platform: the software platform, which may be a pattern; empty for none.
-        base_platform: of the container, with its image after ``+``; None for none.
+        base_platform: platform of the container, with its image after ``+``; None for none.
         cpus: alternatives, sorted; empty for no request.
         cpu_implied: the CPU is only the first part of the platform, not a request.
         gpu: the request, None for none.
@@ -95,36 +95,36 @@ def with_base(platform: str, base_platform: str | None) -> str:
 
 def document(requirement: Requirement) -> dict[str, Any]:
     """The canonical form as a JSON object; unrequested parts are omitted."""
-    found: dict[str, Any] = {}
+    body: dict[str, Any] = {}
     if requirement.platform:
-        found["sw_platform"] = requirement.platform
+        body["sw_platform"] = requirement.platform
     if requirement.base_platform is not None:
-        found["base_platform"] = requirement.base_platform
+        body["base_platform"] = requirement.base_platform
     if requirement.cpus:
-        found["cpu_specs"] = [{"arch": cpu.arch, "vendor": cpu.vendor, "instr": cpu.instr} for cpu in requirement.cpus]
+        body["cpu_specs"] = [{"arch": cpu.arch, "vendor": cpu.vendor, "instr": cpu.instr} for cpu in requirement.cpus]
     if requirement.cpu_implied:
-        found["cpu_implied"] = True
+        body["cpu_implied"] = True
     if requirement.gpu is not None:
-        found["gpu_spec"] = _gpu_document(requirement.gpu)
+        body["gpu_spec"] = _gpu_document(requirement.gpu)
     if requirement.preferred_cpu_level is not None:
-        found["cpu_pref"] = {"preferred_architecture_level": requirement.preferred_cpu_level}
-    return found
+        body["cpu_pref"] = {"preferred_architecture_level": requirement.preferred_cpu_level}
+    return body
 
 
 def _gpu_document(gpu: GpuRequest) -> dict[str, Any]:
-    found: dict[str, Any] = {"vendor": gpu.vendor}
+    body: dict[str, Any] = {"vendor": gpu.vendor}
     if gpu.model_excluded:
-        found["model"] = {"pattern": gpu.model, "excl": True}
+        body["model"] = {"pattern": gpu.model, "excl": True}
     elif gpu.model != WILDCARD:
-        found["model"] = gpu.model
+        body["model"] = gpu.model
     if gpu.generations is not None:
         names = list(gpu.generations)
-        found["microarchitecture"] = {"names": names, "excl": True} if gpu.generations_excluded else names
+        body["microarchitecture"] = {"names": names, "excl": True} if gpu.generations_excluded else names
     for attribute, key, _ in VERSION_KEYS:
         constraint: Constraint | None = getattr(gpu, attribute)
         if constraint is not None:
-            found[key] = str(constraint)
-    return found
+            body[key] = str(constraint)
+    return body
 
 
 def canonical(requirement: Requirement) -> str:
@@ -141,7 +141,7 @@ class Problem:
         what: what is wrong there.
         accepted: the forms that are accepted instead.
         fatal: the meaning cannot be known, so that nothing matches; otherwise the part has no effect, or a known one.
-        is_text: what looks like JSON is none, so that it is read as an old string.
+        is_text: whether the text looks like JSON but is none, so that it is read as an old string.
     """
 
     position: int

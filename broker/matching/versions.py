@@ -22,7 +22,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-#: What may stand before a version; ``=`` means ``==``. Two characters are tried before one.
+#: Operators that may precede a version; ``=`` means ``==``. Two characters are tried before one.
 WRITTEN_OPERATORS = (*OPERATORS, "=")
 #: A longer text is no version.
 MAX_VERSION_CHARACTERS = 64
@@ -46,18 +46,18 @@ def version_key(text: str) -> Key | None:
     """Sort key of a version; None if the text is no version. Source: version specifiers (PEP 440)."""
     if len(text) > MAX_VERSION_CHARACTERS:
         return None
-    found = _VERSION.fullmatch(text.strip())
-    if found is None:
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
         return None
-    numbers = [int(part) for part in found["numbers"].split(".")]
+    numbers = [int(part) for part in match["numbers"].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
-    post = found["patch"] or found["post"]
+    post = match["patch"] or match["post"]
     after = -1 if post is None else int(post or 0)
-    dev = _LAST if found["dev"] is None else int(found["dev"] or 0)
+    dev = _LAST if match["dev"] is None else int(match["dev"] or 0)
     stage = (_RELEASED, 0)
-    if found["stage"] is not None:
-        stage = (_STAGES[found["stage"].lower()], int(found["stage_number"] or 0))
+    if match["stage"] is not None:
+        stage = (_STAGES[match["stage"].lower()], int(match["stage_number"] or 0))
     elif after < 0 and dev < _LAST:
         stage = (-1, 0)  # a development release comes before every other stage of its version
     return tuple(numbers), stage, after, dev
@@ -76,7 +76,7 @@ class Constraint:
         return self.operator in OPERATORS and version_key(self.version) is not None
 
     def fulfilled_by(self, value: str | None) -> bool:
-        """Whether a value is known, is a version, and compares as the constraint wants it."""
+        """Whether a value is known, is a version, and compares as the constraint requires."""
         if not value or not self.usable:
             return False
         mine, asked = version_key(value), version_key(self.version)
@@ -91,8 +91,8 @@ _CONSTRAINT = re.compile(r"\s*(>=|<=|!=|==|>|<|=)\s*(.*?)\s*", re.DOTALL)
 
 def read_constraint(text: str) -> Constraint:
     """The constraint in a text such as ``>=12.0``; one that nothing fulfils if there is no operator."""
-    found = _CONSTRAINT.fullmatch(text)
-    if found is None:
+    match = _CONSTRAINT.fullmatch(text)
+    if match is None:
         return Constraint("", text.strip())
-    written, version = found.groups()
+    written, version = match.groups()
     return Constraint("==" if written == "=" else written, version)

@@ -12,7 +12,7 @@ FEATURE = Feature(
         Command(
             "outcomes",
             "broker.outcomes.commands.outcomes:outcomes",
-            "How jobs end at queues, and which queues and nodes are closed for it.",
+            "Show how jobs end at queues, and which queues and nodes are closed for it.",
             place=255,
             watched=("outcomes",),
         ),

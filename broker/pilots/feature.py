@@ -18,7 +18,7 @@ FEATURE = Feature(
         Command(
             "match-job",
             "broker.pilots.commands.match_job:match_job",
-            "One job for a pilot, or why there is none.",
+            "Give a job to a pilot, or show why there is none.",
             place=370,
         ),
         Command(

@@ -15,7 +15,7 @@ FEATURE = Feature(
         Command(
             "match",
             "broker.pools.commands.match:match",
-            "Which queues take a requirement, which refuse it, and why.",
+            "Show which queues take a requirement, which refuse it, and why.",
             place=260,
         ),
         Command(

@@ -1,12 +1,13 @@
-"""The contract between rules, inside this tree or out of it, and the engine that runs them.
+"""The contract between rules, inside this tree or outside, and the engine that runs them.
 
 A rule gets :class:`Pairs`: the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts
-of both, and the tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key
-that it did not declare. See ``docs/how-to/add-a-rule.md``.
-A rule is generic in the pairs that it judges, so that a type checker refuses a rule of analysis, which reads facts that
+of both, and the tuning. It returns an array that broadcasts to (T, Q). It reads no clock, no database and no key that
+it did not declare. See ``docs/how-to/add-a-rule.md``.
+
+A rule is generic in the pairs that it judges. A type checker thus refuses a rule of analysis, which reads facts that
 only the analysis brokerage gathers, in the list of production; the chain refuses it when the process starts.
 
-Cells of arrays as plain values, for observations: NaN becomes ``None``.
+Also functions that turn cells of arrays into plain values for observations: NaN becomes ``None``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from broker.rules.pairs import (
 )
 from broker.snapshot.snapshot import Snapshot
 
-#: What a rule needs, whether declared here or in the kernel below.
+#: Everything that a rule imports, whether declared here or in another module.
 __all__ = [
     "AnalysisPairs",
     "AnyArray",
@@ -93,7 +94,7 @@ class Configurable:
 
     Attributes:
         options: typed by the class; a class that has options declares them with their defaults.
-        because: why the profile chose other than the defaults; empty without such a choice.
+        because: why the profile deviates from the defaults; empty if it does not.
     """
 
     options: Options = Options()
@@ -107,12 +108,12 @@ class Configurable:
             because: the reason.
 
         Raises:
-            pydantic.ValidationError: an option that there is not, or a value of another type.
+            pydantic.ValidationError: an option does not exist, or a value has the wrong type.
         """
-        made = copy(self)
-        made.options = type(self.options).model_validate({**self.options.model_dump(), **given})
-        made.because = because or self.because
-        return made
+        copied = copy(self)
+        copied.options = type(self.options).model_validate({**self.options.model_dump(), **given})
+        copied.because = because or self.because
+        return copied
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -122,12 +123,12 @@ class Configurable:
 
 
 class Step(Configurable):
-    """A part of a brokerage that is no rule: it makes facts or candidates, which the rules then judge.
+    """A part of a brokerage that is no rule: it provides facts or candidates, which the rules then judge.
 
     Attributes:
-        name: as profiles call it.
+        name: used in profiles.
         title: one line for operators.
-        gives: the reasons for which the step keeps candidates out, or lets a chunk or task wait.
+        gives: the reasons for which the step keeps candidates out, or makes a chunk or task wait.
     """
 
     name: ClassVar[str]
@@ -136,7 +137,7 @@ class Step(Configurable):
     gives: ClassVar[tuple[Reason, ...]] = ()
 
     def needed_sources(self) -> tuple[str, ...]:
-        """Sources of snapshots that are read for the step by these options."""
+        """Snapshot sources that the step reads with its present options."""
         return self.sources
 
 
@@ -145,25 +146,25 @@ class Rule(Configurable, ABC):
 
     Attributes:
         name: unique name, that of its file.
-        reason: of a rule that rejects, what its code means, who can act and how. Of a rule of an older package, which
-            declares ``code`` and ``title`` instead, it is made of those.
-        code: the reason code shown for a rejection; that of ``reason``. Of a weight, the name of its factor.
-        title: one line for operators; that of ``reason``.
+        reason: for a rule that rejects: what its code means, who can act and how. For a rule of an older package, which
+            declares ``code`` and ``title`` instead, it is built from those.
+        code: the reason code shown for a rejection, from ``reason``; for a weight, the name of its factor.
+        title: one line for operators, from ``reason``.
         keys: gdpconfig keys that the rule reads (families by their name without suffix).
-        sources: snapshot sources without which the rule cannot judge. When one is missing or too old, the engine does
-            not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
-        after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
+        sources: snapshot sources without which the rule cannot judge. If one is missing or too old, the engine does not
+            call the rule: ``unknown_policy`` decides about the candidates, and the decision notes it.
+        after_temporary: the rule judges only candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
-        pair_by_pair: of a filter, ``keep`` and ``unknown`` compare columns and facts, and nothing else, pair by pair:
-            asked about N pairs, all have the shape (N, 1). A derived class has to say so again.
-        same_in_passes: of a filter of analysis, it says the same of a chunk in a pass with and in one without the
-            locality check: it reads none of the facts that differ. A derived class has to say so again.
-        reads: names of other rules of the chain whose :meth:`prepare` it may read, too.
+        pair_by_pair: for a filter: ``keep`` and ``unknown`` compare only columns and facts, pair by pair; called for N
+            pairs, all arrays have the shape (N, 1). A derived class must declare it again.
+        same_in_passes: for a filter of analysis: its result for a chunk is the same in the passes with and without the
+            locality check, as it reads none of the facts that differ. A derived class must declare it again.
+        reads: names of other rules of the chain whose :meth:`prepare` results it may read, too.
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
 
     rejects: ClassVar[bool] = False
-    """Whether rules of the kind reject candidates."""
+    """Whether rules of this kind reject candidates."""
 
     name: ClassVar[str]
     reason: ClassVar[Reason]
@@ -180,7 +181,7 @@ class Rule(Configurable, ABC):
     judges: ClassVar[type[AnyPairs]] = JobPairs
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Note the reason, and which pairs the rule judges: ``Filter[AnalysisPairs]`` judges those of analysis."""
+        """Set the reason and the pairs that the rule judges: ``Filter[AnalysisPairs]`` judges those of analysis."""
         super().__init_subclass__(**options)
         if "reason" in cls.__dict__:
             cls.code, cls.title = cls.reason.code, cls.reason.title
@@ -192,7 +193,7 @@ class Rule(Configurable, ABC):
                     cls.judges = argument
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Any:
-        """The rule's own facts, computed once a cycle and found at ``pairs.prepared[name]``; None without any.
+        """The rule's own facts, computed once a cycle and available as ``pairs.prepared[name]``; None without any.
 
         Args:
             snapshot: the grid, with the sources of other distributions in ``snapshot.offered``.
@@ -203,10 +204,9 @@ class Rule(Configurable, ABC):
 
     @property
     def compiled_step(self) -> CompiledStep | None:
-        """The step of the compiled loop that equals a moving rule to the bit; None without one.
+        """The step of the compiled loop that equals a moving rule bit for bit; None if there is none.
 
-        None if there is none. Each class states its own: one that is derived from another does not have that of the
-        other. See :mod:`broker.engine.compiled`.
+        Each class declares its own; a derived class does not inherit it. See :mod:`broker.engine.compiled`.
         """
         return None
 
@@ -216,7 +216,7 @@ class Rule(Configurable, ABC):
 
 
 def _reason_of(rule: type[Rule]) -> Reason:
-    """The reason of a rule that declares a code and a title of its own."""
+    """The reason of a rule that declares its own code and title."""
     code, title = (str(getattr(rule, attribute, "")) for attribute in ("code", "title"))
     inherited: Reason | None = getattr(rule, "reason", None)
     return undeclared(code, title) if inherited is None else replace(inherited, code=code, title=title)
@@ -225,15 +225,15 @@ def _reason_of(rule: type[Rule]) -> Reason:
 class Filter(Rule, Generic[PairsT_contra]):
     """A rule that keeps or rejects candidates.
 
-    ``kind`` is ``persistent`` when only a change of the task, the queue or the tuning clears the rejection,
-    ``temporary`` when it may clear by itself.
+    ``kind`` is ``persistent`` if only a change of the task, the queue or the tuning clears the rejection, ``temporary``
+    if it may clear by itself.
     """
 
     rejects: ClassVar[bool] = True
     kind: ClassVar[Persistence] = "persistent"
 
     def applies(self, pairs: PairsT_contra) -> Bools | None:
-        """(T, 1): the chunks that the rule looks at; None for all. The others pass without any work."""
+        """(T, 1): the chunks that the rule judges; None for all. The others pass at no cost."""
         return None
 
     @abstractmethod
@@ -241,14 +241,13 @@ class Filter(Rule, Generic[PairsT_contra]):
         """Broadcastable to (T, Q): True where the candidate passes."""
 
     def unknown(self, pairs: PairsT_contra) -> Bools | None:
-        """Broadcastable to (T, Q): True where an input of the rule is missing; None when that cannot be."""
+        """Broadcastable to (T, Q): True where an input of the rule is missing; None if none can be."""
         return None
 
     def may_reject(self, facts: Any, tuning: TuningView) -> Bools | None:
-        """(T, Q): pairs that a filter which is asked again with placed jobs might reject; None for all.
+        """(T, Q): pairs that the filter might reject when it judges again with placed jobs; None for all.
 
-        It says this at little cost, so that the filter is mostly not asked. None for all. A derived class has to say
-        so again.
+        This is cheap to compute and mostly saves the call of the filter. A derived class must define it again.
         """
         return None
 
@@ -264,12 +263,12 @@ class GroupFilter(Rule, Generic[PairsT_contra]):
     kind: ClassVar[Persistence] = "persistent"
 
     def applies(self, pairs: PairsT_contra) -> Bools | None:
-        """(T, 1): the chunks that the rule looks at; None for all."""
+        """(T, 1): the chunks that the rule judges; None for all."""
         return None
 
     @abstractmethod
     def keep_among(self, alive: Bools, pairs: PairsT_contra) -> Bools:
-        """(T, Q): True where the candidate passes, given those that no rule has rejected for good so far."""
+        """(T, Q): True where the candidate passes, given the candidates not yet rejected for good by any rule."""
 
     @abstractmethod
     def observe(self, pairs: PairsT_contra) -> Observation:
@@ -277,25 +276,25 @@ class GroupFilter(Rule, Generic[PairsT_contra]):
 
 
 class Weight(Rule, Generic[PairsT_contra]):
-    """A factor of the weight that does not move within a cycle. Its code is the name under which it is stored."""
+    """A factor of the weight that does not change within a cycle. Its code is the name under which it is stored."""
 
     @abstractmethod
     def factor(self, pairs: PairsT_contra) -> Floats | RowsByKind:
-        """Over (T, Q), as an array that broadcasts or by kind: the factor, finite and not negative."""
+        """The factor over (T, Q), as an array that broadcasts or by kind; finite and not negative."""
 
 
 class LoadWeight(Rule):
-    """A factor of the weight that moves within the cycle, with the jobs that were placed."""
+    """A factor of the weight that changes within the cycle with the placed jobs."""
 
     @abstractmethod
     def factor(self, load: Load) -> Floats:
-        """Same shape as ``load.running``: the factor, finite and not negative."""
+        """The factor in the shape of ``load.running``; finite and not negative."""
 
 
 class LoadCut(Rule):
     """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
 
-    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
+    ``exempts_bootstrap``: the rule does not judge a candidate that has no jobs at all.
     """
 
     rejects: ClassVar[bool] = True
@@ -303,7 +302,7 @@ class LoadCut(Rule):
 
     @property
     def reads_details(self) -> bool:
-        """Whether the rule, by its options, reads ``load.details``, which are computed only for such rules."""
+        """Whether the rule, with its options, reads ``load.details``, which are computed only for such rules."""
         return False
 
     @abstractmethod
@@ -312,46 +311,46 @@ class LoadCut(Rule):
 
     @abstractmethod
     def observe(self, load: Load, weight: Floats) -> Observation:
-        """The value seen and the limit, for one chunk and one candidate (arrays of one element)."""
+        """The value and the limit, for one chunk and one candidate (arrays of one element)."""
 
 
 class GroupCut(LoadCut):
     """A cut that judges a candidate by the others."""
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """The answer when no other cut has taken any candidate."""
+        """The result if no other cut has removed a candidate."""
         return self.keep_among(np.ones(np.shape(weight), dtype=np.bool_), load, weight)
 
     @abstractmethod
     def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
-        """Same shape as ``weight``: True where the candidate passes, given those that no cut has taken so far."""
+        """Same shape as ``weight``: True where the candidate passes, given the candidates not yet removed by a cut."""
 
 
 class NucleusLoadWeight(Rule):
-    """A factor of the weight of a nucleus that moves with the tasks that the cycle has placed."""
+    """A factor of the weight of a nucleus that changes with the tasks that the cycle has placed."""
 
     provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
     judges: ClassVar[type[AnyPairs]] = TaskPairs
 
     @abstractmethod
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
-        """Same shape: the factor, from the work of the task's share at its priority and above, in HS06 s."""
+        """The factor in the same shape, from the work of the task's share at its priority and above, in HS06 s."""
 
 
 def number(cell: AnyArray) -> float | None:
-    """The only element as a number, ``None`` for NaN; whole numbers and infinities are left as they are."""
+    """The only element as a number; ``None`` for NaN. Whole numbers and infinities are left as they are."""
     value = float(cell.item())
     return None if math.isnan(value) else value
 
 
 def limit_number(cell: AnyArray) -> float | None:
-    """The only element as a limit: ``None`` for NaN and for an infinite one, which both mean that there is no limit."""
+    """The only element as a limit; ``None`` for NaN and infinity, which both mean that there is no limit."""
     value = float(cell.item())
     return value if math.isfinite(value) else None
 
 
 def text(cell: AnyArray) -> str | None:
-    """The only element as a text, ``None`` for NULL."""
+    """The only element as a text; ``None`` for NULL."""
     value = cell.item()
     return None if value is None else str(value)
 

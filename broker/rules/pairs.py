@@ -2,9 +2,8 @@
 
 Rules import it from :mod:`broker.rules.contract`.
 
-The jobs at the candidates as a cycle goes on, as rules that move with them see it.
-
-The step of the compiled loop that equals a moving rule, and the constants and keys that it takes from it.
+Also the current load of the candidates within a cycle, as moving rules see it, and the step of the compiled loop that
+equals a moving rule, with the constants and keys that the step takes from the rule.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class TuningView(Protocol):
         ...
 
     def is_set(self, key: str) -> bool:
-        """Whether an operator has set the key, so that its value is not the default."""
+        """Whether an operator has set the key instead of leaving it at its default."""
         ...
 
     def text(self, key: str) -> str | None:
@@ -65,15 +64,15 @@ class Pairs(Generic[ChunksT_co, CandidatesT_co, FactsT_co]):
     Attributes:
         chunks: columns of shape (T, 1).
         candidates: columns of shape (1, Q).
-        facts: of both, see the classes of facts in :mod:`broker.domain`.
+        facts: of both; see the classes of facts in :mod:`broker.domain`.
         tuning: the gdpconfig values that the rule declares.
         rows: (T,) positions of the chunks in the work of the cycle.
         positions: (Q,) positions of the candidates in the table of the snapshot.
-        prepared: what :meth:`Rule.prepare` of this rule, and of those that it names in ``reads``, made for the cycle.
+        prepared: the results of :meth:`Rule.prepare` of this rule, and of those named in its ``reads``, for the cycle.
     """
 
     rejects_for_good: ClassVar[bool] = False
-    """Whether a rejected candidate is gone for the rules that follow, whatever the kind of the rejection."""
+    """Whether a rejected candidate is gone for the following rules, regardless of the kind of rejection."""
 
     chunks: ChunksT_co
     candidates: CandidatesT_co
@@ -100,7 +99,7 @@ class AnalysisPairs(JobPairs):
 
 @dataclass(frozen=True)
 class TaskPairs(Pairs[AssigningTable, NucleusTable, TaskFacts]):
-    """Tasks against nuclei. A nucleus that is rejected is gone."""
+    """Tasks against nuclei. A rejected nucleus is gone."""
 
     rejects_for_good: ClassVar[bool] = True
 
@@ -123,10 +122,10 @@ PairsT_contra = TypeVar("PairsT_contra", bound=AnyPairs, contravariant=True)
 class LoadDetails:
     """Figures of candidates that only some options of rules read; shapes as in :class:`Load`.
 
-    ``typed_*`` are jobs of the resource types that the task has at the queue, ``typed_known`` whether any was counted.
+    ``typed_*`` are jobs of the resource types that the task has at the queue; ``typed_known``: whether any was counted.
     """
 
-    real_running: Floats  # running jobs of the tag, with nothing that stands in for them
+    real_running: Floats  # running jobs of the accounting key, without any substitute for them
     all_running: Floats  # of all shares
     is_ucore: Bools
     one_nucleus_queue: Bools  # the chunk asks for the nucleus alone
@@ -138,9 +137,9 @@ class LoadDetails:
 
 @dataclass(frozen=True)
 class Load:
-    """Jobs at the candidates as the cycle goes on: ``defined`` includes those that this cycle has placed.
+    """The current jobs at the candidates: ``defined`` includes those that this cycle has placed.
 
-    Arrays are (Q,) when chunks are taken one by one, (T, Q) when each meets the same grid; the columns of the chunk are
+    Arrays are (Q,) if chunks are taken one by one, (T, Q) if each meets the same grid; the columns of the chunk are
     scalars in the first case and (T, 1) in the second.
     """
 
@@ -155,26 +154,26 @@ class Load:
     urgent: Bools
     bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
     details: LoadDetails | None = None
-    preferred: Bools | None = None  # candidates that go before the others, whatever they weigh
+    preferred: Bools | None = None  # candidates that come before the others, whatever their weights
 
     @cached_property
     def bootstrap(self) -> Bools:
-        """Shape of ``running``: no jobs of the share at all, so that the candidate gets some to start with."""
+        """Shape of ``running``: the candidate has no jobs of the share at all, and so gets some to start with."""
         jobs = self.running + self.activated + self.assigned + self.starting + self.defined
         return np.asarray((jobs == 0) & self.bootstrap_allowed)
 
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """A step of the compiled loop with the arguments that the rule gives it.
+    """A step of the compiled loop with the arguments that the rule passes to it.
 
-    The loop has no constants of the rule itself: compiled code would go on with old ones. A chain is refused when the
-    process starts if a rule of it reads a gdpconfig key that its step is not given.
+    The loop holds no constants of the rule, because compiled code would keep old ones. A chain is refused when the
+    process starts if one of its rules reads a gdpconfig key that its step does not get.
 
     Attributes:
-        name: of the step, see ``broker.engine.compiled.loop_steps``.
-        constants: arguments of the step that the rule has as numbers.
-        keys: gdpconfig keys of which the step is given the values, by the name of the argument; all keys of the rule.
+        name: of the step; see ``broker.engine.compiled.loop_steps``.
+        constants: arguments of the step that are numbers in the rule.
+        keys: gdpconfig keys whose values the step gets, by the name of the argument; all keys of the rule.
     """
 
     name: str

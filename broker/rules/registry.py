@@ -28,11 +28,11 @@ RuleT = TypeVar("RuleT", bound=Rule)
 
 
 class RuleError(Exception):
-    """A rule that is asked for but not there, or that does not keep the contract."""
+    """A requested rule does not exist or breaks the contract."""
 
 
 def outside_rules() -> dict[str, EntryPoint]:
-    """The rules that installed distributions offer, by name; nothing is imported yet."""
+    """The rules that installed distributions offer, by name; nothing is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -40,7 +40,7 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
     """An instance of an outside rule.
 
     Raises:
-        RuleError: no distribution offers it, it cannot be imported, or it does not keep the contract.
+        RuleError: no distribution offers it, it cannot be imported, or it breaks the contract.
     """
     point = offered.get(name)
     if point is None:
@@ -65,7 +65,7 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
 
 
 def placed(rules: Sequence[RuleT], rule: RuleT, after: str | None) -> tuple[RuleT, ...]:
-    """The rules with one more, after the rule named ``after`` or, without one, at the end.
+    """The rules with one more: after the rule named ``after``, or at the end if that is None.
 
     Raises:
         RuleError: there is no rule of that name among them.
@@ -80,6 +80,6 @@ def placed(rules: Sequence[RuleT], rule: RuleT, after: str | None) -> tuple[Rule
 
 
 def without(rules: Iterable[RuleT], names: Iterable[str]) -> tuple[RuleT, ...]:
-    """The rules but for those of these names."""
+    """The rules except those of these names."""
     dropped = set(names)
     return tuple(rule for rule in rules if rule.name not in dropped)

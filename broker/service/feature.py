@@ -14,7 +14,7 @@ FEATURE = Feature(
         Command(
             "init",
             "broker.service.commands.init:init",
-            "Make an installation for a VO of its own, with the defaults of a small one.",
+            "Create an installation for a VO of its own, with the defaults of a small one.",
             place=10,
         ),
         Command(
@@ -35,35 +35,35 @@ FEATURE = Feature(
         Command(
             "agents",
             "broker.service.commands.agents:agents",
-            "What runs, when, the last outcome, and who holds the lease.",
+            "List what runs, when, the last outcome, and who holds the lease.",
             place=50,
             watched=("agents",),
         ),
         Command(
             "doctor",
             "broker.service.commands.doctor:doctor",
-            "Rights, missing columns, ages, clocks, and who does the same work.",
+            "Check rights, missing columns, ages, clocks, and who does the same work.",
             place=60,
             watched=("doctor",),
         ),
         Command(
             "pause",
             "broker.service.commands.pause:pause",
-            "Let an agent, or all, start no cycle until some time.",
+            "Pause an agent, or all, until some time.",
             place=70,
         ),
         Command("resume", "broker.service.commands.pause:resume", "End a pause.", place=80),
         Command(
             "alarms",
             "broker.service.commands.alarms:alarms",
-            "What is stale, overdue, refused, starving, flapping or failing.",
+            "List what is stale, overdue, refused, starving, flapping or failing.",
             place=90,
             watched=("alarms",),
         ),
         Command(
             "acknowledge",
             "broker.service.commands.acknowledge:acknowledge",
-            "Say that somebody looks at an alarm, or take that back.",
+            "Acknowledge an alarm, or withdraw the acknowledgement.",
             place=95,
         ),
         Command(

@@ -17,7 +17,7 @@ FEATURE = Feature(
         Command(
             "simulate",
             "broker.simulation.commands.simulate:simulate",
-            "Policies compared on a simulated grid, over seeds.",
+            "Compare policies on a simulated grid, over seeds.",
             place=310,
         ),
         Command(

@@ -1,1 +1,1 @@
-"""What tasks ask for: memory, time and disk by their scouts and finished jobs, and where each value came from."""
+"""Requests of tasks: memory, time and disk by their scouts and finished jobs, and the origin of each value."""

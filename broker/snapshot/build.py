@@ -1,4 +1,4 @@
-"""Raw sources to a snapshot: pure, and the same for rows just read and rows kept for a replay."""
+"""Build a snapshot from raw sources: pure, and the same for rows just read and rows stored for a replay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from broker.snapshot.sources.workers import WORKERS
 
 
 def build_analysis(draft: Draft) -> AnalysisGrid:
-    """The figures; rows that are too old or cannot be used are dropped."""
+    """Build the figures for analysis; outdated and unusable rows are dropped."""
     users, metrics, quota = draft.of(USER_JOBS), draft.of(METRICS), draft.of(QUOTA)
     return AnalysisGrid(
         starts=users.starts,
@@ -60,10 +60,10 @@ def build_analysis(draft: Draft) -> AnalysisGrid:
 
 
 def with_outside_sources(snapshot: Snapshot, sources: Mapping[str, RawSource]) -> Snapshot:
-    """The snapshot with ``offered`` filled from those of ``sources`` that are not of this distribution.
+    """The snapshot with ``offered`` filled from those ``sources`` that are not among the grid sources.
 
-    A source that cannot be built, or is not installed any more, has the state ``failed`` with the reason, so that rules
-    which need it answer *unknown*.
+    A source that cannot be built, or is no longer installed, gets the state ``failed`` with the reason, so that rules
+    that need it answer *unknown*.
     """
     names = sorted(set(sources) - set(NAMES))
     if not names:
@@ -75,7 +75,7 @@ def with_outside_sources(snapshot: Snapshot, sources: Mapping[str, RawSource]) -
             values[name] = outside_source(name).build(sources[name], snapshot)
         except SourceError as error:
             states[name] = _failed(states, name, str(error))
-        except Exception as error:  # a broken source must not stop the broker: its state says so
+        except Exception as error:  # a broken source must not stop the broker: its state reports the fault
             states[name] = _failed(states, name, f"{type(error).__name__}: {error}"[:200])
     return dataclasses.replace(snapshot, offered=values, states=tuple(states.values()))
 
@@ -93,18 +93,17 @@ def build_snapshot(
     digests: Mapping[str, str] | None = None,
     kept: KeptBuilds | None = None,
 ) -> Snapshot:
-    """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
+    """Build the snapshot from ``sources`` (by name; an absent one counts as empty).
 
-    A row that cannot be used is dropped, with its reason in ``dropped_rows``; nothing here raises for the content of a
-    row.
+    An unusable row is dropped, with its reason in ``dropped_rows``; nothing here raises for the content of a row.
 
     Args:
-        identifier: of the snapshot.
+        identifier: identifier of the snapshot.
         taken_at: its instant.
         sources: the rows.
-        states: how each source was found.
-        digests: of the content of the sources, by name.
-        kept: what was made for earlier snapshots; what is made of sources with equal digests is taken over.
+        states: state of each source.
+        digests: digests of the content of the sources, by name.
+        kept: values built for earlier snapshots; those built from sources with equal digests are reused.
     """
     draft = Draft(sources, taken_at, digests, kept)
     stored, nuclei, links = draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)

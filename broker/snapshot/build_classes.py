@@ -1,4 +1,4 @@
-"""Parse rows of PanDA's tables into the inputs of classes. Unusable rows are dropped with a reason.
+"""Parse rows of PanDA's tables into the inputs of classes; unusable rows are dropped with a reason.
 
 Source: PanDA data model, schedconfig, global_shares and metrics.
 """
@@ -26,8 +26,8 @@ Row = Mapping[str, Any]
 
 
 def queues_about(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> dict[str, QueueAbout]:
-    """From ``schedconfig_json`` (``panda_queue``, ``data`` as text), by name: the nickname, else that of the row."""
-    found: dict[str, QueueAbout] = {}
+    """Parse rows of ``schedconfig_json`` (``panda_queue``, ``data`` as text), by nickname, or else the row's name."""
+    queues: dict[str, QueueAbout] = {}
     for row in rows:
         try:
             data = json_object(row["data"], "data")
@@ -40,18 +40,18 @@ def queues_about(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> dict[st
             continue
         corepower = lenient_number(data.get("corepower"), "corepower", math.nan, [])
         # a second row of the same name is dropped, as in the snapshot
-        found.setdefault(queue, QueueAbout(kind, workflow, corepower))
-    return found
+        queues.setdefault(queue, QueueAbout(kind, workflow, corepower))
+    return queues
 
 
 def known_sites(
     rows: Iterable[Row], now_s: float, limit_s: float, dropped_rows: list[DroppedRow]
 ) -> dict[str, tuple[int, str]]:
     """Class and kind of resource of each queue, from rows of ``analy_site_eval`` up to ``limit_s`` old."""
-    found: dict[str, tuple[int, str]] = {}
+    sites: dict[str, tuple[int, str]] = {}
     for row in rows:
         try:
-            # NaN compares false: a row without a time is as good as too old
+            # NaN compares false: a row without a time counts as too old
             if not now_s - seconds(row["timestamp"], "timestamp") <= limit_s:
                 continue
             queue = name(row["computingsite"], "computingsite")
@@ -63,13 +63,13 @@ def known_sites(
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("metrics", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue
-        found[queue] = (int(site_class), kind)
-    return found
+        sites[queue] = (int(site_class), kind)
+    return sites
 
 
 def share_values(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> list[tuple[str, float, str | None]]:
-    """Name, percentage of the parent, and parent of each share; a share without a percentage has none of it."""
-    found = []
+    """Name, percentage of the parent, and parent of each share; a missing percentage is 0."""
+    shares = []
     for row in rows:
         try:
             share = name(row["name"], "name")
@@ -80,5 +80,5 @@ def share_values(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> list[tu
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("global_shares", str(row["name"])[:80], bad.code, str(bad)))
             continue
-        found.append((share, value, parent))
-    return found
+        shares.append((share, value, parent))
+    return shares

@@ -16,12 +16,12 @@ from broker.snapshot.sources.storages import STORAGES
 
 
 def nuclei_of(draft: Draft) -> NucleusTable:
-    """The nuclei of a snapshot in the making."""
+    """The nuclei of a snapshot under construction."""
     return draft.once(_nuclei)
 
 
 def outputs_of(draft: Draft) -> Ints:
-    """(U,): the default output endpoint of each unified queue of a snapshot in the making, -1 if it has none."""
+    """(U,): the default output endpoint of each unified queue of a snapshot under construction, -1 if it has none."""
     return draft.once(_outputs)
 
 
@@ -37,8 +37,8 @@ def _outputs(draft: Draft) -> Ints:
 def default_outputs(relations: RelationTable, unified: int) -> Ints:
     """(U,): the default output endpoint of each unified queue in scope default, -1 if it has none."""
     result = np.full(unified, -1, dtype=np.int64)
-    wanted = relations.default_write & relations.is_output & (relations.scope == "default")
-    result[relations.unified[wanted]] = relations.storage[wanted]
+    is_default = relations.default_write & relations.is_output & (relations.scope == "default")
+    result[relations.unified[is_default]] = relations.storage[is_default]
     return result
 
 
@@ -48,7 +48,7 @@ def build_nuclei(
     sites: dict[str, tuple[str | None, str | None]],
     outputs: Ints,
 ) -> NucleusTable:
-    """Nuclei and satellites: ATLAS sites with at least one production queue; attributes of the first queue by name."""
+    """Nuclei and satellites: ATLAS sites with a production queue; attributes are those of the first queue by name."""
     first: dict[str, int] = {}
     for index, record in enumerate(records):
         site = site_of_queue.get(record.name)
@@ -70,11 +70,11 @@ def build_nuclei(
 
 
 def storage_sharing(unified: Mapping[str, Any], relations: RelationTable, outputs: Ints, nuclei: NucleusTable) -> Bools:
-    """(N, U): queues online that write, by default, where the first queue of the nucleus reads.
+    """(N, U): online queues that write by default where the first queue of the nucleus reads.
 
-    ``unified`` are columns of the table of unified queues by name.
+    ``unified``: columns of the table of unified queues by name.
 
-    A queue that shares must run what that first queue runs. Source: PanDA production brokerage, sites sharing storage.
+    A sharing queue must run what that first queue runs. Source: PanDA production brokerage, sites sharing storage.
     """
     sharing = np.zeros((len(nuclei), len(unified["status"])), dtype=np.bool_)
     inputs = relations.is_input & (relations.scope == "default")

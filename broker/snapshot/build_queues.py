@@ -1,4 +1,4 @@
-"""Raw queue rows to the tables of unified queues, candidates and sites."""
+"""Build the tables of unified queues, candidates and sites from raw queue rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.snapshot.snapshot import ResourceType
 
 @dataclass(frozen=True)
 class PseudoQueue:
-    """Own fields of a pseudo-queue; all others are its parent's."""
+    """The fields of a pseudo-queue that differ from its parent's."""
 
     name: str
     resource_type: str
@@ -37,10 +37,10 @@ def _greatest(*values: float) -> float:
 
 
 def pseudo_queues(queue: QueueRecord, resource_types: list[ResourceType]) -> list[PseudoQueue]:
-    """The pseudo-queues of a unified queue, one for each resource type whose least cores it has.
+    """The pseudo-queues of a unified queue, one for each resource type whose minimum cores it provides.
 
-    A memory limit that the queue does not publish is left to the resource type; with neither there is no limit. Where
-    the resource type leaves a bound open, the slot's limit counts in proportion to the cores.
+    A memory limit that the queue does not publish is left to the resource type; without either there is no limit. If
+    the resource type leaves a bound open, the slot's limit is scaled by the cores.
     """
     parent_cores = max(1.0, queue.cores)
     derived = []
@@ -63,7 +63,7 @@ def pseudo_queues(queue: QueueRecord, resource_types: list[ResourceType]) -> lis
 
 @dataclass(frozen=True)
 class QueueActivity:
-    """Figures of unified queues (length U) that come from other sources than CRIC."""
+    """Figures of unified queues (length U) from sources other than CRIC."""
 
     n_pilots: Floats
     laststart_s: Floats
@@ -76,7 +76,7 @@ class QueueActivity:
 
 
 def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], *of_queues: Any) -> dict[str, Any]:
-    """The tables of candidates and unified queues, and the types without ``minrampercore``, of a snapshot.
+    """The tables of candidates and unified queues of a snapshot, and the resource types without ``minrampercore``.
 
     ``of_queues`` are the other arguments of :func:`build_candidates`.
     """
@@ -89,7 +89,7 @@ def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], 
 
 
 def described(records: list[QueueRecord], site_of_queue: dict[str, str]) -> dict[str, Any]:
-    """Columns of the table of unified queues that CRIC describes, in the order of ``records``."""
+    """Columns of the table of unified queues that come from CRIC, in the order of ``records``."""
     return {
         "name": texts(record.name for record in records),
         "atlas_site": texts(site_of_queue.get(record.name) for record in records),
@@ -123,7 +123,7 @@ def build_unified(described: Mapping[str, Any], activity: QueueActivity) -> Unif
     )
 
 
-#: Columns of QueueTable that are the unified queue's, under the same name in its record.
+#: Columns of QueueTable taken from the unified queue, with the same name in its record.
 _NUMBERS = (
     "corepower",
     "maxtime_s",
@@ -151,7 +151,7 @@ _WORDS = (
     "excluded_processing",
 )
 _BITS = ("direct_access_lan", "direct_access_wan", "is_cvmfs", "use_jumbo", "use_only_local_data", "allow_no_pilot")
-#: Columns that a pseudo-queue has of its own.
+#: Columns with values of the pseudo-queue itself.
 _OWN = ("cores", "maxrss_mb", "minrss_mb")
 
 
@@ -168,7 +168,7 @@ def build_candidates(
 ) -> QueueTable:
     """The candidates by name: pseudo-queues of unified queues, and the queues that are not unified.
 
-    With ``parents`` the unified queues themselves, which are no candidates.
+    With ``parents``, the unified queues themselves, which are not candidates.
     """
     rows: list[tuple[str, int, PseudoQueue | None]] = []
     for index, record in enumerate(records):

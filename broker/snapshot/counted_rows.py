@@ -1,10 +1,10 @@
-"""The rows of job counts as columns: which of them can be used, their numbers checked all at once.
+"""Job counts as columns: select the usable rows, checking all numbers at once.
 
-Counts of jobs back to rows of jobs, of which the same counts are made.
+Also the reverse: job counts back to rows of jobs that give the same counts.
 
-The counts are kept twice, by different columns: all jobs by share, status and type, and those of users by owner. Within
-a queue, share and label the owners are dealt out to the jobs of their status, so that both counts come out again; who
-of them had which job is not known, and nothing that is decided depends on it.
+The counts are stored twice, by different columns: all jobs by share, status and type, and those of users by owner.
+Within a queue, share and label the owners are dealt out to the jobs of their status, so that both counts are
+reproduced. Who had which job is unknown, and no decision depends on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Columns:
     """Columns of rows by name, each with its distinct values, computed on first access.
 
     Args:
-        columns: (R,) as they were read.
+        columns: (R,) columns as read.
     """
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -38,45 +38,48 @@ class Columns:
         self._coded: dict[str, tuple[list[Any], Ints]] = {}
 
     def values(self, name: str) -> Sequence[Any]:
-        """(R,) a column; empty where it was not read."""
+        """(R,) a column; empty if it was not read."""
         return self.columns.get(name, ())
 
     def coded(self, name: str) -> tuple[list[Any], Ints]:
         """Distinct values of a column in order of first occurrence, and (R,) the position of each row's value."""
         if name not in self._coded:
             values = self.values(name)
-            place = {value: at for at, value in enumerate(dict.fromkeys(values))}
-            codes = np.fromiter(map(place.__getitem__, values), dtype=np.int64, count=len(values))
-            self._coded[name] = list(place), codes
+            positions = {value: position for position, value in enumerate(dict.fromkeys(values))}
+            codes = np.fromiter(map(positions.__getitem__, values), dtype=np.int64, count=len(values))
+            self._coded[name] = list(positions), codes
         return self._coded[name]
 
     def each(self, name: str, of: Callable[[Any], int]) -> Ints:
         """(R,) the result of a function for each value of a column, called once for each distinct one."""
-        found, codes = self.coded(name)
-        return np.array([of(value) for value in found], dtype=np.int64)[codes]
+        distinct, codes = self.coded(name)
+        return np.array([of(value) for value in distinct], dtype=np.int64)[codes]
 
     def pairs(self, one: str, other: str) -> tuple[list[tuple[Any, Any]], Ints]:
-        """The pairs of values that occur in two columns, and (R,) the position of each row's there."""
-        mine, theirs = self.coded(one), self.coded(other)
-        both, codes = np.unique(mine[1] * max(1, len(theirs[0])) + theirs[1], return_inverse=True)
-        first, second = np.divmod(both, max(1, len(theirs[0])))
-        found = [(mine[0][at], theirs[0][with_]) for at, with_ in zip(first.tolist(), second.tolist(), strict=True)]
-        return found, codes.reshape(-1)
+        """The distinct pairs of values in two columns, and (R,) the position of each row's pair among them."""
+        first_coded, second_coded = self.coded(one), self.coded(other)
+        both, codes = np.unique(first_coded[1] * max(1, len(second_coded[0])) + second_coded[1], return_inverse=True)
+        first, second = np.divmod(both, max(1, len(second_coded[0])))
+        distinct = [
+            (first_coded[0][left], second_coded[0][right])
+            for left, right in zip(first.tolist(), second.tolist(), strict=True)
+        ]
+        return distinct, codes.reshape(-1)
 
 
 def read_columns(rows: Rows) -> Columns:
-    """The columns of rows."""
-    read = list(zip(*rows.values, strict=True)) or [()] * len(rows.columns)
-    return Columns(dict(zip(rows.columns, read, strict=True)))
+    """Transpose rows to columns."""
+    columns = list(zip(*rows.values, strict=True)) or [()] * len(rows.columns)
+    return Columns(dict(zip(rows.columns, columns, strict=True)))
 
 
 class CountedRows:
-    """The rows that can be used (length R); equal to others of the same content, whatever the order of reading.
+    """The usable rows (length R); equal to others of the same content, in whatever order they were read.
 
     Args:
         unified: (R,) position of the queue.
-        numbers: (R,) of each of :data:`NUMBER_COLUMNS`; NULL counts nothing.
-        read: (R,) as they were read.
+        numbers: (R,) each of :data:`NUMBER_COLUMNS`; NULL counts as 0.
+        read: (R,) columns as read.
     """
 
     def __init__(self, unified: Ints, numbers: Mapping[str, Floats], read: Columns) -> None:
@@ -88,10 +91,10 @@ class CountedRows:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CountedRows) and self._records == other._records
 
-    __hash__ = None  # type: ignore[assignment]  # what is compared is too much for a hash
+    __hash__ = None  # type: ignore[assignment]  # the compared content is too large to hash
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """The rows as objects, in an order that is that of no reading."""
+        """The rows as mappings, in an order independent of that of reading."""
         return iter(self._records)
 
     @cached_property
@@ -112,28 +115,28 @@ def usable_counts(read: Columns, unified: Mapping[str, int], dropped_rows: list[
     Args:
         read: the rows.
         unified: positions of the queues on record.
-        dropped_rows: gets those of them that cannot be used.
+        dropped_rows: receives the unusable rows.
     """
     columns = read.columns
     place = read.each("computingsite", lambda name: unified.get(name, -1))
-    kept = place >= 0
+    usable = place >= 0
     numbers, plain = {}, _plain_texts(columns.get("gshare", ()))
     for name in NUMBER_COLUMNS:
         numbers[name], sound = _plain_numbers(columns.get(name, ()))
         plain &= sound
-    for at in np.flatnonzero(kept & ~plain).tolist():
+    for row in np.flatnonzero(usable & ~plain).tolist():
         try:
             for name in NUMBER_COLUMNS:
-                numbers[name][at] = zero_if_null(not_negative(columns[name][at], name))
-            text(columns["gshare"][at], "gshare")
+                numbers[name][row] = zero_if_null(not_negative(columns[name][row], name))
+            text(columns["gshare"][row], "gshare")
         except BadValueError as bad:
-            kept[at] = False
-            dropped_rows.append(DroppedRow("jobs", str(columns["computingsite"][at])[:80], bad.code, str(bad)))
-    if kept.all():
+            usable[row] = False
+            dropped_rows.append(DroppedRow("jobs", str(columns["computingsite"][row])[:80], bad.code, str(bad)))
+    if usable.all():
         return CountedRows(place, numbers, read)
-    rest = np.flatnonzero(kept).tolist()
-    used = {name: [column[at] for at in rest] for name, column in columns.items()}
-    return CountedRows(place[kept], {name: column[kept] for name, column in numbers.items()}, Columns(used))
+    rest = np.flatnonzero(usable).tolist()
+    used = {name: [column[row] for row in rest] for name, column in columns.items()}
+    return CountedRows(place[usable], {name: column[usable] for name, column in numbers.items()}, Columns(used))
 
 
 def _plain_numbers(values: Sequence[Any]) -> tuple[Floats, Bools]:
@@ -142,16 +145,16 @@ def _plain_numbers(values: Sequence[Any]) -> tuple[Floats, Bools]:
         return np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_)
     null = np.array([value is None for value in values], dtype=np.bool_)
     try:
-        found = np.array(values, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     except OverflowError:
         return np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_)
-    sound = np.isfinite(found) & (found >= 0)
-    found[~sound] = 0.0
-    return found, sound | null
+    sound = np.isfinite(numbers) & (numbers >= 0)
+    numbers[~sound] = 0.0
+    return numbers, sound | null
 
 
 def _plain_texts(values: Sequence[Any]) -> Bools:
-    """(R,): whether a value is known to be a text that any database can hold, or NULL."""
+    """(R,): whether a value is NULL or known to be a text that any database can hold."""
     sound = {value for value in {one for one in values if type(one) is str} if value.isascii() and "\0" not in value}
     return np.array([value is None or (type(value) is str and value in sound) for value in values], dtype=np.bool_)
 
@@ -172,30 +175,30 @@ COUNTED_BY = (
     "vo",
     "prodsourcelabel",
 )
-#: Column of a made row that says whether it belongs to the table of defined jobs.
+#: Column of a generated row: whether the row belongs to the table of defined jobs.
 IS_DEFINED = "is_defined"
-#: Most cores of a job, as the column holds them.
+#: Most cores of a job that the column can hold.
 _MOST_CORES = 32_767
 
 
 def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, Any]], first_id: int = 1) -> list[Row]:
-    """One row for each job; column :data:`IS_DEFINED` says from which table.
+    """Make one row per job; column :data:`IS_DEFINED` names its table.
 
     Args:
-        counts: rows of the source ``jobs``. Cores without jobs, as PanDA's statistics have them, make no row.
-        owners: rows of ``user_job_counts``; jobs that no row of ``counts`` has are dropped.
+        counts: rows of the source ``jobs``. Cores without jobs, which occur in PanDA's statistics, make no row.
+        owners: rows of ``user_job_counts``; jobs that match no row of ``counts`` are dropped.
         first_id: pandaid of the first row.
     """
     dealt = _Owners(owners)
     rows: list[Row] = []
     for count in counts:
         common = {**{name: count[name] for name in COUNTED_BY}, IS_DEFINED: count["jobstatus"] in _DEFINED}
-        made = [dict(common) for _ in range(int(count["njobs"] or 0))]
-        for row, owner in zip(made, dealt.take(count, len(made)), strict=True):
+        generated = [dict(common) for _ in range(int(count["njobs"] or 0))]
+        for row, owner in zip(generated, dealt.take(count, len(generated)), strict=True):
             row.update(owner)
-        _share_cores(made, int(count["ncores"] or 0))
-        _share_diskio(made, int(count["diskio_jobs"] or 0), float(count["diskio_per_core"] or 0.0))
-        rows += made
+        _share_cores(generated, int(count["ncores"] or 0))
+        _share_diskio(generated, int(count["diskio_jobs"] or 0), float(count["diskio_per_core"] or 0.0))
+        rows += generated
     for number, row in enumerate(rows, first_id):
         row["pandaid"] = number
     return rows
@@ -223,10 +226,10 @@ class _Owners:
                 self._left[(*_counted_place(row), kind)] += jobs
 
     def take(self, count: Mapping[str, Any], jobs: int) -> list[Row]:
-        """Owners of ``jobs`` jobs of a row of counts, one row a job; an empty row for a job without an owner.
+        """Take the owners of ``jobs`` jobs of a row of counts, one row per job; the row is empty without an owner.
 
-        Those of the table of defined jobs stand first; they go to jobs that are defined or assigned. Jobs of a status
-        that is not counted by owner go to one that is there anyway, so that they make no owner more.
+        Owners from the table of defined jobs come first and get defined or assigned jobs. Jobs of a status that is not
+        counted by owner go to an owner that exists anyway, so that they add none.
         """
         kind = _kind(count["jobstatus"])
         left = self._left[(*_counted_place(count), kind)]
@@ -256,7 +259,7 @@ def _jobs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, list[Row]]]:
     yield "queued", [{**owner, "corecount": cores} for cores in waiting[:queued]]
     yield "throttled", [{**owner, "corecount": cores} for cores in waiting[queued:]]
     if not running + throttled + queued:
-        yield "other", [owner]  # some job that is none of these: the owner is there all the same
+        yield "other", [owner]  # a job in none of these states: the owner exists all the same
 
 
 def _owner(row: Mapping[str, Any]) -> Row:
@@ -269,7 +272,7 @@ def _owner(row: Mapping[str, Any]) -> Row:
 
 
 def _even(total: int, parts: int) -> list[int]:
-    """``total`` in so many parts that differ by at most one."""
+    """Split ``total`` into ``parts`` parts that differ by at most one."""
     return [(total + place) // parts for place in range(parts)]
 
 
@@ -279,12 +282,12 @@ def _share_cores(rows: list[Row], cores: int) -> None:
 
 
 def _share_diskio(rows: list[Row], count: int, total: float) -> None:
-    """Give ``count`` of the jobs a disk IO, so that its sum over their cores is ``total`` or as near as can be."""
-    chosen = sorted(rows, key=lambda row: "corecount" not in row)[:count]
+    """Give ``count`` of the jobs a disk IO so that the sum per core is ``total``, or as close as possible."""
+    selected = sorted(rows, key=lambda row: "corecount" not in row)[:count]
     left = Fraction(total)
-    for place, row in enumerate(chosen):
-        share = left / (len(chosen) - place)
-        if "corecount" not in row and place == len(chosen) - 1:
+    for place, row in enumerate(selected):
+        share = left / (len(selected) - place)
+        if "corecount" not in row and place == len(selected) - 1:
             share = share.limit_denominator(_MOST_CORES)
             row["corecount"] = share.denominator
         cores = max(row.get("corecount") or 1, 1)

@@ -1,13 +1,13 @@
 """A snapshot under construction: values built from sources on first access, and the dropped rows.
 
-Cache of values built from snapshot sources, valid until one of their inputs changes.
+A cache keeps values built from snapshot sources until one of their inputs changes.
 
-While a value is made, :class:`~broker.snapshot.draft.Draft` notes the sources that it reads, by digest, and how far it
-looks at the clock. The next draft takes the value over where all of that is as it was, so that a snapshot costs what
-has changed since the one before. Taken over or made again, a snapshot is the same.
+While a value is built, :class:`~broker.snapshot.draft.Draft` records the sources that it reads, by digest, and how it
+depends on the clock. The next draft reuses the value if all of these are unchanged, so that a snapshot costs only what
+has changed since the previous one. A snapshot is the same whether its values are reused or rebuilt.
 
-A value made at 100 s of the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is reused
-while the digest is the same and until 160 s, less a margin:
+A value built at 100 s from the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is
+reused while the digest is the same and until 160 s, less a margin:
 
 >>> cache, making = KeptBuilds(), Making(0)
 >>> making.reads("schedconfig_json", "a1")
@@ -33,37 +33,37 @@ from broker.snapshot.source import AnySource, Built
 
 
 class GridSource(AnySource, ABC, Generic[Built]):
-    """A source that tables of the snapshot itself are made from; ``broker.snapshot.build`` puts them together."""
+    """A source for tables of the snapshot itself, which ``broker.snapshot.build`` assembles."""
 
     @abstractmethod
     def build(self, raw: RawSource, draft: Draft) -> Built:
-        """Build the value from the rows of the source; pure, called once a snapshot.
+        """Build the value from the rows of the source; pure, called once per snapshot.
 
         Args:
             raw: the rows.
-            draft: the snapshot in the making: what other sources say, and where a row that cannot be used is noted.
+            draft: the snapshot under construction: gives the values of other sources, and collects unusable rows.
         """
 
 
-#: Nearer to an instant at which a value changes than this (s), it is made again: a sum and a difference of floats may
-#: round to different sides of it.
+#: Closer than this (s) to an instant at which it changes, a value is rebuilt: a sum and a difference of floats may
+#: round to different sides of the instant.
 MARGIN_S = 1e-3
 
 DigestOf = Callable[[str], str | None]
-"""The digest of the content of a source, by its name; None where it is not known."""
+"""The digest of the content of a source, by its name; None if unknown."""
 
 
 @dataclass(frozen=True)
 class KeptBuild:
-    """A value with all that it was made from.
+    """A value with everything from which it was built.
 
     Attributes:
-        key: what was made.
-        value: that.
-        digests: of the sources that were read, by name; None for one whose content has no digest.
-        first_s: the first instant at which the same would be made, s since 1970 UTC.
-        until_s: the last one.
-        log: the rows that were dropped and the values that were made for it, in order.
+        key: identity of the value.
+        value: the value.
+        digests: digests of the sources read, by name; None for one whose content has no digest.
+        first_s: the first instant at which the same value would be built, s since 1970 UTC.
+        until_s: the last such instant.
+        log: the rows dropped and the values built for it, in order.
     """
 
     key: Hashable
@@ -80,16 +80,16 @@ class KeptBuild:
 
 
 class KeptBuilds:
-    """The last value of each kind. Drafts in several threads may use it at once: an entry is replaced as a whole."""
+    """The last value of each key. Several threads may use it at once, since an entry is replaced as a whole."""
 
     def __init__(self) -> None:
         """Start with an empty cache."""
         self._last: dict[Hashable, KeptBuild] = {}
 
     def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> KeptBuild | None:
-        """The value cached under the key, if it would be built the same now; else None."""
-        found = self._last.get(key)
-        return found if found is not None and found.holds(digest_of, now_s) else None
+        """The cached value of the key if building it now would give the same; otherwise None."""
+        build = self._last.get(key)
+        return build if build is not None and build.holds(digest_of, now_s) else None
 
     def keep(self, build: KeptBuild) -> None:
         """Replace the entry of the same key."""
@@ -100,7 +100,7 @@ class Making:
     """A value under construction, with its dependencies so far.
 
     Args:
-        mark: dropped rows of the draft when it began.
+        mark: number of dropped rows of the draft when construction began.
     """
 
     def __init__(self, mark: int) -> None:
@@ -133,12 +133,12 @@ class Making:
         self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
 
     def log_rows(self, rows: Sequence[DroppedRow]) -> None:
-        """Log the rows of the draft that were dropped for it since the last time."""
+        """Log the rows that the draft has dropped for it since the last call."""
         self._log += rows[self._mark :]
         self._mark = len(rows)
 
     def log_build(self, build: KeptBuild, mark: int) -> None:
-        """Log a value that was made for it, after which the draft has ``mark`` dropped rows."""
+        """Log a value that was built for it, after which the draft has ``mark`` dropped rows."""
         self._log.append(build)
         self._mark = mark
 
@@ -147,21 +147,21 @@ class Making:
         return KeptBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))
 
 
-#: What stands for the digest of a source that is not there.
+#: Stands for the digest of a source that is absent.
 _ABSENT = "absent"
 
 
 class Draft:
-    """A snapshot in the making.
+    """A snapshot under construction.
 
     Args:
-        sources: by name; one that is not there counts as empty.
-        taken_at: its instant.
-        digests: of the content of sources, by name; what is made of one without is not taken over.
-        kept: what was made for earlier snapshots.
+        sources: sources by name; an absent one counts as empty.
+        taken_at: instant of the snapshot.
+        digests: digests of the content of sources, by name; values built from a source without one are not reused.
+        kept: values built for earlier snapshots.
 
     Attributes:
-        dropped_rows: rows that could not be used, each with its reason; builders add theirs.
+        dropped_rows: unusable rows with their reasons; builders add theirs.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Draft:
 
     @property
     def now_s(self) -> float:
-        """Seconds since 1970 UTC of its instant; a value that reads it is rebuilt for every snapshot."""
+        """The instant in seconds since 1970 UTC; a value that reads it is rebuilt for every snapshot."""
         if self._under_way:
             self._under_way[-1].looks_at(self._now_s)
         return self._now_s
@@ -206,22 +206,22 @@ class Draft:
         return self._value(make, lambda: make(self))
 
     def _value(self, key: Hashable, make: Callable[[], Built]) -> Built:
-        asking = self._under_way[-1] if self._under_way else None
+        parent = self._under_way[-1] if self._under_way else None
         build = self._made.get(key)
         if build is not None:
-            if asking is not None:
-                asking.uses(build)
-            return cast(Built, build.value)  # only what `make` gave is ever kept under the key
-        if asking is not None:
-            asking.log_rows(self.dropped_rows)
+            if parent is not None:
+                parent.uses(build)
+            return cast(Built, build.value)  # only results of `make` are ever stored under the key
+        if parent is not None:
+            parent.log_rows(self.dropped_rows)
         build = self._kept.find(key, self._digest, self._now_s)
         if build is None:
             build = self._make(key, make)
         else:
             self._take_over(build)
-        if asking is not None:
-            asking.uses(build)
-            asking.log_build(build, len(self.dropped_rows))
+        if parent is not None:
+            parent.uses(build)
+            parent.log_build(build, len(self.dropped_rows))
         return cast(Built, build.value)  # as above
 
     def _make(self, key: Hashable, make: Callable[[], Built]) -> KeptBuild:
@@ -237,7 +237,7 @@ class Draft:
         return build
 
     def _take_over(self, build: KeptBuild) -> None:
-        """Drop the rows that were dropped for it, and have the values that were made for it."""
+        """Reuse a build: replay its dropped rows, and reuse the values that were built for it."""
         self._made[build.key] = build
         for entry in build.log:
             if isinstance(entry, DroppedRow):

@@ -22,20 +22,20 @@ class Catchall:
         self._items = [item.strip() for item in (catchall or "").split(",") if item.strip()]
 
     def flag(self, key: str) -> bool:
-        """Whether the key is there: in ``params`` with any value, or as the beginning of an item."""
+        """Whether the key is present: in ``params`` with any value, or as the beginning of an item."""
         return key in self._params or any(item.startswith(key) for item in self._items)
 
     def value(self, key: str) -> Any:
-        """The value of the key, None when it has none."""
+        """The value of the key; None without one."""
         if key in self._params:
             return self._params[key]
         prefix = f"{key}="
         return next((item[len(prefix) :] for item in self._items if item.startswith(prefix)), None)
 
 
-#: MB, when neither maxwdir nor maxinputsize can be read.
+#: MB, used if neither maxwdir nor maxinputsize can be read.
 DEFAULT_MAXWDIR_MB = 16336.0
-#: Limits without a default: a queue whose limit cannot be read cannot be judged.
+#: Limits without a default: a queue with an unreadable limit cannot be judged.
 _LIMITS = {"maxrss_mb": "maxrss", "minrss_mb": "minrss", "maxtime_s": "maxtime"}
 
 
@@ -94,7 +94,7 @@ class QueueRecord:
 
     @property
     def is_unified(self) -> bool:
-        """Whether the queue is seen through pseudo-queues."""
+        """Whether the queue is represented by pseudo-queues."""
         return self.capability == "ucore"
 
 
@@ -137,13 +137,12 @@ def _free_form(data: dict[str, Any], faults: list[str]) -> tuple[Catchall, dict[
 
 
 def read_queue(panda_queue: Any, document: Any, pinned: Pinned = NO_PINS) -> QueueRecord:
-    """The record of one ``schedconfig_json`` row; the key is its nickname, else the row's own name.
+    """Read one ``schedconfig_json`` row; the key is its nickname, or else the row's own name.
 
-    Fields that are ``pinned`` under that name have the value of the pin.
+    Fields that are ``pinned`` under that name take the value of the pin.
 
     Raises:
-        BadValueError: the row cannot be used (no JSON object, no name, or a limit that has no default and cannot be
-        read).
+        BadValueError: the row is unusable (not a JSON object, no name, or an unreadable limit without a default).
     """
     data = json_object(document, "data")
     key = name(panda_queue if data.get("nickname") in (None, "") else data["nickname"], "nickname")
@@ -177,12 +176,12 @@ def read_queue(panda_queue: Any, document: Any, pinned: Pinned = NO_PINS) -> Que
         excluded_processing=_text_or_none(free.value("excluded_processing")),
         faults=tuple(faults),
     )
-    # params are read after this adjustment, so only the catchall string can ask for it
+    # params are read after this adjustment, so only the catchall string can request it
     return _per_core(record) if Catchall(text(data.get("catchall"), "catchall"), {}).flag("per_core_attr") else record
 
 
 def _stats(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults: list[str]) -> dict[str, float]:
-    """The figures of a queue: those without a default must be readable; others fall back, with a note."""
+    """The figures of a queue: those without a default must be readable; others fall back and add a fault."""
     defaulted = {
         "cores": "corecount",
         "corepower": "corepower",

@@ -1,9 +1,9 @@
-"""Raw sources: the rows that a snapshot was made from, as they were read.
+"""Raw sources: the rows from which a snapshot was built, as read.
 
-A snapshot is rebuilt from its raw sources at any time, so these are what is kept. Values are those of the database
-driver: strings, numbers, booleans, aware or naive (UTC) times, decoded JSON, None for NULL.
+A snapshot can be rebuilt from its raw sources at any time, so these are what is stored. Values are those of the
+database driver: strings, numbers, booleans, aware or naive (UTC) times, decoded JSON, None for NULL.
 
-Reading single values out of rows: each reader returns the value or raises :class:`BadValueError` with the reason.
+Readers of single values return the value or raise :class:`BadValueError` with the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ State = Literal["ok", "stale", "missing", "shrunk", "failed", "changed"]
 
 @dataclass(frozen=True)
 class SourceState:
-    """How a source was found. ``age_s`` is that of its newest row; ``used`` says which reading the snapshot holds."""
+    """The state of a source. ``age_s`` is the age of its newest row."""
 
     name: str
     state: State
@@ -41,9 +41,9 @@ class SourceState:
 
     def as_json(self) -> dict[str, Any]:
         """The state as JSON, as stored with a snapshot; the key ``dropped_rows`` predates its name here."""
-        found = dataclasses.asdict(self)
-        found["left_out"] = found.pop("dropped_rows")
-        return found
+        document = dataclasses.asdict(self)
+        document["left_out"] = document.pop("dropped_rows")
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceState:
@@ -53,21 +53,21 @@ class SourceState:
             TypeError: a field without a default is missing.
         """
         fields = {field.name for field in dataclasses.fields(cls)}
-        named = {"dropped_rows" if name == "left_out" else name: value for name, value in document.items()}
-        return cls(**{name: value for name, value in named.items() if name in fields})
+        values = {"dropped_rows" if name == "left_out" else name: value for name, value in document.items()}
+        return cls(**{name: value for name, value in values.items() if name in fields})
 
     @property
     def usable(self) -> bool:
-        """Whether rules may judge by it: fresh and there. For a shrunk one the last good reading stands in."""
+        """Whether rules may use it: present and fresh. For a shrunk source the last good reading stands in."""
         return self.state in ("ok", "shrunk")
 
 
-#: Bytes that one stored source may unpack to; a larger one is refused instead of filling the memory.
+#: Most bytes to which a stored source may unpack; a larger one is refused instead of filling the memory.
 MAX_SOURCE_BYTES = 512 * 1024 * 1024
 
 
 class SnapshotCorruptError(Exception):
-    """A stored source does not have the content that its name promises."""
+    """The content of a stored source does not match its digest."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Rows:
             yield dict(zip(self.columns, row, strict=True))
 
     def column(self, name: str) -> list[Any]:
-        """The values of one column; none where the rows lack it."""
+        """The values of one column; empty if the rows lack it."""
         if name not in self.columns:
             return []
         place = self.columns.index(name)
@@ -98,7 +98,7 @@ EMPTY = Rows((), ())
 
 @dataclass(frozen=True)
 class RawSource:
-    """One source of a snapshot: its tables, and the time of its newest row (None where rows carry no time)."""
+    """One source of a snapshot: its tables, and the time of its newest row (None if rows have no time)."""
 
     name: str
     tables: Mapping[str, Rows]
@@ -110,7 +110,7 @@ class RawSource:
         return sum(len(rows) for rows in self.tables.values())
 
     def rows(self, table: str) -> Rows:
-        """The rows of a table of this source; none when the source does not have it."""
+        """The rows of a table of this source; empty if the source lacks it."""
         return self.tables.get(table, EMPTY)
 
 
@@ -145,8 +145,8 @@ def decode(digest: str, data: bytes) -> RawSource:
     """The source stored as ``data`` under ``digest``.
 
     Raises:
-        SnapshotCorruptError: the content is not that of the digest, cannot be unpacked, or is larger than
-        MAX_SOURCE_BYTES.
+        SnapshotCorruptError: the content does not match the digest, cannot be unpacked, or is larger than
+            MAX_SOURCE_BYTES.
     """
     name = f"the stored source {digest[:12]}"
     unpacker = zlib.decompressobj()
@@ -159,7 +159,7 @@ def decode(digest: str, data: bytes) -> RawSource:
     if hashlib.sha256(text).hexdigest() != digest:
         raise SnapshotCorruptError(f"{name} is not what its digest promises")
     try:
-        # times make most of the objects of a source; without any, nothing has to be restored
+        # most objects in a source are times; without any, nothing has to be restored
         body = json.loads(text, object_hook=_restore) if b'"$time"' in text else read_json(text)
         tables = {
             table: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))
@@ -170,11 +170,11 @@ def decode(digest: str, data: bytes) -> RawSource:
         raise SnapshotCorruptError(f"{name} is none: {error!r}") from error
 
 
-#: A name longer than this is no name: it is dropped, so that it cannot fill logs, tables and memory.
+#: A longer name is dropped, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256
-#: A queue publishes a few kB; a document of more characters than this is not read.
+#: A queue publishes a few kB; a document with more characters than this is not read.
 MAX_JSON_CHARACTERS = 1_000_000
-#: Characters of one document of a metric: that of users holds an entry for each of them.
+#: Most characters of a metric document: the one of users holds an entry for each user.
 MAX_METRIC_CHARACTERS = 64_000_000
 
 
@@ -222,7 +222,7 @@ def not_negative(value: Any, field: str) -> float:
 
 
 def text(value: Any, field: str) -> str | None:
-    """A string, or None for NULL. One that no database can hold (NUL, half of a surrogate pair) is none."""
+    """A string, or None for NULL; one that no database can hold (NUL, half of a surrogate pair) is refused."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -250,7 +250,7 @@ def json_object(value: Any, field: str, max_characters: int = MAX_JSON_CHARACTER
     """A JSON object, given as text of at most ``max_characters``.
 
     Raises:
-        BadValueError: too long, too deep, no JSON (NaN and Infinity are none), a key twice, or no object.
+        BadValueError: too long, too deep, invalid JSON (including NaN and Infinity), a repeated key, or not an object.
     """
     if not isinstance(value, str):
         raise BadValueError("wrong_type", field, type(value).__name__)
@@ -290,13 +290,13 @@ def seconds(value: Any, field: str) -> float:
 
 
 def instants_s(times: Iterable[Any], later_s: float = 0.0) -> set[float]:
-    """These times as seconds since 1970 UTC, each ``later_s`` later; a value that is no time is skipped."""
+    """These times as seconds since 1970 UTC, each shifted by ``later_s``; a value that is not a time is skipped."""
     known_times = {time for time in times if isinstance(time, datetime)}
     return {seconds(time, "") + later_s for time in known_times}
 
 
 def known(value: float, field: str) -> float:
-    """A number that must be there.
+    """A number that must be present.
 
     Raises:
         BadValueError: it is NaN.
@@ -307,7 +307,7 @@ def known(value: float, field: str) -> float:
 
 
 def zero_if_null(value: float) -> float:
-    """The number, 0 for NaN: NULL counts nothing."""
+    """The number, or 0 for NaN: NULL counts as nothing."""
     return 0.0 if math.isnan(value) else value
 
 
@@ -318,7 +318,7 @@ def add_guarded(
     identifier: str,
     dropped_rows: list[DroppedRow],
 ) -> None:
-    """Add up a row; one that cannot be used is dropped, with its reason."""
+    """Add a row; an unusable one is dropped with its reason."""
     try:
         add(row)
     except BadValueError as bad:

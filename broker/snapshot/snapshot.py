@@ -1,9 +1,9 @@
-"""The snapshot: everything that the brokerages know of the grid, at one instant, and nothing that can change.
+"""The snapshot: everything that the brokerages know about the grid at one instant, immutable.
 
-Tighten queue limits by pilot reports: never looser, and only the requested columns.
+Queue limits can be tightened by pilot reports: never loosened, and only the requested columns.
 
-A site reports these figures of itself, so they may shorten and shrink work, and central configuration stays the upper
-bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
+Sites report these figures about themselves, so they may only shorten and shrink work; central configuration remains the
+upper bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from broker.snapshot.raw import SourceState
 
 @dataclass(frozen=True)
 class ResourceType:
-    """A resource type: cores and MB per core of the jobs that belong to it; NaN is an open bound."""
+    """A resource type: bounds on cores and MB per core of its jobs; NaN is an open bound."""
 
     name: str
     mincore: float
@@ -41,8 +41,8 @@ class ResourceType:
 class Snapshot:
     """The grid at ``taken_at`` (aware UTC).
 
-    ``shares_storage`` (N, U) says for each nucleus which unified queues write where its first queue reads.
-    ``states`` has one entry a source; ``dropped_rows`` the rows that could not be used, each with its reason.
+    ``shares_storage`` (N, U): the unified queues that write where the first queue of each nucleus reads. ``states``
+    has one entry per source; ``dropped_rows`` holds the unusable rows, each with its reason.
     """
 
     id: str
@@ -62,22 +62,22 @@ class Snapshot:
     pools: PoolTable = NO_POOLS
     analysis: AnalysisGrid = field(default_factory=AnalysisGrid)  # empty for the brokerages of production
     offered: Mapping[str, Any] = field(default_factory=dict)  # values of sources of other distributions, by name
-    parents: QueueTable = field(default_factory=no_queues)  # the unified queues themselves, which are no candidates
+    parents: QueueTable = field(default_factory=no_queues)  # the unified queues themselves, which are not candidates
     types_without_minrampercore: frozenset[str] = frozenset()  # names of resource types
     resource_types: tuple[ResourceType, ...] = ()  # by name
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:
-        """Names of the given sources that cannot be used to judge now."""
+        """The states of the given sources that are unusable."""
         return [state for state in self.states if state.name in sources and not state.usable]
 
     @property
     def now_s(self) -> float:
-        """Seconds since 1970 UTC of the instant."""
+        """The instant in seconds since 1970 UTC."""
         return self.taken_at.timestamp()
 
 
 def snapshot_id(taken_at: datetime, digests: Collection[tuple[str, str]]) -> str:
-    """The name of a snapshot: its instant and a digest of its sources' digests. Equal content, equal name."""
+    """The name of a snapshot: its instant and a digest of its sources' digests; equal for equal content."""
     joined = "\n".join(f"{name} {digest}" for name, digest in sorted(digests))
     return f"{taken_at:%Y%m%dT%H%M%S}-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"
 
@@ -89,8 +89,8 @@ def tightened(snapshot: Snapshot, columns: Collection[str]) -> Snapshot:
     """The snapshot with the named columns of its queues tightened.
 
     Args:
-        snapshot: the grid; it is not changed.
-        columns: of ``corepower``, ``maxtime_s``, ``maxrss_mb`` and ``maxwdir_mb``.
+        snapshot: the grid; it is not modified.
+        columns: any of ``corepower``, ``maxtime_s``, ``maxrss_mb`` and ``maxwdir_mb``.
     """
     if not columns or snapshot.unusable((SOURCE,)):
         return snapshot
@@ -102,8 +102,8 @@ def tightened(snapshot: Snapshot, columns: Collection[str]) -> Snapshot:
         # the queue table holds the work directory of the unified queue
         "maxwdir_mb": features.maxwdir_per_core_mb[of_unified] * or_else(queues.unified_cores, 1.0),
     }
-    wanted = [name for name in offers if name in columns]
-    changed: dict[str, Any] = {name: _smaller(getattr(queues, name), offers[name]) for name in wanted}
+    names = [name for name in offers if name in columns]
+    changed: dict[str, Any] = {name: _smaller(getattr(queues, name), offers[name]) for name in names}
     if "corepower" in columns:
         power = or_else(queues.corepower, DEFAULT_COREPOWER_HS06)
         slower = features.corepower[of_unified] < power
@@ -114,6 +114,6 @@ def tightened(snapshot: Snapshot, columns: Collection[str]) -> Snapshot:
 
 
 def _smaller(limit: Floats, reported: Floats) -> Floats:
-    """The tighter of two limits: 0 and NaN are none, and a report of 0 says nothing."""
+    """The tighter of two limits: 0 and NaN mean no limit, and a report of 0 is ignored."""
     tighter = is_set(reported) & (~is_set(limit) | (reported < limit))
     return np.where(tighter, reported, limit)

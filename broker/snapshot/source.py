@@ -1,13 +1,13 @@
-"""The contract of a snapshot source: tables that are read, limits, and the value built from the rows.
+"""The contract of a snapshot source: the tables read, limits, and the value built from the rows.
 
-Those of this distribution are modules of ``broker.snapshot.sources``, in the order of ``broker.snapshot.source_list``.
+The sources of this distribution are modules of ``broker.snapshot.sources``, ordered by ``broker.snapshot.source_list``.
 A source of another distribution is a subclass of :class:`Source`, offered by the entry point group ``broker.sources``.
-It is read in the cycles of the brokerages of which a rule names it in ``sources``, is stored with the snapshot, and its
-value stands in ``snapshot.offered[name]`` for the ``prepare`` of that rule; see ``docs/how-to/add-a-source.md``.
+It is read in the cycles of brokerages with a rule that names it in ``sources``, is stored with the snapshot, and its
+value is ``snapshot.offered[name]`` in the ``prepare`` of that rule; see ``docs/how-to/add-a-source.md``.
 
-How sources of a snapshot were found, and whether each may be used: present, fresh, and not suddenly smaller.
+Also the state of each source of a snapshot, and whether it may be used: present, fresh, and not suddenly smaller.
 
-A source that is not usable makes the rules that need it answer *unknown*. It never looks like an empty one.
+An unusable source makes the rules that need it answer *unknown*; it never looks like an empty one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JobStatistics = Literal["live", "panda"]
 
 
 class SourceError(Exception):
-    """A source that is missing or breaks the contract; the message says what to do."""
+    """A source is missing or breaks the contract; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class TableRead:
     """One table of a source.
 
     Attributes:
-        table: name, in the schema of PanDA's tables; ``schema.table`` for one in another schema.
+        table: name in the schema of PanDA's tables; ``schema.table`` for another schema.
         columns: columns read.
-        optional: of these, in a table of PanDA's, the ones that not every schema of the last years has: NULL where they
-            are missing. Without any other the source cannot be used.
-        table_optional: whether a PanDA without the table has none of its rows.
+        optional: columns that some PanDA schemas of recent years lack: NULL if missing. All others are required for the
+            source to be usable.
+        table_optional: whether a missing PanDA table counts as one without rows.
         as_text: columns that hold JSON, read as text.
-        stamp: column with the time at which a row was written, if it has one.
-        where: SQL condition, if not all rows are wanted.
-        counted: equal rows are read once, with their number in one more column, ``counted``.
-        stored_as: its name among the rows of the source, when not ``table``.
+        stamp: column with the time at which a row was written, if any.
+        where: SQL condition, unless all rows are read.
+        counted: whether equal rows are read once, with their number in an additional column ``counted``.
+        stored_as: name of the rows in the source, if not ``table``.
     """
 
     table: str
@@ -62,7 +62,7 @@ class TableRead:
 
     @property
     def name(self) -> str:
-        """Under which its rows stand in the source."""
+        """The name of its rows in the source."""
         return self.stored_as or self.table
 
     @property
@@ -73,19 +73,19 @@ class TableRead:
 
 @dataclass(frozen=True)
 class StatementRead:
-    """Rows of a source that a statement of its own gives.
+    """Rows of a source that a dedicated statement returns.
 
     Attributes:
-        name: under which they stand in the source.
+        name: name of the rows in the source.
         columns_stored: their columns.
-        statement: SQL; ``{key}`` stands for a table of ``tables``, ``:now`` and ``:since`` for the instant of the
-            snapshot and that of ``window`` before it (naive UTC). It must sort the rows, so that equal content has an
+        statement: SQL; ``{key}`` stands for a table of ``tables``, ``:now`` for the instant of the snapshot and
+            ``:since`` for the one ``window`` before it (naive UTC). It must sort the rows, so that equal content has an
             equal digest.
-        tables: by key the table of PanDA's that is read and its columns, all of which are needed but the optional.
-        window: how far ``:since`` lies back.
-        newest: SQL of one value, the time of the newest row, if the rows carry one.
-        optional: columns that not every schema of PanDA's of the last years has: NULL where they are missing.
-        number_lists: columns with ``array_send`` of an array of bigint, stored as rising numbers with commas.
+        tables: PanDA table and columns by key; all columns but the optional ones are required.
+        window: distance of ``:since`` from the instant of the snapshot.
+        newest: SQL of one value, the time of the newest row, if rows have a time.
+        optional: columns that some PanDA schemas of recent years lack: NULL if missing.
+        number_lists: columns with ``array_send`` of a bigint array, stored as ascending comma-separated numbers.
     """
 
     name: str
@@ -105,9 +105,9 @@ Read = TableRead | StatementRead
 class SourceLimit:
     """Limits of a source: age of its newest row, whether it may be empty, and how much it may shrink.
 
-    ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
-    share of the rows of any of its tables that may be gone since the last good reading (1.0: all). ``main_table``: the
-    one without which a source of several tables is empty.
+    ``max_age_s`` is None if its rows have no time stamps, so that there is no age and no limit. ``max_shrink`` is the
+    largest fraction of the rows of any table that may disappear since the last good reading (1.0: all). ``main_table``
+    is the table without which a source of several tables is empty.
     """
 
     max_age_s: float | None = None
@@ -122,10 +122,10 @@ class AnySource:
     Attributes:
         name: as in ``config/sources.yaml``, in ``sources`` of rules, and in stored snapshots.
         reads: its tables.
-        limit: what is asked of it, where ``config/sources.yaml`` says nothing else.
-        aged_by: its name in the table of refreshes, when that gives its age and not a column of its rows.
-        may_fail: a failing read stops no cycle; the state of the source is then *failed*.
-        for_analysis: only the brokerage of analysis reads it.
+        limit: its limits, unless ``config/sources.yaml`` sets others.
+        aged_by: its name in the table of refreshes, if that gives its age instead of a column of its rows.
+        may_fail: whether a failing read does not stop the cycle; the state of the source is then *failed*.
+        for_analysis: whether only the analysis brokerage reads it.
     """
 
     name: ClassVar[str]
@@ -141,13 +141,13 @@ class AnySource:
 
 
 class Source(AnySource, ABC):
-    """A source whose value stands beside the tables of the snapshot, for the rules and steps that name it."""
+    """A source whose value is offered next to the tables of the snapshot, for the rules and steps that name it."""
 
     may_fail = True
 
     @abstractmethod
     def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
-        """Build the value for ``snapshot.offered[name]``, once a snapshot; pure, from rows read or stored alike.
+        """Build the value for ``snapshot.offered[name]``, once per snapshot; pure, from rows either read or stored.
 
         Args:
             raw: the rows; ``raw.rows(table).records()`` gives them as dictionaries.
@@ -158,13 +158,13 @@ class Source(AnySource, ABC):
 def assess(
     source: RawSource, now: datetime, limit: SourceLimit, last_good: RawSource | None = None
 ) -> tuple[RawSource, SourceState]:
-    """The reading to use and the state of the source.
+    """Return the reading to use and the state of the source.
 
     Args:
-        source: what was read now.
+        source: the new reading.
         now: the instant of the snapshot (aware).
-        limit: what is asked of this source.
-        last_good: the last reading that was used, kept when the new one has shrunk by more than ``limit.max_shrink``.
+        limit: limits of this source.
+        last_good: the last reading used; it is kept if the new one has shrunk by more than ``limit.max_shrink``.
     """
     missing = not limit.may_be_empty and _is_empty(source, limit.main_table)
     if missing and (last_good is None or _is_empty(last_good, limit.main_table)):
@@ -186,7 +186,7 @@ def _is_empty(source: RawSource, main: str | None) -> bool:
 
 
 def _shrunk(source: RawSource, last_good: RawSource, share_to_keep: float) -> str:
-    """Which table has lost too many rows, empty if none has: one that is whole must not hide one that is not."""
+    """The first table that has lost too many rows, or empty: an intact table must not hide a shrunk one."""
     for table in sorted(last_good.tables):
         now, before = len(source.rows(table)), len(last_good.rows(table))
         if now < before * share_to_keep:

@@ -1,8 +1,8 @@
-"""The sources of this distribution, in the order in which they are read. A new one is a module, and a line here.
+"""The sources of this distribution, in reading order. A new one is a module, and a line here.
 
-Sources by name: those beside the tables of the snapshot, of this and of other installed distributions.
+Sources by name: those not used for the tables of the snapshot, of this and of other installed distributions.
 
-Limits of sources in ``config/sources.yaml``; a source that is not listed has its own.
+Limits of sources in ``config/sources.yaml``; a source that is not listed uses its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from broker.snapshot.sources.work_queues import WORK_QUEUES
 from broker.snapshot.sources.worker_nodes import WORKER_NODES
 from broker.snapshot.sources.workers import WORKERS
 
-#: Those that the tables of every snapshot are made from; the last only for the brokerage of analysis.
+#: Sources of the tables of every snapshot; the last ones only for the analysis brokerage.
 GRID_SOURCES: tuple[GridSource[Any], ...] = (
     QUEUES,
     RESOURCE_TYPES,
@@ -69,7 +69,7 @@ GRID_SOURCES: tuple[GridSource[Any], ...] = (
     QUOTA,
 )
 
-#: Those that are read in the cycles of the brokerages of which a rule or step names them; none of the profile ``seed``.
+#: Sources read in the cycles of brokerages with a rule or step that names them; the profile ``seed`` names none.
 OFFERED_SOURCES: tuple[type[Source], ...] = (
     TaskResourceTypes,
     GlobalShareNames,
@@ -95,7 +95,7 @@ GROUP = "broker.sources"
 
 
 def offered() -> dict[str, EntryPoint]:
-    """The sources that this and other installed distributions offer, by name; nothing of others is imported yet."""
+    """The sources that this and other installed distributions offer, by name, without importing those of others."""
     own = (EntryPoint(one.name, f"{one.__module__}:{one.__name__}", GROUP) for one in OFFERED_SOURCES)
     return {point.name: point for point in (*own, *entry_points(group=GROUP))}
 
@@ -105,25 +105,25 @@ def outside_source(name: str) -> Source:
     """The source of an installed distribution.
 
     Raises:
-        SourceError: none offers it, it cannot be loaded, or it does not keep the contract.
+        SourceError: none offers it, it cannot be loaded, or it violates the contract.
     """
     point = offered().get(name)
     if point is None:
         raise SourceError(f"source {name}: no installed distribution offers it; install the one that does")
     try:
-        found = point.load()()
-    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        source = point.load()()
+    except Exception as error:  # whatever an outside module raises on import is that distribution's fault
         raise SourceError(f"source {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Source) or getattr(found, "name", None) != name or not getattr(found, "reads", ()):
+    if not isinstance(source, Source) or getattr(source, "name", None) != name or not getattr(source, "reads", ()):
         raise SourceError(f"source {name}: {point.value} is no Source of this name with its reads")
-    return found
+    return source
 
 
 def outside_sources(names: Iterable[str]) -> tuple[Source, ...]:
     """The named sources that installed distributions offer, by name.
 
     Raises:
-        SourceError: one of them cannot be used.
+        SourceError: one of them is unusable.
     """
     return tuple(outside_source(name) for name in sorted(set(names) & set(offered())))
 
@@ -132,13 +132,13 @@ LIMIT_KEYS = ("max_age_s", "may_be_empty", "max_shrink")
 
 
 def limits_of(settings: Mapping[str, object], outside: Sequence[Source] = ()) -> dict[str, SourceLimit]:
-    """The limits as configured, one entry a source; that of the source itself where none is set.
+    """The configured limits, one entry per source; the default is the source's own.
 
     Raises:
-        ValueError: a source or limit that does not exist, or a value that is not of the right kind and range.
+        ValueError: a source or limit does not exist, or a value has the wrong type or range.
     """
     known: dict[str, AnySource] = {one.name: one for one in (*GRID_SOURCES, *outside)}
-    # a limit may stand there for a source that no rule of this brokerage names
+    # a limit may be configured for a source that no rule of this brokerage names
     unknown = sorted(set(settings) - set(known) - set(offered()))
     if unknown:
         raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(known)}")

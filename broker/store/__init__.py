@@ -1,1 +1,1 @@
-"""The database: connections, schema, and the rows that become domain objects."""
+"""The database: connections, schema, and the mapping of rows to domain objects."""

@@ -1,4 +1,4 @@
-"""What every question needs: the database, the instant for which it is asked, and the operator's configuration."""
+"""The context of every query: the database, the instant that it refers to, and the operator's configuration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from broker.errors import NotFound, nearest
 from broker.store.connection.tables import Names, TableCatalogue
 
 Proceed = Callable[[], None]
-"""Called between the steps of an evaluation; it raises where the answer is not wanted any more."""
+"""Called between the steps of an evaluation; raises if the answer is no longer wanted."""
 ResultT = TypeVar("ResultT")
 ReadT = TypeVar("ReadT")
 Evaluation = Callable[[Proceed], ResultT]
-"""What is left to evaluate once everything was read: it needs no connection."""
+"""The evaluation that remains after all reads; it needs no connection."""
 
 
 def proceed() -> None:
-    """Nothing stops the evaluation."""
+    """Never stop the evaluation."""
 
 
 class Answer(BaseModel):
@@ -43,14 +43,14 @@ class OverTime(Answer):
 
 @dataclass(frozen=True)
 class Asking:
-    """Who is asked, and for when.
+    """The database to query, and the instant to answer for.
 
     Attributes:
-        connection: to the database, in a transaction that only reads.
-        names: of its schemas.
+        connection: a connection to the database, in a read-only transaction.
+        names: the schema names of the database.
         now: the instant for which answers hold (aware).
-        config: folder with configuration files of the operator's own; None for the shipped ones.
-        kept: what was read already in this transaction and is asked for again, by name.
+        config: folder with the operator's own configuration files; None for the shipped ones.
+        kept: results cached for the rest of the transaction, by name.
     """
 
     connection: sa.Connection
@@ -60,25 +60,25 @@ class Asking:
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, name: str, read: Callable[[], ReadT]) -> ReadT:
-        """What ``read`` finds, looked for once in the transaction and kept under ``name``."""
+        """The result of ``read``, called once per transaction and cached under ``name``."""
         if name not in self.kept:
             self.kept[name] = read()
-        found: ReadT = self.kept[name]
-        return found
+        answer: ReadT = self.kept[name]
+        return answer
 
     @cached_property
     def catalogue(self) -> TableCatalogue:
-        """The tables that the database has."""
+        """The tables of the database."""
         return TableCatalogue.read(self.connection, self.names)
 
 
 class NothingFound(NotFound):
-    """There is nothing of the name or number that was asked for.
+    """Nothing has the requested name or number.
 
     Attributes:
-        kind: what was asked for: ``task``, ``queue``, ``nucleus``, ``user``, ``pool``, ``job`` and so on.
-        name: as it was asked for.
-        nearest: names that are like it.
+        kind: what was requested: ``task``, ``queue``, ``nucleus``, ``user``, ``pool``, ``job`` and so on.
+        name: as it was requested.
+        nearest: similar names.
     """
 
     def __init__(self, kind: str, name: object, where: str, known: Iterable[str] = (), remedy: str = "") -> None:
@@ -89,15 +89,15 @@ class NothingFound(NotFound):
 
 
 def known_name(kind: str, name: str, known: Iterable[str], where: str) -> str:
-    """The name among ``known`` that is meant, whatever its case.
+    """The entry of ``known`` that matches ``name``, exactly or else ignoring case.
 
     Raises:
-        NothingFound: there is none; it says which are near.
+        NothingFound: there is no match; the error lists similar names.
     """
     names = list(known)
     if name in names:
         return name
-    for one in names:
-        if one.casefold() == name.casefold():
-            return one
+    for candidate in names:
+        if candidate.casefold() == name.casefold():
+            return candidate
     raise NothingFound(kind, name, where, names)

@@ -13,11 +13,11 @@ FEATURE = Feature(
     },
     commands=(
         Command("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind.", place=380),
-        Command("task", "broker.tasks.commands.task:app", "Tasks: submit, kill, retry, reassign them.", place=390),
+        Command("task", "broker.tasks.commands.task:app", "Submit, kill, retry and reassign tasks.", place=390),
         Command(
             "outputs",
             "broker.tasks.commands.outputs:app",
-            "What jobs have written on its way to Rucio: what waits, and what was refused.",
+            "Outputs of jobs on their way to Rucio: what waits, and what was refused.",
             place=395,
             watched=("outputs list",),
         ),

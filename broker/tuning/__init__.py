@@ -1,1 +1,1 @@
-"""Tuning that operators change while the broker runs: gdpconfig values, canaries, what was changed."""
+"""Tuning that operators change while the broker runs: gdpconfig values, canaries, and the history of changes."""

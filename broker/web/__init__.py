@@ -1,1 +1,1 @@
-"""The web page: answers of the query layer as HTML with SVG, served beside the HTTP API."""
+"""The web page: answers of the query layer as HTML with SVG, served alongside the HTTP API."""

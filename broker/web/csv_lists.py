@@ -1,4 +1,4 @@
-"""A list of a page as CSV: a line an item, a column a field, fields of fields with their names joined by dots."""
+"""A page's list as CSV: one line an item, one column a field; names of nested fields are joined by dots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-#: What a spreadsheet would take for a formula: such a text gets an apostrophe before it.
+#: A spreadsheet would read text that starts with these as a formula: it gets an apostrophe in front.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -26,27 +26,27 @@ def csv_response(rows: Sequence[Mapping[str, Any]], title: str) -> Response:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The lines below their heading; a list within a line stands as its values with spaces between them. Pure."""
+    """Return the rows below their heading; a nested list becomes its values separated by spaces. Pure."""
     flat = [dict(_flattened(row)) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
-    written = io.StringIO()
-    writer = csv.DictWriter(written, columns, restval="", lineterminator="\r\n")
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="", lineterminator="\r\n")
     writer.writeheader()
     writer.writerows(flat)
-    return written.getvalue()
+    return stream.getvalue()
 
 
 def _flattened(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, one in value.items():
-        if isinstance(one, Mapping):
-            yield from _flattened(one, f"{before}{name}.")
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flattened(item, f"{before}{name}.")
         else:
-            yield f"{before}{name}", _cell(one)
+            yield f"{before}{name}", _cell(item)
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return _cell(" ".join(str(one) for one in value))
+        return _cell(" ".join(str(item) for item in value))
     if isinstance(value, str) and value.startswith(_FORMULA):
         return f"'{value}"
     return "" if value is None else value

@@ -19,9 +19,9 @@ _CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range
 
 def visible(value: Any) -> str:
     """Return the value as text with control characters and direction marks written as their hexadecimal codes."""
-    shown = "" if value is None else str(value)
+    text = "" if value is None else str(value)
     # nothing that is printable is among those characters
-    return shown if shown.isprintable() else shown.translate(_CONTROLS)
+    return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def shown(value: Any, unit: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The page as a part of the application of the HTTP API."""
+"""The page as part of the HTTP API's application."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from broker.web.sessions import LoginCodes, SessionCookie, Sessions
 
 
 def page_parts(configuration: ApiConfiguration, token: str | None, steady_s: Callable[[], float]) -> Parts:
-    """What the application is made of with the page.
+    """Return the parts of the application, including the page.
 
     Args:
-        configuration: ``config/api.yaml``.
-        token: of this machine; None where issuers count.
+        configuration: content of ``config/api.yaml``.
+        token: token of this machine; None if issuers are configured.
         steady_s: a clock that never goes back.
     """
     sessions, codes = Sessions(steady_s, configuration.web.session_s), LoginCodes(steady_s)

@@ -1,4 +1,4 @@
-"""Answers as templates read them: a field is made plain when a page first asks for it, and most never are."""
+"""Answers as templates read them: a field is converted when a page first reads it, and most never are."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from broker.api.plain import plain
 
 
 class PlainFields(Mapping[str, Any]):
-    """The fields of an answer by name, as :func:`broker.api.plain.plain` makes them.
+    """The fields of an answer by name, converted by :func:`broker.api.plain.plain`.
 
     Args:
-        answer: of which nothing changes any more.
+        answer: an answer that no longer changes.
     """
 
     __slots__ = ("_answer", "_made")

@@ -1,6 +1,6 @@
-"""Renders answers as pages: an address gives HTML to browsers, and JSON to clients that ask for it.
+"""Renders answers as pages: an address returns HTML to browsers, and JSON to clients that request it.
 
-A route of the page: it has a policy, its forms count with the token of their session, its refusals are pages.
+A page's route has a policy, its forms are accepted with the token of their session, and its refusals are pages.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     ("Lab", (("/simulations", "Simulations"), ("/runs", "Runs"), ("/shadow", "Beside PanDA"))),
 )
-"""Groups of pages, the first page of each being where the group leads."""
+"""Groups of pages; a group links to its first page."""
 
 A = TypeVar("A", bound=BaseModel)
 Answers = Mapping[str, Any]
@@ -92,7 +92,7 @@ Answers = Mapping[str, Any]
 @cache
 def environment() -> Environment:
     """Return the template environment, with autoescaping."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("broker.web"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -100,8 +100,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalized,
     )
-    made.filters.update(FILTERS, table=table, meter=meter)
-    return made
+    templates.filters.update(FILTERS, table=table, meter=meter)
+    return templates
 
 
 def _finalized(value: Any) -> Any:
@@ -111,7 +111,7 @@ def _finalized(value: Any) -> Any:
 
 @cache
 def static_file(name: str) -> bytes:
-    """A file that pages load: ours, or one of the installed package of Bokeh.
+    """Return a file that pages load: ours, or one of the installed Bokeh package.
 
     Raises:
         BrokerError: Bokeh is not installed.
@@ -121,15 +121,15 @@ def static_file(name: str) -> bytes:
 
 def _bokeh_folder() -> Path:
     """Return the folder of Bokeh's browser files without importing Bokeh, which takes a second."""
-    found = find_spec("bokeh")
-    if found is None or found.origin is None:
+    spec = find_spec("bokeh")
+    if spec is None or spec.origin is None:
         raise BrokerError("Bokeh is not installed", "the web page", "pip install 'gridbroker[web]'")
-    return Path(found.origin).parent / "server" / "static" / "js"
+    return Path(spec.origin).parent / "server" / "static" / "js"
 
 
 @cache
 def static_paths() -> dict[str, str]:
-    """Return the address of each file; its digest in it makes it cacheable for ever."""
+    """Return the address of each file; the digest in it makes the file cacheable for ever."""
     return {name: f"/static/{_digest(name)}/{name}" for name in _STATIC}
 
 
@@ -138,11 +138,11 @@ def _digest(name: str) -> str:
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a request asks for JSON."""
+    """Return whether a request asks for JSON."""
     if request.query_params.get("format") in ("json", "ndjson"):
         return True
     accepted = request.headers.get("accept", "")
-    return "text/html" not in accepted and any(one in accepted for one in JSON_TYPES)
+    return "text/html" not in accepted and any(media_type in accepted for media_type in JSON_TYPES)
 
 
 def show(
@@ -156,17 +156,17 @@ def show(
     listed: Sequence[BaseModel] | None = None,
     **shown: Any,
 ) -> Response:
-    """A page, or its answers as JSON, or its list as CSV.
+    """Return a page, or its answers as JSON, or its list as CSV.
 
     Args:
-        request: that is answered.
-        template: name without its ending; it finds one answer as ``answer``, several by their names.
+        request: the request to answer.
+        template: name without its extension; a single answer is available as ``answer``, several by their names.
         answers: one answer, which JSON shows as the API does, or several by name.
-        title: of the page.
-        items: the field of one answer that is a list, for NDJSON.
-        status: of HTTP.
-        listed: the list of the page, where it is no field ``items`` of one answer.
-        shown: what the page shows besides: sentences, functions that make pictures, choices.
+        title: title of the page.
+        items: the list field of the answer, for NDJSON.
+        status: HTTP status.
+        listed: the list of the page, if it is not the field ``items`` of a single answer.
+        shown: additional content of the page: sentences, functions that draw pictures, choices.
     """
     identity = identity_of(request)
     if listed is None and items is not None and isinstance(answers, BaseModel):
@@ -178,14 +178,16 @@ def show(
         return answer(request, answers, items=items, status=status)
     context: dict[str, Any] = {"answer": answers} if isinstance(answers, BaseModel) else dict(answers)
     data: dict[str, Any] = {"tools": {name: _address_with(request, name) for name in ("csv", "json")} if listed else {}}
-    others: dict[str, Any] = {}
+    further: dict[str, Any] = {}
     for name, value in {**context, **shown, "title": title}.items():
-        (others if callable(value) else data)[name] = value
+        (further if callable(value) else data)[name] = value
     if identity is None:
         document = hidden(plain(data))
     else:
-        document = {name: PlainFields(one) if isinstance(one, BaseModel) else plain(one) for name, one in data.items()}
-    return html(request, template, {**document, **others}, status)
+        document = {
+            name: PlainFields(value) if isinstance(value, BaseModel) else plain(value) for name, value in data.items()
+        }
+    return html(request, template, {**document, **further}, status)
 
 
 def _address_with(request: Request, name: str) -> str:
@@ -218,9 +220,9 @@ def html(request: Request, template: str, context: Mapping[str, Any], status: in
 
 
 def security_headers(nonce: str) -> dict[str, str]:
-    """What the browser may do with a page: nothing from elsewhere, nothing written into it, no frame around it.
+    """Return what the browser may do with a page: nothing from elsewhere, nothing written into it, no frame around it.
 
-    Plots have their styles in elements that our own script makes with the nonce.
+    Plots have their styles in elements that our own script creates with the nonce.
     """
     policy = (
         "default-src 'none'; script-src 'nonce-{0}'; style-src 'self' 'nonce-{0}'; img-src 'self'; connect-src 'self'; "
@@ -228,7 +230,7 @@ def security_headers(nonce: str) -> dict[str, str]:
     )
     return {
         "Content-Security-Policy": policy.format(nonce),
-        # with "no-referrer" browsers send forms with the origin "null", as if they came from elsewhere
+        # with "no-referrer" browsers send forms with the origin "null", as if from elsewhere
         "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
         "X-Frame-Options": "DENY",
@@ -241,12 +243,12 @@ def menu_at(path: str) -> list[dict[str, Any]]:
     def is_here(where: str) -> bool:
         return path == where or (where != "/" and path.startswith((f"{where}/", f"{where}:")))
 
-    found = []
+    groups = []
     for name, pages in MENU:
-        listed = [(where, title, is_here(where)) for where, title in pages]
-        here = any(here for _, _, here in listed)
-        found.append({"name": name, "address": pages[0][0], "here": here, "pages": listed})
-    return found
+        entries = [(where, title, is_here(where)) for where, title in pages]
+        here = any(here for _, _, here in entries)
+        groups.append({"name": name, "address": pages[0][0], "here": here, "pages": entries})
+    return groups
 
 
 def _frame(request: Request, identity: Identity | None, nonce: str) -> dict[str, Any]:
@@ -270,9 +272,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class PageRoute(GuardedRoute):
-    """A route of which every answer is a page, or JSON for those who ask for it.
+    """A route whose every answer is a page, or JSON for clients that request it.
 
-    ``sort`` is the column by which a table is sorted, ``columns`` those that are shown: the browser does both.
+    ``sort`` is the column by which a table is sorted, ``columns`` those shown: the browser does both.
     """
 
     also = frozenset({"sort", "columns"})
@@ -313,10 +315,10 @@ def problem_page(request: Request, problem: Problem, response: Response) -> Resp
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form that one of our own pages sent.
+    """Return the fields of a form sent by one of our own pages.
 
     Raises:
-        Problem: it is no form, or comes from elsewhere.
+        Problem: the body is not a form, or comes from elsewhere.
     """
     fields = await sent_fields(request)
     session = getattr(request.state, "session", None)
@@ -326,10 +328,10 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 async def sent_fields(request: Request) -> dict[str, str]:
-    """The fields of a form, whoever sent it.
+    """Return the fields of a form, whoever sent it.
 
     Raises:
-        Problem: it is no form.
+        Problem: the body is not a form.
     """
     if request.method in SAFE:
         raise TypeError("a form is sent with POST")
@@ -340,7 +342,7 @@ async def sent_fields(request: Request) -> dict[str, str]:
 
 
 Form = Annotated[dict[str, str], Depends(form_of)]
-"""The fields of the form that a request holds, once its token is found good."""
+"""Fields of the submitted form, once its token is verified."""
 
 
 def back_to(address: str) -> Response:

@@ -1,11 +1,10 @@
-"""Sessions of people at the page: kept on the server, found by a cookie that no script can read.
+"""People's sessions at the page: kept on the server, found by a cookie that no script can read.
 
-A cookie stands for its owner on addresses of the page only where it reads, or with the form's own token where it
-writes; the API takes cookies for reading alone, so that no page from elsewhere can write in somebody's name.
+On the page's addresses a cookie identifies its owner for reads alone, and for writes together with the form's own
+token. The API accepts cookies for reading alone, so that no page from elsewhere can write in somebody's name.
 
-Codes that log somebody in once, for a minute: what stands in a link that a terminal or a log shows.
-
-The token itself would stay good in whatever keeps the log.
+One-time login codes, valid for a minute, are used in links that a terminal or a log shows: the token itself would stay
+valid in whatever keeps the log.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class Session:
     """A login that has not ended.
 
     Attributes:
-        identity: who.
-        csrf: the token of forms.
-        ends_at_s: on the steady clock.
+        identity: who is logged in.
+        csrf: token of forms.
+        ends_at_s: end on the steady clock.
     """
 
     identity: Identity
@@ -50,7 +49,7 @@ class Sessions:
 
     Args:
         steady_s: a clock that never goes back.
-        lasts_s: a session.
+        lasts_s: duration of a session, in seconds.
     """
 
     def __init__(self, steady_s: Callable[[], float], lasts_s: float) -> None:
@@ -68,15 +67,15 @@ class Sessions:
         return key
 
     def find(self, key: str | None) -> Session | None:
-        """Return the session of a cookie; None where there is none or it has ended."""
+        """Return the session of a cookie; None if there is none or it has ended."""
         if not key:
             return None
         with self._lock:
-            found = self._kept.get(_name(key))
-            if found is not None and self._steady_s() >= found.ends_at_s:
+            session = self._kept.get(_name(key))
+            if session is not None and self._steady_s() >= session.ends_at_s:
                 del self._kept[_name(key)]
-                found = None
-        return found
+                session = None
+        return session
 
     def end(self, key: str | None) -> None:
         """End a session; its cookie is no longer accepted."""
@@ -92,11 +91,11 @@ class SessionCookie:
     """Identifies the sender of a request by its session cookie."""
 
     def __init__(self, sessions: Sessions) -> None:
-        """``sessions``: those of this process."""
+        """Take the ``sessions`` of this process."""
         self._sessions = sessions
 
     async def __call__(self, connection: HTTPConnection) -> Identity | None:
-        """Return who sends a request; None without a session, or where a page of another origin may have sent it."""
+        """Return the sender of a request; None without a session, or if a page of another origin may have sent it."""
         session = self._sessions.find(connection.cookies.get(COOKIE))
         if session is None:
             return None
@@ -108,7 +107,7 @@ class SessionCookie:
 
 
 def is_from_here(connection: HTTPConnection) -> bool:
-    """Whether the browser declares the request to come from one of our own pages."""
+    """Return whether the browser declares the request to come from one of our own pages."""
     site = connection.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return False
@@ -117,7 +116,7 @@ def is_from_here(connection: HTTPConnection) -> bool:
 
 
 def is_token_of(session: Session, given: str) -> bool:
-    """Whether a form holds the token of a session, compared in constant time."""
+    """Return whether a form holds the token of a session, compared in constant time."""
     return hmac.compare_digest(session.csrf.encode(), given.encode("utf-8", "replace"))
 
 
@@ -131,7 +130,7 @@ _CODE_BYTES = 32
 
 
 class LoginCodes:
-    """The codes of one process.
+    """The login codes of one process.
 
     Args:
         steady_s: a clock that never goes back.
@@ -150,7 +149,7 @@ class LoginCodes:
         return code
 
     def take(self, code: str) -> bool:
-        """Use up a code; whether it was valid."""
+        """Use up a code; return whether it was valid."""
         with self._lock:
             end_s = self._ends_at_s.pop(_code_name(code), None)
         return end_s is not None and self._steady_s() < end_s

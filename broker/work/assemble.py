@@ -22,7 +22,7 @@ from broker.work.locality import InputPlaces
 from broker.work.split_settings import SplitSettings, split_settings
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, SplitRules, TaskTable
 
-#: Columns of WorkTable that hold the number of a split-rule token, and those that say whether it is there.
+#: Columns of WorkTable that hold the number of a split-rule token, and those that tell whether it is present.
 _RULE_NUMBERS = {
     "t1weight": "TW",
     "max_core_count": "CC",
@@ -43,11 +43,11 @@ _RULE_FLAGS = {
 
 @dataclass(frozen=True)
 class CycleWork:
-    """The chunks of a cycle with all that is needed to cut jobs out of them.
+    """The chunks of a cycle with everything needed to cut them into jobs.
 
     ``table`` has positions of task and dataset, ``inputs`` the files, ``settings`` the task's rules for each chunk, and
-    ``held`` for each row of ``work.replicas`` which files of the input are there (``None``: all). ``ways`` are those in
-    which tasks may be run, by task, for tasks that have a choice.
+    ``held`` for each row of ``work.replicas`` which files of the input are there (``None``: all). ``ways`` are the ways
+    to run a task, by task, for tasks that have a choice.
     """
 
     work: Work
@@ -72,8 +72,8 @@ class CycleWork:
         rows, first = np.unique(inputs.chunk, return_index=True)
         masters = inputs.distributed[first] & inputs.is_master[first]
         low, high = np.searchsorted(input_of, first), np.searchsorted(input_of, first + 1)
-        found = zip(rows[masters].tolist(), low[masters].tolist(), high[masters].tolist(), strict=True)
-        return {row: (low, high) for row, low, high in found if any(one is not None for one in self.held[low:high])}
+        spans = zip(rows[masters].tolist(), low[masters].tolist(), high[masters].tolist(), strict=True)
+        return {row: (low, high) for row, low, high in spans if any(held is not None for held in self.held[low:high])}
 
     def cutter(self, chunk: int) -> JobCutter:
         """A cutter for the chunk that has cut nothing yet."""
@@ -104,14 +104,16 @@ def assemble(
 ) -> CycleWork:
     """Assemble the work of a cycle; without ``places`` inputs are not looked up and no replica is known.
 
-    ``rebrokered_from``: for (task, dataset) the queues from which jobs were taken for rebrokerage, and when.
+    ``rebrokered_from``: by (task, dataset) the queues from which jobs were taken for rebrokerage, and when.
     """
     settings = settings_of(chunks, rules)
     sizes = chunk_sizes(chunks, inputs, settings)
     remembered = _rebrokered_from(tasks, datasets, chunks, rebrokered_from or {})
     table = _work_table(tasks, datasets, rules, chunks, sizes, remembered)
-    found = places or InputPlaces(_no_inputs(), _no_replicas(), ())
-    return CycleWork(Work(table, found.inputs, found.replicas, dropped_rows), chunks, inputs, settings, found.held)
+    located = places or InputPlaces(_no_inputs(), _no_replicas(), ())
+    return CycleWork(
+        Work(table, located.inputs, located.replicas, dropped_rows), chunks, inputs, settings, located.held
+    )
 
 
 def _rebrokered_from(

@@ -1,4 +1,4 @@
-"""The smallest jobs that a task allows, on which the estimates of disk, walltime and output are based.
+"""The smallest jobs that a task allows: the basis of the estimates of disk, walltime and output.
 
 Source: ATLAS Production Job Brokerage, nEvents of the smallest job allowed; atomic jobs. Each estimate is the largest
 over the jobs of the chunk, so that every job of the chunk fits where the estimate fits.
@@ -45,7 +45,7 @@ class AtomSizes:
 
 
 def atoms_file_by_file(inputs: list[tuple[FileTable, DatasetUse]], settings: SplitSettings) -> AtomSizes:
-    """Atomic jobs of any chunk, by cutting them one after another. ``inputs``: master first."""
+    """Sizes of the atomic jobs of any chunk, cut one after another. ``inputs``: master first."""
     cutter = SequentialCutter(inputs, smallest_job(settings))
     position, events, size, total = cutter.start(), 0, 0, 0
     while (cut := cutter.next_job(position)) is not None:
@@ -77,7 +77,7 @@ def job_starts(files: FileTable, settings: SplitSettings) -> Ints:
 
 
 def atoms_by_sums(files: FileTable, settings: SplitSettings) -> AtomSizes:
-    """Atomic jobs of a chunk without secondaries, with sums over runs of files."""
+    """Sizes of the atomic jobs of a chunk without secondaries, from sums over runs of files."""
     if not len(files):
         return AtomSizes(0, 0.0, 0)
     starts = job_starts(files, smallest_job(settings))
@@ -94,9 +94,9 @@ def atoms_by_sums(files: FileTable, settings: SplitSettings) -> AtomSizes:
 
 
 def distinct_bytes(files: FileTable, job: Ints) -> Ints:
-    """(F,) sizes of files; 0 for those of a name that their job, (F,), has before.
+    """(F,) sizes of files; 0 for those whose name their job, (F,), already has.
 
-    The same name may come in several event ranges: inside a job its bytes count once.
+    The same name may occur with several event ranges: its bytes count once per job.
     """
     return np.where(repeated_names(files.lfn_hash, job), 0, stored_bytes(files))
 
@@ -124,7 +124,7 @@ class ChunkSizes:
 
 
 def chunk_sizes(chunks: ChunkTable, inputs: InputFiles, settings: tuple[SplitSettings, ...]) -> ChunkSizes:
-    """Sizes of every chunk. Files of pseudo datasets are no input data: they are in no total of files or bytes."""
+    """Sizes of every chunk. Files of pseudo datasets are not input data and count in no total of files or bytes."""
     positions = [inputs.inputs_of(chunk) for chunk in range(len(chunks))]
     masters = np.array([of_chunk[0] for of_chunk in positions], dtype=np.int64)
     first, stop = inputs.offsets[masters], inputs.offsets[masters + 1]
@@ -161,7 +161,7 @@ def _atoms(inputs: InputFiles, positions: Sequence[range], settings: Sequence[Sp
 
 
 def _taken_at_once(inputs: InputFiles, masters: Ints, limits: Ints) -> Floats:
-    """(T, 3) the atoms of chunks without secondaries whose jobs take so many files each, of all chunks at once."""
+    """(T, 3) the atoms of chunks without secondaries whose jobs take ``limits`` files each, for all chunks at once."""
     atoms = np.zeros((len(masters), 3))
     some = np.flatnonzero(inputs.offsets[masters + 1] > inputs.offsets[masters])
     if not len(some):
@@ -183,7 +183,7 @@ def _taken_at_once(inputs: InputFiles, masters: Ints, limits: Ints) -> Floats:
 
 
 def _longest_runs(inputs: InputFiles) -> Floats:
-    """(I,) the same as :func:`longest_run_events` of each input."""
+    """(I,) :func:`longest_run_events` of each input."""
     longest = np.zeros(len(inputs))
     some = np.flatnonzero(inputs.offsets[1:] > inputs.offsets[:-1])
     if len(some):

@@ -15,19 +15,19 @@ from broker.domain.work import DroppedRow
 from broker.work.input_files import scope_and_name
 from broker.work.tasks import DatasetTable
 
-#: State of a replica that is a virtual placement: any file can be read there, none is stored.
+#: State of a replica that is a virtual placement: any file can be read there, but none is stored.
 VIRTUAL_PLACEMENT = "VP"
 #: Groupings of replication rules that spread the files of a dataset, or the datasets of a container.
 _SPREADING, _SPREADING_CONTAINER = frozenset({"NONE"}), frozenset({"NONE", "DATASET"})
 
 Did = tuple[str, str]
-#: Of files in an order: from behind which one to which one.
+#: Spans of ordered files: each from after one position to another.
 Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class ReplicaRows:
-    """Rows of ``dataset_replicas`` (length L). ``did`` points into the list of DIDs asked for; NULL is NaN."""
+    """Rows of ``dataset_replicas`` (length L). ``did`` points into the list of requested DIDs; NULL is NaN."""
 
     did: Ints
     rse: Texts
@@ -41,9 +41,9 @@ class ReplicaRows:
 class Catalogue:
     """Answers of the replica catalogue about ``dids``: replicas, metadata, and constituents of containers.
 
-    ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known. In
-    ``parts`` are the positions of the constituents of each container. ``unasked``: Rucio feeds the catalogue and
-    has not answered for these yet. ``dropped_rows``: what of its rows cannot be used.
+    ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known.
+    ``parts`` has the positions of the constituents of each container. ``unasked``: Rucio feeds the catalogue and has
+    not answered for these yet. ``dropped_rows``: rows that cannot be used.
     """
 
     dids: tuple[Did, ...]
@@ -60,8 +60,8 @@ class PlacedDatasets:
     """Where datasets are (length P), one row for a dataset (position in its table) and endpoint, sorted by both.
 
     ``available`` counts every file that is there, ``found`` in a container only those of constituents that are complete
-    there; ``total`` counts the files of the whole dataset or container. ``spans`` are of a container, for each of these
-    constituents: from behind which file to which one, in the order of all files of the dataset.
+    there; ``total`` counts the files of the whole dataset or container. ``spans`` are those of a container, one for
+    each of these constituents: from after which file to which file, in the order of all files of the dataset.
     """
 
     dataset: Ints
@@ -72,14 +72,14 @@ class PlacedDatasets:
     found: Floats
     total: Floats
     complete: Bools
-    spans: Objects  # None of what is no container
+    spans: Objects  # None for datasets that are not containers
 
     def of_whole_parts(self) -> PlacedDatasets:
         """The table with ``found`` as ``available``: a constituent that is held only in part counts as absent."""
         return replace(self, available=self.found)
 
     def of_first_files(self) -> PlacedDatasets:
-        """The table without spans: an endpoint holds the first files, as many as it has available."""
+        """The table without spans: an endpoint holds the first files, up to its number of available ones."""
         return replace(self, spans=np.full(len(self), None, dtype=np.object_))
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class PlacedDatasets:
 
 
 def at_vp_endpoints(catalogue: Catalogue) -> Catalogue:
-    """The catalogue without virtual placements at endpoints that are none for them."""
+    """The catalogue without virtual placements at endpoints that are not meant for them."""
     replicas = catalogue.replicas
     is_one = np.array([str(rse).endswith(VP_ENDING) for rse in replicas.rse.tolist()], dtype=np.bool_)
     foreign = replicas.is_vp & ~is_one
@@ -102,9 +102,9 @@ def asked_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], I
 
 
 def is_distributed(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
-    """Whether no rule keeps the dataset together; so is a DID that the catalogue does not know.
+    """Whether no rule keeps the dataset together; true for a DID that the catalogue does not know.
 
-    A dataset with replicas of which there is no metadata is kept together.
+    A dataset with replicas but without metadata is kept together.
     """
     groupings = catalogue.groupings.get(did)
     if groupings is None:
@@ -114,14 +114,14 @@ def is_distributed(catalogue: Catalogue, did: int, with_replicas: frozenset[int]
 
 
 def is_catalogued(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
-    """Whether the catalogue knows the dataset: its metadata, a replica, or that of a constituent."""
+    """Whether the catalogue knows the dataset: its metadata, a replica, or a constituent."""
     if did in catalogue.groupings or did in with_replicas:
         return True
     return any(is_catalogued(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
 
 
 def is_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
-    """Whether the catalogue's answer counts: nothing is still to be asked for of the dataset or its constituents."""
+    """Whether the catalogue's answer is final: Rucio has answered for the dataset and its constituents."""
     if did in catalogue.unasked and did not in catalogue.groupings and did not in with_replicas:
         return did in catalogue.parts and _parts_asked(catalogue, did, with_replicas)
     return _parts_asked(catalogue, did, with_replicas)
@@ -134,8 +134,8 @@ def _parts_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) 
 def files_of_dids(catalogue: Catalogue, did_of: Ints, nfiles: Floats) -> Floats:
     """Number of files of each dataset by DID; NaN where unknown.
 
-    The catalogue's length; of a container without one the sum over its constituents, if all of them have one; else what
-    JEDI counts (``nfiles``).
+    The catalogue's length; for a container without one, the sum over its constituents if all of them have one; else the
+    count of JEDI (``nfiles``).
     """
     lengths = (_length(catalogue, did) for did in did_of.tolist())
     return floats(jedi if length is None else length for length, jedi in zip(lengths, nfiles.tolist(), strict=True))
@@ -163,7 +163,7 @@ def place_datasets(catalogue: Catalogue, wanted: Ints, did_of: Ints) -> PlacedDa
 
 
 def _place_plain(replicas: ReplicaRows, wanted: Ints, did_of: Ints) -> PlacedDatasets:
-    """The replicas of datasets that are no containers, dataset by dataset, in the order in which they were read."""
+    """The replicas of datasets that are not containers, dataset by dataset, in the order in which they were read."""
     by_did = np.argsort(replicas.did, kind="stable")
     dids = replicas.did[by_did]
     first = np.searchsorted(dids, did_of, side="left")

@@ -1,7 +1,7 @@
-"""Which input chunks the tasks of a cycle have: master datasets, their ready files by memory, and the secondaries.
+"""The input chunks of the tasks of a cycle: master datasets, their ready files by memory, and the secondaries.
 
-Two pure steps around one reading of files: :func:`plan_masters` and :func:`plan_secondaries` say which files are
-wanted, :func:`form_chunks` makes chunks of what was read. Source: ATLAS production brokerage, input chunks.
+Two pure steps around one reading of files: :func:`plan_masters` and :func:`plan_secondaries` decide which files are
+wanted, :func:`form_chunks` makes chunks of the files that were read. Source: ATLAS production brokerage, input chunks.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from broker.work.input_files import (
 )
 from broker.work.tasks import DatasetTable, SplitRules, TaskTable
 
-#: Types of input datasets that go together: a secondary is of its master's family.
+#: Families of types of input datasets: a secondary belongs to its master's family.
 INPUT_FAMILIES = {"input": 0, "pseudo_input": 0, "pp_input": 1, "trn_log": 2, "trn_output": 2}
 _MERGE_FAMILY = 2
 
-#: Files taken of a secondary that every job uses as a whole, or by a ratio of events.
+#: Files taken from a secondary that every job uses as a whole, or by a ratio of events.
 WHOLE_SECONDARY_FILES = 10_000
 
-#: Ready files of a master dataset that one cycle takes.
+#: Ready files that one cycle takes from a master dataset.
 FILES_OF_A_DATASET = 5_000
 
 
 @dataclass(frozen=True)
 class FileRequests:
-    """Files wanted of the datasets (length M), in the order in which chunks are brokered.
+    """Files wanted from the datasets (length M), in the order in which chunks are brokered.
 
-    ``limit`` is the number of files: of a master over all its ramcounts, of a secondary (``is_master`` false) for each
+    ``limit`` is the number of files: for a master over all its ramcounts, for a secondary (``is_master`` false) per
     ramcount when ``by_ramcount``. ``by_lumi`` orders by lumi block and name instead of file id.
     """
 
@@ -125,14 +125,14 @@ def _families(datasets: DatasetTable) -> Ints:
 
 
 def master_mask(datasets: DatasetTable) -> Bools:
-    """Which datasets are masters with files still to be used."""
+    """(D,): the datasets that are masters with files still to be used."""
     usable = np.array([status is not None and status != "removed" for status in datasets.status], dtype=np.bool_)
     more = datasets.nfilestobeused > datasets.nfilesused  # NaN (NULL) is never more
     return np.asarray((_families(datasets) >= 0) & (datasets.masterid == -1) & usable & more)
 
 
 def _planned_files(tasks: TaskTable, datasets: DatasetTable, masters: Ints, per_dataset: int) -> Ints:
-    """Number of files to take of each master at most."""
+    """The largest number of files to take from each master."""
     planned = datasets.nfilestobeused[masters] - datasets.nfilesused[masters]
     jumbo = tasks.texts["usejumbo"][datasets.task[masters]]
     waiting = np.nan_to_num(datasets.nfileswaiting[masters])
@@ -161,7 +161,7 @@ def uses_of(datasets: DatasetTable) -> tuple[DatasetUse, ...]:
     known: dict[tuple[str | None, str, str | None], DatasetUse] = {}
     uses = []
     for attributes, name, type_ in zip(datasets.attributes, datasets.name, datasets.type, strict=True):
-        # names of other datasets say nothing
+        # names of other datasets do not matter
         short = name_without_scope(name)
         key = attributes, short if short in PSEUDO_NAMES else "", type_
         if key not in known:
@@ -204,9 +204,9 @@ def plan_secondaries(
 
 
 def scout_mask(datasets: DatasetTable, rules: SplitRules, masters: Ints) -> Bools:
-    """Which of the datasets ``masters`` give scout jobs.
+    """Which of the datasets ``masters`` yield scout jobs.
 
-    Scouting tasks do, unless all master input of the task is already to be used and the master can grow no more.
+    Those of scouting tasks do, unless all master input of the task is already to be used and the master cannot grow.
     """
     is_input = (_families(datasets) == 0) & (datasets.masterid == -1)
     held_back = np.nan_to_num(datasets.nfiles) - np.nan_to_num(datasets.nfilestobeused)
@@ -247,7 +247,7 @@ def form_chunks(
     request = np.searchsorted(master_files.offsets, starts, side="right") - 1
     usejumbo = tasks.texts["usejumbo"][datasets.task[masters.dataset[request]]].astype(str)
     first_of_master = np.concatenate([[True], request[1:] != request[:-1]]) if len(request) else usejumbo == "R"
-    # the first chunk of a master is the jumbo one, the others stay as they are; a lacking task takes one file
+    # the first chunk of a master is the jumbo one, the others stay unchanged; a lacking task takes one file
     jumbo = np.isin(usejumbo, ["R", "P", "L"]) & first_of_master
     kept = (usejumbo != "L") | first_of_master
     starts, stops, request, jumbo = starts[kept], stops[kept], request[kept], jumbo[kept]

@@ -2,7 +2,7 @@
 
 Source: ATLAS production brokerage, job attributes, core count and memory; PanDA data model, jobs.
 
-Jobs that were cut out of a chunk, as columns.
+Jobs cut out of a chunk, as columns.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from broker.domain.arrays import Floats, Ints
 MERGE_PRIORITY = 5_000
 LEAST_SCOUT_PRIORITY = 901
 
-#: Memory that a merge job with a requirement of its own has at least, in MB.
+#: Least memory of a merge job with a requirement of its own, in MB.
 LEAST_MERGE_RAM_MB = 2_000
 
-#: Part of the expected memory that is asked for, so that jobs near a border do not need a high-memory queue.
+#: Part of the expected memory that is requested, so that jobs near a border do not need a high-memory queue.
 RAM_COMPENSATION = 0.9
 
 _PER_CORE_UNITS = frozenset({"MBPerCore", "MBPerCoreFixed"})
 
 
 class ResourceBounds(Protocol):
-    """A resource type: its name, and the cores and MB of a core of its jobs."""
+    """A resource type: its name, and the bounds of cores and MB per core of its jobs."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -51,8 +51,8 @@ def _number(value: float | None) -> float:
 def core_count(merging: bool, in_pseudo_queue: bool, task_cores: float, merge_cores: float, queue_cores: float) -> int:
     """Cores of a job at a queue. NaN is NULL.
 
-    A merge job has the task's merge cores, or one at a pseudo-queue without them. A task of one core has one; a queue
-    without a core count runs one, and one with -1 whatever the task wants.
+    A merge job has the task's merge cores, or one core at a pseudo-queue without them. A job of a one-core task has
+    one; a queue without a core count gives one, and a queue with -1 as many as the task wants.
     """
     if merging and _number(merge_cores) > 0:
         return int(merge_cores)
@@ -65,7 +65,7 @@ def core_count(merging: bool, in_pseudo_queue: bool, task_cores: float, merge_co
 
 
 def chunk_ram_mb(merging: bool, chunk_ramcount: float, task_ramcount: float, merge_ramcount: float) -> float:
-    """Memory that the chunk asks for, before cores and compensation; 0 when nothing is asked."""
+    """Memory that the chunk requires, before cores and compensation; 0 without a requirement."""
     own = _number(chunk_ramcount)
     if merging:
         return max(_number(merge_ramcount), own, LEAST_MERGE_RAM_MB) if _number(merge_ramcount) > 0 else own
@@ -73,7 +73,7 @@ def chunk_ram_mb(merging: bool, chunk_ramcount: float, task_ramcount: float, mer
 
 
 def minimum_ram_mb(merging: bool, ram_mb: float, unit: str | None, base_mb: float, cores: float) -> int:
-    """Memory of a job in MB. ``ram_mb`` is that of :func:`chunk_ram_mb`; 0 asks for nothing.
+    """Memory of a job in MB. ``ram_mb`` is that of :func:`chunk_ram_mb`; 0 is no requirement.
 
     Per core: (ram x cores + base) x 0.9; for the whole job (ram + base) x 0.9; merge jobs have no base.
     """
@@ -86,9 +86,9 @@ def minimum_ram_mb(merging: bool, ram_mb: float, unit: str | None, base_mb: floa
 
 
 def resource_type(kinds: Sequence[ResourceBounds], cores: float, ram_mb: float) -> str | None:
-    """The first resource type that has jobs of so many cores and MB in all; None where none has.
+    """The first resource type for jobs with this many cores and total MB; None if there is none.
 
-    All bounds are inclusive, NaN is an open one; memory for each core is rounded to whole MB. Source: PanDA production
+    All bounds are inclusive, NaN is an open bound; memory per core is rounded to whole MB. Source: PanDA production
     brokerage, job attributes.
     """
     own = max(cores, 1.0)
@@ -112,7 +112,7 @@ def job_priority(merging: bool, scout: bool, current_priority: float, task_prior
 def max_walltime_s(estimate_s: float, queue_maxtime_s: float, merging: bool) -> int:
     """Walltime that a job announces, in seconds: its estimate, or the queue's maximum without one. 0 is no limit.
 
-    What the task knows of its CPU time is not about merge jobs: they announce the queue's maximum.
+    The CPU time of the task does not apply to merge jobs: they announce the queue's maximum.
     """
     estimate, maxtime = _number(estimate_s), max(_number(queue_maxtime_s), 0.0)
     if merging or estimate <= 0:
@@ -131,7 +131,7 @@ class CutJobs:
 
     ``first`` and ``stop`` (exclusive) delimit the master files, ``extra`` holds the files of the secondaries, job ``j``
     those from ``extra_offsets[j]`` to ``extra_offsets[j + 1]``; all are positions in ``InputFiles.files``. The columns
-    ``input_files`` and ``input_bytes`` count distinct files. ``walltime_s`` is NaN where nothing is known about it.
+    ``input_files`` and ``input_bytes`` count distinct files. ``walltime_s`` is NaN where unknown.
     """
 
     first: Ints

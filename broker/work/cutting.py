@@ -29,7 +29,7 @@ class CutPiece:
     """Jobs (length J) cut at once for one queue, before their figures are computed.
 
     ``first`` and ``stop`` (exclusive) are positions among the master files of the chunk; ``walltime_s`` is NaN where
-    nothing is known about it. ``contents`` has the files of each where datasets besides the master take part.
+    unknown. ``contents`` has the files of each job where datasets besides the master take part.
     """
 
     first: Ints
@@ -47,14 +47,14 @@ class JobCutter(Protocol):
 
     @property
     def files_left(self) -> int:
-        """Master files that no job has yet."""
+        """Number of master files that no job has yet."""
 
     @property
     def next_file(self) -> int:
         """Position of the next master file among those of the chunk."""
 
     def take(self, count: int, limits: CutLimits) -> CutPiece:
-        """Up to ``count`` jobs for a queue; fewer when files run out, or a job would be below the queue's mintime."""
+        """Take up to ``count`` jobs for a queue; fewer if files run out, or a job would be below its mintime."""
 
     def jobs(self, pieces: Sequence[CutPiece]) -> CutJobs:
         """The jobs of all ``pieces`` with their figures, one piece after the other."""
@@ -109,7 +109,7 @@ class RunCutter:
 
     @property
     def files_left(self) -> int:
-        """Master files that no job has yet."""
+        """Number of master files that no job has yet."""
         return self._count - self._at
 
     @property
@@ -168,7 +168,7 @@ class RunCutter:
         return np.array(first, dtype=np.int64), np.array(stop, dtype=np.int64)
 
     def _end_of_job(self, at: int, fit: JobFit, seconds: Ints | None) -> int:
-        """The largest end for which every limit holds, looked for around the length of the job before."""
+        """The largest end for which every limit holds, searched for around the length of the previous job."""
         last = self._next_break[at]
         if self._unlimited[at]:
             return last
@@ -235,7 +235,7 @@ class FileCutter:
 
     @property
     def files_left(self) -> int:
-        """Master files that no job has yet."""
+        """Number of master files that no job has yet."""
         return len(self._master) - self._at.master
 
     @property
@@ -269,30 +269,31 @@ class FileCutter:
         def fits(job: JobContent) -> bool:
             return fit.fits(job.events, job.effective_bytes, job.input_bytes, walltime_of(job))
 
-        made: list[JobContent] = []
+        jobs: list[JobContent] = []
         walltimes: list[float] = []
-        while len(made) < count and (following := self._sequence.next_job(self._at, fits)) is not None:
+        while len(jobs) < count and (following := self._sequence.next_job(self._at, fits)) is not None:
             walltime = walltime_of(following[0])
             if walltime < fit.least_walltime_s:
                 break
-            made.append(following[0])
+            jobs.append(following[0])
             walltimes.append(walltime)
             self._at = following[1]
-        first, stop = (np.array([getattr(job, name) for job in made], dtype=np.int64) for name in ("first", "stop"))
-        return CutPiece(first, stop, np.array(walltimes, dtype=np.float64), fit, tuple(made))
+        first, stop = (np.array([getattr(job, name) for job in jobs], dtype=np.int64) for name in ("first", "stop"))
+        return CutPiece(first, stop, np.array(walltimes, dtype=np.float64), fit, tuple(jobs))
 
     def jobs(self, pieces: Sequence[CutPiece]) -> CutJobs:
         """The jobs of all ``pieces`` with their figures."""
-        made = [job for piece in pieces for job in piece.contents]
-        if not made:
+        contents = [job for piece in pieces for job in piece.contents]
+        if not contents:
             return no_jobs()
         columns = np.array(
-            [(j.first, j.stop, j.events, j.effective_bytes, j.input_files, j.input_bytes) for j in made],
+            [(j.first, j.stop, j.events, j.effective_bytes, j.input_files, j.input_bytes) for j in contents],
             dtype=np.int64,
         ).T
         first, stop, events, size, files, stored = columns
         shifted = [
-            [index + offset for index, offset in zip(job.secondaries, self._offsets[1:], strict=True)] for job in made
+            [index + offset for index, offset in zip(job.secondaries, self._offsets[1:], strict=True)]
+            for job in contents
         ]
         lengths = np.array([sum(len(index) for index in parts) for parts in shifted], dtype=np.int64)
         extra = [index for parts in shifted for index in parts]
@@ -316,7 +317,7 @@ def _joined(columns: list[AnyArray]) -> AnyArray:
 
 
 def _sizes_mb(pieces: Sequence[CutPiece], events: Ints, size: Ints, stored: Ints) -> tuple[Floats, Ints]:
-    """(J,) output and scratch of the jobs of all ``pieces`` in MB: of one chunk, so only direct reading may differ."""
+    """(J,) output and scratch of the jobs of all ``pieces`` in MB; within a chunk, only direct reading may differ."""
     direct = {piece.fit.reads_directly for piece in pieces}
     if len(direct) == 1:
         copied = direct == {False}

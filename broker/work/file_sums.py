@@ -1,7 +1,7 @@
 """Sums over the files of a cycle that cutting reads, computed for all its datasets at once.
 
 A chunk then takes its part of these columns: with thousands of chunks of a few files each, that is much less work than
-to go through the files of each chunk by itself.
+iterating over the files of each chunk.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class FileRuns:
 
     Attributes:
         file_events: (F,) events that each file stands for.
-        file_size: (F,) bytes that it stands for.
-        events: (F + 1,) sums of them before each file and behind the last.
-        size: (F + 1,) the same of the bytes.
+        file_size: (F,) bytes that each stands for.
+        events: (F + 1,) sums of events before each file and after the last.
+        size: (F + 1,) the same sums of bytes.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class FileSums:
         self._sums = np.zeros((4, len(files) + 1), dtype=np.int64)
         for row, column in enumerate((self._events, self._size, np.where(new_name, size, 0), new_name)):
             np.cumsum(column, out=self._sums[row, 1:], dtype=np.int64)
-        # a run that begins inside a name has its bytes once more than the sums over new names say
+        # a run that begins inside a name has its bytes in addition to the sums over new names
         self._inside = np.array([np.where(new_name, 0, size), ~new_name], dtype=np.int64)
         self._in_one_run: list[bool] = _names_in_one_run(files.lfn_hash, offsets, new_name).tolist()
 
     def names_in_one_run(self, position: int) -> bool:
-        """Whether all rows of a file name of the input at ``position`` come one after another."""
+        """Whether the rows of each file name of the input at ``position`` are neighbours."""
         return self._in_one_run[position]
 
     @property
     def in_one_run(self) -> Bools:
-        """(I,) the same of every input."""
+        """(I,) :meth:`names_in_one_run` of every input."""
         return np.array(self._in_one_run, dtype=np.bool_)
 
     @property
@@ -112,7 +112,7 @@ class FileSums:
     def sums(self) -> Ints:
         """(4, F + 1) sums before each file and at the end: events, bytes stood for, bytes and distinct files.
 
-        A sum over all files may wrap around; the difference of two sums of one input is exact all the same.
+        A sum over all files may wrap around; the difference of two sums of one input is exact nevertheless.
         """
         return self._sums
 
@@ -142,7 +142,7 @@ def runs_of(files: FileTable) -> FileRuns:
 
 
 def _new_names(lfn_hash: Ints, offsets: Ints) -> Bools:
-    """(F,) files that have not the name of the one before them in their input."""
+    """(F,) files whose name differs from that of the previous file of their input."""
     new_name = np.ones(len(lfn_hash), dtype=np.bool_)
     new_name[1:] = lfn_hash[1:] != lfn_hash[:-1]
     starts = offsets[:-1]

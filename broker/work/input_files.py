@@ -17,10 +17,10 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Ints
 
-#: Stands for NULL in a column of integers that is read as fixed-width numbers.
+#: NULL in a column of integers that is read as fixed-width numbers.
 NULL_INTEGER: int = int(np.iinfo(np.int64).min)
 
-#: One megabyte of this page, in bytes; also what a file of unknown or zero size counts for.
+#: One megabyte in bytes, as used here; also the size that a file of unknown or zero size counts for.
 MEGABYTE_BYTES = 1024 * 1024
 
 #: No file counts for more events or bytes, whatever its row claims, so that the sums over a chunk stay exact.
@@ -100,21 +100,21 @@ def stored_bytes(files: FileTable) -> Ints:
 
 
 def repeated_names(lfn_hash: Ints, owner: Ints) -> Bools:
-    """(F,) files of a name that their owner, (F,), has before.
+    """(F,) files whose name their owner, (F,), already has in an earlier file.
 
     >>> repeated_names(np.array([7, 8, 7, 7]), np.array([0, 0, 0, 1])).tolist()
     [False, False, True, False]
     """
     repeated = np.zeros(len(lfn_hash), dtype=np.bool_)
-    # one number for both: equal pairs have equal ones, and hardly any others do, so that few pairs are looked at
+    # one number per pair: equal pairs have equal numbers and hardly any others do, so few pairs are compared
     key = lfn_hash + owner * _SPREADS
     in_order = np.sort(key)
     twice = in_order[1:][in_order[1:] == in_order[:-1]]
     if len(twice):
         rows = np.flatnonzero(np.isin(key, twice))
         rows = rows[np.lexsort((rows, lfn_hash[rows], owner[rows]))]
-        name, of = lfn_hash[rows], owner[rows]
-        repeated[rows[1:]] = (name[1:] == name[:-1]) & (of[1:] == of[:-1])
+        name, owner_of_row = lfn_hash[rows], owner[rows]
+        repeated[rows[1:]] = (name[1:] == name[:-1]) & (owner_of_row[1:] == owner_of_row[:-1])
     return repeated
 
 
@@ -198,7 +198,7 @@ def scope_and_name(dataset_name: str | None) -> tuple[str, str]:
     """Scope and name of a dataset in the replica catalogue.
 
     Without ``scope:`` in front, the scope is the first dot-separated field of the name, and the first two for names of
-    users and groups. A trailing ``/`` marks a container and is no part of the catalogue's name.
+    users and groups. A trailing ``/`` marks a container and is not part of the catalogue's name.
     """
     text = (dataset_name or "").rstrip("/")
     if ":" in text:

@@ -1,7 +1,7 @@
 """How a job grows with its input, and whether it still fits the queue that was chosen for it.
 
 Source: ATLAS Production Job Brokerage, disk usage and walltime of a job; per-job maxima. The figures are those of the
-rules, so that a job that is cut for a queue is a job that the rules admitted there.
+rules, so a job cut for a queue is one that the rules admitted there.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ MAX_WALLTIME_S = 3.2e10
 class JobModel:
     """Needs of the jobs of a chunk for each event and each MB of input; NaN where unknown.
 
-    ``efficiency`` is a fraction, 0 when CPU time says nothing about walltime; ``multiplicity`` is over how many jobs or
-    attempts the CPU time of an event is spread.
+    ``efficiency`` is a fraction, 0 when CPU time says nothing about walltime; ``multiplicity`` is the number of jobs or
+    attempts over which the CPU time of an event is spread.
     """
 
     hs06s_per_event: float = math.nan
@@ -77,7 +77,7 @@ class CutLimits:
 def job_model_columns(work: WorkTable) -> Floats:
     """(8, T) how the jobs of every chunk grow: the fields of :class:`JobModel`, in their order.
 
-    Merge jobs: what the task says of CPU time and output is not about them.
+    The task's CPU time and output do not apply to merge jobs.
     """
     per_event = is_per_event(work.outdiskunit)
     out = np.maximum(np.nan_to_num(work.outdiskcount), 0.0) * disk_unit_bytes(work.outdiskunit)
@@ -106,7 +106,7 @@ def job_model_columns(work: WorkTable) -> Floats:
     return columns
 
 
-#: Of a merge job, by field: what it is whatever the task says; None for what the task says.
+#: Values of a merge job, by field, whatever the task says; None for the value of the task.
 _OF_MERGING: tuple[float | None, ...] = tuple(
     None if name in ("base_walltime_s", "work_bytes") else float(value) for name, value in vars(JobModel()).items()
 )
@@ -118,7 +118,7 @@ def job_models(work: WorkTable) -> tuple[JobModel, ...]:
 
 
 def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_bytes: Ints) -> Ints | None:
-    """(F,) whole seconds that each file adds to a job's walltime; ``None`` when nothing is known about it."""
+    """(F,) whole seconds that each file adds to a job's walltime; ``None`` when unknown."""
     cores = limits.cores if limits.cores > 0 else 1.0
     if not math.isnan(model.hs06s_per_event):
         if model.efficiency <= 0:
@@ -144,7 +144,7 @@ class JobFit:
     """The limits of one queue for the jobs of one chunk: the needs of a job there, and whether it fits."""
 
     def __init__(self, settings: SplitSettings, model: JobModel, limits: CutLimits) -> None:
-        """Work out the limits once."""
+        """Compute the limits once."""
         self._merging = settings.merging
         self._model = model
         self.reads_directly = limits.direct_io and not settings.merging
@@ -173,7 +173,7 @@ class JobFit:
         return model.out_bytes_per_event * events + model.out_bytes_per_mb * (effective_bytes / MEGABYTE_BYTES)
 
     def fits(self, events: int, effective_bytes: int, input_bytes: int, walltime_s: float) -> bool:
-        """Whether a job of this content keeps every limit; ``walltime_s`` NaN is not limited."""
+        """Whether a job with this content keeps every limit; a ``walltime_s`` of NaN is not limited."""
         output = self.output_bytes(events, effective_bytes, input_bytes)
         space = max(output, OUTPUT_FLOOR_BYTES) + self._work
         scratch = space if self.reads_directly else space + input_bytes
@@ -189,7 +189,7 @@ class JobFit:
     ) -> tuple[Floats, Ints]:
         """(J,) expected output of jobs in MB, and their scratch space in whole MB.
 
-        ``copied_bytes`` is the input that lies on scratch: all of it, or nothing where it is read directly.
+        ``copied_bytes`` is the input stored on scratch: all of it, or nothing where it is read directly.
         """
         output = self._output_array(events, effective_bytes, input_bytes)
         need = np.maximum(output, OUTPUT_FLOOR_BYTES) + self._work + copied_bytes

@@ -1,15 +1,15 @@
 """How much of each chunk's input every storage endpoint holds.
 
-A complete replica holds every file. Of a partial one, a file that the catalogue names is exactly where it is named; any
-other file is there if it is among the first files of the dataset by file id, as many as are available. For analysis the
-files of a container belong to its constituents, in the order of these, each as many as it has in all; a constituent is
-at a place as a whole or not at all. Source: PanDA production brokerage, available files; PanDA analysis brokerage,
+A complete replica holds every file. For partial ones, a file that the catalogue names is exactly where it is named; any
+other file is there if it is among the first files of the dataset by file id, up to the number available. For analysis,
+the files of a container belong to its constituents in their order, each with its total number of files; a constituent
+is at a place as a whole or not at all. Source: PanDA production brokerage, available files; PanDA analysis brokerage,
 files of a container.
 
 Union of partial replicas, where none of them holds every file that the others do.
 
-Replicas of which only numbers of files are known hold the first files of a dataset, one more than the other: the
-largest has all. Where files are named, or belong to constituents of a container, each may hold what the other lacks.
+Replicas known only by numbers of files hold the first files of a dataset, some more than others: the largest has all.
+Where files are named, or belong to constituents of a container, each may hold files that the other lacks.
 Source: PanDA production brokerage, available files.
 """
 
@@ -30,40 +30,40 @@ from broker.work.tasks import DatasetTable
 
 
 def parts_of_replicas(inputs: InputFiles, input_of: Ints, held: Sequence[Bools | None], mixed: set[int]) -> Objects:
-    """(R,) the parts that each replica holds, None where the largest replica of an input has all that is anywhere.
+    """(R,) the parts that each replica holds, None where the largest replica of an input has all available files.
 
     Args:
         inputs: the files.
         input_of: (R,) the input of each replica, ascending.
-        held: (R,) which of the files of the input each holds, None: all of them.
-        mixed: datasets of which a replica may hold other files than the first; mostly there is none.
+        held: (R,) which files of the input each holds, None for all.
+        mixed: datasets with replicas that may hold other files than the first; mostly none.
     """
-    found = np.full(len(held), None, dtype=np.object_)
+    parts_of = np.full(len(held), None, dtype=np.object_)
     if not mixed:
-        return found
+        return parts_of
     rows = np.flatnonzero(np.isin(inputs.dataset[input_of], sorted(mixed))).tolist()
     partial = np.array([row for row in rows if (mask := held[row]) is not None and mask.any()], dtype=np.int64)
     owner = input_of[partial]
-    # an input with one partial replica has nothing to be put together
+    # an input with a single partial replica needs no union
     several = np.flatnonzero(np.diff(owner, prepend=-1) == 0)
-    for one in np.unique(owner[several]).tolist():
-        first, stop = np.searchsorted(owner, (one, one + 1)).tolist()
+    for position in np.unique(owner[several]).tolist():
+        first, stop = np.searchsorted(owner, (position, position + 1)).tolist()
         own = partial[first:stop].tolist()
         masks = np.array([held[row] for row in own])
         if not _nested(masks):
-            for row, parts in zip(own, _parts_of_files(inputs, one, masks), strict=True):
-                found[row] = parts
-    return found
+            for row, parts in zip(own, _parts_of_files(inputs, position, masks), strict=True):
+                parts_of[row] = parts
+    return parts_of
 
 
 def _nested(masks: AnyArray) -> bool:
-    """Whether each of the masks (N, F) has all files of those with fewer."""
+    """Whether each of the masks (N, F) has all files of the smaller ones."""
     ascending = masks[np.argsort(masks.sum(axis=1), kind="stable")]
     return not (ascending[:-1] & ~ascending[1:]).any()
 
 
 def _parts_of_files(inputs: InputFiles, position: int, masks: AnyArray) -> list[HeldParts]:
-    """For each of the masks (N, F) of an input the parts that it holds; a file of several rows counts once."""
+    """The parts that each of the masks (N, F) of an input holds; a file with several rows counts once."""
     files = inputs.files_of(position)
     names, first, name = np.unique(files.lfn_hash, return_index=True, return_inverse=True)
     by_name = np.zeros((len(masks), len(names)), dtype=np.bool_)
@@ -89,7 +89,7 @@ class FilesOfInputs:
 
     Attributes:
         inputs: of the cycle.
-        marked: (F,) the files that are meant; none at first.
+        marked: (F,) the marked files; none at first.
     """
 
     def __init__(self, inputs: InputFiles, of: Ints) -> None:
@@ -103,13 +103,13 @@ class FilesOfInputs:
         self.marked: Bools = np.zeros(len(self._position), dtype=np.bool_)
 
     def mark_up_to(self, last: Ints) -> None:
-        """Mark, and no others, the files of each input whose file id is not above ``last`` (N,)."""
+        """Mark only the files of each input whose file id is not above ``last`` (N,)."""
         self.marked = self._fileid <= last[self._owner]
 
     def mark_spans(self, one: int, spans: Sequence[tuple[int, ...]]) -> None:
-        """Mark the files of spans of file ids in the input with number ``one``, and no others.
+        """Mark only the files in spans of file ids, in the input with number ``one``.
 
-        Each span begins behind its first id, and its last one is in it.
+        Each span excludes its first id and includes its last one.
         """
         part = slice(int(self._bounds[one]), int(self._bounds[one + 1]))
         fileid, marked = self._fileid[part], np.zeros(part.stop - part.start, dtype=np.bool_)
@@ -118,40 +118,40 @@ class FilesOfInputs:
         self.marked[part] = marked
 
     def of(self, one: int) -> Iterator[tuple[int, int]]:
-        """Positions in ``marked`` and ids of the files of the input that comes as number ``one``."""
+        """Positions in ``marked`` and ids of the files of the input with number ``one``."""
         part = slice(int(self._bounds[one]), int(self._bounds[one + 1]))
         return enumerate(self._fileid[part].tolist(), part.start)
 
     def marks(self) -> list[Bools]:
-        """(N,) the marks of the files of each."""
+        """(N,) the marks of the files of each input."""
         bounds = self._bounds.tolist()
         return [self.marked[first:stop] for first, stop in pairwise(bounds)]
 
     def distinct_totals(self) -> Floats:
-        """(N, 2) the number of distinct files among the marked ones of each, and the sum of their sizes in bytes."""
+        """(N, 2) the number of distinct marked files of each input, and the sum of their sizes in bytes."""
         files = self.inputs.files
         position, owner = self._position[self.marked], self._owner[self.marked]
         name = files.lfn_hash[position]
-        # where the rows of a name come one after another, so do those of them that are marked
+        # if the rows of a name are neighbours, so are its marked ones
         new = np.ones(len(position), dtype=np.bool_)
         new[1:] = (name[1:] != name[:-1]) | (owner[1:] != owner[:-1])
         totals = np.zeros((len(self._of), 2), dtype=np.int64)
         bounds = np.searchsorted(owner, np.arange(len(self._of) + 1))
         for at, column in enumerate((new, np.where(new, stored_bytes(files)[position], 0))):
-            # the sum of everything may wrap around; the difference of two sums is exact all the same
+            # the total sum may wrap around; the difference of two sums is exact nevertheless
             sums = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
             totals[:, at] = sums[bounds[1:]] - sums[bounds[:-1]]
-        for one in np.flatnonzero(~self.inputs.sums.in_one_run[self._of]).tolist():
-            totals[one] = unique_totals(files.rows(position[bounds[one] : bounds[one + 1]]))
+        for number in np.flatnonzero(~self.inputs.sums.in_one_run[self._of]).tolist():
+            totals[number] = unique_totals(files.rows(position[bounds[number] : bounds[number + 1]]))
         return totals.astype(np.float64)
 
 
-#: Dataset position and number of available files, to the file id of the last of so many files of the dataset.
+#: From dataset position and number of available files to the file id of the last of that many files of the dataset.
 RankLimits = dict[tuple[int, int], int]
-#: Dataset position to file id to the endpoints at which the catalogue names that file.
+#: From dataset position and file id to the endpoints at which the catalogue names that file.
 NamedFiles = dict[int, dict[int, frozenset[str]]]
 
-#: Files of partial replicas that are looked at together: a file takes some 50 bytes for each endpoint meanwhile.
+#: Files of partial replicas processed together: meanwhile, a file takes some 50 bytes per endpoint.
 FILES_AT_ONCE = 500_000
 
 
@@ -159,7 +159,7 @@ FILES_AT_ONCE = 500_000
 class InputPlaces:
     """Inputs and replicas of all chunks, and for each replica row the files of the input that are there.
 
-    ``held[row]`` is ``None`` when all of them are. ``dropped_rows``: what of the catalogue cannot be used.
+    ``held[row]`` is ``None`` when all of them are. ``dropped_rows``: rows of the catalogue that cannot be used.
     """
 
     inputs: InputTable
@@ -181,12 +181,12 @@ def wanted_ranks(placed: PlacedDatasets, dataset_files: Floats) -> list[tuple[in
     """
     partial = ~_whole(placed, dataset_files[placed.dataset]) & (placed.available > 0)
     columns = placed.dataset, placed.available, placed.spans
-    found: set[tuple[int, int]] = set()
+    wanted: set[tuple[int, int]] = set()
     for dataset, count, spans in zip(*(column[partial].tolist() for column in columns), strict=True):
-        # nothing is asked of the file before the first
+        # no file precedes the first
         ranks = [int(count)] if spans is None else [rank for span in spans for rank in span if rank]
-        found |= {(dataset, rank) for rank in ranks}
-    return sorted(found)
+        wanted |= {(dataset, rank) for rank in ranks}
+    return sorted(wanted)
 
 
 def _whole(placed: PlacedDatasets, dataset_files: Floats) -> Bools:
@@ -207,8 +207,8 @@ def place_inputs(
 ) -> InputPlaces:
     """The input and replica tables of the chunks.
 
-    For merging, any replica counts as holding every file. An endpoint known only from named files has its own row, with
-    no total: it is no replica of the dataset, so it cannot be complete.
+    For merging, any replica counts as holding every file. An endpoint known only from named files has its own row
+    without a total: it is no replica of the dataset, so it cannot be complete.
     """
     table = _input_table(datasets, inputs, catalogue, did_of_dataset, dataset_files)
     rows = _replica_rows(chunks, inputs, placed, _whole(placed, dataset_files[placed.dataset]), named)
@@ -241,13 +241,13 @@ def place_inputs(
 
 
 def _mixed(placed: PlacedDatasets, named: NamedFiles) -> set[int]:
-    """The datasets of which a replica may hold other files than the first ones."""
+    """The datasets with replicas that may hold other files than the first ones."""
     of_parts = placed.spans != np.array(None, dtype=np.object_)
     return set(named) | set(placed.dataset[of_parts].tolist())
 
 
 def _parts(rows: Ints, files: Ints) -> list[Ints]:
-    """The rows (P,), with so many files each, in parts of not many more than ``FILES_AT_ONCE`` files."""
+    """Split the rows (P,), with ``files`` (P,) files each, into parts of about ``FILES_AT_ONCE`` files."""
     so_far = np.cumsum(files)
     most = int(so_far[-1]) if len(files) else 0
     return np.split(rows, np.searchsorted(so_far, np.arange(FILES_AT_ONCE, most, FILES_AT_ONCE)))
@@ -294,7 +294,7 @@ _NOWHERE = PlacedDatasets(
 class _ReplicaRows:
     """Rows of the replica table (length R), input after input.
 
-    ``placed``: the row of PlacedDatasets, -1 for an endpoint that is known from named files only; ``holds_all``: every
+    ``placed``: the row of PlacedDatasets, -1 for an endpoint known only from named files; ``holds_all``: every
     file of the input is there.
     """
 
@@ -307,7 +307,7 @@ class _ReplicaRows:
 def _replica_rows(
     chunks: ChunkTable, inputs: InputFiles, placed: PlacedDatasets, whole: Bools, named: NamedFiles
 ) -> _ReplicaRows:
-    """Where each input is: at the endpoints of its dataset by name, then where only some of its files are named."""
+    """Where each input is: the endpoints of its dataset by name, then those at which only some files are named."""
     real = np.flatnonzero([not use.pseudo for use in inputs.uses])
     first = np.searchsorted(placed.dataset, inputs.dataset[real], side="left")
     number = np.searchsorted(placed.dataset, inputs.dataset[real], side="right") - first
@@ -327,7 +327,7 @@ def _replica_rows(
 
 
 def _named_only(inputs: InputFiles, position: int, placed: PlacedDatasets, named: NamedFiles) -> list[str]:
-    """The endpoints at which a file of the input is named, and that have no replica of its dataset."""
+    """The endpoints at which a file of the input is named, but that have no replica of its dataset."""
     dataset = int(inputs.dataset[position])
     if not (of_dataset := named.get(dataset)):
         return []
@@ -345,7 +345,7 @@ def _mark(
     limits: RankLimits,
     named: NamedFiles,
 ) -> None:
-    """Mark the files that are there, for each of the rows ``partial``, whose files these are."""
+    """Mark the present ones among ``files``, for each of the rows ``partial`` to which they belong."""
     datasets = files.inputs.dataset[rows.input[partial]].tolist()
     counts = [float(placed.available[at]) if at >= 0 else 0.0 for at in rows.placed[partial].tolist()]
     last = [

@@ -30,8 +30,8 @@ class Position:
 class JobContent:
     """Input of a job: master files ``first`` to ``stop`` (exclusive), and positions in each secondary.
 
-    ``events`` and ``effective_bytes`` are of its master files; ``input_files`` and ``input_bytes`` of all its distinct
-    files.
+    ``events`` and ``effective_bytes`` are those of its master files; ``input_files`` and ``input_bytes`` those of all
+    its distinct files.
     """
 
     first: int
@@ -63,7 +63,7 @@ class _Columns:
 class SequentialCutter:
     """Cuts jobs out of one chunk. ``inputs`` are its datasets, master first, each with how it is used.
 
-    With two files a job, five master files and a secondary of three files of which every master file needs half a one,
+    With two files a job, five master files, and a secondary of three files with half a file for each master file,
     the jobs read master files [0, 1], [2, 3], [4] and secondary files [0], [1], [2].
     """
 
@@ -170,9 +170,9 @@ class SequentialCutter:
 
 
 def _files_for_events(columns: _Columns, used: int, wanted_events: float) -> int:
-    """Number of files from ``used`` on that bring at least ``wanted_events``; one more than are left if too few.
+    """Number of files from ``used`` on that hold at least ``wanted_events``; one more than are left if too few.
 
-    Three files of 100, 150 and 150 events, and the sums before each and behind the last:
+    Three files of 100, 150 and 150 events, and the sums before each and after the last:
 
     >>> from types import SimpleNamespace as Table
     >>> files = Table(events_before=np.array([0, 100, 250, 400]))

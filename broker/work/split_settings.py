@@ -2,7 +2,7 @@
 
 Source: ATLAS production brokerage, atomic jobs and per-job maxima; PanDA data model, task split rules.
 
-Where a job has to end: between which two files of a master dataset no job can go on.
+Where a job has to end: files of a master dataset after which no job can continue.
 
 Source: ATLAS production brokerage, atomic jobs: event ranges, boundaries, lumi blocks.
 """
@@ -53,7 +53,7 @@ class SplitSettings:
 
     @property
     def takes_files_at_once(self) -> bool:
-        """Whether the files of a job are taken in one step, without looking at single files."""
+        """Whether the files of a job are taken in one step, without checking single files."""
         return self.files_per_job is not None and not self.by_lumi and not self.boundary
 
     @property
@@ -88,8 +88,8 @@ def _positive(rule: SplitRule, token: str) -> int | None:
 def split_settings(rule: SplitRule, merging: bool, scout: bool) -> SplitSettings:
     """The settings of a chunk: those for merging when it merges, else those of normal jobs.
 
-    Scout jobs of a task without a rule for files or events take one file. The number of files is that of records when
-    each file is read in several parts of its events (``EI`` events a file, ``DY`` events a part).
+    Scout jobs of a task without a rule for files or events take one file. The number of files counts records when each
+    file is read in several parts of its events (``EI`` events per file, ``DY`` events per part).
     """
     by_lumi = rule.has("RL")
     if merging:
@@ -125,7 +125,7 @@ def split_settings(rule: SplitRule, merging: bool, scout: bool) -> SplitSettings
 def settings_of_weight(rule: SplitRule, scout: bool) -> SplitSettings:
     """Split settings by which the new analysis weight counts jobs: NF, NE, MF, MW, NG and RL only.
 
-    For chunks that merge as well; scouts are only smaller. Source: PanDA analysis brokerage, new basic weight.
+    They apply to merging chunks as well; scouts are only smaller. Source: PanDA analysis brokerage, new basic weight.
     """
     own = split_settings(rule, merging=False, scout=False)
     return replace(own, scout=scout, max_events=None, max_output_gb=math.inf, boundary=0, dynamic=False)
@@ -141,7 +141,7 @@ def smallest_job(settings: SplitSettings) -> SplitSettings:
 def range_breaks(files: FileTable) -> Bools:
     """(F,) true where the events of a file do not continue those of the file before it; true for the first file.
 
-    After the last event of a file the next one starts at event 0. Inside the events of a file the name has to stay.
+    After the last event of a file the next one starts at event 0. Inside the events of a file the name must not change.
     """
     result = np.ones(len(files), dtype=np.bool_)
     if len(files) < 2:
@@ -179,7 +179,7 @@ def next_breaks(breaks: Bools) -> Ints:
 
 
 def unlimited_files(files: FileTable, settings: SplitSettings) -> Bools:
-    """(F,) files whose job ends at its boundary only: no maximum holds. A file without boundary id has no boundary."""
+    """(F,) files whose job ends only at its boundary: no maximum holds. A file without boundary id has no boundary."""
     if settings.boundary != WHOLE_BOUNDARY:
         return np.zeros(len(files), dtype=np.bool_)
     return np.asarray(files.boundaryid != NULL_INTEGER)

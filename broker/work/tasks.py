@@ -73,7 +73,7 @@ class DatasetTable:
 
 @dataclass(frozen=True)
 class SplitRules:
-    """The split rules of the tasks: each distinct text is read once."""
+    """The split rules of the tasks; each distinct text is parsed once."""
 
     rules: tuple[SplitRule, ...]
     code: Ints  # (K,) index into rules
@@ -93,15 +93,15 @@ class SplitRules:
 
 def split_rules_of(tasks: TaskTable) -> SplitRules:
     """The split rules of all tasks."""
-    found, code = distinct(tasks.texts["splitrule"])
-    return SplitRules(tuple(parse_split_rule(text) for text in found), code)
+    rules, code = distinct(tasks.texts["splitrule"])
+    return SplitRules(tuple(parse_split_rule(text) for text in rules), code)
 
 
 def malformed_values(tasks: TaskTable, rules: SplitRules) -> tuple[DroppedRow, ...]:
     """Malformed values of task rows: unreadable pieces of split rules, and unknown units.
 
-    The task itself is used: a piece is passed over, and a value in an unknown unit is read as the fact that it feeds
-    reads an absent unit (bytes for disk, MB for memory, no estimate for CPU time).
+    The task itself is used: a malformed piece is skipped, and a value in an unknown unit is read as if the unit were
+    absent (bytes for disk, MB for memory, no estimate for CPU time).
     """
     bad_rule = np.array([bool(rule.malformed) for rule in rules.rules], dtype=np.bool_)[rules.code]
     entries = [

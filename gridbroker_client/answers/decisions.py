@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 
 
 class TaskDecision(TypedDict):
-    """The answer to explain: the task, and the decisions of the last cycle that looked at it."""
+    """The answer of explain: the task, and the decisions of the last cycle that considered it."""
 
     now: str
     task: TaskFacts
@@ -15,7 +15,7 @@ class TaskDecision(TypedDict):
 
 
 class WhyNot(TypedDict):
-    """The answer to why-not, of the last decision of each brokerage that knows the name."""
+    """The answer of why-not, from the last decision of each brokerage that knows the name."""
 
     now: str
     jeditaskid: int
@@ -25,7 +25,7 @@ class WhyNot(TypedDict):
 
 
 class TaskFacts(TypedDict):
-    """What a task asks for, and who submitted it. None: the task has no such value, or is no longer on record."""
+    """The requests of a task and its submitter. null: the task has no such value, or is no longer on record."""
 
     jeditaskid: int
     taskname: str | None
@@ -46,7 +46,7 @@ class TaskFacts(TypedDict):
     created_at: str | None
     waiting_since: str | None
     next_try_at: str | None
-    redecide: Literal["timers", "each_cycle"] | None
+    redecide: Literal['timers', 'each_cycle'] | None
     errordialog: str | None
 
 
@@ -64,7 +64,7 @@ class ExplainedDecision(TypedDict):
     seen_at: str
     times_seen: int
     pending_until: str | None
-    redecide: Literal["timers", "each_cycle"] | None
+    redecide: Literal['timers', 'each_cycle'] | None
     snapshot: str | None
     tuning: int
     seed: int
@@ -72,7 +72,7 @@ class ExplainedDecision(TypedDict):
     verdict: Verdict
     throttle: Throttle | None
     together: PlacedTogether | None
-    draw: Literal["weighted", "preset"] | None
+    draw: Literal['weighted', 'preset'] | None
     candidate_kind: str
     assigned_kind: str
     summary: FilterSummary
@@ -89,9 +89,9 @@ class ExplainedDecision(TypedDict):
 
 
 class ForecastLine(TypedDict):
-    """When the next work of a queue's line, a task, or a kind of tasks starts."""
+    """The start of the next work of a queue's line, a task, or a kind of task."""
 
-    kind: Literal["queue", "task", "task_kind"]
+    kind: Literal['queue', 'task', 'task_kind']
     subject: str
     queue: str | None
     share: str | None
@@ -103,14 +103,14 @@ class ForecastLine(TypedDict):
     p50_s: float | None
     p90_s: float | None
     horizon_s: float | None
-    basis: Literal["history", "history and roll-out"]
+    basis: Literal['history', 'history and roll-out']
     n: int
     unknown: str
     sentence: str
 
 
 class WhyNotLine(TypedDict):
-    """Why one candidate was not chosen by one decision."""
+    """Why one decision did not choose a candidate."""
 
     decision: int
     brokerage: str
@@ -122,7 +122,7 @@ class WhyNotLine(TypedDict):
 
 
 class HeldField(TypedDict):
-    """A field of a queue that an operator holds, whatever CRIC says."""
+    """A field of a queue that an operator holds, regardless of CRIC."""
 
     queue: str
     field: str
@@ -134,20 +134,9 @@ class HeldField(TypedDict):
 
 
 class Verdict(TypedDict):
-    """What became of the work, in one code with its figures; the sentence is made of it."""
+    """The outcome of the work, as one code with its figures; the sentence is built from it."""
 
-    code: Literal[
-        "placed",
-        "nucleus_drawn",
-        "nucleus_preset",
-        "throttled",
-        "out_of_reach",
-        "rejected_by_rules",
-        "no_candidate_at_all",
-        "input_missing",
-        "came_too_late",
-        "not_placed",
-    ]
+    code: Literal['placed', 'nucleus_drawn', 'nucleus_preset', 'throttled', 'out_of_reach', 'rejected_by_rules', 'no_candidate_at_all', 'input_missing', 'came_too_late', 'not_placed']
     reason: str
     queues: int
     of_queues: int
@@ -158,7 +147,7 @@ class Verdict(TypedDict):
 
 
 class Throttle(TypedDict):
-    """Why a chunk gets no jobs now: the condition, the figure that was seen, and the cap that it exceeds."""
+    """Why a chunk gets no jobs now: the condition, the observed figure, and the cap that it exceeds."""
 
     condition: str
     figure: float
@@ -176,7 +165,7 @@ class PlacedTogether(TypedDict):
 
 
 class FilterSummary(TypedDict):
-    """The candidates of a decision: ``start`` is the sum of all rejections and of ``chosen``, in both columns."""
+    """The candidates of a decision: ``start`` is the sum of all rejections and ``chosen``, in both columns."""
 
     start: Counts
     rejections: list[Rejection]
@@ -196,7 +185,7 @@ class CandidateLine(TypedDict):
 
 
 class RejectedCandidate(TypedDict):
-    """A candidate with the rule that decided, as why-not shows it."""
+    """A rejected candidate with the deciding rule, as why-not shows it."""
 
     name: str
     code: str
@@ -208,7 +197,7 @@ class RejectedCandidate(TypedDict):
 
 
 class Remedies(TypedDict):
-    """What would help, by evaluating the decision again with one thing changed."""
+    """Changes that would help, found by evaluating the decision again with one thing changed."""
 
     evaluated: bool
     why_not: str
@@ -218,7 +207,7 @@ class Remedies(TypedDict):
 
 
 class Position(TypedDict):
-    """The place of the work among what waits, in the order in which the brokerage takes it."""
+    """The place of waiting work, in the order in which the brokerage takes it."""
 
     place: int
     of: int
@@ -232,7 +221,7 @@ class ReadyCheckCheck(TypedDict):
     """One line of the list."""
 
     topic: str
-    level: Literal["ok", "note", "problem"]
+    level: Literal['ok', 'note', 'problem']
     usable: int | None
     of: int | None
     finding: str
@@ -241,17 +230,17 @@ class ReadyCheckCheck(TypedDict):
 
 
 class RuleVerdict(TypedDict):
-    """What one rule said of the candidate, in order."""
+    """The verdict of one rule on the candidate."""
 
     rule: str
     code: str
     kind: str
-    verdict: Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
+    verdict: Literal['pass', 'fail', 'not_reached', 'unknown', 'not_asked']
     compared: Observation | None
 
 
 class FeasibleQueue(TypedDict):
-    """A queue that all filters and cuts left."""
+    """A queue left by all filters and cuts."""
 
     name: str
     planned: int
@@ -260,14 +249,14 @@ class FeasibleQueue(TypedDict):
 
 
 class Counts(TypedDict):
-    """So many candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, None of nuclei."""
+    """Numbers of candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, null for nuclei."""
 
     queues: int
     pseudo_queues: int | None
 
 
 class Rejection(TypedDict):
-    """What one reason rejected, and what was left behind it; the reasons stand in the order of the rules."""
+    """The candidates rejected for one reason, and those that remained; the reasons are in the order of the rules."""
 
     code: str
     rejected: Counts
@@ -279,7 +268,7 @@ class Observation(TypedDict):
     """Why a rule decided as it did about one chunk and one candidate."""
 
     value: float | int | str | bool | None
-    operator: Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
+    operator: Literal['<', '<=', '>', '>=', '==', '!=', 'in', 'not in', 'matches']
     limit: float | int | str | bool | None
     unit: str
     key: str
@@ -287,9 +276,9 @@ class Observation(TypedDict):
 
 
 class Remedy(TypedDict):
-    """One change, with which the decision was evaluated again."""
+    """One change with which the decision was evaluated again."""
 
-    kind: Literal["rule", "key", "task", "queue"]
+    kind: Literal['rule', 'key', 'task', 'queue']
     name: str
     where: str | None
     now: float | int | str | bool | None

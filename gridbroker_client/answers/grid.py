@@ -37,7 +37,7 @@ class NucleusAnswer(TypedDict):
 
 
 class Links(TypedDict):
-    """Links with anything known about them, those with most files against their cap first; ``total`` of all pages."""
+    """Links with known data, those with most files relative to their cap first; ``total`` over all pages."""
 
     now: str
     snapshot: str | None
@@ -57,7 +57,7 @@ class Shares(TypedDict):
 
 
 class QueueLine(TypedDict):
-    """A queue in short: what it got in 24 hours, in how many decisions, and what rejected it most often."""
+    """A summary of a queue: jobs received in 24 hours, number of decisions, and the most frequent rejection."""
 
     queue: str
     site: str
@@ -73,10 +73,10 @@ class QueueLine(TypedDict):
 
 
 class NucleusLine(TypedDict):
-    """A nucleus in short; ``collected``, ``candidate`` and ``considered`` are decisions of the 24 hours before."""
+    """A summary of a nucleus; ``collected``, ``candidate`` and ``considered``: decisions of the previous 24 hours."""
 
     nucleus: str
-    role: Literal["nucleus", "satellite"]
+    role: Literal['nucleus', 'satellite']
     state: str
     output_endpoint: str | None
     free_gb: float | None
@@ -87,7 +87,7 @@ class NucleusLine(TypedDict):
 
 
 class RejectedThere(TypedDict):
-    """How often one rule rejected the queue or nucleus."""
+    """How often a rule rejected the queue or nucleus."""
 
     code: str
     decisions: int
@@ -106,7 +106,7 @@ class TaskAtNucleus(TypedDict):
 
 
 class LinkLine(TypedDict):
-    """A link from the site of a storage to a nucleus: files that queue on it against the cap; None: not known."""
+    """A link from the site of a storage to a nucleus: queued files and their cap; null if unknown."""
 
     source: str
     nucleus: str
@@ -120,7 +120,7 @@ class LinkLine(TypedDict):
 
 
 class ShareLine(TypedDict):
-    """A global share: its target and what it has, in per cent of all; children add up to their parent."""
+    """A global share: target and actual use, in per cent of all; children add up to their parent."""
 
     gshare: str
     parent: str | None
@@ -136,7 +136,7 @@ class ShareLine(TypedDict):
 
 
 class JobNumbers(TypedDict):
-    """Jobs by status, as the last snapshot shows them."""
+    """Jobs by status in the last snapshot."""
 
     defined: int
     assigned: int

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 
 
 class JobList(TypedDict):
-    """Jobs, the newest first; ``next_after``: of the page that follows, null at the end."""
+    """Jobs, newest first; ``next_after``: cursor of the next page, null at the end."""
 
     now: str
     filters: JobFilters
@@ -15,7 +15,7 @@ class JobList(TypedDict):
 
 
 class JobAnswer(TypedDict):
-    """A job: where it is, why there, why it failed, and what happened to it, oldest first."""
+    """A job: where it is and why, why it failed, and its history, oldest first."""
 
     pandaid: int
     jeditaskid: int | None
@@ -47,7 +47,7 @@ class JobAnswer(TypedDict):
 
 
 class JobFilters(TypedDict):
-    """Filters of jobs, all of which must hold."""
+    """Filters of jobs; all must match."""
 
     task: int | None
     queue: str | None
@@ -106,7 +106,7 @@ class JobPlacement(TypedDict):
 
 
 class JobAttempt(TypedDict):
-    """One of the jobs that had the same input."""
+    """One of the jobs with the same input."""
 
     job: JobLine
     inputs: int | None
@@ -114,10 +114,10 @@ class JobAttempt(TypedDict):
 
 
 class JobStep(TypedDict):
-    """Something that happened to a job."""
+    """An event of a job."""
 
     at: str
-    event: Literal["status", "action"]
+    event: Literal['status', 'action']
     status: str | None
     queue: str | None
     rule: str | None
@@ -126,7 +126,7 @@ class JobStep(TypedDict):
 
 
 class RetryActionLine(TypedDict):
-    """What a rule did to the input of a job or its task, or would have done."""
+    """What a rule did, or would have done, to the input of a job or its task."""
 
     acted_at: str
     pandaid: int

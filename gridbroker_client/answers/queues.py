@@ -9,7 +9,7 @@ from gridbroker_client.answers.grid import JobNumbers, LinkLine, RejectedThere
 
 
 class QueueAnswer(TypedDict):
-    """Why a queue gets what it gets. ``rejected`` of a brokerage adds up to considered minus chosen."""
+    """Why a queue gets the jobs it gets. ``rejected`` of a brokerage adds up to considered minus chosen."""
 
     now: str
     snapshot: str | None
@@ -36,7 +36,7 @@ class QueueAnswer(TypedDict):
 
 
 class BrokerageAtQueue(TypedDict):
-    """What one brokerage decided about the queue in 24 hours."""
+    """Decisions of one brokerage about the queue in 24 hours."""
 
     brokerage: str
     decided_at: str | None
@@ -51,7 +51,7 @@ class BrokerageAtQueue(TypedDict):
 
 
 class NotACandidate(TypedDict):
-    """Why a queue was no candidate of a brokerage at all, and since when."""
+    """Why a queue was not a candidate of a brokerage, and since when."""
 
     brokerage: str
     code: str
@@ -60,7 +60,7 @@ class NotACandidate(TypedDict):
 
 
 class RequestLimit(TypedDict):
-    """A limit of the queue against what the chunks of the last cycle ask for."""
+    """A limit of the queue compared with the requests of the chunks of the last cycle."""
 
     field: str
     pseudo_queue: str
@@ -73,7 +73,7 @@ class RequestLimit(TypedDict):
 
 
 class PlaceHealth(TypedDict):
-    """A queue, or one of its nodes, that is not healthy for a kind of jobs."""
+    """A queue, or one of its nodes, that is unhealthy for a kind of jobs."""
 
     queue: str
     kind: str
@@ -93,7 +93,7 @@ class PlaceHealth(TypedDict):
 
 
 class NearMiss(TypedDict):
-    """What the queue would get with one of its limits changed, by evaluating those chunks again."""
+    """Jobs that the queue would get with one limit changed, found by evaluating those chunks again."""
 
     code: str
     field: str

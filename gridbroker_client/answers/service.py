@@ -9,7 +9,7 @@ from gridbroker_client.answers.tasks import TaskLine
 
 
 class ServiceAnswer(TypedDict):
-    """What runs: agents, processes, sources."""
+    """The status of agents, processes and sources."""
 
     now: str
     agents: list[AgentLine]
@@ -18,14 +18,14 @@ class ServiceAnswer(TypedDict):
 
 
 class Alarms(TypedDict):
-    """All alarms, the gravest first; those at which somebody looks follow."""
+    """All alarms, most severe first, followed by acknowledged ones."""
 
     now: str
     alarms: list[Alarm]
 
 
 class Me(TypedDict):
-    """Who the token is of."""
+    """The identity behind the token."""
 
     subject: str
     issuer: str
@@ -35,7 +35,7 @@ class Me(TypedDict):
 
 
 class Reasons(TypedDict):
-    """What waits, by reason, most frequent first. The lines of a brokerage add up to its ``waiting``."""
+    """Waiting work by reason, most frequent first. The lines of a brokerage add up to its ``waiting``."""
 
     now: str
     compared_with: str
@@ -46,7 +46,7 @@ class Reasons(TypedDict):
 
 
 class UserAnswer(TypedDict):
-    """A user: his tasks, what throttles them, and what he uses."""
+    """A user: tasks, what throttles them, and resource use."""
 
     now: str
     user: str
@@ -59,11 +59,11 @@ class UserAnswer(TypedDict):
     queued_cores: float | None
     task_classes: dict[str, str]
     quotas: list[QuotaUse]
-    advice: dict[str, Literal["you", "wait", "ask"]]
+    advice: dict[str, Literal['you', 'wait', 'ask']]
 
 
 class AgentLine(TypedDict):
-    """An agent: when it runs, what came of its last cycle, who leads it, whether it is paused."""
+    """An agent: when it runs, the result of its last cycle, who leads it, whether it is paused."""
 
     agent: str
     enabled: bool
@@ -102,7 +102,7 @@ class ServiceLine(TypedDict):
 
 
 class SourceLine(TypedDict):
-    """A source of the last snapshot of any brokerage: its state and age."""
+    """A source in the last snapshot of any brokerage: its state and age."""
 
     source: str
     state: str
@@ -112,28 +112,10 @@ class SourceLine(TypedDict):
 
 
 class Alarm(TypedDict):
-    """Something that somebody should look at: ``value`` is beyond ``limit``, which ``key`` sets."""
+    """A condition that needs attention: ``value`` is beyond ``limit``, which ``key`` sets."""
 
-    code: Literal[
-        "source_stale",
-        "agent_overdue",
-        "agent_failing",
-        "agent_refused",
-        "agent_paused",
-        "no_leader",
-        "task_starving",
-        "task_flapping",
-        "queue_failing",
-        "queue_closed",
-        "nodes_held",
-        "outputs_waiting",
-        "output_refused",
-        "output_dataset_open",
-        "config_bad_row",
-        "notifications_failing",
-        "decisions_worse",
-    ]
-    severity: Literal["critical", "warning", "info"]
+    code: Literal['source_stale', 'agent_overdue', 'agent_failing', 'agent_refused', 'agent_paused', 'no_leader', 'task_starving', 'task_flapping', 'queue_failing', 'queue_closed', 'nodes_held', 'outputs_waiting', 'output_refused', 'output_dataset_open', 'config_bad_row', 'notifications_failing', 'decisions_worse']
+    severity: Literal['critical', 'warning', 'info']
     about: str
     value: float | int | str | bool | None
     limit: float | int | str | bool | None
@@ -143,12 +125,11 @@ class Alarm(TypedDict):
     details: dict[str, float | int | str | bool | None]
     acknowledged: Acknowledgement | None
 
-
 Role = dict[str, Any]
 
 
 class ReasonLine(TypedDict):
-    """What waits for one reason, now and ``compare_s`` ago."""
+    """Waiting work for one reason, now and ``compare_s`` ago."""
 
     brokerage: str
     reason: str
@@ -170,7 +151,7 @@ class RuleLine(TypedDict):
 
 
 class QuotaUse(TypedDict):
-    """One line of an account's quota, in bytes; a limit of None: there is none."""
+    """One line of an account's quota, in bytes; a null limit means no limit."""
 
     place: str
     used_bytes: float
@@ -178,7 +159,7 @@ class QuotaUse(TypedDict):
 
 
 class PauseLine(TypedDict):
-    """An agent that an operator has paused."""
+    """A paused agent."""
 
     agent: str
     reason: str
@@ -188,7 +169,7 @@ class PauseLine(TypedDict):
 
 
 class PartLine(TypedDict):
-    """A part of the work of an agent: what came of its last cycle, and who leads it."""
+    """A part of the work of an agent: the result of its last cycle, and its leader."""
 
     part: str
     last_outcome: str | None
@@ -200,7 +181,7 @@ class PartLine(TypedDict):
 
 
 class Acknowledgement(TypedDict):
-    """That somebody looks at an alarm."""
+    """The acknowledgement of an alarm."""
 
     code: str
     about: str

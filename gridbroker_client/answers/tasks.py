@@ -8,7 +8,7 @@ from gridbroker_client.answers.decisions import TaskFacts, Throttle
 
 
 class TaskList(TypedDict):
-    """Tasks: those that wait come first, the longest wait before the others. ``total`` match, ``tasks`` are shown."""
+    """Tasks, longest waiting first, then those that do not wait. ``total`` match; ``tasks`` are returned."""
 
     now: str
     filters: TaskFilters
@@ -26,14 +26,14 @@ class History(TypedDict):
 
 
 class TaskSubscriptions(TypedDict):
-    """All subscriptions to a task, the oldest first."""
+    """All subscriptions to a task, oldest first."""
 
     jeditaskid: int
     subscriptions: list[SubscriptionLine]
 
 
 class MessageList(TypedDict):
-    """Messages, the newest first."""
+    """Messages, newest first."""
 
     now: str
     messages: list[MessageLine]
@@ -41,7 +41,7 @@ class MessageList(TypedDict):
 
 
 class TaskFilters(TypedDict):
-    """Filters of tasks, all of which must hold. Names of queues and nuclei match in upper or lower case."""
+    """Filters of tasks; all must match. Names of queues and nuclei are case-insensitive."""
 
     user: str | None
     status: str | None
@@ -55,7 +55,7 @@ class TaskFilters(TypedDict):
 
 
 class TaskLine(TypedDict):
-    """A task with what the brokerages last decided about it."""
+    """A task with the last decision of the brokerages."""
 
     task: TaskFacts
     brokerage: str | None
@@ -72,7 +72,7 @@ class TaskLine(TypedDict):
 
 
 class HistoryEvent(TypedDict):
-    """Something that happened to the task or beside it."""
+    """An event of the task or its surroundings."""
 
     at: str
     until: str | None

@@ -1,1 +1,1 @@
-"""What is said of running alongside PanDA, and the copying of its tables."""
+"""Answers about running alongside PanDA, and the copying of its tables."""

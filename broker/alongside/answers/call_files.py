@@ -1,6 +1,7 @@
-"""Calls of JEDI's plug-in in files, where the database cannot be written: one file a process, one line an equal call.
+"""Counts of JEDI's plug-in calls in files, while the database cannot be written: one file for each process.
 
-The plug-in takes them into ``broker.plugin_calls`` as soon as it can; until then `broker doctor` reads them here.
+Each line counts equal calls. The plug-in moves the counts into ``broker.plugin_calls`` as soon as it can; until then
+`broker doctor` reads them here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import platformdirs
 from broker.alongside.statements.plugin_calls import Call, CallCount
 
 SUFFIX, TAKEN = ".calls", ".taken"
-#: Lines that one file may have: hours, brokerages and reasons are few.
+#: Most lines of a file that are read: hours, brokerages and reasons are few.
 _MOST_LINES = 10_000
 
 
@@ -47,7 +48,7 @@ class CallFile:
         """
         with self._lock:
             self._folder.mkdir(parents=True, exist_ok=True)
-            counts = {(one.hour, one.call): one.calls for one in _read(self._path)}
+            counts = {(count.hour, count.call): count.calls for count in _read(self._path)}
             counts[hour, call] = counts.get((hour, call), 0) + 1
             text = "".join(_line(CallCount(*key, calls)) for key, calls in counts.items())
             new = self._path.with_suffix(".new")
@@ -55,8 +56,8 @@ class CallFile:
             new.replace(self._path)
 
     def take(self) -> list[tuple[Path, list[CallCount]]]:
-        """The files of all processes, each with its counts, taken away from all others; the caller removes them."""
-        found = []
+        """Claim the files of all processes, each with its counts; the caller removes them."""
+        claimed = []
         with self._lock:
             for path in sorted(self._folder.glob(f"*{SUFFIX}")):
                 taken = path.with_name(f"{path.name}.{os.getpid()}{TAKEN}")
@@ -64,22 +65,22 @@ class CallFile:
                     path.rename(taken)
                 except FileNotFoundError:
                     continue  # another process was faster
-                found.append((taken, _read(taken)))
-        return found
+                claimed.append((taken, _read(taken)))
+        return claimed
 
     @staticmethod
     def give_back(path: Path) -> None:
-        """Let a file that was taken be taken again: what it counts is not in the database."""
+        """Release a claimed file to be claimed again: its counts are not in the database."""
         path.rename(path.with_name(path.name.removesuffix(TAKEN) + SUFFIX))
 
 
 def read_folder(folder: Path) -> list[CallCount]:
-    """What the files of a folder count; nothing where there is none."""
-    return [one for path in sorted(folder.glob(f"*{SUFFIX}")) for one in _read(path)]
+    """The counts in the files of a folder; none if there is no folder."""
+    return [count for path in sorted(folder.glob(f"*{SUFFIX}")) for count in _read(path)]
 
 
-def _line(one: CallCount) -> str:
-    row = (one.hour.isoformat(), one.call.brokerage, one.call.outcome, one.call.reason[:120], one.calls)
+def _line(count: CallCount) -> str:
+    row = (count.hour.isoformat(), count.call.brokerage, count.call.outcome, count.call.reason[:120], count.calls)
     return json.dumps(row) + "\n"
 
 
@@ -88,11 +89,11 @@ def _read(path: Path) -> list[CallCount]:
         lines: Iterable[str] = path.read_text(encoding="utf-8").splitlines()[:_MOST_LINES]
     except FileNotFoundError:
         return []
-    found = []
+    counts = []
     for line in lines:
         try:
             hour, brokerage, outcome, reason, calls = json.loads(line)
-            found.append(CallCount(datetime.fromisoformat(hour), Call(brokerage, outcome, reason), int(calls)))
+            counts.append(CallCount(datetime.fromisoformat(hour), Call(brokerage, outcome, reason), int(calls)))
         except (ValueError, TypeError):
             continue  # half a line of a full disk counts nothing
-    return found
+    return counts

@@ -1,4 +1,4 @@
-"""Whether the work of PanDA's brokers may be handed over: shadow mode and the plug-in's calls held against a gate."""
+"""Whether the work of PanDA's brokers may be handed over: shadow mode and the plug-in's calls against a gate."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from broker.store.connection.database import Database
 from broker.store.query_context import Asking
 
 DAY = timedelta(days=1)
-#: What is named of all that is beyond a limit.
+#: Most items beyond a limit that are named.
 MOST_NAMED = 5
 
 
 def gate_file(path: Path | None, folder: Path | None) -> tuple[GateFile, str]:
-    """The gate of a file, and the file's name.
+    """Read the gate of a file; return it and the file's name.
 
     Args:
         path: the file; None for ``gate.yaml`` of the configuration.
-        folder: with configuration files of the operator's own; None for the shipped ones.
+        folder: with the operator's own configuration files; None for the shipped ones.
 
     Raises:
         NotFound: there is no such file.
-        GateFileError: it cannot be used.
+        GateFileError: the file cannot be used.
     """
-    named = config_file("gate.yaml", folder) if path is None else path
+    file = config_file("gate.yaml", folder) if path is None else path
     known: Mapping[str, Sequence[str]] = {"brokerage": tuple(offered()), "profile": _profiles(folder)}
     try:
-        return read_gate(named.read_text(encoding="utf-8"), str(named), known), str(named)
+        return read_gate(file.read_text(encoding="utf-8"), str(file), known), str(file)
     except FileNotFoundError as error:
-        raise NotFound("there is no such file", str(named), "config/gate.yaml is an example") from error
+        raise NotFound("there is no such file", str(file), "config/gate.yaml is an example") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise GateFileError(f"cannot be read: {error}", str(named)) from error
+        raise GateFileError(f"cannot be read: {error}", str(file)) from error
 
 
 def _profiles(folder: Path | None) -> list[str]:
@@ -59,20 +59,20 @@ def doctor_problems(
     steady_s: Callable[[], float],
     pause: Callable[[float], None],
 ) -> list[str]:
-    """What ``broker doctor`` calls a problem, one line each; for the arguments see ``all_findings``."""
+    """The problems that ``broker doctor`` finds, one line each; for the arguments see ``all_findings``."""
     here = Surroundings(steady_s, lambda: 0.5, pause)
     findings = all_findings(database, folder, now, here)
-    return [f"{one.topic}: {one.what}" for one in findings if one.level == "problem"]
+    return [f"{finding.topic}: {finding.what}" for finding in findings if finding.level == "problem"]
 
 
 def gate(asking: Asking, criteria: GateFile, where: str, problems: Sequence[str]) -> Gate:
-    """Hold the last days, up to the instant of asking, against the criteria.
+    """Check the last days, up to the instant of the query, against the criteria.
 
     Args:
-        asking: whom.
+        asking: the database and the instant.
         criteria: of the file.
-        where: its name.
-        problems: that ``broker doctor`` finds.
+        where: name of the file.
+        problems: those that ``broker doctor`` finds.
     """
     since, max_age = asking.now - criteria.days * DAY, timedelta(hours=criteria.max_age_h)
     compared = compare(asking, since, max_age)
@@ -112,7 +112,7 @@ def verdicts(
 
 
 class _Subject:
-    """What a line is about, with what was counted of it."""
+    """The subject of a line, with its counts."""
 
     def __init__(self, brokerage: str | None, label: str | None, tally: Tally) -> None:
         self.brokerage, self.label, self.tally = brokerage, label, tally
@@ -131,9 +131,9 @@ class _Subject:
         )
 
 
-def _of_label(criteria: GateFile, limits: Limits, about: _Subject, asking: Asking) -> list[GateLine]:
-    name, tally = about.brokerage or "", about.tally
-    known = {one.brokerage: one for one in tally.brokerages(criteria.confidence)}.get(name)
+def _of_label(criteria: GateFile, limits: Limits, subject: _Subject, asking: Asking) -> list[GateLine]:
+    name, tally = subject.brokerage or "", subject.tally
+    known = {line.brokerage: line for line in tally.brokerages(criteria.confidence)}.get(name)
     # an hour that began before the first day belongs to it
     days = {min(int((asking.now - moment) / DAY), criteria.days - 1) for moment in tally.moments(name)}
     chunks = 0 if known is None else known.chunks
@@ -143,73 +143,73 @@ def _of_label(criteria: GateFile, limits: Limits, about: _Subject, asking: Askin
     else:
         agreed = f"{known.agreed_jobs:,} of {known.compared_jobs:,} jobs of {known.tasks:,} tasks"
     return [
-        about.line("days", len(days), criteria.days, len(days) >= criteria.days, "days with something compared"),
-        about.line("chunks", chunks, limits.chunks, chunks >= limits.chunks, "chunks and waits compared"),
-        about.line("agreement", low, limits.agreement, low is not None and low >= limits.agreement, agreed),
-        _queues(criteria, limits, about),
-        _rules(criteria, limits, about),
+        subject.line("days", len(days), criteria.days, len(days) >= criteria.days, "days with something compared"),
+        subject.line("chunks", chunks, limits.chunks, chunks >= limits.chunks, "chunks and waits compared"),
+        subject.line("agreement", low, limits.agreement, low is not None and low >= limits.agreement, agreed),
+        _queues(criteria, limits, subject),
+        _rules(criteria, limits, subject),
     ]
 
 
-def _queues(criteria: GateFile, limits: Limits, about: _Subject) -> GateLine:
-    """The queue that gets most beyond chance, up or down."""
-    name = about.brokerage or ""
-    own = [one for one in about.tally.queues() if one.brokerage == name]
-    total = sum(one.panda_jobs for one in own)
+def _queues(criteria: GateFile, limits: Limits, subject: _Subject) -> GateLine:
+    """The line on the queue that deviates most beyond chance, up or down."""
+    name = subject.brokerage or ""
+    lines = [line for line in subject.tally.queues() if line.brokerage == name]
+    total = sum(line.panda_jobs for line in lines)
     if not total:
-        return about.line("queue_share", None, limits.queue_share, False, "no jobs were compared")
-    off = {one.queue: max(0.0, abs(one.our_jobs - one.panda_jobs) - one.by_chance) / total for one in own}
-    rest = {queue: part for queue, part in off.items() if not criteria.explains_queue(name, queue)}
-    beyond = {one: part for one, part in rest.items() if part > limits.queue_share}
+        return subject.line("queue_share", None, limits.queue_share, False, "no jobs were compared")
+    off = {line.queue: max(0.0, abs(line.our_jobs - line.panda_jobs) - line.by_chance) / total for line in lines}
+    rest = {queue: share for queue, share in off.items() if not criteria.explains_queue(name, queue)}
+    beyond = {queue: share for queue, share in rest.items() if share > limits.queue_share}
     detail = _named_parts(beyond, len(off) - len(rest))
-    return about.line("queue_share", max(rest.values(), default=0.0), limits.queue_share, not beyond, detail)
+    return subject.line("queue_share", max(rest.values(), default=0.0), limits.queue_share, not beyond, detail)
 
 
-def _rules(criteria: GateFile, limits: Limits, about: _Subject) -> GateLine:
-    """The rule that makes the most differences, of jobs or of waits."""
-    name = about.brokerage or ""
-    counts = about.tally.all.get(name)
+def _rules(criteria: GateFile, limits: Limits, subject: _Subject) -> GateLine:
+    """The line on the rule that makes the most differences, in jobs or in waits."""
+    name = subject.brokerage or ""
+    counts = subject.tally.all.get(name)
     if counts is None or not counts.compared + counts.waits:
-        return about.line("rule_share", None, limits.rule_share, False, "nothing was compared")
+        return subject.line("rule_share", None, limits.rule_share, False, "nothing was compared")
 
     def part(one: DisagreementLine) -> float:
         jobs = one.jobs / counts.compared if counts.compared else 0.0
         waits = one.waits / counts.waits if counts.waits else 0.0
         return jobs if one.side == "panda_only" else waits
 
-    every = [one for one in about.tally.disagreements() if one.brokerage == name]
-    off = {f"{one.code} ({one.side})": part(one) for one in every if not criteria.explains_rule(name, one.code)}
+    lines = [one for one in subject.tally.disagreements() if one.brokerage == name]
+    off = {f"{one.code} ({one.side})": part(one) for one in lines if not criteria.explains_rule(name, one.code)}
     beyond = {code: share for code, share in off.items() if share > limits.rule_share}
-    detail = _named_parts(beyond, len(every) - len(off))
-    return about.line("rule_share", max(off.values(), default=0.0), limits.rule_share, not beyond, detail)
+    detail = _named_parts(beyond, len(lines) - len(off))
+    return subject.line("rule_share", max(off.values(), default=0.0), limits.rule_share, not beyond, detail)
 
 
 def _profile(criteria: GateFile, brokerage: str, deciders: Sequence[DecidedBy]) -> list[GateLine]:
-    """Whether all that was compared was decided by the profile that is to be judged."""
+    """The line on whether the profile to be judged decided everything that was compared."""
     if criteria.profile is None:
         return []
-    own = [one for one in deciders if one.brokerage == brokerage]
-    others = sorted({one.profile or "not on record" for one in own if one.profile != criteria.profile})
+    lines = [line for line in deciders if line.brokerage == brokerage]
+    others = sorted({line.profile or "not on record" for line in lines if line.profile != criteria.profile})
     detail = f"decided by {', '.join(others)}" if others else f"decided by {criteria.profile}"
-    passed = bool(own) and not others
-    about = _Subject(brokerage, None, Tally())
-    return [about.line("profile", None, None, passed, detail if own else "nothing was compared")]
+    passed = bool(lines) and not others
+    subject = _Subject(brokerage, None, Tally())
+    return [subject.line("profile", None, None, passed, detail if lines else "nothing was compared")]
 
 
 def fall_backs(brokerage: str, limits: Limits, calls: Sequence[CallCount]) -> GateLine:
-    """The part of the plug-in's calls that it should have decided, and did not; the switch leaves others to PanDA."""
-    counted = ("decided", *plugin_calls.FALLEN_BACK)
-    own = [one for one in calls if one.call.brokerage == brokerage and one.call.outcome in counted]
-    total, about = sum(one.calls for one in own), _Subject(brokerage, None, Tally())
+    """The line on calls that the plug-in should have decided but did not; the switch leaves other calls to PanDA."""
+    outcomes = ("decided", *plugin_calls.FALLEN_BACK)
+    counts = [count for count in calls if count.call.brokerage == brokerage and count.call.outcome in outcomes]
+    total, subject = sum(count.calls for count in counts), _Subject(brokerage, None, Tally())
     if not total:
-        return about.line("fall_backs", None, limits.fall_backs, True, "the plug-in was not called")
+        return subject.line("fall_backs", None, limits.fall_backs, True, "the plug-in was not called")
     lost: dict[str, float] = {}
-    for one in own:
-        if one.call.outcome in plugin_calls.FALLEN_BACK:
-            reason = f"{one.call.outcome}: {one.call.reason}"
-            lost[reason] = lost.get(reason, 0.0) + one.calls / total
+    for count in counts:
+        if count.call.outcome in plugin_calls.FALLEN_BACK:
+            reason = f"{count.call.outcome}: {count.call.reason}"
+            lost[reason] = lost.get(reason, 0.0) + count.calls / total
     share = sum(lost.values())
-    return about.line("fall_backs", share, limits.fall_backs, share <= limits.fall_backs, _named_parts(lost, 0))
+    return subject.line("fall_backs", share, limits.fall_backs, share <= limits.fall_backs, _named_parts(lost, 0))
 
 
 def _named_parts(parts: dict[str, float], explained: int) -> str:

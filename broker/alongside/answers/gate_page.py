@@ -1,4 +1,4 @@
-"""The verdict of the gate as one HTML page that needs nothing else, for those who decide and have no access."""
+"""The verdict of the gate as one self-contained HTML page, for decision makers without access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.alongside.answers.sentences import (
 )
 from broker.alongside.answers.shadow_models import Gate, Shadow
 
-#: Rows of a table; the JSON has all.
+#: Most rows of a table; the JSON has all.
 MOST_ROWS = 50
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -98,11 +98,11 @@ def _explained(found: Gate) -> str:
 
 
 def _table(caption: str, headings: Sequence[str], rows: Sequence[Row], marked: Sequence[bool] = ()) -> str:
-    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in headings)
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in headings)
     lines = []
-    for at, row in enumerate(rows[:MOST_ROWS]):
-        kind = ' class="fails"' if at < len(marked) and marked[at] else ""
-        lines.append(f"<tr{kind}>" + "".join(f"<td>{escape(_cell(one))}</td>" for one in row) + "</tr>")
+    for index, row in enumerate(rows[:MOST_ROWS]):
+        kind = ' class="fails"' if index < len(marked) and marked[index] else ""
+        lines.append(f"<tr{kind}>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>")
     more = f" ({MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
     body = "\n".join(lines) or f'<tr><td colspan="{len(headings)}">none</td></tr>'
     title = escape(caption + more)
@@ -114,4 +114,4 @@ def _cell(value: object) -> str:
 
 
 def _list(lines: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in lines) + "</ul>"
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"

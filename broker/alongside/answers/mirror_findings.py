@@ -1,4 +1,4 @@
-"""What `broker doctor` says of the copies in mode ``mirrored``."""
+"""Findings of `broker doctor` on the copies in mode ``mirrored``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.service.answers.doctor import Finding, Level
 from broker.store.connection.database import Database
 
 LATE = timedelta(minutes=10)
-"""The plug-in does not decide on a copy of the grid that is half as old."""
+"""The plug-in does not decide on a copy of the grid that is half this old."""
 LATE_WORK = timedelta(minutes=40)
 _WATCHDOG = "see the log of JEDI's watchdog, and [watchdog] of panda_jedi.cfg for gridbroker_jedi.mirror"
 
@@ -25,22 +25,22 @@ def mirror_findings(database: Database, now: datetime) -> list[Finding]:
         records = read_records(connection)
     if not records:
         return [Finding("mirror", "problem", "nothing was copied from PanDA's database yet", _WATCHDOG)]
-    found = [_of_part(part, [one for one in records if one.part == part], now) for part in _parts(records)]
-    for one in records:
-        if one.failures:
-            found.append(Finding("mirror", "problem", f"{one.name}: {_failing(one, now)}", _WATCHDOG))
-        if one.lacking:
-            found.append(Finding("missing", "note", f"{one.name}: {', '.join(one.lacking)}", "read as NULL"))
-    return found
+    findings = [_of_part(part, [record for record in records if record.part == part], now) for part in _parts(records)]
+    for record in records:
+        if record.failures:
+            findings.append(Finding("mirror", "problem", f"{record.name}: {_failing(record, now)}", _WATCHDOG))
+        if record.lacking:
+            findings.append(Finding("missing", "note", f"{record.name}: {', '.join(record.lacking)}", "read as NULL"))
+    return findings
 
 
 def _parts(records: list[CopyRecord]) -> list[str]:
-    return list(dict.fromkeys(one.part for one in records))
+    return list(dict.fromkeys(record.part for record in records))
 
 
 def _of_part(part: str, records: list[CopyRecord], now: datetime) -> Finding:
-    ages = [now - one.read_at for one in records if one.read_at is not None]
-    rows, seconds = sum(one.row_count for one in records), sum(one.read_s or 0.0 for one in records)
+    ages = [now - record.read_at for record in records if record.read_at is not None]
+    rows, seconds = sum(record.row_count for record in records), sum(record.read_s or 0.0 for record in records)
     if not ages:
         return Finding("mirror", "problem", f"{part}: none of its {len(records)} tables was copied", _WATCHDOG)
     late = max(ages) > (LATE_WORK if part == "work" else LATE)
@@ -49,9 +49,9 @@ def _of_part(part: str, records: list[CopyRecord], now: datetime) -> Finding:
     return Finding("mirror", level, text, _WATCHDOG if late else "")
 
 
-def _failing(one: CopyRecord, now: datetime) -> str:
-    age = "never copied" if one.read_at is None else f"the copy is {_minutes(now - one.read_at)} old"
-    return f"failed {one.failures} times, {age}: {one.error}"
+def _failing(record: CopyRecord, now: datetime) -> str:
+    age = "never copied" if record.read_at is None else f"the copy is {_minutes(now - record.read_at)} old"
+    return f"failed {record.failures} times, {age}: {record.error}"
 
 
 def _minutes(age: timedelta) -> str:

@@ -1,8 +1,8 @@
-"""Copying what is read with tasks: parameters, files, ended jobs, and for shadow mode where JEDI put jobs.
+"""Copy the data read with tasks: parameters, files, ended jobs, and for shadow mode where JEDI placed jobs.
 
 Tables of files and parameters are too large to be copied as a whole every time. Parameters are copied once for a live
-task. Of a dataset all files are copied once, as the catalogue of replicas counts files in the order of all; after that
-only which of them are ready. The plug-in copies what a call needs of its own task at the call.
+task. All files of a dataset are copied once, as the replica catalogue counts files in the order of all; after that,
+only which of them are ready. The plug-in copies what a call needs of its own task during the call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from broker.store.connection.tables import JOB_TABLES
 
 WORK = "work"
 FILES_AT_ONCE = 500_000
-"""Files of new datasets copied in one go; those of the rest come with the next."""
+"""Files of new datasets copied in one run; the rest follows in the next."""
 DONE_JOB_HOURS = 6.0
 """TW_DONE_JOB_STAT as shipped; a call of the plug-in uses the value in force."""
 _NUMBERS_AT_ONCE = 500
@@ -40,7 +40,7 @@ _FIRST_JOBS, _OVERLAP = timedelta(days=1), timedelta(minutes=15)
 
 
 def copy_work(mirror: Mirror, every: timedelta) -> PartReport:
-    """Copy what shadow mode and cycles of the service read of live tasks."""
+    """Copy the data of live tasks that shadow mode and cycles of the service read."""
     report = PartReport(mirror.claim(WORK, every), [], {})
     if not report.claimed:
         return report
@@ -69,7 +69,7 @@ def copy_work(mirror: Mirror, every: timedelta) -> PartReport:
 
 
 def copy_tasks_of_call(mirror: Mirror, tasks: Sequence[int]) -> None:
-    """Bring tasks up to date that JEDI has just claimed, with datasets and parameters.
+    """Update tasks that JEDI has just claimed, with datasets and parameters.
 
     Raises:
         ReadFailed: PanDA's database gave no answer.
@@ -87,7 +87,7 @@ def copy_chunk_of_call(
     parameters: bool = False,
     done_job_hours: float | None = None,
 ) -> None:
-    """Bring up to date what the decision on a chunk reads of its own task.
+    """Update the data that the decision on a chunk reads of its own task.
 
     Args:
         mirror: makes the copies.
@@ -95,17 +95,19 @@ def copy_chunk_of_call(
         datasets: of the chunk, with their numbers of files.
         files: ids of the chunk's files, which JEDI has claimed.
         parameters: whether the brokerage reads the row and the parameters of the task.
-        done_job_hours: how far back ended jobs count; None where the brokerage does not ask for them.
+        done_job_hours: how far back ended jobs count; None if the brokerage does not need them.
 
     Raises:
         ReadFailed: PanDA's database gave no answer.
     """
     names = mirror.database.names
     with mirror.database.read_snapshot() as connection:
-        lacking = [
-            one for one, count in datasets.items() if mirrored_tasks.files_here(connection, names, task, one) < count
+        incomplete = [
+            dataset
+            for dataset, count in datasets.items()
+            if mirrored_tasks.files_here(connection, names, task, dataset) < count
         ]
-    _merge(mirror, FILES, "datasetid", lacking)
+    _merge(mirror, FILES, "datasetid", incomplete)
     for copy in (TASKS, PARAMETERS) if parameters else ():
         _merge(mirror, copy, "jeditaskid", [task])
     if done_job_hours is not None:
@@ -116,33 +118,33 @@ def copy_chunk_of_call(
 
 
 def _copy_ended_jobs(mirror: Mirror, task: int, hours: float) -> None:
-    """The counts of one task in place of the last ones."""
+    """Replace the counts of one task."""
     now = mirror.clock()
     condition, binds = numbered("c.jeditaskid", [task])
     known = {**instants(now), **binds, ":done_jobs_since": _before(now, timedelta(hours=hours))}
     slices = (replace(ENDED_JOBS.slices[0], where=f"c.modificationtime > :done_jobs_since AND {condition}"),)
     copy = replace(ENDED_JOBS, slices=slices, joined=None)
-    found = mirror.read(copy, known)
+    copied = mirror.read(copy, known)
     with mirror.database.begin() as connection:
         copy_writing.allow_writing(connection, copy.name)
         copy_writing.make_counted_table(connection, mirror.database.names, copy)
         copy_writing.remove_tasks(connection, mirror.database.names, copy.name, [task])
-        _merge_rows(mirror, connection, copy, found)
+        _merge_rows(mirror, connection, copy, copied)
 
 
 def _copy_ready(mirror: Mirror, report: PartReport) -> None:
-    """Which files of live tasks are ready; those that were and are not any more have no known status."""
+    """Copy which files of live tasks are ready; those that no longer are have no known status."""
     started = mirror.clock()
     try:
-        found = mirror.read(READY_FILES, instants(started))
+        copied = mirror.read(READY_FILES, instants(started))
     except ReadFailed as error:
         _note_failed(mirror, report, READY_FILES.name, started, error)
         return
     with mirror.database.begin() as connection:
         copy_writing.allow_writing(connection, READY_FILES.name)
-        _merge_rows(mirror, connection, READY_FILES, found)
+        _merge_rows(mirror, connection, READY_FILES, copied)
         mirrored_tasks.forget_ready(connection, mirror.database.names)
-        _note_read(mirror, connection, READY_FILES.name, started, found)
+        _note_read(mirror, connection, READY_FILES.name, started, copied)
     report.copied.append(READY_FILES.name)
 
 
@@ -160,33 +162,33 @@ def _merge_noted(mirror: Mirror, report: PartReport, copy: TableCopy, column: st
 
 
 def _merge(mirror: Mirror, copy: TableCopy, column: str, numbers: Sequence[int]) -> None:
-    """Add or change the rows of a table in which a column has one of the numbers."""
+    """Add or change the rows of a table whose ``column`` has one of the ``numbers``."""
     for first in range(0, len(numbers), _NUMBERS_AT_ONCE):
         condition, binds = numbered(f"c.{column}", numbers[first : first + _NUMBERS_AT_ONCE])
-        found = mirror.read(replace(copy, slices=(Slice(condition),), joined=None), binds)
+        copied = mirror.read(replace(copy, slices=(Slice(condition),), joined=None), binds)
         with mirror.database.begin() as connection:
             copy_writing.allow_writing(connection, copy.name)
-            _merge_rows(mirror, connection, copy, found)
+            _merge_rows(mirror, connection, copy, copied)
 
 
-def _merge_rows(mirror: Mirror, connection: Any, copy: TableCopy, found: CopiedRows) -> None:
-    copy_writing.stage(connection, mirror.database.names, copy, found.columns, found.rows)
-    copy_writing.merge_rows(connection, mirror.database.names, copy, found.columns)
+def _merge_rows(mirror: Mirror, connection: Any, copy: TableCopy, copied: CopiedRows) -> None:
+    copy_writing.stage(connection, mirror.database.names, copy, copied.columns, copied.rows)
+    copy_writing.merge_rows(connection, mirror.database.names, copy, copied.columns)
 
 
-def _note_read(mirror: Mirror, connection: Any, name: str, started: datetime, found: CopiedRows) -> None:
+def _note_read(mirror: Mirror, connection: Any, name: str, started: datetime, copied: CopiedRows) -> None:
     read_s = (mirror.clock() - started).total_seconds()
     copy_records.note_read(
-        connection, name, WORK, started, rows=len(found.rows), read_s=read_s, sha256="", lacking=found.lacking
+        connection, name, WORK, started, rows=len(copied.rows), read_s=read_s, sha256="", lacking=copied.lacking
     )
 
 
 def _note_failed(mirror: Mirror, report: PartReport, name: str, started: datetime, error: ReadFailed) -> None:
-    report.failed[name] = said = f"ReadFailed: {error}"
+    report.failed[name] = message = f"ReadFailed: {error}"
     with mirror.database.begin() as connection:
-        copy_records.note_failed(connection, name, WORK, started, said)
+        copy_records.note_failed(connection, name, WORK, started, message)
 
 
 def _before(now: datetime, age: timedelta) -> datetime:
-    """As PanDA stores times: UTC without a zone."""
+    """The instant an ``age`` before ``now``, as PanDA stores times: UTC without a zone."""
     return naive(now - age)

@@ -1,4 +1,4 @@
-"""Copying PanDA's tables into the mirror, table by table: each of its own instant, each in a transaction of its own."""
+"""Copy PanDA's tables into the mirror, table by table: each as of its own instant, and in its own transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRID, TASKS = "grid", "tasks"
 
 @dataclass(frozen=True)
 class CopiedRows:
-    """Rows of a table as columns of the mirror take them.
+    """Rows of a table in the form that columns of the mirror take.
 
     Attributes:
         columns: of the rows.
@@ -40,12 +40,12 @@ class CopiedRows:
 
 @dataclass
 class PartReport:
-    """What copying one part came to.
+    """The result of copying one part.
 
     Attributes:
-        claimed: False where it is not time yet, or another process does it.
-        copied: names of the copies that are as PanDA's tables now.
-        failed: why others are not, by name.
+        claimed: False if the part is not due, or another process copies it.
+        copied: names of the copies that now match PanDA's tables.
+        failed: why the others do not, by name.
     """
 
     claimed: bool
@@ -54,14 +54,14 @@ class PartReport:
 
 
 class Mirror:
-    """Makes the copies.
+    """Copies PanDA's tables.
 
     Args:
         database: ours, in mode ``mirrored``.
         reader: of PanDA's database.
         clock: the time now (aware).
         sources: of other distributions that rules name.
-        present: columns of PanDA's tables where they are known already; it is added to.
+        present: columns of PanDA's tables that are known already; further ones are added to it.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class Mirror:
         self._present = {} if present is None else present
 
     def copy_grid(self, every: timedelta) -> PartReport:
-        """The tables that snapshots are made from."""
+        """Copy the tables that snapshots are made from."""
         return self.copy_part(GRID, every, grid_copies(self._sources))
 
     def copy_tasks(self, every: timedelta) -> PartReport:
-        """The tasks that a brokerage reads, and their datasets."""
+        """Copy the tasks that a brokerage reads, and their datasets."""
         return self.copy_part(TASKS, every, task_copies())
 
     def copy_part(self, part: str, every: timedelta, copies: Iterable[TableCopy]) -> PartReport:
-        """Make copies, one after the other; one that fails stays as it is and does not stop the others."""
+        """Make copies, one after the other; one that fails stays unchanged and does not stop the others."""
         report = PartReport(self.claim(part, every), [], {})
         if not report.claimed:
             return report
@@ -102,7 +102,7 @@ class Mirror:
         return report
 
     def claim(self, part: str, every: timedelta) -> bool:
-        """Whether this process is to copy a part now."""
+        """Claim a part; return whether this process is to copy it now."""
         with self.database.begin() as connection:
             return copy_records.claim(connection, part, self.clock(), every)
 
@@ -112,29 +112,29 @@ class Mirror:
             copy_records.extend(connection, part, self.clock())
 
     def copy(self, part: str, copy: TableCopy, report: PartReport, known: Mapping[str, datetime] | None = None) -> None:
-        """Make one copy and put on record how that went.
+        """Make one copy and record the outcome.
 
         Args:
-            part: that it belongs to.
-            copy: which.
-            report: is told.
-            known: instants that its conditions name besides those that are always known.
+            part: the part that it belongs to.
+            copy: the copy to make.
+            report: updated with the outcome.
+            known: instants that its conditions name, besides those that are always known.
         """
         started = self.clock()
         try:
-            found = self.read(copy, {**instants(started), **(known or {})})
-            self._write(part, copy, found, started)
+            copied = self.read(copy, {**instants(started), **(known or {})})
+            self._write(part, copy, copied, started)
         except (ReadFailed, BadCopiedValueError, sa.exc.DBAPIError, psycopg.Error) as error:
             # a column may be gone: it is looked up again before the next attempt
             self._present.pop(copy.table, None)
-            report.failed[copy.name] = said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            report.failed[copy.name] = message = f"{type(error).__name__}: {str(error).splitlines()[0]}"
             with self.database.begin() as connection:
-                copy_records.note_failed(connection, copy.name, part, started, said)
+                copy_records.note_failed(connection, copy.name, part, started, message)
             return
         report.copied.append(copy.name)
 
     def read(self, copy: TableCopy, known: Mapping[str, Any]) -> CopiedRows:
-        """The rows of a copy as they are at PanDA's now; of a table that PanDA does not have there are none.
+        """Read the current rows of a copy from PanDA's database; none if PanDA does not have the table.
 
         Raises:
             ReadFailed: a statement gave no answer.
@@ -145,21 +145,21 @@ class Mirror:
         shape = copy_writing.shape_of(copy)
         converters = [converter(name, shape.columns[name], in_key=name in shape.key) for name in columns]
         rows: list[tuple[Any, ...]] = []
-        for one in copy.slices if present else ():
-            rows += converted(self._rows(copy, one, columns, present, known), converters)
+        for slice_ in copy.slices if present else ():
+            rows += converted(self._rows(copy, slice_, columns, present, known), converters)
         return CopiedRows(columns, rows, tuple(name for name in copy.columns if name not in present))
 
     def _rows(
-        self, copy: TableCopy, one: Slice, columns: Sequence[str], present: frozenset[str], known: Mapping[str, Any]
+        self, copy: TableCopy, slice_: Slice, columns: Sequence[str], present: frozenset[str], known: Mapping[str, Any]
     ) -> Iterable[tuple[Any, ...]]:
         """The rows of a slice with all columns of the copy."""
-        statement = select(copy, one, self.reader.schemas, present)
+        statement = select(copy, slice_, self.reader.schemas, present)
         answer = self.reader.rows(statement, binds_of(statement, known))
-        read = (*columns_read(copy, one, present), *((copy_writing.COUNTED,) if copy.counted else ()))
-        place = {name: at for at, name in enumerate(read)}
-        fixed = {name: known[at] for name, at in one.instants.items()}
+        read = (*columns_read(copy, slice_, present), *((copy_writing.COUNTED,) if copy.counted else ()))
+        index_of = {name: index for index, name in enumerate(read)}
+        fixed = {name: known[instant] for name, instant in slice_.instants.items()}
         for row in answer:
-            yield tuple(row[place[name]] if name in place else fixed.get(name) for name in columns)
+            yield tuple(row[index_of[name]] if name in index_of else fixed.get(name) for name in columns)
 
     def _columns(self, table: str) -> frozenset[str]:
         if table not in self._present:
@@ -168,26 +168,26 @@ class Mirror:
             self._present[table] = frozenset(str(row[0]).lower() for row in rows)
         return self._present[table]
 
-    def _write(self, part: str, copy: TableCopy, found: CopiedRows, started: datetime) -> None:
-        names, sha256 = self.database.names, digest(found.rows)
+    def _write(self, part: str, copy: TableCopy, copied: CopiedRows, started: datetime) -> None:
+        names, sha256 = self.database.names, digest(copied.rows)
         with self.database.begin() as connection:
             copy_writing.allow_writing(connection, copy.name)
             if copy.counted:
                 copy_writing.make_counted_table(connection, names, copy)
-            # rows that stay for a time may have to go although PanDA's are as before
-            same = copy.kept_by is None and copy_records.digest_of(connection, copy.name) == sha256
-            if not same:
-                copy_writing.stage(connection, names, copy, found.columns, found.rows)
-                copy_writing.replace_rows(connection, names, copy, found.columns, started)
+            # rows that are kept for a time may have to go although PanDA's are unchanged
+            unchanged = copy.kept_by is None and copy_records.digest_of(connection, copy.name) == sha256
+            if not unchanged:
+                copy_writing.stage(connection, names, copy, copied.columns, copied.rows)
+                copy_writing.replace_rows(connection, names, copy, copied.columns, started)
             ended = self.clock()
             copy_records.note_read(
                 connection,
                 copy.name,
                 part,
                 started,
-                rows=len(found.rows),
+                rows=len(copied.rows),
                 read_s=(ended - started).total_seconds(),
                 sha256=sha256,
-                lacking=found.lacking,
+                lacking=copied.lacking,
             )
             copy_records.extend(connection, part, ended + copy_records.CLAIM)

@@ -1,4 +1,4 @@
-"""Whom PanDA's server takes us for, where agents end jobs by asking it: a token without the role ends none."""
+"""Our identity at PanDA's server, where agents end jobs through it: a token without the role ends none."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from broker.service.answers.doctor import Finding
 #: Agents that end jobs.
 ENDING = frozenset({"timeouts", "fast_rebrokerage", "analysis_rebrokerage"})
 TASK_BROKER = "production_task"
-#: A question of doctor's may take so long, however patient the agents are.
+#: Limit of the time of doctor's queries, however long the agents wait.
 PATIENCE_S = 15.0
 
 
 def asking_panda(agents: Mapping[str, AgentSection]) -> set[str]:
-    """The agents that, alongside PanDA, end jobs by asking its server."""
+    """The agents that, alongside PanDA, end jobs through its server."""
     return {name for name in ENDING & agents.keys() if agents[name].options.get("through", "auto") != "sql"}
 
 
 def only_recording(agents: Mapping[str, AgentSection]) -> set[str]:
-    """The agents that could write PanDA's tables, and by their options only record what they decide."""
+    """The agents that could write PanDA's tables, but whose options let them only record their decisions."""
     return {name for name in (TASK_BROKER,) if name in agents and agents[name].options.get("only_record", False)}
 
 
 def server_findings(
     agents: Mapping[str, AgentSection], enabled: Mapping[str, bool], surroundings: Surroundings
 ) -> list[Finding]:
-    """What each server says that the agents ask that are on; one question a server and its credentials.
+    """Query each server that enabled agents use, once for each set of credentials; return the findings.
 
     Args:
         agents: as they are configured.
@@ -42,28 +42,28 @@ def server_findings(
         ConfigurationError: options of an agent cannot be used.
     """
     by_server: dict[PandaApiOptions, list[str]] = {}
-    found = []
+    findings = []
     for name in sorted(asking_panda(agents)):
         if not enabled.get(name, False):
             continue
         options: EndingOptions = registry.make(name, agents[name].options, ProcessSettings()).options
         if options.panda_api is None:
             remedy = f"name it in the options of {name}: panda_api: {{address: https://..., bearer_token_file: ...}}"
-            found.append(Finding("panda_server", "problem", f"{name}: no server of PanDA's is named", remedy))
+            findings.append(Finding("panda_server", "problem", f"{name}: no server of PanDA's is named", remedy))
         else:
             by_server.setdefault(options.panda_api, []).append(name)
-    return found + [_asked(options, ", ".join(names), surroundings) for options, names in by_server.items()]
+    return findings + [_ask_identity(options, ", ".join(names), surroundings) for options, names in by_server.items()]
 
 
-def _asked(options: PandaApiOptions, names: str, surroundings: Surroundings) -> Finding:
-    """Whom one server takes us for."""
+def _ask_identity(options: PandaApiOptions, names: str, surroundings: Surroundings) -> Finding:
+    """The finding on our identity at one server."""
     patient = options.model_copy(update={"time_limit_s": min(options.time_limit_s, PATIENCE_S)})
     try:
         identity = PandaApi(patient.server(), surroundings).identity()
     except (PandaRefuses, NotFetched) as error:
         return Finding("panda_server", "problem", f"{names}: {error.what}", error.remedy)
     origin = "no origin" if options.origin is None else f"origin {options.origin}"
-    said = f"{names}: PanDA takes us for {identity.name} with {identity.role} ({origin})"
+    sentence = f"{names}: PanDA takes us for {identity.name} with {identity.role} ({origin})"
     if identity.production:
-        return Finding("panda_server", "ok", said)
-    return Finding("panda_server", "problem", said, ROLE_REMEDY)
+        return Finding("panda_server", "ok", sentence)
+    return Finding("panda_server", "problem", sentence, ROLE_REMEDY)

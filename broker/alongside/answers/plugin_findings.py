@@ -1,4 +1,4 @@
-"""What `broker doctor` says of JEDI's plug-in: its switch, its calls, and those that only files could count."""
+"""Findings of `broker doctor` on JEDI's plug-in: its switch, its calls, and those counted in files only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AS_WANTED = ("decided", "left_to_panda")
 
 
 def plugin_findings(database: Database, now: datetime, folder: Path) -> list[Finding]:
-    """What is set, and how calls ended in the last 24 hours.
+    """The findings on the switch, and on the outcomes of calls in the last 24 hours.
 
     Args:
         database: with a current schema.
@@ -30,28 +30,28 @@ def plugin_findings(database: Database, now: datetime, folder: Path) -> list[Fin
     with database.read_snapshot() as connection:
         changes = plugin_switches.history(connection, 1)
         calls = plugin_calls.since(connection, since)
-    found = [_switch(changes[0]) if changes else Finding("plugin", "ok", f"switch: {PluginSwitch()}, as shipped")]
-    found += _calls(calls)
-    waiting = [one for one in call_files.read_folder(folder) if one.hour >= since - timedelta(hours=1)]
-    return found + _in_files(waiting, folder)
+    findings = [_switch(changes[0]) if changes else Finding("plugin", "ok", f"switch: {PluginSwitch()}, as shipped")]
+    findings += _calls(calls)
+    waiting = [count for count in call_files.read_folder(folder) if count.hour >= since - timedelta(hours=1)]
+    return findings + _in_files(waiting, folder)
 
 
 def _switch(change: plugin_switches.SwitchChange) -> Finding:
     level: Level = "ok" if change.switch.enabled else "note"
-    said = f"switch: {change.switch}; {change.editor} at {change.set_at:%Y-%m-%d %H:%M} UTC: {change.reason}"
-    return Finding("plugin", level, said, "" if change.switch.enabled else "`broker plugin on` lets it decide")
+    sentence = f"switch: {change.switch}; {change.editor} at {change.set_at:%Y-%m-%d %H:%M} UTC: {change.reason}"
+    return Finding("plugin", level, sentence, "" if change.switch.enabled else "`broker plugin on` lets it decide")
 
 
 def _summed(calls: Iterable[CallCount]) -> list[tuple[str, str, str, int]]:
     counted: dict[tuple[str, str, str], int] = {}
-    for one in calls:
-        key = (one.call.brokerage, one.call.outcome, one.call.reason)
-        counted[key] = counted.get(key, 0) + one.calls
+    for call_count in calls:
+        key = (call_count.call.brokerage, call_count.call.outcome, call_count.call.reason)
+        counted[key] = counted.get(key, 0) + call_count.calls
     return [(*key, count) for key, count in sorted(counted.items())]
 
 
 def _calls(calls: Iterable[CallCount]) -> list[Finding]:
-    found = [
+    findings = [
         Finding(
             "plugin",
             "ok" if outcome in _AS_WANTED else "note",
@@ -59,11 +59,11 @@ def _calls(calls: Iterable[CallCount]) -> list[Finding]:
         )
         for brokerage, outcome, reason, count in _summed(calls)
     ]
-    return found or [Finding("plugin", "note", "JEDI's plug-in was not called in the last 24 h")]
+    return findings or [Finding("plugin", "note", "JEDI's plug-in was not called in the last 24 h")]
 
 
 def _in_files(calls: list[CallCount], folder: Path) -> list[Finding]:
-    """Calls that the database does not know of: while they last, the plug-in cannot write there."""
+    """Calls that the database does not have: while there are any, the plug-in cannot write it."""
     remedy = "the plug-in cannot write the database: see JEDI's log; another version of it than of the schema?"
     return [
         Finding(

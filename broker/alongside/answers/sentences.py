@@ -52,20 +52,20 @@ SHARES = ("brokerage", "share", "PanDA's jobs", "part", "ours", "part")
 
 def agreement_sentence(line: AgreementLine, confidence: float) -> str:
     """One brokerage in one sentence."""
-    sure = _within(line.job_interval, confidence)
+    bounds = _within(line.job_interval, confidence)
     sample = f", {line.tasks:,} tasks" if line.tasks else ""
     if line.brokerage == "production_task":
         agreed = _of(line.agreed_jobs, line.compared_jobs)
-        return f"{line.brokerage}: {agreed} tasks at a nucleus that ours offers{sure}"
+        return f"{line.brokerage}: {agreed} tasks at a nucleus that ours offers{bounds}"
     return (
-        f"{line.brokerage}: {_of(line.agreed_jobs, line.compared_jobs)} jobs at a candidate of ours{sure}{sample}; "
+        f"{line.brokerage}: {_of(line.agreed_jobs, line.compared_jobs)} jobs at a candidate of ours{bounds}{sample}; "
         f"{_of(line.agreed_chunks, line.chunks)} chunks without a difference; "
         f"{_of(line.agreed_waits, line.waits)} waits of PanDA's with nothing found by ours either"
     )
 
 
 def window_sentence(found: Shadow) -> str:
-    """The time that is looked at."""
+    """The time that is compared."""
     hours = found.max_age_s / 3600
     return f"from {found.since:%Y-%m-%d %H:%M} to {found.until:%Y-%m-%d %H:%M} UTC, decisions of at most {hours:g} h"
 
@@ -81,24 +81,24 @@ def decider_sentence(one: DecidedBy) -> str:
 
 
 def chance_sentence(one: ByChance, line: AgreementLine) -> str:
-    """What drawing alone gives, beside what was found."""
-    found = "" if line.same_place is None else f"same place {100 * line.same_place:.1f} %; "
+    """The agreement by random draws alone, next to the one measured."""
+    measured = "" if line.same_place is None else f"same place {100 * line.same_place:.1f} %; "
     return (
-        f"{one.brokerage}: {found}by chance alone, drawing by the same weights, {100 * one.same_place:.1f} % "
+        f"{one.brokerage}: {measured}by chance alone, drawing by the same weights, {100 * one.same_place:.1f} % "
         f"({100 * one.interval.low:.1f} to {100 * one.interval.high:.1f} %); "
         f"two draws by them put {100 * one.drawn_twice:.1f} % at the same places"
     )
 
 
 def own_sentence(one: PlacedByOurs) -> str:
-    """What is left out."""
+    """The work placed by ours, which is left out."""
     what = "tasks" if one.brokerage == "production_task" else "jobs"
     waits = f" and {one.waits:,} waits" if one.waits else ""
     return f"{one.brokerage}: {one.jobs:,} {what}{waits} placed by ours ({BY[one.by]}), left out of all other numbers"
 
 
 def compared_sentences(shadow: Shadow) -> list[str]:
-    """All that is said of what was compared, beside tables."""
+    """All sentences on what was compared, in addition to the tables."""
     lines = {one.brokerage: one for one in shadow.brokerages}
     return [
         *(decider_sentence(one) for one in shadow.decided_by),
@@ -144,10 +144,10 @@ def size(number: float) -> str:
     return f"{number:,.1f} PB"
 
 
-def _within(found: Interval | None, confidence: float) -> str:
-    if found is None:
+def _within(interval: Interval | None, confidence: float) -> str:
+    if interval is None:
         return ""
-    return f", {100 * confidence:g} % sure of {100 * found.low:.1f} to {100 * found.high:.1f} %"
+    return f", {100 * confidence:g} % sure of {100 * interval.low:.1f} to {100 * interval.high:.1f} %"
 
 
 def _of(part: int, whole: int) -> str:

@@ -1,6 +1,6 @@
-"""The broker's decisions beside what JEDI did: where both agree, and for each disagreement the rule that made it.
+"""Compare the broker's decisions with JEDI's: where both agree, and for each disagreement the rule that made it.
 
-The profile, version and tuning that decided what is compared.
+Also the profile, version and tuning of the decisions compared.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ from broker.store.query_context import Asking
 
 
 class Deciders:
-    """Counts compared jobs and waits by what decided."""
+    """Counts compared jobs and waits by the profile, version and tuning that decided."""
 
     def __init__(self) -> None:
         self._cycles: dict[int, DecidingCycle] = {}
-        self._found: dict[tuple[str, str, str, int], DecidedBy] = {}
+        self._lines: dict[tuple[str, str, str, int], DecidedBy] = {}
 
     def know(self, cycles: Mapping[int, DecidingCycle]) -> None:
-        """Add cycles to those that decisions are compared with."""
+        """Add cycles that decisions may come from."""
         self._cycles |= cycles
 
     def add(self, one: Placement | Wait, stored: StoredDecision) -> None:
-        """Count what was compared with a decision."""
+        """Count a placement or wait that was compared with a decision."""
         origin = stored.origin
         cycle = None if origin.agent_run is None else self._cycles.get(origin.agent_run)
         profile = None if cycle is None else cycle.profile
         key = (one.brokerage, profile or "", origin.engine, origin.tuning)
-        at = origin.decided_at
-        known = self._found.get(key) or DecidedBy(
+        decided_at = origin.decided_at
+        known = self._lines.get(key) or DecidedBy(
             brokerage=one.brokerage,
             profile=profile,
             engine=origin.engine,
             tuning=origin.tuning,
             jobs=0,
             waits=0,
-            first_at=at,
-            last_at=at,
+            first_at=decided_at,
+            last_at=decided_at,
         )
         more = {"waits": known.waits + 1} if isinstance(one, Wait) else {"jobs": known.jobs + one.jobs}
-        times = {"first_at": min(known.first_at, at), "last_at": max(known.last_at, at)}
-        self._found[key] = known.model_copy(update={**more, **times})
+        times = {"first_at": min(known.first_at, decided_at), "last_at": max(known.last_at, decided_at)}
+        self._lines[key] = known.model_copy(update={**more, **times})
 
     def lines(self) -> tuple[DecidedBy, ...]:
-        """A line for each, in the order of brokerages and time."""
-        found = self._found.values()
-        return tuple(sorted(found, key=lambda one: (one.brokerage, one.first_at, one.engine, one.tuning)))
+        """One line for each, by brokerage and time."""
+        lines = self._lines.values()
+        return tuple(sorted(lines, key=lambda one: (one.brokerage, one.first_at, one.engine, one.tuning)))
 
     def notes(self) -> list[str]:
-        """Where figures of several profiles or versions were added up, and where the profile is not on record."""
+        """Remarks on figures summed over several profiles or versions, and on profiles that are not on record."""
         lines, notes = self.lines(), []
         for brokerage in dict.fromkeys(one.brokerage for one in lines):
             own = [one for one in lines if one.brokerage == brokerage]
@@ -94,7 +94,7 @@ class Deciders:
         return notes
 
 
-#: Tasks whose decisions are in memory at once.
+#: Number of tasks whose decisions are in memory at once.
 TASKS_AT_ONCE = 500
 #: prodsourcelabel where PanDA has none.
 NO_LABEL = ""
@@ -102,7 +102,7 @@ NO_LABEL = ""
 
 @dataclass
 class Compared:
-    """What was counted, whole and by label; ``deciders``: which profile, version and tuning decided.
+    """The counts, as a whole and by label; ``deciders``: which profile, version and tuning decided.
 
     ``plugin_recorded``: decisions of the plug-in that are on record.
     """
@@ -113,84 +113,84 @@ class Compared:
     plugin_recorded: int = 0
 
     def of(self, one: Placement | Wait | Undecided) -> tuple[Tally, Tally]:
-        """The tallies in which something counts."""
+        """The tallies that count an item."""
         return self.whole, self.by_label.setdefault(one.label or NO_LABEL, Tally())
 
 
 def add_placements(compared: Compared, placements: Sequence[Placement], decided: Decided, own: Own) -> None:
     """Count what PanDA placed. Pure."""
-    for one in placements:
-        tallies, by = compared.of(one), own.placed(one, decided)
+    for placement in placements:
+        tallies, by = compared.of(placement), own.placed(placement, decided)
         if by is not None:
-            _count_own(tallies, one, by)
+            _count_own(tallies, placement, by)
             continue
-        found = decided.at(one.brokerage, one.chunk, one.at)
+        in_force = decided.at(placement.brokerage, placement.chunk, placement.at)
         for tally in tallies:
-            tally.placed(one)
-            if found.stored is None:
-                lost = one.datasetid is None and one.brokerage != TASK_BROKERAGE
-                tally.uncompared(one, NO_DATASET if lost else found.reason)
+            tally.placed(placement)
+            if in_force.stored is None:
+                lost = placement.datasetid is None and placement.brokerage != TASK_BROKERAGE
+                tally.uncompared(placement, NO_DATASET if lost else in_force.reason)
             else:
-                made = found.stored.record.decision
-                tally.compared(one, refusal(made, one.queue), chances(made))
-        if found.stored is not None:
-            compared.deciders.add(one, found.stored)
+                decision = in_force.stored.record.decision
+                tally.compared(placement, refusal(decision, placement.queue), chances(decision))
+        if in_force.stored is not None:
+            compared.deciders.add(placement, in_force.stored)
 
 
 def add_undecided(compared: Compared, undecided: Sequence[Undecided]) -> None:
     """Count the jobs of tasks about which ours decided nothing. Pure."""
-    for one in undecided:
-        for tally in compared.of(one):
-            tally.placed(one)
-            tally.uncompared(one, NO_DECISION if one.has_dataset else NO_DATASET)
+    for jobs in undecided:
+        for tally in compared.of(jobs):
+            tally.placed(jobs)
+            tally.uncompared(jobs, NO_DECISION if jobs.has_dataset else NO_DATASET)
 
 
 def add_waits(compared: Compared, waits: Sequence[Wait], decided: Decided, own: Own) -> None:
     """Count the times that PanDA let a task wait. Pure."""
-    for one in waits:
-        tallies = compared.of(one)
-        if own.waited(one):
-            _count_own(tallies, one, "plugin")
+    for wait in waits:
+        tallies = compared.of(wait)
+        if own.waited(wait):
+            _count_own(tallies, wait, "plugin")
             continue
-        found = decided.of_task(one.brokerage, one.jeditaskid, one.at)
-        usable = [each.stored for each in found if each.stored is not None]
+        in_force = decided.of_task(wait.brokerage, wait.jeditaskid, wait.at)
+        usable = [found.stored for found in in_force if found.stored is not None]
         for tally in tallies:
             if not usable:
-                old = any(each.reason == TOO_OLD for each in found)
-                tally.uncompared(one, TOO_OLD if old else NO_DECISION)
+                old = any(found.reason == TOO_OLD for found in in_force)
+                tally.uncompared(wait, TOO_OLD if old else NO_DECISION)
                 continue
-            ours = any(each.record.decision.outcome == "brokered" for each in usable)
-            tally.waited(one, criterion(one.dialog) if ours else None)
+            ours = any(stored.record.decision.outcome == "brokered" for stored in usable)
+            tally.waited(wait, criterion(wait.dialog) if ours else None)
         if usable:
-            compared.deciders.add(one, usable[-1])
+            compared.deciders.add(wait, usable[-1])
 
 
-def _count_own(tallies: tuple[Tally, Tally], one: Placement | Wait, by: Placer) -> None:
+def _count_own(tallies: tuple[Tally, Tally], item: Placement | Wait, by: Placer) -> None:
     for tally in tallies:
-        tally.placed_by_ours(one, by)
+        tally.placed_by_ours(item, by)
 
 
 def compare(asking: Asking, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
-    """Our decisions beside what JEDI did, counted; for the arguments see :func:`shadow`."""
+    """Compare our decisions with JEDI's, and count; for the arguments see :func:`shadow`."""
     connection, catalogue, until = asking.connection, asking.catalogue, asking.now
     first = since - max_age - LONGEST
-    made, undecided = read_placements(connection, catalogue, since, until, first - LONGEST)
-    made += read_nuclei(connection, catalogue, since, until)
-    placements = [one for one in made if brokerage in (None, one.brokerage)]
+    placed, undecided = read_placements(connection, catalogue, since, until, first - LONGEST)
+    placed += read_nuclei(connection, catalogue, since, until)
+    placements = [one for one in placed if brokerage in (None, one.brokerage)]
     waits = [one for one in read_waits(connection, catalogue, since, until) if brokerage in (None, one.brokerage)]
     by_plugin = plugin_decisions(connection, first, until)
     compared = Compared(plugin_recorded=sum(map(len, by_plugin.values())))
     add_undecided(compared, [one for one in undecided if brokerage in (None, one.brokerage)])
     tasks = tasks_of(placements, waits)
     for start in range(0, len(tasks), TASKS_AT_ONCE):
-        some = set(tasks[start : start + TASKS_AT_ONCE])
-        stored = decisions_between(connection, sorted(some), first, until)
+        batch = set(tasks[start : start + TASKS_AT_ONCE])
+        stored = decisions_between(connection, sorted(batch), first, until)
         runs = {one.origin.agent_run for one in stored} - {None}
         cycles = deciding_cycles(connection, sorted(run for run in runs if run is not None))
         compared.deciders.know(cycles)
         decided, own = Decided(stored, max_age), Own(by_plugin, cycles)
-        add_placements(compared, [one for one in placements if one.jeditaskid in some], decided, own)
-        add_waits(compared, [one for one in waits if one.jeditaskid in some], decided, own)
+        add_placements(compared, [one for one in placements if one.jeditaskid in batch], decided, own)
+        add_waits(compared, [one for one in waits if one.jeditaskid in batch], decided, own)
     return compared
 
 
@@ -201,12 +201,12 @@ def shadow(
     brokerage: str | None = None,
     confidence: float = CONFIDENCE,
 ) -> Shadow:
-    """Our decisions beside what JEDI did from ``since`` on, up to the instant of asking.
+    """Compare our decisions with JEDI's from ``since`` on, up to the instant of the query.
 
     Args:
-        asking: whom.
+        asking: the database and the instant.
         since: start (aware).
-        max_age: for so long after the last cycle that came to it a decision is compared.
+        max_age: how long after the last cycle that reached it a decision is compared.
         brokerage: only this one.
         confidence: of the intervals, between 0 and 1.
     """
@@ -216,7 +216,7 @@ def shadow(
 def shadow_of(
     asking: Asking, since: datetime, max_age: timedelta, compared: Compared, confidence: float = CONFIDENCE
 ) -> Shadow:
-    """The answer from what was counted; arguments as for :func:`shadow`."""
+    """Build the answer from the counts; arguments as for :func:`shadow`."""
     whole, by_label = compared.whole, sorted(compared.by_label.items())
     records = queue_records(asking.connection, asking.catalogue, since, asking.now)
     return Shadow(
@@ -241,7 +241,7 @@ def shadow_of(
 
 
 def _data(asking: Asking, since: datetime, whole: Tally) -> Data:
-    """Where the input of the compared jobs is."""
+    """The locations of the input of the compared jobs."""
     if not whole.placements:
         return data_of((), {})
     read = read_input(asking.connection, asking.catalogue, since, asking.now)
@@ -251,7 +251,7 @@ def _data(asking: Asking, since: datetime, whole: Tally) -> Data:
 
 
 def _notes(asking: Asking, since: datetime, compared: Compared) -> tuple[str, ...]:
-    """What makes the numbers say less than they seem to."""
+    """Remarks on why the numbers mean less than they seem to."""
     notes = list(compared.deciders.notes())
     calls = plugin_calls.since(asking.connection, since)
     decided = sum(one.calls for one in calls if one.call.outcome == "decided" and one.hour <= asking.now)

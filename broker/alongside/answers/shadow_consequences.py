@@ -1,4 +1,4 @@
-"""What it means where jobs go: bytes over the network, waiting, failures and core hours, on both sides. Pure."""
+"""The consequences of where jobs go: bytes over the network, waiting, failures and core hours, on both sides. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Data:
     """The input of jobs, by task and master dataset.
 
     Attributes:
-        known: of each the bytes of one job by dataset.
-        near: of each dataset in the catalogue the part that is next to a queue, by queue; 0 where it is not named.
+        known: bytes of one job by dataset, for each task and master dataset.
+        near: for each dataset in the catalogue, the part that is next to a queue, by queue; 0 for other queues.
     """
 
     known: Mapping[tuple[int, int], Mapping[str, float]]
     near: Mapping[str, Mapping[str, float]]
 
     def wan_bytes(self, task: int, dataset: int | None, queue: str) -> float | None:
-        """Bytes of one job that are not on disk next to a queue; None where that is not known."""
+        """Bytes of one job that are not on disk next to a queue; None if that is unknown."""
         parts = None if dataset is None else self.known.get((task, dataset))
         if parts is None or any(size and name not in self.near for name, size in parts.items()):
             return None
@@ -37,16 +37,16 @@ class Data:
 
 
 def data_of(read: Sequence[InputBytes], near: Mapping[str, Mapping[str, float]]) -> Data:
-    """The input of jobs, from what was read of the files and the replica catalogue."""
+    """Build the input of jobs from what was read of the files and the replica catalogue."""
     known: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
-    for one in read:
-        if one.jobs:
-            known[one.jeditaskid, one.datasetid][one.dataset] = one.input_bytes / one.jobs
+    for row in read:
+        if row.jobs:
+            known[row.jeditaskid, row.datasetid][row.dataset] = row.input_bytes / row.jobs
     return Data(known, near)
 
 
 def consequences(tally: Tally, records: Mapping[tuple[str, str], QueueRecord], data: Data) -> tuple[Consequence, ...]:
-    """Four lines for each brokerage of jobs: each side, and the queues that only it uses."""
+    """Four lines for each brokerage of jobs: each side, and the queues that only that side uses."""
     lines = []
     for brokerage, counts in sorted(tally.all.items()):
         if brokerage == TASK_BROKERAGE or not counts.compared:
@@ -96,12 +96,12 @@ def _line(
     wan: float | None,
     unknown: float,
 ) -> Consequence:
-    waited = {queue: one.waiting_s for queue, one in records.items()}
-    ended = {
+    waiting_times = {queue: one.waiting_s for queue, one in records.items()}
+    failure_rates = {
         queue: one.failed / (one.failed + one.finished) for queue, one in records.items() if one.failed + one.finished
     }
-    worked = {queue: one.core_hours for queue, one in records.items()}
-    hours = [count * cost for queue, count in jobs.items() if (cost := worked.get(queue)) is not None]
+    job_core_hours = {queue: one.core_hours for queue, one in records.items()}
+    hours = [count * cost for queue, count in jobs.items() if (cost := job_core_hours.get(queue)) is not None]
     return Consequence(
         brokerage=brokerage,
         placed=placed,
@@ -109,15 +109,15 @@ def _line(
         jobs=round(sum(jobs.values()), 3),
         wan_bytes=wan,
         wan_unknown_jobs=unknown,
-        waiting_s=_mean(jobs, waited),
-        failure_rate=_mean(jobs, ended),
+        waiting_s=_mean(jobs, waiting_times),
+        failure_rate=_mean(jobs, failure_rates),
         core_hours=sum(hours) if hours else None,
         no_record_jobs=round(sum(count for queue, count in jobs.items() if queue not in records), 3),
     )
 
 
 def _mean(jobs: Jobs, values: Mapping[str, float | None]) -> float | None:
-    """The mean of what is known, by jobs."""
+    """The mean of the known values, weighted by jobs."""
     known = [(count, value) for queue, count in jobs.items() if (value := values.get(queue)) is not None]
     total = sum(count for count, _ in known)
     return sum(count * value for count, value in known) / total if total else None

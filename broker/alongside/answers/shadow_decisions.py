@@ -1,4 +1,4 @@
-"""Decisions of ours in force when JEDI placed something, and what each says about the place. Pure."""
+"""Our decisions in force when JEDI placed something, and what each says about the place. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.alongside.statements.panda_placements import Chunk
 from broker.domain.decisions import Decision, StoredDecision
 from broker.domain.rejection_counts import unified_of
 
-#: Reasons for which something is not compared.
+#: Reasons why something is not compared.
 NO_DECISION, TOO_OLD, NO_DATASET = "no_decision", "too_old", "no_dataset"
 #: Codes of disagreements that no rule made.
 NOT_A_CANDIDATE, NOT_SAID = "not_a_candidate", "not_said"
@@ -34,64 +34,64 @@ class Found:
 
 
 class Decided:
-    """Decisions of ours on some tasks, by brokerage and chunk.
+    """Our decisions on some tasks, by brokerage and chunk.
 
     Args:
         decisions: oldest first.
-        max_age: for so long after the last cycle that came to it a decision is compared.
+        max_age: how long after the last cycle that reached it a decision is compared.
     """
 
     def __init__(self, decisions: Iterable[StoredDecision], max_age: timedelta) -> None:
         self._max_age = max_age
-        self._of: dict[str, dict[Chunk, list[StoredDecision]]] = defaultdict(lambda: defaultdict(list))
+        self._decisions: dict[str, dict[Chunk, list[StoredDecision]]] = defaultdict(lambda: defaultdict(list))
         self._chunks: dict[tuple[str, int], dict[Chunk, None]] = defaultdict(dict)
-        for one in decisions:
-            decision = one.record.decision
+        for stored in decisions:
+            decision = stored.record.decision
             chunk = decision.jeditaskid, decision.datasetid, decision.ramcount or 0.0
-            self._of[decision.brokerage][chunk].append(one)
+            self._decisions[decision.brokerage][chunk].append(stored)
             self._chunks[decision.brokerage, decision.jeditaskid][chunk] = None
 
     def at(self, brokerage: str, chunk: Chunk, moment: datetime) -> Found:
-        """The last decision about a chunk that was made by ``moment``.
+        """Return the last decision about a chunk that was made by ``moment``.
 
-        A file may have got another memory since: where the task has one chunk of the dataset only, that is meant.
+        The memory of a file may have changed since: if the task has only one chunk of the dataset, that one is used.
         """
-        made = self.of_chunk(brokerage, chunk)
-        place = bisect_right(made, moment, key=lambda one: one.origin.decided_at)
-        if not place:
+        decisions = self.of_chunk(brokerage, chunk)
+        count = bisect_right(decisions, moment, key=lambda one: one.origin.decided_at)
+        if not count:
             return Found(None, NO_DECISION)
-        last = made[place - 1]
+        last = decisions[count - 1]
         seen = min(last.last_seen_at or last.origin.decided_at, moment)
         return Found(None, TOO_OLD) if moment - seen > self._max_age else Found(last)
 
     def of_chunk(self, brokerage: str, chunk: Chunk) -> list[StoredDecision]:
-        """All decisions about a chunk, oldest first; by dataset where the task has one chunk of it only."""
-        known, (task, dataset, _) = self._of[brokerage], chunk
+        """Return all decisions about a chunk, oldest first; by dataset if the task has only one chunk of it."""
+        known, (task, dataset, _) = self._decisions[brokerage], chunk
         if chunk not in known:
-            others = [one for one in self._chunks[brokerage, task] if one[1] == dataset]
+            others = [other for other in self._chunks[brokerage, task] if other[1] == dataset]
             if len(others) != 1:
                 return []
             chunk = others[0]
         return known[chunk]
 
     def of_task(self, brokerage: str, task: int, moment: datetime) -> list[Found]:
-        """What was in force for each chunk of a task."""
+        """Return the decision in force for each chunk of a task."""
         return [self.at(brokerage, chunk, moment) for chunk in self._chunks[brokerage, task]]
 
 
 def refusal(decision: Decision, queue: str) -> str | None:
-    """The code for which ours would not have placed a chunk at a queue; None where it would have. Pure."""
-    chosen = {one.name for one in decision.candidates}
+    """Return the code for which ours would not have placed a chunk at a queue; None if it would have. Pure."""
+    chosen = {candidate.name for candidate in decision.candidates}
     names = chosen | {unified_of(name) for name in chosen}
-    there = queue in names
-    if decision.outcome == "brokered" and there:
+    is_candidate = queue in names
+    if decision.outcome == "brokered" and is_candidate:
         return None
-    code = None if there else _rejection(decision.rejected, queue)
+    code = None if is_candidate else _rejection(decision.rejected, queue)
     return code or decision.reason or NOT_A_CANDIDATE
 
 
 def _rejection(rejected: Mapping[str, str], queue: str) -> str | None:
-    """The code of a queue; of one whose pseudo-queues were rejected one by one, that of the last of them."""
+    """The code of a queue; if its pseudo-queues were rejected one by one, that of the last of them."""
     if queue in rejected:
         return rejected[queue]
     own = [code for name, code in rejected.items() if unified_of(name) == unified_of(queue)]
@@ -100,22 +100,22 @@ def _rejection(rejected: Mapping[str, str], queue: str) -> str | None:
 
 def criterion(dialog: str) -> str:
     """The last criterion that PanDA's dialog names. Pure."""
-    named = _CRITERIA.findall(dialog)
-    return named[-1] if named else NOT_SAID
+    criteria = _CRITERIA.findall(dialog)
+    return criteria[-1] if criteria else NOT_SAID
 
 
 def chances(decision: Decision) -> dict[str, float]:
-    """By unified queue the chance that ours draws it, by weight; none where it did not broker. Pure.
+    """Return the chance of each unified queue that ours draws it, by weight; none if ours did not broker. Pure.
 
-    Queues that are to get their first jobs share equally, and before all others.
+    Queues that are to get their first jobs share equally, and come before all others.
     """
     if decision.outcome != "brokered" or not decision.candidates:
         return {}
-    first = [one for one in decision.candidates if one.bootstrap]
-    total = sum(one.weight for one in decision.candidates)
+    first = [candidate for candidate in decision.candidates if candidate.bootstrap]
+    total = sum(candidate.weight for candidate in decision.candidates)
     equal = bool(first) or not total > 0
-    some = first or list(decision.candidates)
-    found: dict[str, float] = defaultdict(float)
-    for one in some:
-        found[unified_of(one.name)] += 1 / len(some) if equal else one.weight / total
-    return dict(found)
+    eligible = first or list(decision.candidates)
+    by_queue: dict[str, float] = defaultdict(float)
+    for candidate in eligible:
+        by_queue[unified_of(candidate.name)] += 1 / len(eligible) if equal else candidate.weight / total
+    return dict(by_queue)

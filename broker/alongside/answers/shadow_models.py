@@ -14,35 +14,35 @@ Placed = Literal["panda", "ours", "panda_only", "ours_only"]
 
 
 class Interval(Answer):
-    """Where a share lies, with the confidence of the answer; both ends between 0 and 1."""
+    """Interval of a share, at the confidence of the answer; both ends between 0 and 1."""
 
     low: float
     high: float
 
 
 class AgreementLine(Answer):
-    """Agreement for one brokerage, of it for one label or one share, or of it in one hour.
+    """Agreement for one brokerage, or for one of its labels, shares or hours.
 
-    What ours placed itself is in none of the numbers.
+    None of the numbers include work that ours placed.
 
     Attributes:
-        brokerage: of ours.
-        label: prodsourcelabel; None for all.
-        share: the global share; None for all.
-        hour: start of the hour; None for all.
-        jobs: that PanDA placed (tasks at a nucleus: 1 each).
-        compared_jobs: of them, those for whose chunk ours had a decision that was young enough.
-        agreed_jobs: of those, the ones at a candidate of ours.
-        chunks: chunks or tasks of compared jobs, and of waits that were compared.
-        agreed_chunks: of them, those where nothing differs.
+        brokerage: our brokerage.
+        label: prodsourcelabel; null for all.
+        share: global share; null for all.
+        hour: start of the hour; null for all.
+        jobs: jobs that PanDA placed (tasks at a nucleus: 1 each).
+        compared_jobs: of these, jobs for whose chunk ours had a recent enough decision.
+        agreed_jobs: of these, jobs at one of our candidates.
+        chunks: chunks or tasks of compared jobs and compared waits.
+        agreed_chunks: of these, those without any difference.
         tasks: tasks of compared jobs and waits.
-        witnesses: as how many tasks of equal size those of the compared jobs count.
-        job_interval: of agreed jobs among the compared ones; None without any.
-        chunk_interval: of agreed chunks; None without any.
-        waits: times that PanDA let a task wait and ours had a decision.
-        agreed_waits: of them, those where ours found nothing either.
-        same_place: how much of the jobs ours, drawing by weight, would have put at the same queues: between 0 and 1;
-            None where ours brokered nothing.
+        witnesses: effective number of tasks of equal size among those of the compared jobs.
+        job_interval: interval of agreed jobs among compared jobs; null if there are none.
+        chunk_interval: interval of agreed chunks; null if there are none.
+        waits: times that PanDA let a task wait while ours had a decision.
+        agreed_waits: of these, times that ours found nothing either.
+        same_place: fraction of the jobs that ours, drawing by weight, would have put at the same queues: between 0 and
+            1; null if ours brokered nothing.
     """
 
     brokerage: str
@@ -69,19 +69,19 @@ class AgreementLine(Answer):
 
 
 class DisagreementLine(Answer):
-    """Disagreements by the rule that made them.
+    """Disagreements by the rule that caused them.
 
     Attributes:
-        brokerage: of ours.
+        brokerage: our brokerage.
         side: ``panda_only``: PanDA placed jobs at a queue that ours refused; ``ours_only``: PanDA let a task wait that
             ours brokered.
-        code: the reason code of ours that refused the queue, or for which the chunk waited; of ``ours_only`` PanDA's
-            criterion as its dialog has it.
-        jobs: placed by PanDA; 0 for waits.
+        code: our reason code that refused the queue, or for which the chunk waited; for ``ours_only``, PanDA's
+            criterion as in its dialog.
+        jobs: jobs that PanDA placed; 0 for waits.
         waits: times that PanDA let a task wait; 0 for jobs.
         chunks: chunks or tasks.
         tasks: tasks.
-        queues: queues, those with the most jobs first; at most ten.
+        queues: queues with the most jobs first; at most ten.
         such_as: some of the tasks.
     """
 
@@ -97,16 +97,16 @@ class DisagreementLine(Answer):
 
 
 class QueueComparison(Answer):
-    """What a queue (or nucleus) got from PanDA, and would have got from ours.
+    """Jobs that a queue (or nucleus) got from PanDA, and would have got from ours.
 
     Attributes:
-        brokerage: of ours.
+        brokerage: our brokerage.
         queue: unified queue, or nucleus.
         panda_jobs: compared jobs that PanDA placed there.
-        our_jobs: of all compared jobs, those that ours would have drawn this queue for, by weight.
-        agreed_jobs: of PanDA's jobs, those for which it is a candidate of ours.
-        by_chance: jobs by which drawing alone is off here, in 95 % of the draws at most.
-        main_code: the rule that refused most of the others; None without any.
+        our_jobs: of all compared jobs, those for which ours would have drawn this queue, by weight.
+        agreed_jobs: of PanDA's jobs, those for which it is one of our candidates.
+        by_chance: upper bound, in 95 % of the draws, of the deviation by drawing alone, in jobs.
+        main_code: rule that refused most of the other jobs; null if there is none.
     """
 
     brokerage: str
@@ -128,13 +128,13 @@ class Uncompared(Answer):
 
 
 class PlacedByOurs(Answer):
-    """What the plug-in or an agent of ours placed, or let wait: it is compared with nothing.
+    """Work that our plug-in or agent placed, or let wait; it is not compared.
 
     Attributes:
-        brokerage: of ours.
+        brokerage: our brokerage.
         by: ``plugin``: JEDI's plug-in decided about the chunk or task at that time; ``agent``: an agent wrote it.
         jobs: jobs, or tasks at a nucleus.
-        waits: times that a task waits.
+        waits: times that a task waited.
         tasks: tasks of both.
     """
 
@@ -146,17 +146,17 @@ class PlacedByOurs(Answer):
 
 
 class DecidedBy(Answer):
-    """What decided: jobs and waits that were compared with decisions of one profile, version and tuning.
+    """Jobs and waits compared with decisions of one profile, version and tuning.
 
     Attributes:
-        brokerage: of ours.
-        profile: of rules; None where that is not on record: decided by the plug-in, or by a release before this.
+        brokerage: our brokerage.
+        profile: profile of rules; null if not on record: decided by the plug-in, or by an earlier release.
         engine: version of the broker.
-        tuning: version of the gdpconfig values.
-        jobs: compared.
-        waits: compared.
-        first_at: when the first of the decisions was made.
-        last_at: when the last was.
+        tuning: version of the tuning.
+        jobs: compared jobs.
+        waits: compared waits.
+        first_at: time of the first decision.
+        last_at: time of the last decision.
     """
 
     brokerage: str
@@ -170,18 +170,18 @@ class DecidedBy(Answer):
 
 
 class ByChance(Answer):
-    """What "same place" would be if both sides drew by the very same weights: those in force for the compared jobs.
+    """The value of "same place" if both sides drew by the same weights: those in force for the compared jobs.
 
     PanDA keeps no weights in its tables. Where ours decides as PanDA (profile ``panda``), these are PanDA's own.
 
     Attributes:
-        brokerage: of ours.
-        label: prodsourcelabel; None for all.
-        jobs: compared ones that ours brokered.
-        same_place: mean of it over the draws, between 0 and 1.
-        interval: in 95 % of the draws it is within.
-        drawn_twice: mean part of the jobs that two draws put at the same places.
-        draws: how often all was drawn.
+        brokerage: our brokerage.
+        label: prodsourcelabel; null for all.
+        jobs: compared jobs that ours brokered.
+        same_place: its mean over the draws, between 0 and 1.
+        interval: range of 95 % of the draws.
+        drawn_twice: mean fraction of the jobs that two draws put at the same places.
+        draws: number of draws.
     """
 
     brokerage: str
@@ -194,22 +194,23 @@ class ByChance(Answer):
 
 
 class Consequence(Answer):
-    """What it means where jobs go, by what is on record of the queues in the time that is looked at.
+    """Consequences of the placement of jobs, from the queues' records in the period.
 
-    Both sides are measured alike, by the records of the queues: no job is measured twice. What is not known is counted.
+    Both sides are measured alike, by the records of the queues: no job is measured twice. Unknown values are counted.
 
     Attributes:
-        brokerage: of ours.
-        placed: by ``panda``, or as ``ours`` would have drawn; ``panda_only`` and ``ours_only``: of these the jobs at
-            queues at which the other side has none.
-        queues: how many.
-        jobs: of the compared ones.
-        wan_bytes: input that is not on disk next to the queue; None where the place of no input is known.
+        brokerage: our brokerage.
+        placed: ``panda``, or ``ours`` as we would have drawn; ``panda_only`` and ``ours_only``: of these, the jobs at
+            queues where the other side has none.
+        queues: number of queues.
+        jobs: number of compared jobs.
+        wan_bytes: input that is not on disk next to the queue; null if no input has a known place.
         wan_unknown_jobs: jobs whose input is not in the replica catalogue.
-        waiting_s: median time from being made to the start at the queue, mean over the jobs.
+        waiting_s: median time from creation to start at the queue, mean over the jobs.
         failure_rate: failed among failed and finished jobs of the queue, mean over the jobs, between 0 and 1.
         core_hours: cores times hours of a job at the queue, summed over the jobs.
-        no_record_jobs: jobs at queues where nothing started or ended in this time; in none of the last three figures.
+        no_record_jobs: jobs at queues where nothing started or ended in the period; excluded from the last three
+            figures.
     """
 
     brokerage: str
@@ -225,15 +226,15 @@ class Consequence(Answer):
 
 
 class ShareConsequence(Answer):
-    """What a global share gets of the compared jobs on either side: ours lets chunks wait that PanDA does not.
+    """Compared jobs of a global share on either side: ours lets chunks wait that PanDA does not.
 
     Attributes:
-        brokerage: of ours.
-        share: the global share.
+        brokerage: our brokerage.
+        share: global share.
         panda_jobs: compared jobs that PanDA placed.
-        our_jobs: of them, those whose chunks ours brokers.
-        panda_part: of all compared jobs of PanDA's, between 0 and 1.
-        our_part: of all those that ours brokers; None where ours brokers nothing.
+        our_jobs: of these, jobs whose chunks ours brokers.
+        panda_part: fraction of all compared jobs of PanDA, between 0 and 1.
+        our_part: fraction of all jobs that ours brokers; null if ours brokers nothing.
     """
 
     brokerage: str
@@ -245,23 +246,23 @@ class ShareConsequence(Answer):
 
 
 class Shadow(Answer):
-    """Our decisions beside what JEDI did, from ``since`` to ``until``.
+    """Our decisions compared with JEDI's, from ``since`` to ``until``.
 
     Attributes:
-        confidence: of all intervals, which are Wilson's for as many witnesses as there are tasks.
-        brokerages: one line each.
-        labels: one line for each label of each.
-        shares: one line for each share of each.
-        hours: one line for each hour of each, in the order of time.
+        confidence: confidence of all intervals (Wilson, with tasks as witnesses).
+        brokerages: one line per brokerage.
+        labels: one line per brokerage and label.
+        shares: one line per brokerage and share.
+        hours: one line per brokerage and hour, in order of time.
         rules: disagreements, most jobs first.
-        queues: by brokerage, those with the most jobs of PanDA's first.
-        uncompared: what was dropped, and why.
-        placed_by_ours: what ours placed itself, which is left out of all other numbers.
+        queues: queues by brokerage, those with the most jobs of PanDA first.
+        uncompared: work that was not compared, and why.
+        placed_by_ours: work that ours placed, excluded from all other numbers.
         decided_by: profile, version and tuning of the decisions.
-        by_chance: what drawing alone gives, for each brokerage and for each label of it.
-        consequences: of where either side places jobs.
-        share_consequences: what shares get on either side.
-        notes: what makes these numbers say less than they seem to.
+        by_chance: expected result of drawing alone, per brokerage and per label.
+        consequences: consequences of the placements of either side.
+        share_consequences: jobs of the shares on either side.
+        notes: limitations of these numbers.
     """
 
     since: datetime
@@ -290,13 +291,13 @@ class GateLine(Answer):
     """One criterion.
 
     Attributes:
-        brokerage: of ours; None for the installation as a whole.
-        label: prodsourcelabel; None for all of them.
-        criterion: named as in the file; ``days``: on which something was compared.
-        passed: whether it holds.
-        value: what was found; None where there was nothing to be found, or where it is no number.
-        limit: what it is held against; None where it is no number.
-        detail: what stands behind it: what is beyond the limit, or why there is no value.
+        brokerage: our brokerage; null for the installation as a whole.
+        label: prodsourcelabel; null for all.
+        criterion: name as in the file; ``days``: days on which something was compared.
+        passed: whether the criterion holds.
+        value: measured value; null if there is none, or if it is not a number.
+        limit: limit of the criterion; null if it is not a number.
+        detail: explanation: what exceeds the limit, or why there is no value.
     """
 
     brokerage: str | None
@@ -315,8 +316,8 @@ class Gate(Answer):
         passed: whether every criterion holds.
         where: file with the criteria.
         gate: the criteria.
-        lines: each of them, with what was found.
-        shadow: all that was compared.
+        lines: result of each criterion.
+        shadow: the whole comparison.
     """
 
     passed: bool

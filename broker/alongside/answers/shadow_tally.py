@@ -1,4 +1,4 @@
-"""Counting agreement, chunk by chunk, and the lines that come of it. Pure."""
+"""Count agreement, chunk by chunk, and build the lines of the answer. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.alongside.statements.panda_placements import Placement, Undecided, W
 from broker.domain.rejection_counts import unified_of
 
 MOST_QUEUES, SUCH_AS = 10, 5
-#: Of the draws; the same question has the same answer.
+#: Seed of the draws; the same query has the same answer.
 SEED = 1
 
 
@@ -81,12 +81,12 @@ class Agreement:
 
 
 def _interval(agreed: int, sizes: Counter[int], confidence: float) -> Interval | None:
-    found = interval(agreed, list(sizes.values()), confidence)
-    return None if found is None else _ends(found)
+    bounds = interval(agreed, list(sizes.values()), confidence)
+    return None if bounds is None else _ends(bounds)
 
 
-def _ends(found: tuple[float, float]) -> Interval:
-    low, high = found
+def _ends(bounds: tuple[float, float]) -> Interval:
+    low, high = bounds
     return Interval(low=low, high=high)
 
 
@@ -110,7 +110,7 @@ class Tally:
 
     Attributes:
         all: counts by brokerage.
-        placements: what was compared, with our chances of each unified queue; none where ours did not broker.
+        placements: those compared, with our chances of each unified queue; none if ours did not broker.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Tally:
         self._chances: dict[str, Chance | None] = {}
 
     def placed_by_ours(self, one: Placement | Wait, by: Placer) -> None:
-        """What ours placed or let wait itself."""
+        """Count what ours placed or let wait itself."""
         own = self._own[one.brokerage, by]
         own.tasks.add(one.jeditaskid)
         if isinstance(one, Wait):
@@ -134,12 +134,12 @@ class Tally:
             own.jobs += one.jobs
 
     def placed(self, one: Placement | Undecided) -> None:
-        """Work that PanDA placed, whether it is compared or not."""
+        """Count work that PanDA placed, whether compared or not."""
         for line in self._lines(one):
             line.jobs += one.jobs
 
     def uncompared(self, one: Placement | Wait | Undecided, reason: str) -> None:
-        """What cannot be compared, and why."""
+        """Count what cannot be compared, by reason."""
         left = self._left[one.brokerage, reason]
         if isinstance(one, Wait):
             left[1] += 1
@@ -147,7 +147,7 @@ class Tally:
             left[0] += one.jobs
 
     def compared(self, one: Placement, code: str | None, chances: Mapping[str, float]) -> None:
-        """Work that PanDA placed, the code for which ours would not have, and our chances of each unified queue."""
+        """Count work that PanDA placed, with the code for which ours would not, and our chances by unified queue."""
         chunk, queue = (one.jeditaskid, one.chunk), unified_of(one.queue)
         for line in self._lines(one):
             line.compared += one.jobs
@@ -169,7 +169,7 @@ class Tally:
             rule.queues[queue] += one.jobs
 
     def waited(self, one: Wait, code: str | None) -> None:
-        """A task that PanDA let wait, and PanDA's criterion where ours brokered it."""
+        """Count a task that PanDA let wait, with PanDA's criterion if ours brokered it."""
         chunk = (one.jeditaskid, "waits")
         for line in self._lines(one):
             line.waits += 1
@@ -183,21 +183,21 @@ class Tally:
             rule.chunks.add(chunk)
             rule.tasks.add(one.jeditaskid)
 
-    def _lines(self, one: Placement | Wait | Undecided) -> tuple[Agreement, ...]:
-        hour = one.at.replace(minute=0, second=0, microsecond=0)
-        share = self._shares[one.brokerage, one.share or ""]
-        return self.all[one.brokerage], share, self._hours[one.brokerage, hour]
+    def _lines(self, item: Placement | Wait | Undecided) -> tuple[Agreement, ...]:
+        hour = item.at.replace(minute=0, second=0, microsecond=0)
+        share = self._shares[item.brokerage, item.share or ""]
+        return self.all[item.brokerage], share, self._hours[item.brokerage, hour]
 
     def brokerages(self, confidence: float, label: str | None = None) -> tuple[AgreementLine, ...]:
-        """A line for each brokerage."""
+        """One line for each brokerage."""
         return tuple(one.line(name, confidence, label) for name, one in sorted(self.all.items()))
 
     def shares(self, confidence: float) -> tuple[AgreementLine, ...]:
-        """A line for each share of each."""
+        """One line for each share of each brokerage."""
         return tuple(one.line(name, confidence, share=share) for (name, share), one in sorted(self._shares.items()))
 
     def hours(self, confidence: float) -> tuple[AgreementLine, ...]:
-        """A line for each hour of each."""
+        """One line for each hour of each brokerage."""
         return tuple(one.line(name, confidence, hour=hour) for (name, hour), one in sorted(self._hours.items()))
 
     def moments(self, brokerage: str) -> list[datetime]:
@@ -219,7 +219,7 @@ class Tally:
         )
 
     def disagreements(self) -> tuple[DisagreementLine, ...]:
-        """The number of differing decisions by the rule that made the difference."""
+        """The disagreements by the rule that made them."""
         lines = [
             DisagreementLine(
                 brokerage=name,
@@ -258,27 +258,27 @@ class Tally:
         return tuple(sorted(lines, key=lambda one: (one.brokerage, -one.panda_jobs, -one.our_jobs, one.queue)))
 
     def chance(self, brokerage: str) -> Chance | None:
-        """What drawing alone gives; None where ours brokered nothing that was compared."""
+        """The effect of random draws alone; None if ours brokered nothing that was compared."""
         if brokerage not in self._chances:
             own = [Draws(one.jobs, by) for one, by in self.placements if by and one.brokerage == brokerage]
             self._chances[brokerage] = chance_alone(own, SEED)
         return self._chances[brokerage]
 
     def by_chance(self, label: str | None = None) -> tuple[ByChance, ...]:
-        """The same as lines."""
-        found = [(name, self.chance(name)) for name in sorted(self.all)]
+        """The results of :meth:`chance` as lines."""
+        chances = [(name, self.chance(name)) for name in sorted(self.all)]
         return tuple(
             ByChance(
                 brokerage=name,
                 label=label,
-                jobs=one.drawn_jobs,
-                same_place=one.alone,
-                interval=_ends(one.within),
-                drawn_twice=one.drawn_twice,
+                jobs=chance.drawn_jobs,
+                same_place=chance.alone,
+                interval=_ends(chance.within),
+                drawn_twice=chance.drawn_twice,
                 draws=DRAWS,
             )
-            for name, one in found
-            if one is not None
+            for name, chance in chances
+            if chance is not None
         )
 
     def share_consequences(self) -> tuple[ShareConsequence, ...]:

@@ -26,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 
 
 class WrongSwitch(BrokerError):
-    """An argument that cannot be set."""
+    """The argument cannot be set."""
 
     exit_status = WRONG_USAGE
 
@@ -39,7 +39,7 @@ def off(context: typer.Context, reason: Reason, editor: Editor = None, as_json: 
 
 @app.command()
 def on(context: typer.Context, reason: Reason, editor: Editor = None, as_json: Json = False) -> None:
-    """Let the plug-in decide, within a minute: on the percent of tasks and the labels that are set."""
+    """Let the plug-in decide, within a minute, on the percentage of tasks and the labels that are set."""
     _set(context, lambda now: dataclasses.replace(now, enabled=True), reason, editor, as_json)
 
 
@@ -51,7 +51,7 @@ def percent(
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Let the plug-in decide on N percent of tasks: always the same ones, to which others are added as N grows."""
+    """Let the plug-in decide on N percent of tasks; a larger N keeps the same tasks and adds others."""
     _set(context, lambda now: dataclasses.replace(now, percent=share), reason, editor, as_json)
 
 
@@ -66,7 +66,7 @@ def labels(
     as_json: Json = False,
 ) -> None:
     """Let the plug-in decide on tasks of these labels only, or of all."""
-    wrong = [one for one in names if not 0 < len(one) <= MOST_LABEL_CHARACTERS or not one.isprintable()]
+    wrong = [label for label in names if not 0 < len(label) <= MOST_LABEL_CHARACTERS or not label.isprintable()]
     if wrong or (ANY_LABEL in names and len(names) > 1):
         hint = f"give labels of 1 to {MOST_LABEL_CHARACTERS} characters, or {ANY_LABEL} alone"
         raise WrongSwitch(f"no labels: {', '.join(map(repr, names))[:80]}", "broker plugin labels", hint)
@@ -77,16 +77,16 @@ def labels(
 @app.command()
 def log(
     context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Changes at most.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a change.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of changes.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per change.")] = False,
 ) -> None:
-    """What was set, by whom and why, the newest first: that is in force."""
+    """List what was set, by whom and why, newest first; the newest is in force."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        found = plugin_switches.history(connection, limit)
-    for one in found if as_json else ():
-        print_json({**_shown(one.switch), "set_at": one.set_at, "editor": one.editor, "reason": one.reason})
+        changes = plugin_switches.history(connection, limit)
+    for change in changes if as_json else ():
+        print_json({**_shown(change.switch), "set_at": change.set_at, "editor": change.editor, "reason": change.reason})
     if not as_json:
-        rows = [(utc(one.set_at), str(one.switch), one.editor, one.reason) for one in found]
+        rows = [(utc(change.set_at), str(change.switch), change.editor, change.reason) for change in changes]
         print_table(("set at", "plug-in", "by", "reason"), rows, title="Switch of the plug-in")
 
 
@@ -99,13 +99,13 @@ def _set(
 ) -> None:
     if not 0 < len(reason.strip()) <= LONGEST_REASON:
         raise WrongSwitch("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
-    whose = editor_name(editor)
+    author = editor_name(editor)
     with open_store(context) as database, database.begin() as connection:
         plugin_switches.lock(connection)
         switch = change(plugin_switches.in_force(connection))
-        plugin_switches.set_switch(connection, switch, editor=whose, reason=reason.strip())
+        plugin_switches.set_switch(connection, switch, editor=author, reason=reason.strip())
     if as_json:
-        print_json({**_shown(switch), "editor": whose, "reason": reason.strip()})
+        print_json({**_shown(switch), "editor": author, "reason": reason.strip()})
         return
     remark(f"plug-in: {switch}; JEDI's processes follow within a minute")
     if not switch.enabled and switch.percent:

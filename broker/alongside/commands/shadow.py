@@ -1,4 +1,4 @@
-"""``broker shadow``: the broker's decisions beside what JEDI did; ``--gate`` says whether work may be handed over."""
+"""``broker shadow``: compare our decisions with JEDI's; ``--gate`` tells whether work may be handed over."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from broker.whatif.model.plot import check_plot
 
 
 class NeedsAGate(BrokerError):
-    """Options that do not go together."""
+    """The options cannot be combined."""
 
     exit_status = WRONG_USAGE
 
@@ -57,10 +57,10 @@ def show_gate(
     html: Path | None,
     plot: Path | None,
 ) -> None:
-    """Print the verdict; where the gate stays closed the command ends with status 6.
+    """Print the verdict; if the gate stays closed, the command ends with status 6.
 
     Raises:
-        NeedsAGate: an option of ``given`` says what the file says.
+        NeedsAGate: an option of ``given`` sets what the file sets.
         GateFileError: the file cannot be used.
         CannotWritePage: the page cannot be written.
     """
@@ -77,24 +77,24 @@ def show_gate(
         clean = criteria.doctor == "clean"
         problems = doctor_problems(database, folder, datetime.now(UTC), *here) if clean else []
         with database.read_snapshot() as connection:
-            found = gate(Asking(connection, database.names, until, folder), criteria, where, problems)
+            verdict = gate(Asking(connection, database.names, until, folder), criteria, where, problems)
     if html is not None:
-        _write(html, gate_page(found))
+        _write(html, gate_page(verdict))
     if plot is not None:
-        plot_shadow(found.shadow, plot)
+        plot_shadow(verdict.shadow, plot)
     if as_json:
-        print_json(found)
+        print_json(verdict)
     else:
-        _show(found)
-    if not found.passed:
+        _show(verdict)
+    if not verdict.passed:
         raise typer.Exit(GATE_CLOSED)
 
 
-def _show(found: Gate) -> None:
-    say(verdict_sentence(found))
+def _show(verdict: Gate) -> None:
+    say(verdict_sentence(verdict))
     headings = ("brokerage", "label", "criterion", "", "found", "limit", "detail")
-    print_table(headings, [gate_cells(one) for one in found.lines], title=f"Criteria of {found.where}")
-    for note in found.shadow.notes:
+    print_table(headings, [gate_cells(line) for line in verdict.lines], title=f"Criteria of {verdict.where}")
+    for note in verdict.shadow.notes:
         say(f"note: {note}")
 
 
@@ -111,13 +111,11 @@ LAST = typer.Option(
 MAX_AGE = typer.Option(
     "--max-age",
     metavar="2h",
-    help="For so long a decision of ours is compared.",
+    help="How long a decision of ours is compared.",
     show_default="2h; of a gate its max_age_h",
 )
-GATE = typer.Option(
-    "--gate", metavar="FILE", help="Whether every criterion of the file holds; else the exit status is 6."
-)
-HTML = typer.Option("--html", metavar="FILE", help="One page with the verdict of --gate, to be passed on.")
+GATE = typer.Option("--gate", metavar="FILE", help="Check every criterion of the file; exit status 6 if one fails.")
+HTML = typer.Option("--html", metavar="FILE", help="Write one page with the verdict of --gate.")
 
 
 def shadow(
@@ -126,13 +124,13 @@ def shadow(
     at: Annotated[str | None, at_option("Where the time of --last ends", without=SCENARIO_IF_LOADED)] = None,
     brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only this brokerage.")] = None,
     max_age: Annotated[str | None, MAX_AGE] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Queues that are shown of each brokerage.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Queues shown of each brokerage.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One object on one line.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw it.")] = None,
     gate: Annotated[Path | None, GATE] = None,
     html: Annotated[Path | None, HTML] = None,
 ) -> None:
-    """How far our decisions agree with what JEDI really did, and which rules made the differences."""
+    """Compare our decisions with what JEDI did, and show which rules made the differences."""
     if gate is not None:
         given = {"--last": last, "--max-age": max_age, "--brokerage": brokerage}
         show_gate(context, gate, at, given, as_json=as_json, html=html, plot=plot)
@@ -157,7 +155,7 @@ def shadow(
 
 
 def show(found: Shadow, limit: int) -> None:
-    """Print the answer for people."""
+    """Print the answer as text."""
     if not any(line.compared_jobs or line.waits for line in found.brokerages):
         say(NOTHING)
     say(window_sentence(found))
@@ -186,39 +184,39 @@ def _print_rules(found: Shadow) -> None:
     )
     rows = [
         (
-            one.brokerage,
-            SIDES[one.side],
-            one.code,
-            one.jobs,
-            one.waits,
-            one.chunks,
-            one.tasks,
-            one.queues[:3],
-            one.such_as,
+            rule.brokerage,
+            SIDES[rule.side],
+            rule.code,
+            rule.jobs,
+            rule.waits,
+            rule.chunks,
+            rule.tasks,
+            rule.queues[:3],
+            rule.such_as,
         )
-        for one in found.rules
+        for rule in found.rules
     ]
     print_table(columns, rows, title="Differences, by the rule that made them")
 
 
 def _print_queues(found: Shadow, limit: int) -> None:
     for line in found.brokerages:
-        own = [one for one in found.queues if one.brokerage == line.brokerage]
+        queues = [queue for queue in found.queues if queue.brokerage == line.brokerage]
         rows = [
             (
-                one.queue,
-                one.panda_jobs,
-                round(one.our_jobs, 1),
-                round(one.by_chance, 1),
-                one.agreed_jobs,
-                one.main_code or "",
+                queue.queue,
+                queue.panda_jobs,
+                round(queue.our_jobs, 1),
+                round(queue.by_chance, 1),
+                queue.agreed_jobs,
+                queue.main_code or "",
             )
-            for one in own[:limit]
+            for queue in queues[:limit]
         ]
         print_table(
             ("queue", "PanDA's jobs", "ours", "by chance +-", "agreed", "refused most for"),
             rows,
-            title=f"{line.brokerage} by queue ({min(limit, len(own))} of {len(own)})",
+            title=f"{line.brokerage} by queue ({min(limit, len(queues))} of {len(queues)})",
         )
 
 
@@ -226,16 +224,16 @@ def _print_lines(title: str, heading: str, lines: list[tuple[str, AgreementLine]
     columns = ("brokerage", heading, "jobs", "compared", "agree", "at least", "chunks", "agree", "same place")
     rows = [
         (
-            one.brokerage,
+            line.brokerage,
             name,
-            one.jobs,
-            one.compared_jobs,
-            Percent(one.job_agreement),
-            Percent(None if one.job_interval is None else one.job_interval.low),
-            one.chunks,
-            Percent(one.agreed_chunks / one.chunks if one.chunks else None),
-            Percent(one.same_place),
+            line.jobs,
+            line.compared_jobs,
+            Percent(line.job_agreement),
+            Percent(None if line.job_interval is None else line.job_interval.low),
+            line.chunks,
+            Percent(line.agreed_chunks / line.chunks if line.chunks else None),
+            Percent(line.same_place),
         )
-        for name, one in lines
+        for name, line in lines
     ]
     print_table(columns, rows, title=title)

@@ -1,4 +1,4 @@
-"""A picture of shadow mode: agreement by hour, and jobs by queue on both sides; a row is a brokerage."""
+"""A plot of shadow mode: agreement by hour, and jobs by queue on both sides; one row for each brokerage."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def plot_shadow(found: Shadow, file: Path) -> None:
 def _hours(axes: Axes, name: str, lines: Sequence[AgreementLine]) -> None:
     known = [(line.hour, line.job_agreement) for line in lines]
     drawn = [(hour, 100 * share) for hour, share in known if hour is not None and share is not None]
-    places = list(range(len(drawn)))
-    axes.plot(places, [share for _, share in drawn], marker="o", color=AFTER)
-    axes.set_xticks(places, [f"{hour:%m-%d %H}" for hour, _ in drawn])
+    positions = list(range(len(drawn)))
+    axes.plot(positions, [share for _, share in drawn], marker="o", color=AFTER)
+    axes.set_xticks(positions, [f"{hour:%m-%d %H}" for hour, _ in drawn])
     axes.tick_params(axis="x", labelrotation=90, labelsize=6)
     axes.set_ylim(0, 105)
     axes.set_title(f"{name}: jobs at a candidate of ours, by hour (UTC)")
@@ -41,10 +41,12 @@ def _hours(axes: Axes, name: str, lines: Sequence[AgreementLine]) -> None:
 
 def _queues(axes: Axes, name: str, lines: Sequence[QueueComparison]) -> None:
     largest = sorted(lines, key=lambda line: (-max(line.panda_jobs, line.our_jobs), line.queue))[:MOST_QUEUES]
-    places = list(range(len(largest)))
-    axes.bar([at - 0.2 for at in places], [line.panda_jobs for line in largest], width=0.4, color=BEFORE, label="PanDA")
-    axes.bar([at + 0.2 for at in places], [line.our_jobs for line in largest], width=0.4, color=AFTER, label="ours")
-    axes.set_xticks(places, [plain_label(line.queue) for line in largest])
+    positions = list(range(len(largest)))
+    axes.bar(
+        [x - 0.2 for x in positions], [line.panda_jobs for line in largest], width=0.4, color=BEFORE, label="PanDA"
+    )
+    axes.bar([x + 0.2 for x in positions], [line.our_jobs for line in largest], width=0.4, color=AFTER, label="ours")
+    axes.set_xticks(positions, [plain_label(line.queue) for line in largest])
     axes.tick_params(axis="x", labelrotation=90, labelsize=6)
     axes.set_title(f"{name}: jobs by queue (largest {len(largest)})")
     axes.set_ylabel("jobs")

@@ -1,1 +1,1 @@
-"""PanDA on another database: what its reader has to do, and what becomes of the values; pure."""
+"""PanDA on another database: the interface of its reader, and the conversion of values; pure."""

@@ -1,9 +1,9 @@
-"""How sure a measured agreement is, and how far two sides agree that draw by the same weights. Pure.
+"""How certain a measured agreement is, and how far two sides agree that draw by the same weights. Pure.
 
-Jobs of a task are no independent witnesses: one rule that decides otherwise does so for all of them. So a share has the
-interval of Wilson (1927) for as many witnesses as there are tasks, counted by Kish (1965): tasks of very different size
-count for fewer. A bootstrap over tasks would say 100 % to 100 % wherever no difference was seen yet, after however few
-tasks; Wilson's interval does not, and needs no draws.
+Jobs of a task are not independent witnesses: a rule that decides otherwise does so for all of them. So a share has the
+interval of Wilson (1927) for as many witnesses as there are tasks, counted as by Kish (1965): tasks of very different
+size count for fewer. A bootstrap over tasks would give 100 % to 100 % as long as no difference was seen, however few
+the tasks; Wilson's interval does not, and needs no draws.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Draws:
 
     Attributes:
         jobs: how many.
-        chances: of each place the chance to be drawn; they add up to 1.
+        chances: the chance of each place to be drawn; they add up to 1.
     """
 
     jobs: int
@@ -39,14 +39,14 @@ class Draws:
 
 @dataclass(frozen=True)
 class Chance:
-    """What comes of drawing alone.
+    """The effect of random draws alone.
 
     Attributes:
-        drawn_jobs: how many.
-        alone: mean part of the jobs that one draw puts where its own weights expect them.
-        within: lowest and highest of it in 95 % of the draws.
-        drawn_twice: mean part of the jobs that two draws put at the same places.
-        by_place: jobs by which one draw is off at a place in 95 % of the draws at most.
+        drawn_jobs: number of jobs.
+        alone: mean fraction of the jobs that one draw puts where its own weights expect them.
+        within: lowest and highest value of ``alone`` in 95 % of the draws.
+        drawn_twice: mean fraction of the jobs that two draws put at the same places.
+        by_place: jobs by which a draw is off at a place, at most, in 95 % of the draws.
     """
 
     drawn_jobs: int
@@ -57,7 +57,7 @@ class Chance:
 
 
 def wilson(share: float, witnesses: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The interval of a share between 0 and 1, of so many (more than 0) witnesses."""
+    """Return the interval of a share between 0 and 1, for a number of witnesses above 0."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     square = z * z / witnesses
     middle = (share + square / 2) / (1 + square)
@@ -66,36 +66,36 @@ def wilson(share: float, witnesses: float, confidence: float = CONFIDENCE) -> tu
 
 
 def witnesses(sizes: Iterable[float]) -> float:
-    """As how many clusters of equal size those of these sizes count."""
+    """Return as how many clusters of equal size clusters of these sizes count."""
     return effective_number(np.fromiter(sizes, np.float64))
 
 
 def interval(agreed: float, sizes: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """The interval of ``agreed`` among all that clusters of these sizes hold; None where they hold nothing."""
+    """Return the interval of the share of ``agreed`` in clusters of these sizes; None if they hold nothing."""
     count = witnesses(sizes)
     return wilson(agreed / sum(sizes), count, confidence) if count else None
 
 
 def chance_alone(some: Sequence[Draws], seed: int, draws: int = DRAWS) -> Chance | None:
-    """What drawing by the same weights twice would agree in; None where nothing is drawn.
+    """Simulate how far two draws by the same weights agree; None if nothing is drawn.
 
     Args:
         some: what is placed together; each bunch of :data:`JOBS_OF_A_DRAW` jobs of it goes to one place.
         seed: of the draws.
         draws: how often all of it is drawn, on either side.
     """
-    places = sorted({name for one in some for name in one.chances})
-    total = sum(one.jobs for one in some)
+    places = sorted({name for draw in some for name in draw.chances})
+    total = sum(draw.jobs for draw in some)
     if not places or not total:
         return None
     position = {name: at for at, name in enumerate(places)}
     drawn, expected = np.zeros((2, draws, len(places))), np.zeros(len(places))
     random = np.random.default_rng(seed)
-    for one in _joined(some):
-        columns = [position[name] for name in one.chances]
-        chances = np.array(list(one.chances.values()))
-        expected[columns] += one.jobs * chances
-        drawn[:, :, columns] += _drawn(random, one.jobs, chances, draws)
+    for draw in _joined(some):
+        columns = [position[name] for name in draw.chances]
+        chances = np.array(list(draw.chances.values()))
+        expected[columns] += draw.jobs * chances
+        drawn[:, :, columns] += _drawn(random, draw.jobs, chances, draws)
     alone = np.minimum(drawn[0], expected).sum(axis=1) / total
     twice = np.minimum(drawn[0], drawn[1]).sum(axis=1) / total
     off = np.quantile(np.abs(drawn[0] - expected), 0.95, axis=0)
@@ -106,19 +106,19 @@ def chance_alone(some: Sequence[Draws], seed: int, draws: int = DRAWS) -> Chance
 
 def _drawn(random: np.random.Generator, jobs: int, chances: Floats, draws: int) -> Floats:
     bunches, rest = divmod(jobs, JOBS_OF_A_DRAW)
-    found: Floats = JOBS_OF_A_DRAW * random.multinomial(bunches, chances, size=(2, draws)).astype(np.float64)
+    placed: Floats = JOBS_OF_A_DRAW * random.multinomial(bunches, chances, size=(2, draws)).astype(np.float64)
     if rest:
-        found += rest * random.multinomial(1, chances, size=(2, draws))
-    return found
+        placed += rest * random.multinomial(1, chances, size=(2, draws))
+    return placed
 
 
-def _joined(some: Sequence[Draws]) -> list[Draws]:
-    """Whole bunches by the same chances are drawn in one go; rests stay apart, as each is a draw of its own."""
+def _joined(all_draws: Sequence[Draws]) -> list[Draws]:
+    """Join whole bunches with the same chances into one draw; rests stay apart, as each is a draw of its own."""
     whole: dict[tuple[tuple[str, float], ...], int] = defaultdict(int)
     rests = []
-    for one in some:
-        rest = one.jobs % JOBS_OF_A_DRAW
-        whole[tuple(sorted(one.chances.items()))] += one.jobs - rest
+    for draw in all_draws:
+        rest = draw.jobs % JOBS_OF_A_DRAW
+        whole[tuple(sorted(draw.chances.items()))] += draw.jobs - rest
         if rest:
-            rests.append(Draws(rest, one.chances))
+            rests.append(Draws(rest, draw.chances))
     return [Draws(jobs, dict(chances)) for chances, jobs in whole.items() if jobs] + rests

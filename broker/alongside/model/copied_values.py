@@ -1,6 +1,6 @@
-"""Values as drivers of PanDA's databases give them, as columns of the mirror take them.
+"""Convert values from drivers of PanDA's databases to those that columns of the mirror take.
 
-Oracle gives numbers as Decimal, documents as text or parsed, times as naive UTC, and NULL for the empty text.
+Oracle returns numbers as Decimal, documents as text or parsed, times as naive UTC, and NULL for the empty text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BadCopiedValueError(ValueError):
 
 
 def converter(column: str, sql_type: str, *, in_key: bool) -> Converter:
-    """From a driver's value to one that COPY can send to a column of ``sql_type``.
+    """Return a converter from a driver's value to one that COPY can send to a column of ``sql_type``.
 
     Args:
         column: its name, for messages.
@@ -43,7 +43,7 @@ def converter(column: str, sql_type: str, *, in_key: bool) -> Converter:
 
 
 def converted(rows: Iterable[Sequence[Any]], converters: Sequence[Converter]) -> list[tuple[Any, ...]]:
-    """All rows, each value by the converter of its column.
+    """Convert all rows, each value by the converter of its column.
 
     Raises:
         BadCopiedValueError: a value does not fit.
@@ -52,9 +52,9 @@ def converted(rows: Iterable[Sequence[Any]], converters: Sequence[Converter]) ->
 
 
 def digest(rows: Iterable[Sequence[Any]]) -> str:
-    """The same for the same rows in any order."""
-    each = sorted(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).digest() for row in rows)
-    return hashlib.sha256(b"".join(each)).hexdigest()
+    """Return a digest that is the same for the same rows in any order."""
+    row_digests = sorted(hashlib.sha256(repr(tuple(row)).encode("utf-8", "surrogatepass")).digest() for row in rows)
+    return hashlib.sha256(b"".join(row_digests)).hexdigest()
 
 
 def _integer(column: str, value: Any) -> int:

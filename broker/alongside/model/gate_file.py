@@ -1,4 +1,4 @@
-"""The gate: what has to hold before work is handed over from PanDA's brokers; ``gate.yaml`` as typed values. Pure."""
+"""The gate: what must hold before work is handed over from PanDA's brokers; ``gate.yaml`` as typed values. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_DAYS = 90
 
 
 class GateFileError(BrokerError):
-    """The file is no gate; it says in which line, and what is wrong with the value there."""
+    """The file is not a valid gate; the message names the line and the fault of the value."""
 
     exit_status = WRONG_USAGE
 
@@ -31,11 +31,11 @@ class Limits(_Section):
     """``limits``.
 
     Attributes:
-        chunks: that are compared, at least.
-        agreement: lower end of the interval of agreed jobs, at least.
-        queue_share: of the jobs, by which a queue may get more or fewer than from PanDA, beyond chance.
-        rule_share: of the jobs or waits, for which one rule may be the difference.
-        fall_backs: of the plug-in's calls.
+        chunks: minimum number of compared chunks.
+        agreement: minimum of the lower end of the interval of agreed jobs.
+        queue_share: maximum share of the jobs by which a queue may get more or fewer than from PanDA, beyond chance.
+        rule_share: maximum share of the jobs or waits that one rule may account for.
+        fall_backs: maximum share of fall-backs among the plug-in's calls.
     """
 
     chunks: Annotated[int, Field(ge=1)] = 500
@@ -46,9 +46,9 @@ class Limits(_Section):
 
 
 class GatedBrokerage(_Section):
-    """An entry of ``brokerages``. ``labels``: of the jobs or tasks; none: all that PanDA placed or let wait.
+    """An entry of ``brokerages``. ``labels``: labels of the jobs or tasks; empty: all that PanDA placed or let wait.
 
-    ``limits``: what is left out is as for all.
+    ``limits``: omitted limits are those for all brokerages.
     """
 
     labels: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class GatedBrokerage(_Section):
 
 
 class Explained(_Section):
-    """A difference that is understood: of a ``rule`` or a ``queue``, of all brokerages or of one, and why."""
+    """An explained difference of a ``rule`` or a ``queue``, for all brokerages or for one, and its reason."""
 
     rule: str | None = None
     queue: str | None = None
@@ -71,7 +71,7 @@ class Explained(_Section):
 
 
 class GateFile(_Section):
-    """The gate file: criteria, their limits, and differences that are explained."""
+    """The gate file: criteria, their limits, and explained differences."""
 
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 7
     profile: str | None = None
@@ -84,28 +84,28 @@ class GateFile(_Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_limits_of_all(cls, given: Any) -> Any:
+    def _with_limits_of_all(cls, data: Any) -> Any:
         """Limits that an entry of ``brokerages`` leaves out are those of the file."""
-        match given:
+        match data:
             case {"brokerages": dict() as entries}:
-                common = _good_limits(given.get("limits"))
-                return {**given, "brokerages": {name: _completed(one, common) for name, one in entries.items()}}
+                common = _good_limits(data.get("limits"))
+                return {**data, "brokerages": {name: _completed(entry, common) for name, entry in entries.items()}}
             case _:
-                return given
+                return data
 
     def explains_rule(self, brokerage: str, code: str) -> bool:
-        """Whether the difference that a rule makes is understood."""
+        """Whether the difference that a rule makes is explained."""
         return any(one.rule == code and one.brokerage in (None, brokerage) for one in self.explained)
 
     def explains_queue(self, brokerage: str, queue: str) -> bool:
-        """Whether it is understood what a queue gets."""
+        """Whether the difference at a queue is explained."""
         return any(one.queue == queue and one.brokerage in (None, brokerage) for one in self.explained)
 
 
-def _good_limits(given: Any) -> dict[str, Any]:
-    """The limits of the file; none where they are wrong, which is said of them and not of each brokerage."""
+def _good_limits(limits: Any) -> dict[str, Any]:
+    """The limits of the file; none if they are wrong, which is reported once and not for each brokerage."""
     try:
-        return Limits.model_validate({} if given is None else given).model_dump()
+        return Limits.model_validate({} if limits is None else limits).model_dump()
     except ValidationError:
         return {}
 
@@ -121,15 +121,15 @@ def _completed(entry: Any, common: dict[str, Any]) -> Any:
 
 
 def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> GateFile:
-    """The gate of a text.
+    """Read the gate from a text.
 
     Args:
         text: YAML.
         where: name of the file.
-        known: names that there are: of each ``brokerage`` and ``profile``.
+        known: the existing names of ``brokerage`` and ``profile``.
 
     Raises:
-        GateFileError: it cannot be used; of all faults each has its line, field, value, and the nearest name.
+        GateFileError: it cannot be used; each fault is reported with line, field, value, and the nearest name.
     """
     try:
         content = read_yaml(text)
@@ -150,39 +150,39 @@ def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> Gate
 
 
 def _nodes(text: str) -> Any:
-    """The nodes of a text, for the lines of what is wrong: to read them takes long, and good files have none."""
+    """The nodes of a text, for the lines of faults; reading them takes long, and is not needed for good files."""
     return yaml.compose(text, yaml.SafeLoader)
 
 
-def _fault(one: ErrorDetails, root: Any) -> str:
-    path = [part for part in one["loc"] if not str(part).startswith("function-")]
-    words = f"line {_line(root, path)}, {'.'.join(map(str, path)) or 'the whole file'}: {value_is_wrong(one)}"
-    if one["type"] != "extra_forbidden":
+def _fault(details: ErrorDetails, root: Any) -> str:
+    path = [part for part in details["loc"] if not str(part).startswith("function-")]
+    words = f"line {_line(root, path)}, {'.'.join(map(str, path)) or 'the whole file'}: {value_is_wrong(details)}"
+    if details["type"] != "extra_forbidden":
         return words
     close = nearest(str(path[-1]), _fields(path[:-1]))
     return words + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
 def _fields(path: Sequence[object]) -> list[str]:
-    """The fields that there are at a place of the file."""
-    at: type[_Section] = GateFile
+    """The fields that exist at a place of the file."""
+    section: type[_Section] = GateFile
     if path and path[0] == "brokerages":
-        at = Limits if "limits" in path else GatedBrokerage
+        section = Limits if "limits" in path else GatedBrokerage
     elif path:
-        at = Limits if path[0] == "limits" else Explained
-    return list(at.model_fields)
+        section = Limits if path[0] == "limits" else Explained
+    return list(section.model_fields)
 
 
 def _unknown_names(found: GateFile, text: str, known: Mapping[str, Sequence[str]]) -> list[str]:
-    named: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in found.brokerages]
-    named += [
-        ("brokerage", one.brokerage, ["explained", at, "brokerage"])
-        for at, one in enumerate(found.explained)
+    names: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in found.brokerages]
+    names += [
+        ("brokerage", one.brokerage, ["explained", index, "brokerage"])
+        for index, one in enumerate(found.explained)
         if one.brokerage is not None
     ]
     if found.profile is not None:
-        named.append(("profile", found.profile, ["profile"]))
-    unknown = [(kind, name, path) for kind, name, path in named if name not in known[kind]]
+        names.append(("profile", found.profile, ["profile"]))
+    unknown = [(kind, name, path) for kind, name, path in names if name not in known[kind]]
     root = _nodes(text) if unknown else None
     return [
         f"line {_line(root, path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {_hint(name, known[kind])}"
@@ -196,7 +196,7 @@ def _hint(name: str, known: Sequence[str]) -> str:
 
 
 def _line(root: Any, path: Sequence[object]) -> int:
-    """The line of a place; where it is missing, of the nearest that is there."""
+    """The line of a place, or of the nearest existing place."""
     node, line = root, 1 if root is None else root.start_mark.line + 1
     for part in path:
         if isinstance(node, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""What a reader of PanDA's database has to do, whatever that database is."""
+"""The interface of a reader of PanDA's database, whatever that database is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Backend = Literal["oracle", "postgres"]
 
 
 class ReadFailed(BrokerError):
-    """A statement that gave no answer; nothing may be concluded from it, least of all that a table is empty."""
+    """A statement gave no answer; nothing may be concluded, least of all that a table is empty."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PandaReader(Protocol):
     """Reads rows of PanDA's tables.
 
     Attributes:
-        backend: whose catalogue of columns is asked.
+        backend: kind of database, for the query of its columns.
         schemas: of the tables.
     """
 
@@ -59,6 +59,6 @@ _COLUMNS: Mapping[Backend, str] = {
 
 
 def columns_statement(backend: Backend, schema: str, table: str) -> tuple[str, dict[str, str]]:
-    """The question for the columns of a table, and its binds; Oracle keeps names in upper case."""
+    """Return the query for the columns of a table, and its binds; Oracle keeps names in upper case."""
     owner, name = (schema.upper(), table.upper()) if backend == "oracle" else (schema.lower(), table.lower())
     return _COLUMNS[backend], {":owner": owner, ":name": name}

@@ -11,7 +11,7 @@ OFF, OTHER_LABEL, BEYOND_PERCENT = "switched_off", "label", "percent"
 
 @dataclass(frozen=True)
 class PluginSwitch:
-    """What an operator has set.
+    """The switch as an operator has set it.
 
     Attributes:
         enabled: whether the plug-in decides at all.
@@ -37,7 +37,7 @@ class PluginSwitch:
 
 
 def place_of(task: int) -> int:
-    """The place of a task among 100, the same in every process: who is among 10 % is among 20 %, too.
+    """Return the place of a task among 100, the same in every process: a task among 10 % is among 20 %, too.
 
     >>> sum(place_of(task) < 10 for task in range(10_000))
     1042

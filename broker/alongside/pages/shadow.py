@@ -1,7 +1,7 @@
-"""The page of shadow mode: the verdict of the gate, and what it rests on.
+"""The page of shadow mode: the verdict of the gate, and its basis.
 
-What takes minutes to compare is not compared for a page: it says which command does. A verdict is about days, so that a
-process shows the last one again for a minute; the page says up to when it goes.
+Comparisons that take minutes are not made for a page: it names the command that makes them. A verdict covers days, so a
+process shows the last one again for a minute; the page tells where its period ends.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def shadow_page(request: Request, api: State) -> Response:
 
 
 def lately_judged(api: ApiState, read: tuple[GateFile, str]) -> Gate:
-    """The verdict by what was read of ``gate.yaml``; the last one by the same while it is no minute old."""
+    """Return the verdict by the criteria read from ``gate.yaml``; for a minute, the last one by the same criteria."""
     return made_lately(api, _VERDICT, VERDICT_KEPT_S, lambda: judged(api, read=read), by=read)
 
 

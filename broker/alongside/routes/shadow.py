@@ -25,11 +25,12 @@ from broker.store.query_context import Proceed, known_name
 router = guarded_router(tag="alongside")
 
 LastHours = Annotated[
-    float, Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="What PanDA did in so many hours.")
+    float,
+    Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="Length of the compared period, in hours."),
 ]
 MaxAge = Annotated[
     float,
-    Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="For so many hours a decision is compared."),
+    Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="Maximum age of a compared decision, in hours."),
 ]
 
 
@@ -43,7 +44,7 @@ async def get_shadow(
     brokerage: Name | None = None,
     at: At = None,
 ) -> Response:
-    """How far our decisions agree with what JEDI really did, and which rules made the differences."""
+    """Measure how far our decisions agree with JEDI's, and which rules cause the differences."""
 
     def work(proceed: Proceed) -> Response:
         name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "brokerage")
@@ -57,12 +58,12 @@ async def get_shadow(
 @router.get("/shadow/gate", response_model=Gate)
 @allow(DECIDE)
 async def get_gate(request: Request, api: State, at: At = None) -> Response:
-    """Whether every criterion of ``gate.yaml`` of the installation holds."""
+    """Report whether every criterion of the installation's ``gate.yaml`` holds."""
     return await decided(request, api, lambda proceed: answer(request, judged(api, at)))
 
 
 def judged(api: ApiState, at: At = None, read: tuple[GateFile, str] | None = None) -> Gate:
-    """The verdict by ``gate.yaml`` of the installation, ``read`` already or not; where the file stands is not told."""
+    """Return the verdict by the installation's ``gate.yaml``, ``read`` already or not; its folder is not revealed."""
     criteria, where = read or gate_file(None, api.folder)
     clean = criteria.doctor == "clean"
     now = api.now().astimezone(UTC)

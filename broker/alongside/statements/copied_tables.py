@@ -1,6 +1,6 @@
-"""Which of PanDA's tables are copied: those that the sources of snapshots read, and those of live tasks.
+"""The PanDA tables that are copied: those that the sources of snapshots read, and those of live tasks.
 
-Columns are those that the schema files declare, conditions those of the sources, so that nothing is listed twice.
+Columns come from the schema files, conditions from the sources, so that nothing is listed twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from broker.work.chunks import INPUT_FAMILIES
 
 #: Tables that are read with the tasks of a cycle, not with the grid.
 TASK_TABLES = ("jedi_tasks", "jedi_datasets", "jedi_dataset_contents", "jedi_taskparams")
-#: Read besides by the tuning, by `broker doctor`, and by the brokerage of analysis.
+#: Also read by the tuning, by `broker doctor`, and by the brokerage of analysis.
 _OTHER_TABLES = {
     "config": (Slice(),),
     "global_shares": (Slice(),),
@@ -28,14 +28,14 @@ _OTHER_TABLES = {
     "pandadb_version": (Slice(),),
     "task_evaluation": (Slice("c.timestamp > :one_hour_ago"),),
 }
-#: What starts of jobs are counted by where the instant of the start is not needed.
+#: Slices for counting starts of jobs where the instant of the start is not needed.
 _STARTED = Slice("c.starttime >= :six_hours_ago", instants={"starttime": ":just_now"})
 _NOT_STARTED = Slice("c.starttime < :six_hours_ago OR c.starttime IS NULL")
 _IN_WINDOW = "c.starttime >= :window_begin AND c.starttime < :window_end AND "
 
 
 def grid_copies(sources: Iterable[AnySource] = ()) -> tuple[TableCopy, ...]:
-    """The copies that snapshots are made from.
+    """Return the copies that snapshots are made from.
 
     Args:
         sources: of other distributions that rules name, besides those of this one.
@@ -61,7 +61,7 @@ def grid_copies(sources: Iterable[AnySource] = ()) -> tuple[TableCopy, ...]:
 
 
 def _either(before: tuple[Slice, ...] | None, where: str) -> tuple[Slice, ...]:
-    """Rows that one of several reads wants."""
+    """The slice of the rows that at least one of several reads wants."""
     if before is None:
         return (Slice(where),)
     wanted = before[0].where
@@ -73,10 +73,10 @@ def _either(before: tuple[Slice, ...] | None, where: str) -> tuple[Slice, ...]:
 def _counted(
     source: AnySource, read: TableRead | StatementRead, table: str, columns: tuple[str, ...], where: str
 ) -> TableCopy:
-    """The counts of a table of jobs, by the columns that a source reads of it."""
+    """The copy that counts a table of jobs, by the columns that a source reads of it."""
     copy = TableCopy(counted_table(table, columns), table, columns, (Slice(where),), counted=True)
     if source.name == USER_JOBS.name:
-        # equal jobs are counted, so they have no number of their own, and of the start only how long ago matters
+        # equal jobs are counted, so they have no id of their own, and only the age of the start matters
         kinds = tuple(name for name in columns if name not in ("pandaid", "starttime"))
         slices = (
             (replace(_STARTED, columns=("computingsite",)),)
@@ -85,14 +85,14 @@ def _counted(
         )
         return replace(copy, slices=slices)
     if source.name == RECENT_STARTS:
-        # every start between two instants of whole ten minutes counts alike
+        # all starts between two instants of whole ten minutes count alike
         where = where.replace("starttime IS NOT NULL AND ", _IN_WINDOW)
         return replace(copy, slices=(Slice(where, ("computingsite", "jobstatus"), {"starttime": ":in_window"}),))
     return copy
 
 
 def task_copies() -> tuple[TableCopy, ...]:
-    """Tasks that a brokerage reads, and their datasets."""
+    """Return the copies of the tasks that a brokerage reads, and of their datasets."""
     return (TASKS, DATASETS)
 
 
@@ -130,9 +130,9 @@ _MADE = "lockedby = 'jedi' AND {}.creationtime > :made_since"
 
 
 def made_jobs(table: str) -> tuple[TableCopy, TableCopy]:
-    """Where JEDI put jobs after the instant ``:made_since``, and their input files, for ``broker shadow``.
+    """Return the copies of where JEDI placed jobs after ``:made_since``, and of their input, for ``broker shadow``.
 
-    Nothing else is copied of the jobs, so that no agent takes an old copy of their status for the present one.
+    Nothing else of the jobs is copied, so that no agent takes an old copy of their status for the current one.
     """
     jobs = TableCopy(table, table, JOB_COLUMNS, (Slice("c." + _MADE.format("c")),), kept_by="creationtime")
     files = TableCopy(

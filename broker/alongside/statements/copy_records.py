@@ -1,4 +1,4 @@
-"""What is on record of the copies in mode ``mirrored``: who makes them now, how old each is, and what failed."""
+"""The records of the copies in mode ``mirrored``: who makes them now, how old each is, and what failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.store.schema.migrate import MIRRORED
 
 CLAIM = timedelta(minutes=3)
-"""A program that is gone holds its claim for so long after the last table that it read."""
+"""A program that has died holds its claim for this long after the last table that it read."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class CopyRecord:
 
     Attributes:
         name: of the copy.
-        part: of the work of copying that it belongs to.
+        part: the part of the copying that it belongs to.
         read_at: when its rows were read (aware); None: never.
         row_count: how many rows there are.
         read_s: seconds that reading and writing took.
         lacking: columns that PanDA's table does not have.
-        failed_at: when it could not be read last (aware).
+        failed_at: when it last could not be read (aware).
         failures: attempts since ``read_at`` that failed.
         error: why the last one did.
     """
@@ -69,22 +69,22 @@ def claim(connection: sa.Connection, part: str, now: datetime, every: timedelta)
         connection: of a short transaction.
         part: of the copying.
         now: the time (aware).
-        every: how often it is done; half of it is left between the beginnings of two.
+        every: the interval of copying; at least half of it passes between two beginnings.
     """
     values = {"part": part, "now": now, "until": now + CLAIM, "not_after": now - every / 2}
     return connection.execute(_CLAIM, values).first() is not None
 
 
 def extend(connection: sa.Connection, part: str, until: datetime) -> None:
-    """Hold, or with a time that has come, let go of a claim."""
+    """Extend a claim; a time that has passed releases it."""
     connection.execute(_EXTEND, {"part": part, "until": until})
 
 
 def digest_of(connection: sa.Connection, name: str) -> str | None:
-    """Of the rows of a copy as they were read last; None where there is none."""
+    """The digest of the rows of a copy as they were last read; None if there is none."""
     query = sa.text("SELECT sha256 FROM broker.mirror_copies WHERE name = :name AND read_at IS NOT NULL")
-    found: str | None = connection.scalar(query, {"name": name})
-    return found
+    sha256: str | None = connection.scalar(query, {"name": name})
+    return sha256
 
 
 def note_read(
@@ -98,13 +98,13 @@ def note_read(
     sha256: str,
     lacking: Sequence[str] = (),
 ) -> None:
-    """Put on record that a copy is as PanDA's table was at ``now`` (aware)."""
+    """Record that a copy equals PanDA's table as of ``now`` (aware)."""
     values = {"rows": rows, "read_s": read_s, "sha256": sha256, "lacking": list(lacking)}
     connection.execute(_NOTE_READ, {"name": name, "part": part, "now": now, **values})
 
 
 def note_failed(connection: sa.Connection, name: str, part: str, now: datetime, error: str) -> None:
-    """Put on record that a copy could not be made at ``now`` (aware); the last one stays, and grows old."""
+    """Record that a copy could not be made at ``now`` (aware); the last one stays, and ages."""
     connection.execute(_NOTE_FAILED, {"name": name, "part": part, "now": now, "error": error[:500]})
 
 

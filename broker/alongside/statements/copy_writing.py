@@ -1,4 +1,4 @@
-"""Rows of a copy put in place of the last ones, in the caller's transaction; only what differs is written."""
+"""Replace the rows of a copy, in the caller's transaction; only differences are written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTED = "counted"
 
 
 def allow_writing(connection: sa.Connection, *names: str) -> None:
-    """Let this transaction write the copies, which nothing else may, alone among those that write the named ones."""
+    """Let this transaction write the copies, which nothing else may, and lock the named ones against other writers."""
     connection.exec_driver_sql(f"SET LOCAL {WRITING_COPIES} = 'on'")
     for name in sorted(names):
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": f"copy of {name}"})
@@ -42,7 +42,7 @@ def shape_of(copy: TableCopy) -> TableShape:
 
 
 def make_counted_table(connection: sa.Connection, names: Names, copy: TableCopy) -> None:
-    """The table for the counts of a copy, where it is not there yet."""
+    """Create the table for the counts of a copy, if it does not exist."""
     columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in shape_of(copy).columns.items())
     connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {names.table(copy.name)} ({columns})")
 
@@ -66,14 +66,14 @@ def stage(
 def replace_rows(
     connection: sa.Connection, names: Names, copy: TableCopy, columns: Sequence[str], now: datetime
 ) -> None:
-    """Make the table equal to what is staged; rows that are gone stay where the copy keeps them for a time."""
+    """Make the table equal to the staged rows; rows that are gone stay if the copy keeps them for a time."""
     table, key = names.table(copy.name), shape_of(copy).key
     if not key:
         connection.exec_driver_sql(f"DELETE FROM {table}")  # noqa: S608 - quoted names
         merge_rows(connection, names, copy, columns)
         return
-    same = " AND ".join(f"s.{quoted(name)} = r.{quoted(name)}" for name in key)
-    gone = f"DELETE FROM {table} AS r WHERE NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE {same})"  # noqa: S608
+    key_condition = " AND ".join(f"s.{quoted(name)} = r.{quoted(name)}" for name in key)
+    gone = f"DELETE FROM {table} AS r WHERE NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE {key_condition})"  # noqa: S608
     values: Mapping[str, Any] = {}
     if copy.kept_by is not None:
         gone += f" AND (r.{quoted(copy.kept_by)} < :limit OR r.{quoted(copy.kept_by)} IS NULL)"
@@ -83,7 +83,7 @@ def replace_rows(
 
 
 def merge_rows(connection: sa.Connection, names: Names, copy: TableCopy, columns: Sequence[str]) -> None:
-    """Add what is staged; a row whose key is there is changed where it differs."""
+    """Add the staged rows; a row whose key exists is changed if it differs."""
     table, key = names.table(copy.name), shape_of(copy).key
     listed = ", ".join(map(quoted, columns))
     statement = f"INSERT INTO {table} AS r ({listed}) SELECT {listed} FROM {_STAGED}"  # noqa: S608 - quoted names
@@ -102,6 +102,6 @@ def merge_rows(connection: sa.Connection, names: Names, copy: TableCopy, columns
 
 
 def remove_tasks(connection: sa.Connection, names: Names, table: str, tasks: Sequence[int]) -> None:
-    """Take the rows of tasks out of a copy without a key."""
+    """Remove the rows of tasks from a copy without a key."""
     statement = f"DELETE FROM {names.table(table)} WHERE jeditaskid = ANY(:tasks)"  # noqa: S608 - quoted names
     connection.execute(sa.text(statement), {"tasks": list(tasks)})

@@ -1,4 +1,4 @@
-"""What the mirror has of tasks, and what it lacks."""
+"""The data of tasks in the mirror, and what it lacks."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ _CLAIMED = """
 
 def tasks_without_parameters(connection: sa.Connection, names: Names) -> list[int]:
     """Live tasks whose parameters were not copied."""
-    found = connection.scalars(sa.text(names.sql(_WITHOUT_PARAMETERS)), {"live": list(LIVE_STATUSES)})
-    return [int(task) for task in found]
+    tasks = connection.scalars(sa.text(names.sql(_WITHOUT_PARAMETERS)), {"live": list(LIVE_STATUSES)})
+    return [int(task) for task in tasks]
 
 
 def datasets_without_files(connection: sa.Connection, names: Names, most_files: int) -> list[int]:
-    """Incompletely copied input of live tasks by priority: at most so many files, but at least one dataset."""
+    """Incompletely copied input of live tasks by priority: at most ``most_files`` files, but at least one dataset."""
     values = {"live": list(LIVE_STATUSES), "types": list(INPUT_FAMILIES)}
-    found: list[int] = []
+    datasets: list[int] = []
     files = 0
     for dataset, count in connection.execute(sa.text(names.sql(_WITHOUT_FILES)), values):
         files += int(count)
-        if found and files > most_files:
+        if datasets and files > most_files:
             break
-        found.append(int(dataset))
-    return found
+        datasets.append(int(dataset))
+    return datasets
 
 
 def forget_ready(connection: sa.Connection, names: Names) -> None:
-    """Files that are ready here but not among those staged have a status that is not known."""
+    """Set the status of files that are ready here, but not staged, to unknown."""
     connection.exec_driver_sql(names.sql(_NO_LONGER_READY))
 
 
 def remove_ended(connection: sa.Connection, names: Names, until: datetime) -> None:
-    """Take out the files and parameters of tasks that no brokerage reads any more since ``until`` (naive UTC)."""
+    """Remove the files and parameters of tasks that no brokerage reads, last modified by ``until`` (naive UTC)."""
     for table in ("jedi_dataset_contents", "jedi_taskparams"):
         connection.execute(sa.text(names.sql(_REMOVE_ENDED % table)), {"live": list(LIVE_STATUSES), "until": until})
 
@@ -75,13 +75,13 @@ def files_here(connection: sa.Connection, names: Names, task: int, dataset: int)
 
 
 def claim_files(connection: sa.Connection, names: Names, task: int, files: Sequence[int]) -> None:
-    """Say of files what JEDI has just done with them: claimed them for a chunk."""
+    """Mark files as claimed for a chunk, as JEDI has just done."""
     connection.execute(sa.text(names.sql(_CLAIMED)), {"task": task, "files": list(files)})
 
 
 def newest_job(connection: sa.Connection, names: Names) -> datetime | None:
-    """When the newest of the jobs was made that were copied (aware)."""
-    each = (f"SELECT max(creationtime) AS at FROM {names.table(table)}"  # noqa: S608 - quoted names
+    """When the newest of the copied jobs was made (aware)."""
+    selects = (f"SELECT max(creationtime) AS at FROM {names.table(table)}"  # noqa: S608 - quoted names
             for table in ("jobsdefined4", "jobsactive4", "jobsarchived4"))  # fmt: skip
-    found = connection.scalar(sa.text(f"SELECT max(at) FROM ({' UNION ALL '.join(each)}) AS newest"))  # noqa: S608
-    return None if found is None else found.replace(tzinfo=UTC)
+    newest = connection.scalar(sa.text(f"SELECT max(at) FROM ({' UNION ALL '.join(selects)}) AS newest"))  # noqa: S608
+    return None if newest is None else newest.replace(tzinfo=UTC)

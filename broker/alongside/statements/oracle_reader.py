@@ -1,4 +1,4 @@
-"""PanDA's database on Oracle, read with an account of one's own by the pure Python driver. Untried on a real Oracle."""
+"""Read PanDA's database on Oracle, with a separate account and the pure Python driver. Untried on a real Oracle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS_AT_ONCE = 10_000
 
 
 class OracleReader:
-    """Reads through ``oracledb`` in its thin mode: no client of Oracle's is needed.
+    """Reads through ``oracledb`` in its thin mode: no Oracle client is needed.
 
     Args:
         dsn: ``host:port/service``.
@@ -50,15 +50,15 @@ class OracleReader:
             with self._connection.cursor() as cursor:
                 cursor.arraysize = ROWS_AT_ONCE
                 cursor.execute(statement, {name.lstrip(":"): value for name, value in binds.items()})
-                found: list[Sequence[Any]] = cursor.fetchall()
-                return found
+                rows: list[Sequence[Any]] = cursor.fetchall()
+                return rows
         except self._driver.Error as error:
             self.close()
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ReadFailed(said[:300], statement[:120], "see the account's rights and the address") from error
+            message = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ReadFailed(message[:300], statement[:120], "see the account's rights and the address") from error
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:

@@ -1,7 +1,7 @@
-"""What was placed by ours, and who of ours decided: the plug-in's decisions, and profiles of the agents' cycles.
+"""What was placed by ours, and which part of ours decided: the plug-in's decisions, and profiles of agents' cycles.
 
-The plug-in for JEDI decides outside of any cycle: ``agent_run`` of its decisions is NULL, also of those that were seen
-again and have no row of their own.
+The plug-in for JEDI decides outside of any cycle: ``agent_run`` is NULL for its decisions, also for repeated ones that
+have no row of their own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _READ_CHUNKS = sa.text("""
     SELECT id, brokerage, jeditaskid, datasetid, coalesce(ramcount, 0)::float8 AS ramcount
     FROM broker.stored_decisions WHERE id = ANY(:ids) AND decided_at > :first AND decided_at <= :until""")
 _READ_CYCLES = sa.text("SELECT id, profile, only_recorded FROM broker.agent_runs WHERE id = ANY(:ids)")
-#: A decision that is only seen again keeps its row for a day.
+#: A decision that is only repeated keeps its row for a day.
 LONGEST = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class DecidingCycle:
-    """By which profile a cycle decided, and whether it wrote nothing but decisions; None: not on record."""
+    """The profile by which a cycle decided, and whether it wrote only decisions; None: not on record."""
 
     profile: str | None
     only_recorded: bool | None
@@ -45,22 +45,22 @@ def plugin_decisions(
     connection: sa.Connection, since: datetime, until: datetime
 ) -> dict[tuple[str, Chunk], list[datetime]]:
     """When the plug-in decided, after ``since`` up to ``until``, by brokerage and chunk; oldest first."""
-    asked = {"since": since, "until": until}
-    found: dict[tuple[str, Chunk], list[datetime]] = defaultdict(list)
-    for row in connection.execute(_READ_DECISIONS, asked):
-        found[row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount)].append(row.decided_at)
-    again = [(row.decided_at, pattern_of(row.pattern)) for row in connection.execute(_READ_REPEATS, asked)]
-    ids = np.unique(np.concatenate([pattern for _, pattern in again])).tolist() if again else []
+    span = {"since": since, "until": until}
+    moments_by_chunk: dict[tuple[str, Chunk], list[datetime]] = defaultdict(list)
+    for row in connection.execute(_READ_DECISIONS, span):
+        moments_by_chunk[row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount)].append(row.decided_at)
+    repeats = [(row.decided_at, pattern_of(row.pattern)) for row in connection.execute(_READ_REPEATS, span)]
+    ids = np.unique(np.concatenate([pattern for _, pattern in repeats])).tolist() if repeats else []
     values = {"ids": ids, "first": since - LONGEST, "until": until}
     chunks = {
         row.id: (row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount))
         for row in connection.execute(_READ_CHUNKS, values)
     }
-    for moment, pattern in again:
+    for moment, pattern in repeats:
         for identifier in pattern.tolist():
             if identifier in chunks:
-                found[chunks[identifier]].append(moment)
-    return {key: sorted(moments) for key, moments in found.items()}
+                moments_by_chunk[chunks[identifier]].append(moment)
+    return {key: sorted(moments) for key, moments in moments_by_chunk.items()}
 
 
 _COUNT = sa.text("""
@@ -69,11 +69,11 @@ _COUNT = sa.text("""
 
 
 def count_decisions(connection: sa.Connection, since: datetime, until: datetime, most: int) -> int:
-    """How many decisions were made after ``since`` up to ``until`` (aware); no further than ``most`` is counted."""
+    """Count the decisions made after ``since`` up to ``until`` (aware), but no more than ``most``."""
     return int(connection.execute(_COUNT, {"since": since, "until": until, "most": most}).scalar_one())
 
 
 def deciding_cycles(connection: sa.Connection, runs: Sequence[int]) -> dict[int, DecidingCycle]:
-    """What is on record of cycles, by the number of their run."""
+    """The recorded cycles, by the number of their run."""
     rows = connection.execute(_READ_CYCLES, {"ids": list(runs)})
     return {row.id: DecidingCycle(row.profile, row.only_recorded) for row in rows}

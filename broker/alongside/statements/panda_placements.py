@@ -1,4 +1,4 @@
-"""What JEDI really did with chunks and tasks: where it made jobs, which nuclei it chose, and what it let wait.
+"""What JEDI actually did with chunks and tasks: where it made jobs, which nuclei it chose, and what it let wait.
 
 Source: PanDA JEDI 1.0.4: the site of a job is that of the candidate that was drawn for its bunch; a task without
 candidates becomes pending, and its dialog and the log of its statuses keep the last lines of the brokerage.
@@ -22,7 +22,7 @@ _JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcelabel", "lockedby", "creationtime")
 FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type", "fsize")
 DATASET_COLUMNS = ("jeditaskid", "datasetid", "masterid", "type", "datasetname")
-#: Jobs in the minute in which they were made: one line for all that one pass of JEDI's placed at a queue.
+#: Jobs by the minute in which they were made: one row for all that one pass of JEDI placed at a queue.
 _MADE = """
     WITH jobs AS MATERIALIZED (
         SELECT DISTINCT ON (pandaid) pandaid, jeditaskid, computingsite, gshare, prodsourcelabel, creationtime
@@ -38,8 +38,8 @@ _MADE = """
         WHERE d.type = ANY(:types)
         ORDER BY f.pandaid, f.fileid
     )"""
-#: Jobs of tasks about which nothing of ours was decided are added up by the hour, whatever their task and queue are:
-#: most jobs are theirs, and of them the files are not looked up one by one.
+#: Jobs of tasks about which ours decided nothing are added up by the hour, regardless of task and queue: most jobs
+#: are of this kind, and their files are not looked up one by one.
 _READ_ASSIGNED_JOBS = """
     {made}, decided AS MATERIALIZED (
         SELECT t.jeditaskid FROM (SELECT DISTINCT jeditaskid FROM jobs) AS t WHERE {decided}
@@ -103,7 +103,7 @@ Chunk = tuple[int, int | None, float]
 
 @dataclass(frozen=True)
 class InputBytes:
-    """The input of the jobs of one master dataset: of each dataset the bytes, and of how many jobs."""
+    """The input of the jobs of one master dataset: the bytes of one dataset, and the number of jobs."""
 
     jeditaskid: int
     datasetid: int
@@ -125,7 +125,7 @@ class Placement:
         share: the global share.
         label: prodsourcelabel of the jobs or of the task.
         first_at: when the first of the jobs was made (aware).
-        at: when the last was; of a nucleus when ours last decided about the task (aware).
+        at: when the last was; for a nucleus, when ours last decided about the task (aware).
         jobs: how many; 1 for a task.
     """
 
@@ -160,7 +160,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Undecided:
-    """Jobs of one hour that JEDI made of tasks about which ours decided nothing.
+    """Jobs of one hour that JEDI made for tasks about which ours decided nothing.
 
     Attributes:
         brokerage: the one of ours that decides the same.
@@ -193,7 +193,7 @@ def read_placements(
         catalogue: of PanDA's tables.
         since: start (aware).
         until: end (aware).
-        decided_since: jobs of tasks about which ours decided nothing after it (aware) are only added up; None: no job.
+        decided_since: jobs of tasks about which ours decided nothing after it (aware) are only added up; None: none.
 
     Returns:
         Jobs by task, chunk, time and queue, and those that are only added up.
@@ -222,7 +222,7 @@ def read_placements(
 def read_input(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
 ) -> list[InputBytes]:
-    """The input of the jobs that were made after ``since`` up to ``until`` (aware); of no size: 0 bytes."""
+    """The input of the jobs that were made after ``since`` up to ``until`` (aware); unknown size: 0 bytes."""
     query = _READ_INPUT.format(
         made=_made(catalogue),
         files=catalogue.source("filestable4", FILE_COLUMNS),
@@ -234,10 +234,10 @@ def read_input(
 
 
 def _made(catalogue: TableCatalogue) -> str:
-    """The jobs that JEDI made, and of each the first file of its master dataset."""
-    each = (f"SELECT * FROM {catalogue.source(table, JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
+    """The SQL of the jobs that JEDI made, each with the first file of its master dataset."""
+    selects = (f"SELECT * FROM {catalogue.source(table, JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
     return _MADE.format(
-        jobs=" UNION ALL ".join(each),
+        jobs=" UNION ALL ".join(selects),
         files=catalogue.source("filestable4", FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", DATASET_COLUMNS),
     )
@@ -267,13 +267,13 @@ def read_waits(connection: sa.Connection, catalogue: TableCatalogue, since: date
 
 
 def _span(since: datetime, until: datetime) -> dict[str, Any]:
-    """Columns of PanDA hold UTC without a zone."""
+    """The bounds as PanDA's columns hold times: UTC without a zone."""
     return {"since": naive(since), "until": naive(until)}
 
 
 def _aware(row: sa.Row[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = dict(row._mapping)
-    return {**found, **{name: found[name].replace(tzinfo=UTC) for name in ("first_at", "at") if name in found}}
+    values: dict[str, Any] = dict(row._mapping)
+    return {**values, **{name: values[name].replace(tzinfo=UTC) for name in ("first_at", "at") if name in values}}
 
 
 def tasks_of(placements: Sequence[Placement], waits: Sequence[Wait]) -> list[int]:

@@ -1,4 +1,4 @@
-"""How often JEDI's plug-in was asked, by hour: what it decided itself, and why it fell back to PanDA's own class."""
+"""How often JEDI's plug-in was called, by hour: what it decided itself, and why it fell back to PanDA's own class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-#: Outcomes of calls that ours should have decided, and did not.
+#: Outcomes of calls that ours should have decided, but did not.
 FALLEN_BACK = ("fell_back", "waits")
 
 
@@ -16,9 +16,9 @@ class Call:
     """One call of the plug-in.
 
     Attributes:
-        brokerage: which one was asked.
+        brokerage: the one that was called.
         outcome: ``decided``, or ``fell_back`` to PanDA's own class, or ``waits`` where that is not wanted, or
-            ``left_to_panda`` by the switch; ``not_recorded`` stands beside it, for a decision that could not be kept.
+            ``left_to_panda`` by the switch; ``not_recorded`` counts in addition, for a decision that was not stored.
         reason: outcome of the decision, or why there was none.
     """
 
@@ -46,7 +46,7 @@ _READ_CALLS_SINCE = sa.text("""
 
 
 def add(connection: sa.Connection, call: Call, at: datetime, calls: int = 1) -> None:
-    """Count a call, or so many equal ones, in its hour."""
+    """Count a call, or several equal ones, in its hour."""
     values = {
         "at": at,
         "calls": calls,
@@ -58,6 +58,6 @@ def add(connection: sa.Connection, call: Call, at: datetime, calls: int = 1) -> 
 
 
 def since(connection: sa.Connection, moment: datetime) -> list[CallCount]:
-    """The counts of the hours from that of ``moment`` on."""
+    """Return the counts of the hours, from that of ``moment`` on."""
     rows = connection.execute(_READ_CALLS_SINCE, {"since": moment})
     return [CallCount(row.hour, Call(row.brokerage, row.outcome, row.reason), row.calls) for row in rows]

@@ -1,4 +1,4 @@
-"""The rows of ``broker.plugin_switches``: what operators set for JEDI's plug-in, and who did."""
+"""The rows of ``broker.plugin_switches``: the settings that operators made for JEDI's plug-in, and who made them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOCK = sa.text("LOCK TABLE broker.plugin_switches IN SHARE ROW EXCLUSIVE MODE")
 
 @dataclass(frozen=True)
 class SwitchChange:
-    """What was set, when (aware), by whom and why."""
+    """A change of the switch: what was set, when (aware), by whom and why."""
 
     switch: PluginSwitch
     set_at: datetime
@@ -29,7 +29,7 @@ class SwitchChange:
 
 
 def history(connection: sa.Connection, most: int = 100) -> list[SwitchChange]:
-    """What was set, the newest first: that is in force."""
+    """The changes of the switch, newest first; the first one is in force."""
     return [
         SwitchChange(
             PluginSwitch(row.enabled, row.percent, None if row.labels is None else tuple(row.labels)),
@@ -43,8 +43,8 @@ def history(connection: sa.Connection, most: int = 100) -> list[SwitchChange]:
 
 def in_force(connection: sa.Connection) -> PluginSwitch:
     """The switch; on for all if it was never set."""
-    found = history(connection, 1)
-    return found[0].switch if found else PluginSwitch()
+    changes = history(connection, 1)
+    return changes[0].switch if changes else PluginSwitch()
 
 
 def lock(connection: sa.Connection) -> None:

@@ -1,4 +1,4 @@
-"""What is on record of queues: how jobs waited, ended and how long they ran there, and what data is next to them."""
+"""Records of queues: how jobs waited and ended, how long they ran there, and what data is next to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _READ_ENDED = """
     FROM {archive} AS j
     WHERE modificationtime > :since AND modificationtime <= :until AND computingsite IS NOT NULL
     GROUP BY 1, 2 ORDER BY 1, 2"""
-#: Datasets as they are, and as containers of others; a relation that only writes holds nothing to be read.
+#: Datasets themselves, and as containers of others; a relation that only writes holds nothing to be read.
 _READ_LOCAL = """
     WITH asked AS (
         SELECT * FROM unnest(CAST(:names AS text[]), CAST(:scopes AS text[]), CAST(:plain AS text[]))
@@ -69,8 +69,8 @@ class QueueRecord:
     Attributes:
         finished: jobs that finished.
         failed: jobs that failed.
-        waiting_s: median time from being made to the start; None where none started.
-        core_hours: mean of a job, cores times hours; None where none ran.
+        waiting_s: median time from creation to start; None if none started.
+        core_hours: mean of a job, cores times hours; None if none ran.
     """
 
     finished: int
@@ -99,7 +99,7 @@ def queue_records(
 def local_parts(
     connection: sa.Connection, catalogue: TableCatalogue, datasets: Sequence[str]
 ) -> dict[str, Mapping[str, float]]:
-    """Of each dataset that has a replica on disk, which part of its files is next to each queue, between 0 and 1."""
+    """For each dataset with a replica on disk, the fraction of its files next to each queue, between 0 and 1."""
     dids = [scope_and_name(name) for name in datasets]
     query = _READ_LOCAL.format(
         relations=catalogue.source("panda_ddm_relation", ("panda_site_name", "ddm_endpoint_name", "is_local", "roles"))
@@ -109,9 +109,9 @@ def local_parts(
         "scopes": array_of_texts([scope for scope, _ in dids]),
         "plain": array_of_texts([name.rstrip("/") for _, name in dids]),
     }
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    parts: dict[str, dict[str, float]] = defaultdict(dict)
     for row in connection.execute(sa.text(query), values):
-        known = found[row.dataset]
+        by_queue = parts[row.dataset]
         if row.queue is not None:
-            known[row.queue] = float(row.whole)
-    return dict(found)
+            by_queue[row.queue] = float(row.whole)
+    return dict(parts)

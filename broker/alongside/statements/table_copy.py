@@ -1,6 +1,6 @@
-"""One table that is copied: the statements that read it.
+"""A table that is copied, and the statements that read it.
 
-They hold to what every database of PanDA's understands alike: columns, tables, comparisons, AND, OR, IN, IS NULL,
+They use only what all databases of PanDA understand alike: columns, tables, comparisons, AND, OR, IN, IS NULL,
 binds, ``count(*)`` and GROUP BY. Rows are tuples without names, so the order of the columns is that of the statement.
 """
 
@@ -24,7 +24,7 @@ OF_LIVE_TASKS = ("jedi_tasks", f"t.jeditaskid = c.jeditaskid AND {LIVE}")
 _TEN_MINUTES_S = 600
 _BIND = re.compile(r":[a-z_]+[0-9]*")
 
-#: Instants that conditions name, as ages; those of whole ten minutes are rounded down.
+#: Instants that conditions name, as ages, and whether they are rounded down to whole ten minutes.
 _AGES: Mapping[str, tuple[timedelta, bool]] = {
     ":six_hours_ago": (timedelta(hours=6), False),
     ":three_hours_ago": (timedelta(hours=3), False),
@@ -62,7 +62,7 @@ class TableCopy:
         table: PanDA's.
         columns: of the mirror's table, without ``counted``.
         slices: the rows, in one statement each.
-        counted: equal rows are one, with their number in the column ``counted``.
+        counted: equal rows are merged into one, with their number in the column ``counted``.
         joined: a second table, called ``t`` in the condition that follows it; only rows with a partner there.
         kept_by: time column; rows that are gone stay until they are older than ``kept_for``. None: they go at once.
         kept_for: see ``kept_by``.
@@ -81,13 +81,13 @@ class TableCopy:
 def instants(now: datetime) -> dict[str, datetime]:
     """The instants that statements name, as PanDA stores times: UTC without a zone."""
     moment = now.astimezone(UTC)
-    found = {}
+    instants_by_name = {}
     for name, (age, whole) in _AGES.items():
-        at = moment - age
+        instant = moment - age
         if whole:
-            at = datetime.fromtimestamp(at.timestamp() // _TEN_MINUTES_S * _TEN_MINUTES_S, UTC)
-        found[name] = naive(at)
-    return found
+            instant = datetime.fromtimestamp(instant.timestamp() // _TEN_MINUTES_S * _TEN_MINUTES_S, UTC)
+        instants_by_name[name] = naive(instant)
+    return instants_by_name
 
 
 def qualified(schemas: PandaSchemas, table: str) -> str:
@@ -96,7 +96,7 @@ def qualified(schemas: PandaSchemas, table: str) -> str:
 
 
 def columns_read(copy: TableCopy, one: Slice, present: Collection[str]) -> tuple[str, ...]:
-    """The columns that the statement of a slice selects: those wanted that the table has."""
+    """The columns that the statement of a slice selects: the wanted ones that the table has."""
     wanted = copy.columns if one.columns is None else one.columns
     return tuple(name for name in wanted if name in present and name not in one.instants)
 
@@ -116,13 +116,13 @@ def select(copy: TableCopy, one: Slice, schemas: PandaSchemas, present: Collecti
 
 
 def numbered(column: str, values: Sequence[int]) -> tuple[str, dict[str, int]]:
-    """A condition that a column is one of so many numbers, at most 1000 as Oracle takes, and its binds."""
-    binds = {f":n{at}": value for at, value in enumerate(values)}
+    """A condition that a column is one of ``values``, at most 1000 as Oracle takes, and its binds."""
+    binds = {f":n{index}": value for index, value in enumerate(values)}
     return f"{column} IN ({', '.join(binds)})", binds
 
 
 def binds_of(statement: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the known binds those that a statement names; Oracle refuses others."""
+    """The known binds that a statement names; Oracle refuses others."""
     return {name: known[name] for name in _BIND.findall(statement) if name in known}
 
 

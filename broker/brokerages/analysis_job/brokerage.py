@@ -1,7 +1,7 @@
 """The analysis job brokerage: its rules, in order, with the reason for each position.
 
-Source: ATLAS Analysis Job Brokerage. The order is PanDA's: first what keeps a queue out for good, then what may
-clear by itself.
+Source: ATLAS Analysis Job Brokerage. The order is PanDA's: rules that keep a queue out for good come first, then those
+whose cause may clear by itself.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ NAME = "analysis_job"
 PERSISTENT: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     # the input decides first: most chunks have it at few queues
     NoInputData(),
-    # what closes a queue for everybody
+    # what closes a queue to everybody
     OpenQueue(),
-    # requirements of the job: a job that has them goes nowhere else
+    # requirements of the job: a job that has them cannot run elsewhere
     AskedSite(),
     SubmitPool(),
     # what the queue's owners decided
@@ -104,7 +104,7 @@ PERSISTENT: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     InputSpace(),
     Blacklist(),
     LocalQuota(),
-    # time: too long before too short, the 24 hours of the unknown behind
+    # time: too long before too short, then the 24 hours for jobs of unknown length
     Shortwalltime(),
     TooShort(),
     ScoutDay(),
@@ -113,21 +113,21 @@ PERSISTENT: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     # the state of the queue, and where the task belongs
     TaskPilots(),
     CloudMismatch(),
-    # these compare those that are left
+    # these compare the remaining queues
     IncludedFirst(),
     Hospital(),
-    # PanDA asks this last, of the queues that would get jobs
+    # PanDA checks this last, for the queues that would get jobs
     FileUnavailable(),
 )
 TEMPORARY: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
-    # of these the last that rejects is shown: the user's own queue says most
+    # of these the last that rejects is shown: the user's own queue explains most
     Rebrokered(),
     QueueCap(),
     BadJobs(),
     QueueUnhealthy(),
     TaskFailsHere(),
     UserQueueLength(),
-    # another queue must be left by all other rules
+    # comes last: all other rules must have left another queue
     RetryElsewhere(),
 )
 
@@ -135,7 +135,7 @@ WEIGHTS: tuple[Weight[AnalysisPairs], ...] = (LocalData(), NewBasicWeight())
 LOAD_WEIGHTS: tuple[LoadWeight, ...] = (AnalysisRunningQueued(),)
 CUTS: tuple[LoadCut, ...] = (BelowMinWeight(),)
 
-#: Rules that no shipped profile but ``panda`` has.
+#: Rules that of the shipped profiles only ``panda`` has.
 OPTIONAL = (ClosedJobs(), IdleOverload(), LongestTimeKnown(), NotWanted(), Overloaded())
 
 
@@ -150,7 +150,7 @@ QUOTA_UNKNOWN = "quota_unknown"
 class AnalysisJob(JobBrokerage):
     """Chooses queues for the input chunks of analysis tasks, after throttles. Source: ATLAS Analysis Job Brokerage.
 
-    The option ``quota_unknown`` says what happens while quotas cannot be read: ``closed`` assigns no jobs.
+    The option ``quota_unknown`` controls what happens while quotas cannot be read: ``closed`` assigns no jobs.
     """
 
     name = NAME
@@ -170,7 +170,7 @@ class AnalysisJob(JobBrokerage):
         return OPTIONAL
 
     def completes(self, tuning: Tuning, rules: Rules) -> bool:
-        """Whether work is completed with estimates: with the new basic weight."""
+        """Whether work is completed with estimates, which the new basic weight needs."""
         if not isinstance(rules.chain, AnalysisChain):
             return False
         return rules.chain.steps.basic_weight.is_new(tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT))
@@ -186,7 +186,7 @@ class AnalysisJob(JobBrokerage):
     def engine_cycle(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules, *, independent: bool = False
     ) -> AnalysisCycle:
-        """The engine over chunks of analysis tasks."""
+        """The engine for chunks of analysis tasks."""
         if not isinstance(rules.chain, AnalysisChain):
             raise WorkCorruptError(f"the work is that of analysis, and {rules.chain.brokerage} is no such brokerage")
         if work.analysis_request is None:
@@ -197,22 +197,22 @@ class AnalysisJob(JobBrokerage):
     def cycle_beside(
         self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
     ) -> JobCycle | None:
-        """A cycle beside another as in production; unreadable quotas follow this brokerage's option."""
-        found = super().cycle_beside(beside, snapshot, work, tuning, rules)
-        if isinstance(found, AnalysisCycle):
-            found.quota_closed = _is_closed(rules)
-        return found
+        """A cycle that reuses the data of another one; unreadable quotas follow this brokerage's option."""
+        cycle = super().cycle_beside(beside, snapshot, work, tuning, rules)
+        if isinstance(cycle, AnalysisCycle):
+            cycle.quota_closed = _is_closed(rules)
+        return cycle
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
     ) -> list[Answer]:
         """Why a stored decision did not choose a queue."""
-        # with quotas that could not be read, the agent's option said whether anything went
+        # when quotas could not be read, the agent's option decided whether anything was assigned
         closed = decision.reason == f"{THROTTLED}{QUOTA_UNKNOWN}"
         then = dataclasses.replace(rules, options={QUOTA_UNKNOWN: "closed" if closed else "open"})
         return super().why_not(snapshot, tuning, batch, then, decision, name)
 
 
 def _is_closed(rules: Rules) -> bool:
-    """Whether nothing goes while the quotas cannot be read."""
+    """Whether nothing is assigned while the quotas cannot be read."""
     return bool(rules.options.get(QUOTA_UNKNOWN, "closed") == "closed")

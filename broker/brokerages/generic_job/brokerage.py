@@ -36,7 +36,7 @@ from broker.snapshot.snapshot import Snapshot
 NAME = "generic_job"
 
 FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
-    # what closes a queue for everybody, and where the task wants to be
+    # what closes a queue to everybody, and where the task belongs
     Status(),
     PandaSite(),
     # what the job needs
@@ -53,10 +53,10 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
 LOAD_WEIGHTS: tuple[LoadWeight, ...] = (RunningWaiting(),)
 CUTS: tuple[LoadCut, ...] = (
     FiveQueues(),
-    # of those that are taken: no other moves up for one that is left out
+    # applied to the chosen queues: no other queue moves up for one that is dropped
     FileDispatch(),
 )
-#: Unified queues are candidates beside their pseudo-queues, as they stand on PanDA's map.
+#: Unified queues are candidates alongside their pseudo-queues, as on PanDA's map.
 _ON_THE_MAP = {"unified_parents": True, "minrss": "whole", "null_rss": "ends_expansion"}
 STEPS = JobSteps(
     snapshot_reading=SnapshotReading().configured(_ON_THE_MAP, "Candidates are all queues of PanDA's map."),
@@ -93,7 +93,7 @@ class GenericJob(JobBrokerage):
     def engine_cycle(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules, *, independent: bool = False
     ) -> GenericCycle:
-        """The engine over chunks of tasks of any label."""
+        """The engine for chunks of tasks of any label."""
         if not isinstance(rules.chain, QueueChain):
             raise WorkCorruptError(f"the work is that of jobs, and {rules.chain.brokerage} is no brokerage of jobs")
         return GenericCycle(snapshot, work, tuning, rules.chain, independent=independent)

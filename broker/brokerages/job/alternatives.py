@@ -1,8 +1,8 @@
-"""Work that may be run in several ways: for each chunk the first way that some queue satisfies.
+"""Work that may be run in several ways: each chunk gets the first way that some queue satisfies.
 
-Each way is tried with all filters against the same grid, before the cycle places anything; the chunk then goes on as if
-it had been asked for in that way alone, so that its decision can be explained and repeated like any other. A chunk that
-no queue takes in any way keeps the first. Source: Scalable Systems Software Job Object Specification 3.0.3, preferences
+Each way is tried with all filters against the same grid, before the cycle places anything. The chunk is then treated as
+if only that way had been requested, so that its decision can be explained and repeated like any other. A chunk that no
+queue takes in any way keeps the first. Source: Scalable Systems Software Job Object Specification 3.0.3, preferences
 and fuzzy requirements.
 """
 
@@ -17,16 +17,16 @@ from broker.domain.work import WayToRun, Work, WorkTable
 from broker.engine.job.cycle import JobCycle
 from broker.work.assemble import CycleWork
 
-#: With an efficiency of 0 the CPU time says nothing, and the walltime of a job is its base walltime.
+#: With an efficiency of 0 the CPU time has no effect, and the walltime of a job is its base walltime.
 _WALLTIME_ONLY: Mapping[str, float | str] = {"cputime": 1.0, "cputimeunit": "HS06sPerEvent", "cpuefficiency": 0.0}
 
 
 def with_chosen_ways(work: CycleWork, cycle_over: Callable[[Work], JobCycle]) -> CycleWork:
-    """The work with each chunk of a task that may be run in several ways in the one that is chosen.
+    """The work with each chunk of a task that may be run in several ways set to the chosen one.
 
     Args:
         work: of the cycle, with the ways of its tasks; tasks without any are left as they are.
-        cycle_over: the brokerage over some work, every chunk of which meets the grid as it is.
+        cycle_over: makes a cycle over some work, each chunk of which meets the grid without placed load.
     """
     chunks, ways = work.work.chunks, work.ways
     rows = [row for row, task in enumerate(chunks.jeditaskid.tolist()) if ways.get(task)]
@@ -51,7 +51,7 @@ def _first_satisfied(work: Work, row: int, ways: Sequence[WayToRun], cycle_over:
 
 
 def in_way(chunks: WorkTable, row: int, way: WayToRun) -> WorkTable:
-    """The chunks with the one at ``row`` asking in this way; fields that the way leaves open stay."""
+    """The chunks with the request of the one at ``row`` set to this way; fields that the way leaves open stay."""
     values: dict[str, object] = {"accepted_cores": way.accepted_cores}
     if way.min_cores is not None:
         values["corecount"] = float(way.min_cores)

@@ -3,8 +3,8 @@
 Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 
 With ``flow`` one linear program decides all chunks of the cycle together before their jobs are cut. Each chunk is
-stored with its part of the plan, from which its decision is explained and made again alone; a whole cycle is decided
-again from its chunks.
+stored with its part of the plan, which suffices to explain and to repeat its decision alone; a whole cycle is replayed
+from its chunks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from broker.rules.production_job.cuts.cap import SHIPPED_CAP, Cap
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import CutJobs
 
-#: Numbers below this are one word of a seed.
+#: Numbers below this fit into one word of a seed.
 _ONE_WORD = 2**32
 
 
@@ -53,7 +53,7 @@ def assign_chunks(
     Args:
         cycle: over the same work.
         work: the chunks with their files.
-        seed: of the random draws; each chunk draws from a stream of its own, so that leaving out one changes no other.
+        seed: of the random draws; each chunk draws from its own stream, so that omitting one changes no other.
         times: filled with the seconds of the two stages.
         clock: measures them; it has no influence on the result.
         before: for each chunk the load to count before it, instead of what was assigned here.
@@ -105,7 +105,7 @@ def _placed(maker: JobMaker, result: ChunkResult, decision: Decision, seed: int)
 
 
 class JobMaker:
-    """Makes the jobs of the chunks of a cycle.
+    """Cuts the chunks of a cycle into jobs.
 
     Args:
         cycle: that judges the chunks.
@@ -117,7 +117,7 @@ class JobMaker:
         self._limits = QueueLimits(work.work.chunks, cycle.snapshot.queues)
 
     def drawn(self, result: ChunkResult, seed: int) -> tuple[Ints, CutJobs]:
-        """The jobs of a chunk, and of each the position of its candidate in the snapshot's queue table.
+        """The jobs of a chunk, and for each the position of its candidate in the snapshot's queue table.
 
         Args:
             result: of the chunk.
@@ -129,9 +129,9 @@ class JobMaker:
         return result.chosen[candidate], jobs
 
     def planned(self, result: ChunkResult, wanted: Mapping[int, int]) -> tuple[Ints, CutJobs]:
-        """The jobs of a chunk of which it was decided before which candidate gets how many.
+        """The jobs of a chunk for which the number at each candidate is already decided.
 
-        Files that are left then, as jobs there take fewer of them than was expected, wait for the next cycle.
+        Files left over, because jobs take fewer files than expected, wait for the next cycle.
 
         Args:
             result: of the chunk.
@@ -149,12 +149,12 @@ class JobMaker:
         return result.chosen[candidate], jobs
 
     def count(self, result: ChunkResult, seed: int) -> dict[int, int]:
-        """How many jobs of :meth:`drawn` each candidate gets, by its position in the snapshot's queue table."""
-        given = draw_jobs(self.cycle, result, self._jobs_of(result), seed)
+        """The number of jobs of :meth:`drawn` at each candidate, by its position in the snapshot's queue table."""
+        distribution = draw_jobs(self.cycle, result, self._jobs_of(result), seed)
         counts: dict[int, int] = {}
-        for group in given.groups if given is not None else ():
-            at = int(result.chosen[group.candidate])
-            counts[at] = counts.get(at, 0) + group.jobs
+        for group in distribution.groups if distribution is not None else ():
+            position = int(result.chosen[group.candidate])
+            counts[position] = counts.get(position, 0) + group.jobs
         return counts
 
     def _jobs_of(self, result: ChunkResult) -> ChunkJobs:
@@ -164,7 +164,7 @@ class JobMaker:
 
 
 def draw_jobs(cycle: JobCycle, result: ChunkResult, source: JobSource, seed: int) -> Distribution | None:
-    """Give the jobs of any source to the candidates of a chunk; None if it has none."""
+    """Give the jobs of any source to the candidates of a chunk; None if it has no candidates."""
     if result.ranking is None or not len(result.chosen):
         return None
     chunks, row = cycle.work.chunks, result.row
@@ -182,7 +182,7 @@ def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
         0 if ramcount != ramcount else abs(int(ramcount) + 1),
     )
     if max(identity) < _ONE_WORD:
-        # the words that numpy makes of these numbers, made at a fourth of the cost
+        # the same words that numpy derives from these numbers, at a quarter of the cost
         return np.random.Generator(np.random.PCG64(np.array(identity, dtype=np.uint32)))
     return np.random.default_rng(identity)
 
@@ -207,12 +207,12 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
 
 
 def _each(jobs: Floats, size: int) -> Floats:
-    """(C,): one figure for each candidate; a scalar is repeated."""
+    """(C,) one figure for each candidate; a scalar is repeated."""
     return jobs if jobs.shape == (size,) else np.broadcast_to(jobs, size)
 
 
 def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | None:
-    """(C, files) for a distributed master dataset of which parts are in different places, else None."""
+    """(C, files) the files that each candidate holds of a distributed master dataset; None for any other dataset."""
     spread = work.spread_replicas.get(row)
     if spread is None:
         return None
@@ -229,10 +229,10 @@ def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | 
     return holds
 
 
-#: Digits of a reduced cost that are kept.
+#: Significant digits of a stored reduced cost.
 _DIGITS = 6
 _GREEDY = "greedy"
-#: What solved a program without anything to place.
+#: The solver of a program with nothing to place.
 _NOTHING = "none"
 
 
@@ -253,18 +253,18 @@ def assign_together(
         seed: of the rounding.
         times: filled with the seconds of the two stages.
         clock: measures them; it has no influence on the result.
-        before: for each chunk what was stored with it; parts of a plan in it hold instead of a plan made here.
-        fallback: what the cycle fell back to when it was decided first, so that it does so again; None: it is decided
+        before: for each chunk what was stored with it; parts of a plan in it replace a plan made here.
+        fallback: what the cycle fell back to when it was first decided, so that it does so again; None: it is decided
             for the first time, within its time limit.
     """
     spent = times if times is not None else StageTimes()
     started = clock()
     results = list(cycle.results())
-    given = [one.plan for one in before] if before is not None else [None] * len(results)
-    if None in given:
+    stored_plans = [one.plan for one in before] if before is not None else [None] * len(results)
+    if None in stored_plans:
         plans = plan_chunks(cycle, results, work, seed, fallback)
     else:
-        plans = [plan for plan in given if plan is not None]
+        plans = [plan for plan in stored_plans if plan is not None]
     maker = JobMaker(cycle, work)
     for result, plan in zip(results, plans, strict=True):
         planned = with_plan(cycle, result, plan)
@@ -288,36 +288,36 @@ def plan_chunks(
     limit_s = cycle.tuning.only(FLOW_KEYS).number(TIME_LIMIT)
     if fallback is not None:
         limit_s = 0.0 if fallback else float("inf")
-    found = decide(problem, abs(seed), time_limit_s=limit_s)
-    solver = _GREEDY if found.linear is None else found.linear.solver
-    names, cause = cycle.snapshot.queues.name, binding_causes(found, problem)
-    plans = [ChunkPlan((), (), (), (), 0, solver, found.fallback)] * len(results)
+    solution = decide(problem, abs(seed), time_limit_s=limit_s)
+    solver = _GREEDY if solution.linear is None else solution.linear.solver
+    names, cause = cycle.snapshot.queues.name, binding_causes(solution, problem)
+    plans = [ChunkPlan((), (), (), (), 0, solver, solution.fallback)] * len(results)
     ends = np.searchsorted(problem.pairs.chunk, np.arange(len(program.row) + 1))
     for at, row in enumerate(program.row.tolist()):
         own = slice(ends[at], ends[at + 1])
-        jobs = found.jobs[own].tolist()
+        jobs = solution.jobs[own].tolist()
         plans[row - results[0].row] = ChunkPlan(
             queues=tuple(str(name) for name in names[program.candidate[own]]),
             jobs=tuple(jobs),
-            dearer_hs06h=tuple(_rounded(value) for value in found.reduced_hs06h[own].tolist()),
+            dearer_hs06h=tuple(_rounded(value) for value in solution.reduced_hs06h[own].tolist()),
             codes=tuple("" if n else FLOW_CODES[why] for n, why in zip(jobs, cause[own].tolist(), strict=True)),
-            left=int(found.left[at]),
+            left=int(solution.left[at]),
             solver=solver,
-            fallback=found.fallback,
+            fallback=solution.fallback,
         )
     return plans
 
 
 def _rounded(value: float) -> float:
-    """A cost rounded to the stored digits; the solver's negative remainders are 0."""
+    """Round a cost to the stored digits; the solver's negative remainders become 0."""
     return max(0.0, float(f"{value:.{_DIGITS}g}")) if abs(value) > 1e-6 else 0.0
 
 
 def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> ChunkResult:
-    """The outcome of a chunk with its part of the plan: chosen are the queues that get jobs, most first.
+    """The outcome of a chunk with its part of the plan: the chosen queues are those that get jobs, most first.
 
-    Without a plan, or where there is nothing to rank, it is as it is. A queue that is feasible now and was not when the
-    plan was made, with other values or rules, counts as chosen too, behind the others and without jobs.
+    Without a plan, or with nothing to rank, the outcome is unchanged. A queue that is feasible now but was not when the
+    plan was made, with other values or rules, counts as chosen too, after the others and without jobs.
     """
     ranking = result.ranking
     if plan is None or ranking is None or not len(ranking.chosen):
@@ -330,8 +330,8 @@ def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> C
         if name in inside:
             jobs[inside[name]], unplanned[inside[name]] = count, False
             cut[inside[name]] = -1 if count else behind + FLOW_CODES.index(code)
-    given = np.flatnonzero(jobs)
-    chosen = np.concatenate([given[np.argsort(-jobs[given], kind="stable")], np.flatnonzero(unplanned)])
+    with_jobs = np.flatnonzero(jobs)
+    chosen = np.concatenate([with_jobs[np.argsort(-jobs[with_jobs], kind="stable")], np.flatnonzero(unplanned)])
     planned = dataclasses.replace(ranking, chosen=chosen, cut=cut)
     reason = result.reason if len(chosen) else LEFT_OVER
     return dataclasses.replace(result, ranked_alone=planned, reason=reason, plan=plan)

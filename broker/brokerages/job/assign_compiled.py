@@ -1,6 +1,6 @@
-"""Broker and cut chunks in the compiled loop, block by block; equal to the bit to the loop in Python.
+"""Broker and cut chunks in the compiled loop, block by block; the result is bit for bit that of the loop in Python.
 
-Chunks with figures that the loop would round in another way are drawn and cut in Python, in their turn.
+Chunks with figures that the loop would round differently are drawn and cut in Python, in their turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CompiledCycle:
         loop: the module with the loop.
         parts: its moving rules, and what it has placed.
         seed: of the draws.
-        beside: another cycle over the same work, of which is taken over what depends on that alone.
+        beside: another cycle over the same work, whose data is reused where it depends on the work alone.
     """
 
     cycle: JobCycle
@@ -53,10 +53,10 @@ class CompiledCycle:
         return flat_columns(self.cycle, self.work, self.parts.state, beside)
 
     def begun(self, block: Block, flat: FlatBlock | None = None) -> BlockLoop:
-        """A judged block, ready to be run through; its pairs are gathered where they are not given."""
+        """A judged block, ready for the loop; its pairs are gathered unless they are given."""
         parts, chunks = self.parts, self.columns.chunks[block.rows]
         flat = flat_block(self.cycle, block, parts.state) if flat is None else flat
-        # each job has a file of the master at least
+        # each job has at least one file of the master
         jobs = (chunks["stop"] - chunks["start"]) * chunks["by_loop"]
         spans = jobs * (chunks["uses_stop"] - chunks["uses"])
         factors = len(parts.moving.weights) + len(flat.factors)
@@ -69,12 +69,12 @@ class CompiledCycle:
         """The chunks in order.
 
         Args:
-            place_alone: places one chunk of a block that the loop leaves out.
-            times: filled with the seconds of the two stages; the loop ranks, too, and counts as cutting.
+            place_alone: places one chunk of a block that the loop skips.
+            times: filled with the seconds of the two stages; the loop also ranks, and counts as cutting.
             clock: measures them.
         """
         started = clock()
-        # the loop ranks, by rules that it knows and that cannot fail
+        # the loop ranks by rules that it knows and that cannot fail
         for block in map(self.cycle.evaluate_block, self.cycle.block_rows(ranked=False)):
             judged = clock()
             times.decide_s += judged - started
@@ -108,10 +108,10 @@ class BlockLoop:
 
     Attributes:
         run: the cycle.
-        block: judged.
+        block: the judged block.
         flat: its pairs.
-        pairs: what is read of them for users.
-        out: what the loop writes.
+        pairs: what the rules about users read of them.
+        out: the output of the loop.
     """
 
     run: CompiledCycle
@@ -121,7 +121,7 @@ class BlockLoop:
     out: Outcome
 
     def placed_until(self, at: int) -> int:
-        """Place the chunks from ``at`` on; the first that the loop leaves out, or the number of chunks."""
+        """Place the chunks from ``at`` on; return the first that the loop skips, or the number of chunks."""
         run = self.run
         parts = run.parts
         stop: int = run.loop.placed_until(
@@ -131,10 +131,10 @@ class BlockLoop:
 
 
 def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle | None:
-    """The cycle as one that the compiled loop runs; None where it does not.
+    """The cycle in the form that the compiled loop runs; None if the loop cannot run it.
 
-    That is where numba is missing, where loading the loop does not pay so far or it is still being compiled, in a
-    brokerage whose steps are its own, and for moving rules that the loop does not know, such as those of plugins.
+    That is the case if numba is missing, if loading the loop does not pay off yet or it is still being compiled, in a
+    brokerage with its own steps, and for moving rules that the loop does not know, such as those of plugins.
     """
     parts = _parts(cycle) if abs(seed) < ONE_WORD else None
     if parts is None:

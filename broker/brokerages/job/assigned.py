@@ -1,6 +1,6 @@
-"""Chunks that the compiled loop placed: decisions and jobs are cut out of the columns of a block when asked for.
+"""One chunk of a cycle with its decision and its jobs.
 
-One chunk of a cycle with its decision and its jobs.
+For chunks that the compiled loop placed, both are extracted from the columns of a block on access.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class AssignedChunk:
         return len(self.candidate)
 
     def assigned(self, names: Texts) -> dict[str, int]:
-        """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
+        """The number of jobs by candidate name; ``names`` is the name column of the queue table."""
         return _assigned(self.given, names)
 
     def assigned_of(self, kept: Bools, names: Texts) -> dict[str, int]:
-        """The assigned jobs by queue, of the jobs ``kept`` (J,)."""
+        """The number of the jobs ``kept`` (J,) by candidate name."""
         return _assigned(_given(self.candidate[kept]), names)
 
     @cached_property
@@ -71,7 +71,7 @@ class AssignedChunk:
 
 
 def _assigned(given: tuple[Ints, Ints], names: Texts) -> dict[str, int]:
-    """Jobs by candidate name, of candidates at these positions with so many jobs."""
+    """Jobs by candidate name, from positions of candidates and their numbers of jobs."""
     positions, counts = given
     return dict(zip(map(str, names[positions].tolist()), counts.tolist(), strict=True))
 
@@ -93,8 +93,8 @@ class LoopPart:
         flat: its pairs.
         out: what the loop wrote.
         rows: the chunks, as positions in the block.
-        figures: of each chunk what is kept with its decision; None where there are none at all.
-        listed: files of chunks with secondary datasets, of ``LISTED``.
+        figures: for each chunk the figures stored with its decision; None if there are none at all.
+        listed: files of chunks with secondary datasets, as rows of ``LISTED``.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class LoopPart:
     ) -> None:
         self.out, self._cycle, self._flat, self._figures, self._listed = out, cycle, flat, figures, listed
         self.first = rows.start
-        #: As far as rules could not be run until now: a decision does not know of blocks behind its own.
+        #: Codes of rules that have failed until now: a decision does not know of later blocks.
         self._codes = noted_codes(cycle)
         self._chosen: list[int] = out.chosen[rows.start : rows.stop].tolist()
         self._ranked: list[bool] = out.ranked[rows.start : rows.stop].tolist()
@@ -169,7 +169,7 @@ class LoopPart:
 
     @cached_property
     def given(self) -> list[tuple[list[int], list[int]]]:
-        """For each chunk the candidates that got jobs, ascending, and their numbers of jobs."""
+        """For each chunk, the candidates that got jobs, ascending, and their numbers of jobs."""
         low, high, queues = self.spans[0][0], self.spans[-1][1], self._flat.position.shape[1]
         owner = np.repeat(np.arange(len(self.spans)), [stop - first for first, stop in self.spans])
         cells, counts = np.unique(owner * queues + self.out.numbers[0, low:high], return_counts=True)
@@ -187,7 +187,7 @@ class LoopPart:
         return CountedLoad(of_share, of_user, of_type, new_users)
 
     def jobs(self, first: int, stop: int) -> CutJobs:
-        """The jobs ``first`` to ``stop`` (exclusive) of the block, which are those of whole chunks."""
+        """The jobs ``first`` to ``stop`` (exclusive) of the block; they belong to whole chunks."""
         if first == stop:
             return no_jobs()
         _, begin, end, events, files, stored, disk_mb = self.out.numbers[:, first:stop]
@@ -196,18 +196,18 @@ class LoopPart:
         return CutJobs(begin, end, events, files, stored, output_mb, disk_mb, walltime_s, extra, offsets)
 
     def _extra(self, first: int, stop: int) -> tuple[Ints, Ints]:
-        """The files of secondary datasets of these jobs, and where those of each job begin and end."""
-        out, found, lengths = self.out, [np.empty(0, dtype=np.int64)], np.zeros(stop - first + 1, dtype=np.int64)
+        """The files of secondary datasets of these jobs, and the offsets at which those of each job begin and end."""
+        out, file_parts, lengths = self.out, [np.empty(0, dtype=np.int64)], np.zeros(stop - first + 1, dtype=np.int64)
         if not len(out.spans):
-            return found[0], lengths
+            return file_parts[0], lengths
         inside = (out.jobs[:, 0] >= first) & (out.jobs[:, 1] <= stop) & (out.span_of[:, 1] > out.span_of[:, 0])
         for (low, high), own in zip(out.jobs[inside].tolist(), out.span_of[inside].tolist(), strict=True):
             begin, end = out.spans[slice(*own)].T
             sizes = end - begin
             lengths[low - first + 1 : high - first + 1] = sizes.reshape(high - low, -1).sum(axis=1)
             ahead = np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
-            found.append(self._listed["file"][ahead + np.arange(len(ahead))])
-        return np.concatenate(found), np.cumsum(lengths)
+            file_parts.append(self._listed["file"][ahead + np.arange(len(ahead))])
+        return np.concatenate(file_parts), np.cumsum(lengths)
 
 
 class LoopChunk(AssignedChunk):
@@ -243,12 +243,12 @@ class LoopChunk(AssignedChunk):
 
     @cached_property
     def before(self) -> CountedLoad:
-        """The load that was counted before the chunk."""
+        """The load counted before the chunk."""
         return self.part.before(self.at)
 
     @property
     def span(self) -> list[int]:
-        """First and stop of the chunk's jobs in the block."""
+        """Start and stop of the chunk's jobs in the block."""
         return self.part.spans[self.at]
 
     @property
@@ -258,16 +258,16 @@ class LoopChunk(AssignedChunk):
         return stop - first
 
     def assigned(self, names: Texts) -> dict[str, int]:
-        """Number of jobs by candidate name."""
+        """The number of jobs by candidate name."""
         positions, counts = self.part.given[self.at]
         return {str(names[at]): jobs for at, jobs in zip(positions, counts, strict=True)}
 
 
 def jobs_of(placed: Sequence[AssignedChunk]) -> tuple[Ints, CutJobs]:
-    """The candidate of each job of all chunks, and the jobs; those of neighbours in a block are taken at once."""
+    """The candidate of each job of all chunks, and the jobs; adjacent ones in a block are extracted at once."""
     candidates, jobs = [np.empty(0, dtype=np.int64)], []
-    for out, some in groupby(placed, lambda one: id(one.part.out) if isinstance(one, LoopChunk) else None):
-        for candidate, own in _of_block(some) if out is not None else ((one.candidate, one.jobs) for one in some):
+    for out, chunks in groupby(placed, lambda one: id(one.part.out) if isinstance(one, LoopChunk) else None):
+        for candidate, own in _of_block(chunks) if out is not None else ((one.candidate, one.jobs) for one in chunks):
             if len(own):
                 candidates.append(candidate)
                 jobs.append(own)
@@ -275,16 +275,16 @@ def jobs_of(placed: Sequence[AssignedChunk]) -> tuple[Ints, CutJobs]:
 
 
 def _of_block(placed: Iterable[AssignedChunk]) -> Iterator[tuple[Ints, CutJobs]]:
-    """The jobs of chunks of one block, as far as they are contiguous."""
+    """The jobs of chunks of one block, one item for each contiguous run."""
     part, start, end = None, 0, 0
-    for one in placed:
-        if not isinstance(one, LoopChunk):
-            raise TypeError(f"chunk {one.row} was not placed by the loop")
-        first, stop = one.span
+    for chunk in placed:
+        if not isinstance(chunk, LoopChunk):
+            raise TypeError(f"chunk {chunk.row} was not placed by the loop")
+        first, stop = chunk.span
         if part is not None and first != end:
             yield part.out.numbers[0, start:end], part.jobs(start, end)
         if part is None or first != end:
-            part, start = one.part, first
+            part, start = chunk.part, first
         end = stop
     if part is not None:
         yield part.out.numbers[0, start:end], part.jobs(start, end)

@@ -1,4 +1,4 @@
-"""Base of the two job brokerages: a cycle from chunks to jobs, stored chunks, and their replay."""
+"""Base class of the job brokerages: a cycle from chunks to jobs, stored chunks, and their replay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from broker.work.assemble import CycleWork
 
 @dataclass(frozen=True)
 class StoredChunks:
-    """Stored chunks of one VO that a job brokerage decided in order."""
+    """Stored chunks of one VO, in the order in which a job brokerage decided them."""
 
     vo: str | None
     stored: StoredWork
@@ -57,10 +57,10 @@ class StoredChunks:
         return [load.stored() for load in self.stored.load]
 
     def check(self) -> None:
-        """Read how the chunks are cut, and the load counted before them.
+        """Read the cuts of the chunks and the load counted before them.
 
         Raises:
-            WorkCorruptError: it is damaged.
+            WorkCorruptError: they are damaged.
         """
         _ = self.work, self.stored.load
 
@@ -81,7 +81,7 @@ class StoredChunks:
 
 
 class JobsCycle(Cycle[AssignedChunk]):
-    """A cycle of a job brokerage with all that is needed to cut its chunks into jobs."""
+    """A cycle of a job brokerage with everything needed to cut its chunks into jobs."""
 
     def __init__(self, cycle: JobCycle, work: CycleWork) -> None:
         """Broker ``work`` by ``cycle``, which is over the same chunks."""
@@ -104,11 +104,11 @@ class JobsCycle(Cycle[AssignedChunk]):
 
     @property
     def work(self) -> CycleWork:
-        """The chunks, each in the way in which it is run."""
+        """The chunks, each in the chosen way to run it."""
         return self._work
 
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedChunk]:
-        """Broker and cut the chunks in order; each finds the jobs of those before it."""
+        """Broker and cut the chunks in order; each meets the jobs of those before it."""
         assign = assign_together if self.engine.chain.steps.placement.together else assign_chunks
         return assign(self.engine, self._work, seed, times)
 
@@ -117,7 +117,7 @@ class JobsCycle(Cycle[AssignedChunk]):
         return JobsCycle(SplitCycle(self.engine, other.engine, rows), self._work)
 
     def encode(self, assigned: AssignedChunk) -> bytes:
-        """The chunk, the load before it, and how it is cut, as they are stored."""
+        """The chunk, the load before it, and its cut, in their stored form."""
         row = assigned.row
         return self._work_encoder.encode(row, assigned.before, self._cut_encoder.encode(row))
 
@@ -149,7 +149,7 @@ class JobsCycle(Cycle[AssignedChunk]):
         ]
 
     def _record(self, chunk: AssignedChunk, kept: Bools | None, task_skipped: bool) -> DecisionRecord:
-        """The record of a chunk whose jobs were all written, or of those ``kept`` (J,)."""
+        """The record of a chunk: with all its jobs, or only those ``kept`` (J,)."""
         decision, names = chunk.decision, self.snapshot.queues.name
         assigned = chunk.assigned(names) if kept is None else chunk.assigned_of(kept, names)
         if task_skipped:
@@ -163,10 +163,10 @@ class JobsCycle(Cycle[AssignedChunk]):
 
 
 class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
-    """A brokerage of input chunks: which queues run their jobs.
+    """A brokerage that chooses queues for the jobs of input chunks.
 
     Attributes:
-        pending_minutes: how long a task waits of which no queue is left.
+        pending_minutes: how long a task waits if no queue is left for it.
     """
 
     pending_minutes: ClassVar[int]
@@ -176,14 +176,14 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     def engine_cycle(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules, *, independent: bool = False
     ) -> JobCycle:
-        """The engine over chunks.
+        """The engine for chunks.
 
         Raises:
-            WorkCorruptError: the chunks, or the rules, are not those of this brokerage.
+            WorkCorruptError: the chunks or the rules are not those of this brokerage.
         """
 
     def completes(self, tuning: Tuning, rules: Rules) -> bool:
-        """Whether the brokerage estimates anything of all chunks beforehand; that depends on them alone."""
+        """Whether the brokerage estimates anything for all chunks beforehand, from the chunks alone."""
         return False
 
     def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
@@ -199,8 +199,8 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     ) -> JobsCycle:
         """A cycle over chunks, each in the first of its ways that some queue satisfies."""
 
-        def alone(one: Work) -> JobCycle:
-            return self.engine_cycle(snapshot, one, tuning, rules, independent=True)
+        def alone(chunks: Work) -> JobCycle:
+            return self.engine_cycle(snapshot, chunks, tuning, rules, independent=True)
 
         chosen = self.complete(with_chosen_ways(work, alone), tuning, rules)
         return JobsCycle(self.engine_cycle(snapshot, chosen.work, tuning, rules, independent=independent), chosen)
@@ -210,7 +210,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         return isinstance(rules.chain, QueueChain) and rules.chain.steps.placement.together
 
     def retry_after(self, decision: Decision) -> timedelta | None:
-        """How long a task waits that is pending or throttled."""
+        """How long a pending or throttled task waits."""
         return timedelta(minutes=self.pending_minutes) if decision.outcome in ("pending", "throttled") else None
 
     def decode(self, vo: str | None, bodies: list[Body], *, older: bool) -> StoredChunks:
@@ -237,16 +237,16 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     ) -> JobCycle | None:
         """A cycle over stored chunks of one VO; None where its chunks are decided together."""
         work = self._stored_work(tuning, batch, rules)
-        found = None if beside is None else self.cycle_beside(beside, snapshot, work, tuning, rules)
-        if found is not None:
-            return found
+        reused = None if beside is None else self.cycle_beside(beside, snapshot, work, tuning, rules)
+        if reused is not None:
+            return reused
         cycle = self.engine_cycle(snapshot, work, tuning, rules)
         return None if cycle.chain.steps.placement.together else cycle
 
     def cycle_beside(
         self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
     ) -> JobCycle | None:
-        """A cycle that reuses what another one has gathered; None where that would differ."""
+        """A cycle that reuses the data of another one; None where the data would differ."""
         return beside.beside(snapshot, work, tuning, rules.chain) if isinstance(rules.chain, QueueChain) else None
 
     def _stored_work(self, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Work:
@@ -254,13 +254,13 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
             return batch.stored.work
         if not self.completes(tuning, rules):
             return batch.work.work
-        # the same object for all sides of a comparison, by which they see that they are over the same chunks
+        # the same object for all sides of a comparison, which tells them that they are over the same chunks
         return batch.completed(self.name, lambda work: self.complete(work, tuning, rules).work)
 
     def replay(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, seed: int, rules: Rules, *, as_stored: bool
     ) -> Iterator[ReplayedDecision]:
-        """Decide stored chunks again. Where it was not stored how one is cut, all go as stored, and give no jobs."""
+        """Decide stored chunks again. If one was stored without its cut, all count the stored load and give no jobs."""
         cycle = self.engine_cycle(snapshot, self._stored_work(tuning, batch, rules), tuning, rules)
         if batch.work is None:
             results = cycle.results()
@@ -282,7 +282,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
     ) -> list[Answer]:
-        """Why a stored decision did not choose a queue: an answer for each of its pseudo-queues."""
+        """Why a stored decision did not choose a queue: one answer for each of its pseudo-queues."""
         return why_not(*self._one_chunk(snapshot, tuning, batch, rules), name)
 
     def why_not_each(

@@ -1,6 +1,6 @@
-"""The jobs of one chunk while they are given to candidates: made by the chunk's cutter under each queue's limits.
+"""The jobs of one chunk while they are assigned to candidates: made by the chunk's cutter under each queue's limits.
 
-How many jobs chunks would make, before any queue is chosen for them.
+Also the number of jobs that chunks would make, before any queue is chosen for them.
 
 Source: ATLAS Analysis Job Brokerage, new basic weight (N_j); PanDA analysis brokerage, the same.
 """
@@ -27,7 +27,7 @@ from broker.work.split_settings import SplitSettings, settings_of_weight
 
 
 def limit_columns(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> tuple[AnyArray, ...]:
-    """(C,) each, limits of each candidate for a job of the chunk: the columns of :class:`CutLimits`, 0 for none."""
+    """(C,) each: limits of each candidate for a job of the chunk, as columns of :class:`CutLimits`; 0 for none."""
     row = slice(chunk, chunk + 1)
     one_core = takes_one_core_of_scratch(work.corecount[row], work.eventservice[row])
     scratch = scratch_limit_mb(queues.maxwdir_mb[candidates], queues.unified_cores[candidates], one_core)
@@ -49,21 +49,21 @@ def limit_columns(work: WorkTable, chunk: int, queues: QueueTable, candidates: I
 
 
 def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> list[CutLimits]:
-    """Limits of each candidate for a job of the chunk. 0 is no limit."""
+    """Limits of each candidate for a job of the chunk; 0 is no limit."""
     columns = (column.tolist() for column in limit_columns(work, chunk, queues, candidates))
     return [CutLimits(*limits) for limits in zip(*columns, strict=True)]
 
 
 def kinds_of(work: WorkTable) -> tuple[Bools, ...]:
-    """(T,) each: chunks that agree in all of these have the same limits at a queue."""
+    """(T,) each: columns in which two chunks must agree to have the same limits at a queue."""
     one_core = takes_one_core_of_scratch(work.corecount, work.eventservice)
     return one_core, work.merging, work.use_local_io, np.asarray(work.allow_input_lan > 0)
 
 
 class QueueLimits:
-    """:func:`cut_limits` of the queues of a cycle, computed once for chunks that are alike.
+    """:func:`cut_limits` of the queues of a cycle, computed once for chunks of the same kind.
 
-    Only for the queues that are asked about: most of a grid is a candidate of no chunk of a cycle.
+    Only requested queues are computed: most queues of a grid are a candidate of no chunk of a cycle.
 
     Args:
         work: the chunks.
@@ -76,12 +76,12 @@ class QueueLimits:
         self._known: dict[tuple[bool, ...], dict[int, CutLimits]] = {}
 
     def of(self, chunk: int, candidates: Ints) -> list[CutLimits]:
-        """Limits of each of the candidates for a job of the chunk."""
-        known, asked = self._known.setdefault(self._kind[chunk], {}), candidates.tolist()
-        new = [at for at in asked if at not in known]
+        """Limits of the candidates for a job of the chunk."""
+        known, positions = self._known.setdefault(self._kind[chunk], {}), candidates.tolist()
+        new = [at for at in positions if at not in known]
         if new:
             known.update(zip(new, cut_limits(self._work, chunk, self._queues, np.array(new)), strict=True))
-        return [known[at] for at in asked]
+        return [known[at] for at in positions]
 
 
 class ChunkJobs:
@@ -97,30 +97,30 @@ class ChunkJobs:
         self._cutter, self._limits, self._holds = cutter, limits, holds
         self._candidates: list[int] = []
         self._pieces: list[CutPiece] = []
-        self._marks: list[Position] = []
+        self._positions: list[Position] = []
 
     def has_files(self) -> bool:
         """Whether files are left for another job."""
         return self._cutter.files_left > 0
 
     def make(self, candidate: int, count: int) -> int:
-        """Make up to ``count`` jobs for the candidate and say how many there are."""
-        mark = self._cutter.mark()
+        """Make up to ``count`` jobs for the candidate and return how many were made."""
+        position = self._cutter.mark()
         piece = self._cutter.take(count, self._limits[candidate])
         wanted = self._until_split(candidate, piece)
         if wanted < len(piece):
-            self._cutter.rewind(mark)
+            self._cutter.rewind(position)
             piece = self._cutter.take(wanted, self._limits[candidate])
         if len(piece):
             self._candidates.append(candidate)
             self._pieces.append(piece)
-            self._marks.append(mark)
+            self._positions.append(position)
         return len(piece)
 
     def _until_split(self, candidate: int, piece: CutPiece) -> int:
-        """How many of the jobs, from the first, up to one that begins with a file that is here and ends with another.
+        """The number of jobs up to and including the first that begins with a file held here and ends with another.
 
-        Behind that one a new candidate is drawn: from there on the files are elsewhere.
+        After that job a new candidate is drawn, because the next files are elsewhere.
         """
         if self._holds is None or not len(piece):
             return len(piece)
@@ -132,10 +132,10 @@ class ChunkJobs:
         """Undo the last call of :meth:`make` that made jobs."""
         self._candidates.pop()
         self._pieces.pop()
-        self._cutter.rewind(self._marks.pop())
+        self._cutter.rewind(self._positions.pop())
 
     def holders_of_next(self) -> Bools | None:
-        """(C,) which candidates have the next file of a distributed dataset; None for any other dataset."""
+        """(C,) which candidates hold the next file of a distributed dataset; None for any other dataset."""
         return None if self._holds is None else np.asarray(self._holds[:, self._cutter.next_file])
 
     def result(self) -> tuple[Ints, CutJobs]:
@@ -145,22 +145,22 @@ class ChunkJobs:
         return candidates, self._cutter.jobs(self._pieces)
 
 
-#: Longest walltime of the jobs that are estimated, where the task does not say.
+#: Longest walltime of estimated jobs whose task sets no limit.
 MAX_WALLTIME_S = 345_600.0
 
 
 def estimated_jobs(work: CycleWork) -> Floats:
     """(T,) jobs that each chunk would make by its task's rules at a queue of its cores and 10 HS06; at least 1.
 
-    They are as long as the task allows, else four days, and read so much input as those that read it directly.
+    They are as long as the task allows, else four days, and read as much input as jobs with direct access.
     """
     return _counted(work, work.settings, (work.cutter(row) for row in range(len(work.settings))))
 
 
 def jobs_of_weight(work: CycleWork) -> Floats:
-    """(T,) N_j: as :func:`estimated_jobs`, by those rules alone that count for the new weight.
+    """(T,) N_j: like :func:`estimated_jobs`, but only by the rules that count for the new weight.
 
-    A chunk that merges is counted as if it did not.
+    A merging chunk is counted as if it did not merge.
     """
     chunks = work.work.chunks
     settings = tuple(map(_settings, chunks.splitrule.tolist(), chunks.scout.tolist()))

@@ -19,12 +19,12 @@ from broker.work.input_files import NULL_INTEGER, DatasetUse, stored_bytes
 from broker.work.job_model import GIGABYTE_BYTES, job_model_columns
 from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings, range_breaks
 
-#: Files of a secondary for one of the master, or for a job, above this are left to whole numbers of any size.
+#: Secondary datasets with more files than this for one master file, or for a job, are left to Python's integers.
 _MOST_FILES = 1e9
 
 
 def parts_of(work: CycleWork, chunks: AnyArray) -> Parts:
-    """Parts of such chunks, without storages; their columns among ``chunks`` are filled.
+    """The parts of chunks that are cut file by file, without storages; fills their columns in ``chunks``.
 
     Args:
         work: of a cycle.
@@ -48,7 +48,7 @@ def parts_of(work: CycleWork, chunks: AnyArray) -> Parts:
 
 
 def _files_and_uses(work: CycleWork, row: int, own: range) -> tuple[AnyArray, AnyArray]:
-    """(L,) of LISTED and (S,) of USE of one chunk with the inputs ``own``; places count from its own first file."""
+    """(L,) of LISTED and (S,) of USE of one chunk with the inputs ``own``; positions start at its own first file."""
     inputs = work.inputs
     bounds = inputs.offsets[own.start : own.stop + 1].tolist()
     files = inputs.files.rows(slice(bounds[0], bounds[-1]))
@@ -82,7 +82,7 @@ def _is_small(use: DatasetUse) -> bool:
 
 
 def _limits_secondary(work: CycleWork, row: int, own: range) -> bool:
-    """Whether the limit on events is one on those of the first secondary."""
+    """Whether the limit on events applies to those of the first secondary dataset."""
     settings, (low, high) = work.settings[row], work.inputs.offsets[own.start : own.start + 2].tolist()
     if len(own) < 2 or not settings.continuous or settings.events_per_job is None:
         return False
@@ -90,7 +90,7 @@ def _limits_secondary(work: CycleWork, row: int, own: range) -> bool:
 
 
 def _with_replicas(work: CycleWork, chunks: AnyArray, uses: AnyArray, listed: AnyArray) -> Parts:
-    """The parts with the replicas of chunks whose parts are in different places."""
+    """The parts with the replicas of chunks whose files are spread over several places."""
     masks, rows, held_from, end = [np.zeros(0, dtype=np.bool_)], list[int](), list[int](), 0
     for chunk, (low, high) in work.spread_replicas.items():
         chunks["replicas"][chunk], chunks["replicas_stop"][chunk] = len(rows), len(rows) + high - low
@@ -102,7 +102,7 @@ def _with_replicas(work: CycleWork, chunks: AnyArray, uses: AnyArray, listed: An
             if held is not None:
                 masks.append(held)
                 end += len(held)
-                # a mask of other files is an error that Python finds
+                # a mask of other files is an error that the path in Python reports
                 chunks["by_loop"][chunk] &= len(held) == size
     places = np.array(rows, dtype=np.int64), np.array(held_from, dtype=np.int64)
     none: Ints = np.zeros(0, dtype=np.int64)
@@ -110,23 +110,23 @@ def _with_replicas(work: CycleWork, chunks: AnyArray, uses: AnyArray, listed: An
 
 
 def places_of(cycle: JobCycle, work: CycleWork, parts: Parts) -> Parts:
-    """The parts with the storages of replicas, and the queues of the cycle that read them."""
+    """The parts with the storages of replicas, and the queues of the cycle that can read them."""
     if not len(parts.replica):
         return parts
     snapshot, relations, readable = cycle.snapshot, cycle.snapshot.relations, cycle.reading()
     storages = list(snapshot.storages.name)
-    # what has no number is in the last row or column
+    # the last row and column stand for storages and queues without a number
     reads = np.zeros((len(storages) + 1, len(snapshot.unified) + 1), dtype=np.bool_)
     reads[relations.storage[readable], relations.unified[readable]] = True
     return parts._replace(storage=codes_of(work.work.replicas.rse[parts.replica], storages), reads=reads)
 
 
-#: Numbers below this are one word of a seed.
+#: Numbers below this fit into one word of a seed.
 ONE_WORD = 2**32
-#: Figures of tasks above this are left to the path that counts with whole numbers of any size.
+#: Figures of tasks from this on are left to the path in Python, whose integers have any size.
 _LARGE = 1e15
 _KINDS = tuple(product((False, True), repeat=2))
-#: Jobs given at a time, at 2 * scout + merging.
+#: Jobs assigned at a time, indexed by 2 * scout + merging.
 _GROUPS: Ints = np.array([group_size(scout, merging, False) for scout, merging in _KINDS])
 _IDENTITY = ("task", "dataset", "memory")
 _OF_SETTINGS = (
@@ -154,13 +154,13 @@ _OF_MODEL = (
 
 
 def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: Columns | None = None) -> Columns:
-    """The :class:`Columns` of a cycle: all that the loop reads outside its blocks.
+    """The :class:`Columns` of a cycle: everything that the loop reads outside its blocks.
 
     Args:
         cycle: over the work.
         work: of the cycle.
         state: of the cycle.
-        beside: of another cycle over the same work.
+        beside: the columns of another cycle over the same work, to be reused.
     """
     queues = np.zeros(len(cycle.snapshot.queues), dtype=QUEUE)
     queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.job_groups
@@ -175,7 +175,7 @@ def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: C
 
 
 def _chunks(work: CycleWork) -> AnyArray:
-    """(T,) of CHUNK, without the fields of the cycle."""
+    """(T,) of CHUNK, without the fields that depend on the cycle."""
     chunks, inputs = work.work.chunks, work.inputs
     bounds = np.searchsorted(inputs.chunk, np.arange(len(chunks) + 1))
     settings, which = _kinds_of_settings(work.settings)
@@ -198,12 +198,12 @@ def _chunks(work: CycleWork) -> AnyArray:
 
 
 def _sound(columns: Floats) -> Bools:
-    """(T,) whether no figure of (C, T) is one that the loop would round in another way; NaN is none."""
+    """(T,) whether the loop would round all figures of (C, T) as Python does; NaN passes."""
     return np.asarray(~(np.abs(columns) >= _LARGE).any(axis=0))
 
 
 def _identity(work: CycleWork) -> Ints:
-    """(T, 3): the words of the random stream of each chunk beside the seed."""
+    """(T, 3) the words that, with the seed, identify the random stream of each chunk."""
     chunks = work.work.chunks
     ram = np.where(np.isnan(chunks.ramcount), 0.0, np.abs(np.trunc(np.nan_to_num(chunks.ramcount)) + 1.0))
     return np.array(
@@ -211,31 +211,31 @@ def _identity(work: CycleWork) -> Ints:
     ).T.copy()
 
 
-def _settings(one: SplitSettings) -> tuple[float, ...]:
+def _settings(settings: SplitSettings) -> tuple[float, ...]:
     """Split settings of a task for the loop: five flags, two whole numbers, three limits."""
-    has_rule = one.files_per_job is not None or one.events_per_job is not None
-    size = math.nan if one.gb_per_job is None else one.gb_per_job * GIGABYTE_BYTES + OUTPUT_FLOOR_BYTES
+    has_rule = settings.files_per_job is not None or settings.events_per_job is not None
+    size = math.nan if settings.gb_per_job is None else settings.gb_per_job * GIGABYTE_BYTES + OUTPUT_FLOOR_BYTES
     return (
-        one.takes_files_at_once,
-        one.merging,
-        one.scout,
+        settings.takes_files_at_once,
+        settings.merging,
+        settings.scout,
         has_rule,
-        one.dynamic,
-        one.files_limit,
-        -1 if one.events_limit is None else one.events_limit,
+        settings.dynamic,
+        settings.files_limit,
+        -1 if settings.events_limit is None else settings.events_limit,
         size,
-        one.max_output_gb * GIGABYTE_BYTES,
-        one.max_walltime_s,
+        settings.max_output_gb * GIGABYTE_BYTES,
+        settings.max_walltime_s,
     )
 
 
 def _kinds_of_settings(settings: Sequence[SplitSettings]) -> tuple[list[SplitSettings], Ints]:
-    """The settings that occur, each object once, and (T,) which of them each chunk has: most chunks share theirs."""
-    found: dict[int, int] = {}
+    """The distinct settings objects, and (T,) which of them each chunk has; most chunks share theirs."""
+    kind_by_object: dict[int, int] = {}
     kinds: list[SplitSettings] = []
     which = np.empty(len(settings), dtype=np.int64)
     for row, one in enumerate(settings):
-        at = found.setdefault(id(one), len(kinds))
+        at = kind_by_object.setdefault(id(one), len(kinds))
         if at == len(kinds):
             kinds.append(one)
         which[row] = at
@@ -243,7 +243,7 @@ def _kinds_of_settings(settings: Sequence[SplitSettings]) -> tuple[list[SplitSet
 
 
 def _kinds(work: CycleWork) -> tuple[Ints, Ints]:
-    """(T,) the kind of each chunk by the limits that it has at queues, and (K,) a chunk of each kind."""
+    """(T,) the kind of each chunk by its limits at queues, and (K,) a chunk of each kind."""
     codes = np.zeros(len(work.work.chunks), dtype=np.int64)
     for column in kinds_of(work.work.chunks):
         codes = 2 * codes + np.asarray(column, dtype=np.int64)
@@ -268,7 +268,7 @@ def _files(work: CycleWork) -> Files:
     files, lengths = inputs.files, np.diff(inputs.offsets)
     settings, which = _kinds_of_settings(work.settings)
     rules = np.array([_break_rules(one) for one in settings], dtype=np.bool_).reshape(-1, 4)
-    # most rules are those of no task
+    # most rules apply to no task
     continuous, boundary, lumi, whole = (
         np.repeat(rule[which[inputs.chunk]], lengths) if rule.any() else None for rule in rules.T
     )
@@ -284,11 +284,11 @@ def _files(work: CycleWork) -> Files:
     return Files(*sums.columns, _next_start(starts), unlimited, sums.sums)
 
 
-def _break_rules(one: SplitSettings) -> tuple[bool, bool, bool, bool]:
-    return one.continuous, bool(one.boundary), one.by_lumi, one.boundary == WHOLE_BOUNDARY
+def _break_rules(settings: SplitSettings) -> tuple[bool, bool, bool, bool]:
+    return settings.continuous, bool(settings.boundary), settings.by_lumi, settings.boundary == WHOLE_BOUNDARY
 
 
 def _next_start(starts: Bools) -> Ints:
-    """(F,) for each file the next one at which a job starts anew; F when there is none. One starts at the first."""
-    found = np.append(np.flatnonzero(starts), len(starts))
-    return np.asarray(np.repeat(found[1:], np.diff(found)), dtype=np.int64)
+    """(F,) for each file, the next one at which a new job starts; F if there is none. One starts at the first file."""
+    bounds = np.append(np.flatnonzero(starts), len(starts))
+    return np.asarray(np.repeat(bounds[1:], np.diff(bounds)), dtype=np.int64)

@@ -22,16 +22,17 @@ from broker.work.assemble import CycleWork
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs
 
-#: In the reason of a throttle by quota: PanDA freezes such a task, as one that no queue takes, and no other one.
+#: Part of the reason of a throttle by quota. PanDA freezes such a task like one that no queue takes; it freezes no
+#: other throttled task.
 QUOTA = "quota"
 
 
 def job_rows(placed: Sequence[AssignedChunk], work: CycleWork, snapshot: Snapshot) -> Placement:
-    """Everything that the chunks in ``placed`` want to have written.
+    """Everything to be written for the chunks in ``placed``.
 
     Args:
         placed: the chunks, in the order in which they were brokered.
-        work: the cycle's work, to which ``placed`` points.
+        work: the cycle's work, which the rows of ``placed`` index.
         snapshot: the grid by which they were brokered.
     """
     chunks, queues = work.work.chunks, snapshot.queues
@@ -68,28 +69,28 @@ def job_rows(placed: Sequence[AssignedChunk], work: CycleWork, snapshot: Snapsho
 
 
 def _numbered(names: list[str], positions: Ints) -> tuple[tuple[str, ...], Ints]:
-    """The distinct names at the positions, and for each position its place among them."""
+    """The distinct names at the positions, sorted, and for each position the index of its name."""
     used, place = np.unique(positions, return_inverse=True)
     distinct = sorted({names[position] for position in used})
     rank = {name: index for index, name in enumerate(distinct)}
     return tuple(distinct), np.array([rank[names[position]] for position in used], dtype=np.int64)[place]
 
 
-def _resource_types(work: CycleWork, snapshot: Snapshot, pairs: Ints, asked: Ints) -> tuple[tuple[str, ...], Ints]:
-    """The distinct resource types, and (P,) that of the jobs of each chunk and candidate (2, P).
+def _resource_types(work: CycleWork, snapshot: Snapshot, pairs: Ints, resources: Ints) -> tuple[tuple[str, ...], Ints]:
+    """The distinct resource types, and (P,) the type of the jobs of each chunk and candidate (2, P).
 
-    It follows from their own cores and memory, ``asked`` (2, P). Where no type has such jobs, it is that of the
-    pseudo-queue, else the task's; -1 where there is neither.
+    It follows from the cores and memory of the jobs, ``resources`` (2, P). Where no type fits, it is that of the
+    pseudo-queue, else that of the task; -1 where there is neither.
     """
     of_task, of_queue = work.work.chunks.resource_type, snapshot.queues.resource_type
-    own = [attributes.resource_type(snapshot.resource_types, cores, ram_mb) for cores, ram_mb in asked.T.tolist()]
-    found = [
+    own = [attributes.resource_type(snapshot.resource_types, cores, ram_mb) for cores, ram_mb in resources.T.tolist()]
+    types = [
         kind or of_queue[candidate] or of_task[row]
         for kind, (row, candidate) in zip(own, pairs.T.tolist(), strict=True)
     ]
-    known = sorted({str(kind) for kind in found if kind is not None})
+    known = sorted({str(kind) for kind in types if kind is not None})
     rank = {name: index for index, name in enumerate(known)}
-    return tuple(known), np.array([rank.get(kind, -1) for kind in found], dtype=np.int64)
+    return tuple(known), np.array([rank.get(kind, -1) for kind in types], dtype=np.int64)
 
 
 def platforms_of(work: WorkTable, snapshot: Snapshot, pairs: Ints) -> tuple[tuple[str, ...], Ints]:
@@ -104,7 +105,7 @@ def platforms_of(work: WorkTable, snapshot: Snapshot, pairs: Ints) -> tuple[tupl
 
 
 def _of_pair(work: CycleWork, queues: QueueTable, row: int, at: int) -> tuple[int, int, int, int]:
-    """Cores, memory, priority and longest time of the jobs of a chunk at a candidate."""
+    """Cores, memory, priority and maximum walltime of the jobs of a chunk at a candidate."""
     chunks = work.work.chunks
     merging = bool(chunks.merging[row])
     cores = attributes.core_count(
@@ -128,7 +129,7 @@ def _of_pair(work: CycleWork, queues: QueueTable, row: int, at: int) -> tuple[in
 
 
 def _walltime_s(estimate_s: Floats, maxtime_s: Ints, merging: Bools) -> Ints:
-    """Announced walltime: the estimate rounded up, or the queue's ``maxtime`` without one; 0 is no limit."""
+    """The announced walltime: the estimate rounded up, or without one the queue's ``maxtime``; 0 is no limit."""
     known = (estimate_s > 0) & ~merging
     return np.where(known, np.ceil(np.nan_to_num(estimate_s)), maxtime_s).astype(np.int64)
 
@@ -154,7 +155,7 @@ def _files(jobs: CutJobs, owner: Ints, work: CycleWork) -> JobFileTable:
 
 
 def _claimed(inputs: InputFiles) -> Bools:
-    """(I,) whether a file of the input belongs to one job: not where it is in every job, or used again."""
+    """(I,) whether a file of the input belongs to a single job: false if every job reads it or it is reused."""
     return np.array([not (use.nosplit or use.repeat or use.reusable) for use in inputs.uses], dtype=np.bool_) | (
         inputs.is_master
     )
@@ -172,7 +173,7 @@ def _tasks(placed: Sequence[AssignedChunk], work: CycleWork) -> tuple[TaskSeen, 
 
 
 def _waiting(placed: Sequence[AssignedChunk], work: CycleWork) -> tuple[dict[int, str], frozenset[int]]:
-    """Tasks of which no chunk gave a job, with the reason of the first, and those that only a throttle holds."""
+    """Tasks without a job from any chunk, with the reason of the first, and those held only by a throttle."""
     chunks = work.work.chunks
     waiting: dict[int, str] = {}
     working: set[int] = set()

@@ -1,7 +1,8 @@
 """The production job brokerage: its rules, in order, with the reason for each position.
 
-Source: ATLAS Production Job Brokerage. The order is PanDA's, so that its operators find their way; the result does not
-depend on it, but for the code that is shown: the first rule that rejects for good, else the last that rejects for now.
+Source: ATLAS Production Job Brokerage. The order is PanDA's, so that its operators find their way. The result does not
+depend on it, except for the code shown: that of the first rule that rejects for good, else of the last that rejects
+for now.
 """
 
 from __future__ import annotations
@@ -88,17 +89,17 @@ from broker.snapshot.snapshot import Snapshot
 NAME = "production_job"
 
 FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
-    # what closes a queue for everybody comes first: it is cheap and explains most
+    # what closes a queue to everybody comes first: it is cheap and explains most
     Status(),
     # output goes to the nucleus: without a way there, nothing else matters
     NucleusEndpoint(),
     NucleusFull(),
     LinkBlocked(),
     LinkFull(),
-    # work that must not wait keeps away from queues that may
+    # work that must not wait avoids queues where it may wait
     Opportunistic(),
     Inactive(),
-    # requirements of the job: a job that has them goes nowhere else
+    # requirements of the job: a job that has them cannot run elsewhere
     AskedSite(),
     SubmitPool(),
     # what the queue's owners decided
@@ -123,7 +124,7 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     WriteWanBlacklist(),
     ReadWanBlacklist(),
     SourceBlacklist(),
-    # time: too long before too short, the 24 hours of the unknown in between, as PanDA shows them
+    # time: too long before too short, the 24 hours for jobs of unknown length in between, as PanDA shows them
     Shortwalltime(),
     ScoutWalltime(),
     MinWalltime(),
@@ -138,23 +139,23 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     Transferring(),
     NonPledged(),
     OverPledged(),
-    # where the task wants to be
+    # where the task belongs
     T1weight(),
     MaxIoIntensity(),
     FullChain(),
     NotFullChain(),
     Pilots(),
-    # what was tried there lately in vain
+    # what recently failed there
     Rebrokered(),
     QueueUnhealthy(),
     TaskFailsHere(),
-    # input: these compare the candidates that are left, so they come when all else has been asked
+    # input: these compare the remaining candidates, so they come after all other checks
     Io(),
-    # what was skipped for now is out here, so the rest is asked only of queues that could be used at once
+    # queues that are skipped for now are out at this point, so the rest judges only queues usable at once
     NonLocal(),
-    # urgent work takes good links only
+    # urgent work uses good links only
     LowNetworkWeight(),
-    # another queue must be left by all other rules
+    # comes last: all other rules must have left another queue
     RetryElsewhere(),
 )
 
@@ -167,7 +168,7 @@ CUTS: tuple[LoadCut, ...] = (
 )
 
 
-#: Rules that the profile ``seed`` does not use, and others may add.
+#: Rules that the profile ``seed`` does not use and other profiles may add.
 OPTIONAL: tuple[Rule, ...] = (CapRt(), LongestTimeKnown(), OneNucleusQueue(), OutputScope(), ResourceTypeKnown())
 
 
@@ -197,7 +198,7 @@ class ProductionJob(JobBrokerage):
     def engine_cycle(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules, *, independent: bool = False
     ) -> JobCycle:
-        """The engine over chunks of production tasks."""
+        """The engine for chunks of production tasks."""
         if not isinstance(rules.chain, QueueChain):
             raise WorkCorruptError(f"the work is that of jobs, and {rules.chain.brokerage} is no brokerage of jobs")
         # chunks that are decided together all meet the grid of the snapshot

@@ -2,7 +2,7 @@
 
 Pure and seeded: the same snapshot, work, tuning and seed give the same nuclei.
 
-The nuclei of a cycle as rows and columns, with the endpoint and storage token of every output dataset.
+Also the nuclei of a cycle as rows and columns, with the endpoint and storage token of every output dataset.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from broker.engine.task.placing import place_each, room_for
 from broker.rules.production_task.storage_tokens import endpoint_for, is_distributed, placed_token, wanted_token
 from broker.snapshot.snapshot import Snapshot
 
-#: Keeps the draws of this brokerage apart from those of others with the same seed.
+#: Separates the draws of this brokerage from those of others with the same seed.
 STREAM = 0x7461736B
 
 
-#: Tasks that are placed before the first of them is handed on.
+#: Tasks that are placed together before the first of them is yielded.
 BLOCK = 512
 
 
@@ -44,8 +44,8 @@ class AssignedTask:
         row: position of the task in the work.
         nucleus: position of the nucleus in the snapshot's table, None for none.
         share_work_hs06s: (N,) remaining work of the task's share when the cycle began.
-        placed_hs06s: (N,) what the cycle had placed for the share before this task.
-        block: the tasks among which it was decided.
+        placed_hs06s: (N,) work that the cycle had placed for the share before this task.
+        block: the tasks that were decided together with it.
     """
 
     row: int
@@ -61,11 +61,11 @@ class AssignedTask:
 
 
 def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> Iterator[AssignedTask]:
-    """Broker the tasks in order; each finds the work of those before it at their nuclei.
+    """Broker the tasks in order; each meets the work of those before it at their nuclei.
 
     Args:
         cycle: over the tasks.
-        seed: of the draws; each task draws from a stream of its own, so that leaving out one changes no other.
+        seed: of the draws; each task draws from its own stream, so that omitting one changes no other.
         before: (T, N) work to count as placed before each task, instead of what was placed here.
     """
     for decided in decided_blocks(cycle, seed, before):
@@ -97,7 +97,7 @@ def _assigned(decided: DecidedBlock) -> Iterator[AssignedTask]:
 
 
 def nucleus_rows(placed: Sequence[AssignedTask], cycle: TaskCycle) -> TaskPlacement:
-    """Everything that the tasks in ``placed`` want to have written."""
+    """Everything to be written for the tasks in ``placed``."""
     tasks = cycle.work.tasks
     assigned, waiting = [], []
     for task in placed:
@@ -112,7 +112,7 @@ def nucleus_rows(placed: Sequence[AssignedTask], cycle: TaskCycle) -> TaskPlacem
 
 
 def _places(cycle: TaskCycle, row: int, nucleus: int) -> tuple[OutputPlace, ...]:
-    """The datasets of a task and their endpoints; distributed ones, and those without an endpoint, stay as they are."""
+    """The endpoints of the datasets of a task; distributed datasets and those without an endpoint are omitted."""
     outputs, endpoints = cycle.work.outputs, cycle.endpoints
     first, last = np.searchsorted(outputs.task, (row, row + 1))
     places = []
@@ -127,7 +127,7 @@ def _places(cycle: TaskCycle, row: int, nucleus: int) -> tuple[OutputPlace, ...]
 
 
 def columns_of(cycle: TaskCycle, blocks: Sequence[DecidedBlock]) -> ReplayedColumns:
-    """The tasks of all blocks of a cycle; there is one block at least."""
+    """The tasks of all blocks of a cycle, which has at least one block."""
     outcomes = [one for block in blocks for one in block.outcomes]
     return ReplayedColumns(
         names=cycle.snapshot.nuclei.name,
@@ -141,12 +141,12 @@ def columns_of(cycle: TaskCycle, blocks: Sequence[DecidedBlock]) -> ReplayedColu
     )
 
 
-#: Tokens that are remembered for as long as the storages stay as they are; there are few, but tasks may name any.
+#: Maximum number of cached tokens while the storages are unchanged; usually few, but tasks may name any.
 MOST_TOKENS = 1000
 
 
 class NucleusOutputs:
-    """The output endpoints of the nuclei of a snapshot, and which of them the tokens that were asked for mean."""
+    """The output endpoints of the nuclei of a snapshot, and which of them each requested token means."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         storages = snapshot.storages
@@ -157,22 +157,22 @@ class NucleusOutputs:
         self._known: dict[str, Ints] = {}
 
     def own(self, token: str) -> Ints:
-        """(N,): the endpoint of each nucleus that a token, as :func:`wanted_token` gives it, means; -1 for none."""
-        found = self._known.get(token)
-        if found is None:
+        """(N,) the endpoint of each nucleus for a token as :func:`wanted_token` returns it; -1 for none."""
+        endpoint_of = self._known.get(token)
+        if endpoint_of is None:
             if len(self._known) >= MOST_TOKENS:
                 self._known = {}
             at = [endpoint_for(token, names, types) for _, names, types in self._places]
             endpoints = [places[one] if one >= 0 else -1 for one, (places, _, _) in zip(at, self._places, strict=True)]
-            found = self._known[token] = np.array(endpoints, dtype=np.int64)
-        return found
+            endpoint_of = self._known[token] = np.array(endpoints, dtype=np.int64)
+        return endpoint_of
 
 
 _outputs = Kept[NucleusOutputs]()
 
 
 def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoints:
-    """Where the datasets would go at every nucleus of the snapshot."""
+    """The endpoints of the datasets at every nucleus of the snapshot."""
     tokens, token_of = distinct(outputs.storagetoken)
     spread = np.array([is_distributed(token) for token in tokens], dtype=np.bool_)
     wanted, code = distinct(texts(map(wanted_token, tokens)))
@@ -193,7 +193,7 @@ def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoint
 
 
 def local_outputs(snapshot: Snapshot) -> list[Ints]:
-    """For each nucleus its local output endpoints, of all scopes, by queue and then by name."""
+    """For each nucleus, its local output endpoints of all scopes, by queue and then by name."""
     relations, unified = snapshot.relations, snapshot.unified
     usable = relations.is_output & relations.is_local & unified.runs_production[relations.unified]
     # relations are sorted by queue, then endpoint, and both of these by name

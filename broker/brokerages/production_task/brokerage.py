@@ -1,8 +1,8 @@
 """The production task brokerage: its rules, in order, with the reason for each position.
 
 Source: ATLAS Production Task Brokerage; Special Brokerage for ATLAS Full-chain. The order is PanDA's. A nucleus that a
-rule rejects is gone, so the order decides the code that is shown, and which nuclei are left when the check of data
-locality asks whether any has enough.
+rule rejects is gone, so the order decides which code is shown, and which nuclei remain when the check of data locality
+tests whether any has enough.
 """
 
 from __future__ import annotations
@@ -65,28 +65,28 @@ from broker.snapshot.snapshot import Snapshot
 NAME = "production_task"
 
 FILTERS: tuple[Filter[TaskPairs] | GroupFilter[TaskPairs], ...] = (
-    # what closes a nucleus for everybody
+    # what closes a nucleus to everybody
     Status(),
     TransferBacklog(),
-    # its storages: there must be one before anything can be asked of it; room comes last, as it changes most
+    # its storages: one must exist before it can be checked; space comes last, as it changes most often
     Match(),
     SourceBlacklist(),
     DestinationBlacklist(),
     Space(),
     # what its queues can run
     Job(),
-    # input: these compare the nuclei that are left
+    # input: these compare the remaining nuclei
     Insize(),
     Innum(),
-    # the chain of the task, which so never makes up for missing data
+    # the chain of the task comes last, so that it never makes up for missing data
     FullChain(),
 )
 
 WEIGHTS: tuple[Weight[TaskPairs], ...] = (Locality(), Tape(), FreeFraction(), FreeSpace())
 LOAD_WEIGHTS: tuple[NucleusLoadWeight, ...] = (RemainingWork(),)
 
-#: Rules of the job brokerage that are not asked whether a nucleus could run the jobs: they depend on the nucleus of the
-#: task, on single files, or on the links to the nucleus, or come when queues are weighed. Source: PanDA production
+#: Rules of the job brokerage that do not judge whether a nucleus could run the jobs: they depend on the nucleus of the
+#: task, on single files, or on the links to the nucleus, or apply when queues are weighed. Source: PanDA production
 #: brokerage, job check.
 NOT_ASKED = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight", "resource_type_known")
 
@@ -103,19 +103,19 @@ def asked_filters(jobs: QueueChain) -> tuple[AnyFilter, ...]:
 
 @dataclass(frozen=True)
 class StoredTaskBatch:
-    """Stored tasks of one VO that the task brokerage decided in order."""
+    """Stored tasks of one VO, in the order in which the task brokerage decided them."""
 
     vo: str | None
     stored: StoredTasks
 
     @property
     def jeditaskid(self) -> Ints:
-        """(T,) identifiers of the tasks, one a row of the work."""
+        """(T,) identifier of the task in each row of the work."""
         return self.stored.work.tasks.jeditaskid
 
     @property
     def load_before(self) -> Sequence[Mapping[str, float]]:
-        """For each task the work in HS06 s that was placed before it, by nucleus."""
+        """For each task, the work in HS06 s that was placed before it, by nucleus."""
         return self.stored.placed
 
     def check(self) -> None:
@@ -136,7 +136,7 @@ class TasksCycle(Cycle[AssignedTask]):
 
     @property
     def jeditaskid(self) -> Ints:
-        """(T,) identifiers of the tasks, one a row of the work."""
+        """(T,) identifier of the task in each row of the work."""
         return self.engine.work.tasks.jeditaskid
 
     @property
@@ -146,11 +146,11 @@ class TasksCycle(Cycle[AssignedTask]):
 
     @property
     def work(self) -> TaskWork:
-        """The tasks with all that the cycle decides by."""
+        """The tasks with everything that the cycle decides by."""
         return self.engine.work
 
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedTask]:
-        """Broker the tasks in order; each finds the work of those before it at their nuclei."""
+        """Broker the tasks in order; each meets the work of those before it at their nuclei."""
         spent = times if times is not None else StageTimes()
         assigned = assign_tasks(self.engine, seed)
         while True:
@@ -167,7 +167,7 @@ class TasksCycle(Cycle[AssignedTask]):
         return self
 
     def encode(self, assigned: AssignedTask) -> bytes:
-        """The task, and the work at the nuclei before it, as they are stored."""
+        """The task and the work at the nuclei before it, in their stored form."""
         return self._work_encoder.encode(assigned.row, assigned.share_work_hs06s, assigned.placed_hs06s)
 
     @cached_property
@@ -179,7 +179,7 @@ class TasksCycle(Cycle[AssignedTask]):
         return nucleus_rows(assigned, self.engine)
 
     def records(self, assigned: Sequence[AssignedTask], written: Written | None, now: datetime) -> list[DecisionRecord]:
-        """The decisions; ``assigned`` of each has the nucleus with the one task that it got."""
+        """The decisions; ``assigned`` of each maps the nucleus to the one task that it got."""
         records = []
         for task in assigned:
             decision = task.decision
@@ -215,7 +215,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         return TasksCycle(engine_cycle(snapshot, work, tuning, rules, independent=independent))
 
     def retry_after(self, decision: Decision) -> timedelta | None:
-        """How long a task waits for which there is no nucleus."""
+        """How long a task without a nucleus waits."""
         return RETRY_AFTER if decision.outcome == "pending" else None
 
     def decode(self, vo: str | None, bodies: list[Body], *, older: bool) -> StoredTaskBatch:
@@ -254,7 +254,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         rules: Rules,
         beside: ReplayedColumns | None = None,
     ) -> ReplayedColumns:
-        """Like :meth:`replay` as columns; facts are shared with the other side where it cannot differ."""
+        """Like :meth:`replay`, as columns; facts that cannot differ are shared with the other side."""
         stored, jobs, first = batch.stored, rules.needed.get(JOB_BROKERAGE), None if beside is None else beside.cycle
         cycle: TaskCycle | None = None
         if isinstance(first, TaskCycle) and isinstance(rules.chain, NucleusChain) and isinstance(jobs, QueueChain):
@@ -271,7 +271,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredTaskBatch, rules: Rules, decision: Decision, name: str
     ) -> list[Answer]:
-        """Why a stored decision did not choose a nucleus, or that it did."""
+        """Why a stored decision did not choose a nucleus, or the answer that it did."""
         cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
         chosen = decision.candidates[0].name if decision.outcome == "brokered" else None
         return [why_not_nucleus(cycle, cycle.result(0), name, chosen)]
@@ -302,15 +302,15 @@ def engine_cycle(
     independent: bool = False,
     with_codes: bool = False,
 ) -> TaskCycle:
-    """The engine over tasks of one VO.
+    """The engine for the tasks of one VO.
 
     Args:
         snapshot: the grid.
         work: the tasks.
         tuning: for their VO.
-        rules: of this brokerage, and those of the job brokerage.
+        rules: of this brokerage and of the job brokerage.
         independent: every task meets the same grid.
-        with_codes: count what rejected the queues of each nucleus, for an explanation.
+        with_codes: count the codes that rejected the queues of each nucleus, for an explanation.
 
     Raises:
         WorkCorruptError: the rules are not those of this brokerage.

@@ -1,1 +1,1 @@
-"""What commands print, in one style: tables, records, CSV, JSON lines, sentences, times and figures."""
+"""Output of commands in one style: tables, records, CSV, JSON lines, sentences, times and figures."""

@@ -1,6 +1,6 @@
-"""Values as the cells of a table or of CSV; times in UTC with their zone, and how long ago that was.
+"""Values as cells of a table or of CSV; times in UTC with their zone and age.
 
-Text from strangers made safe for a terminal: control characters and marks that reorder text are escaped.
+Untrusted text is made safe for a terminal: control characters and marks that reorder text are escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def escaped(value: object) -> str:
-    """``value`` as text in which every character is visible and stays on its line."""
+    """Return ``value`` as text in which every character is visible and stays on its line."""
     text = "" if value is None else str(value)
     if text.isascii() and text.isprintable():
         return text
@@ -26,16 +26,17 @@ def escaped(value: object) -> str:
 
 
 def columns_of(text: str) -> int:
-    """The columns of a terminal that ``text`` takes; wide characters take two."""
+    """Return the number of terminal columns that ``text`` takes; wide characters take two."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
     )
 
 
 def remark(text: str) -> None:
-    """Prints a line on stderr."""
+    """Print a line on stderr."""
     print(escaped(text), file=sys.stderr, flush=True)
 
 
@@ -49,13 +50,13 @@ def _visible(character: str) -> str:
 
 
 def utc(at: datetime) -> str:
-    """``2026-11-22 05:20:58 UTC``; a time without a zone is in UTC already."""
+    """Format as ``2026-11-22 05:20:58 UTC``; a time without a zone is already in UTC."""
     moment = aware(at)
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """``12 min ago``; ``in 12 min`` for what is still to come."""
+    """Format as ``12 min ago``, or as ``in 12 min`` for a future time."""
     span = aware(now) - aware(at)
     if abs(span) < timedelta(seconds=0.5):
         return "now"
@@ -64,7 +65,7 @@ def ago(at: datetime, now: datetime) -> str:
 
 
 def with_age(at: datetime | None, now: datetime) -> str:
-    """``2026-11-22 05:20:58 UTC (12 min ago)``; empty for no time."""
+    """Format as ``2026-11-22 05:20:58 UTC (12 min ago)``; empty for None."""
     return "" if at is None else f"{utc(at)} ({ago(at, now)})"
 
 
@@ -77,14 +78,14 @@ class Percent:
 
 @dataclass(frozen=True)
 class Since:
-    """A time together with how long ago it is."""
+    """A time together with its age."""
 
     at: datetime | None
     now: datetime
 
 
 def cell_text(cell: object) -> str:
-    """A value for people, on one line."""
+    """Format a value for people, on one line."""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):
@@ -103,13 +104,13 @@ def cell_text(cell: object) -> str:
         return ", ".join(f"{escaped(name)} {cell_text(value)}" for name, value in cell.items())
     if isinstance(cell, list | tuple | set | frozenset):
         return ", ".join(
-            cell_text(one) for one in (sorted(cell, key=str) if isinstance(cell, set | frozenset) else cell)
+            cell_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set | frozenset) else cell)
         )
     return escaped(cell)
 
 
 def csv_text(cell: object) -> str:
-    """A value for a program: full precision, ISO 8601, no units."""
+    """Format a value for programs: full precision, ISO 8601, no units."""
     if isinstance(cell, float):
         return repr(cell)
     if isinstance(cell, datetime | date):
@@ -124,10 +125,10 @@ def csv_text(cell: object) -> str:
 
 
 def is_figure(cell: object) -> bool:
-    """Whether a cell is set to the right."""
+    """Return whether a cell is aligned to the right."""
     return cell is None or isinstance(cell, int | float | Percent | timedelta)
 
 
 def may_break(cell: object) -> bool:
-    """Whether a cell may go on in the next line, at a blank; times and figures stay in one piece."""
+    """Return whether a cell may be broken at a blank; times and figures stay whole."""
     return isinstance(cell, str | list | tuple | set | frozenset | Mapping)

@@ -1,4 +1,4 @@
-"""``--format`` and ``--watch`` for every command that prints rows, given to it where it is registered."""
+"""``--format`` and ``--watch`` for every command that prints rows, added when the command is registered."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _WatchOption = Annotated[
 
 
 def with_rendering(function: AnyFunction, watched: bool, wait: Callable[[float], None] | None = None) -> AnyFunction:
-    """``function`` with ``--format``, and with ``--watch`` if ``watched``; as it is if it has no ``--json``.
+    """Return ``function`` with ``--format``, and ``--watch`` if ``watched``; unchanged if it has no ``--json``.
 
     Args:
         function: a command.
-        watched: it lists things and changes nothing.
-        wait: instead of sleeping between two looks.
+        watched: whether it lists things and changes nothing.
+        wait: replaces sleeping between two refreshes.
     """
     json_name = _json_parameter(function)
     if json_name is None:
@@ -52,11 +52,11 @@ def with_rendering(function: AnyFunction, watched: bool, wait: Callable[[float],
 
     @with_annotations(function, {}, added)
     def command(*arguments: Any, **named: Any) -> Any:
-        asked, every_s = named.pop(FORMAT, Format.TABLE), named.pop(WATCH, None)
+        output_format, every_s = named.pop(FORMAT, Format.TABLE), named.pop(WATCH, None)
         if named.get(json_name):
-            asked = Format.JSON
-        named[json_name] = asked is Format.JSON
-        token, started = output.chosen.set(asked), output.tables.set(0)
+            output_format = Format.JSON
+        named[json_name] = output_format is Format.JSON
+        token, started = output.chosen.set(output_format), output.tables.set(0)
         try:
             once = functools.partial(function, *arguments, **named)
             return once() if every_s is None else _again_and_again(once, every_s, wait or time.sleep)
@@ -68,10 +68,10 @@ def with_rendering(function: AnyFunction, watched: bool, wait: Callable[[float],
 
 
 def _json_parameter(function: AnyFunction) -> str | None:
-    """The parameter that ``--json`` sets."""
+    """Return the parameter that ``--json`` sets."""
     for name, hint in get_type_hints(function, include_extras=True).items():
-        for one in getattr(hint, "__metadata__", ()):
-            if isinstance(one, OptionInfo) and JSON_OPTION in (one.default, *(one.param_decls or ())):
+        for metadata in getattr(hint, "__metadata__", ()):
+            if isinstance(metadata, OptionInfo) and JSON_OPTION in (metadata.default, *(metadata.param_decls or ())):
                 return name
     return None
 
@@ -82,7 +82,7 @@ def _again_and_again(once: Callable[[], Any], every_s: float, wait: Callable[[fl
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR_SCREEN)
             say(f"every {every_s:g} s, now {utc(datetime.now(UTC))}; Ctrl-C ends it")
-            with contextlib.suppress(typer.Exit):  # the next look comes all the same
+            with contextlib.suppress(typer.Exit):  # the next refresh comes all the same
                 once()
             sys.stdout.flush()
             if reader_gone():

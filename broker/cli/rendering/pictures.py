@@ -1,4 +1,4 @@
-"""Pictures of answers: funnel and weights of a decision, global shares, a task's history. They need the extra plot."""
+"""Pictures of answers: funnel and weights of a decision, global shares, a task's history. Needs the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from broker.history.answers.history import History, HistoryEvent
 
 MOST_CANDIDATES, MOST_LETTERS, SMALL = 30, 60, 6
-#: An instant is drawn this long, in parts of the whole time.
+#: Minimum drawn length of an instant, as a fraction of the whole time.
 SHORTEST = 0.004
 OUTCOME_COLOURS = {"brokered": "#2ca02c", "pending": "#ff7f0e", "throttled": "#d62728", "skipped": "#9467bd"}
 
 
 def plot_decisions(found: TaskDecision, file: Path) -> None:
-    """A row a decision: the queues that each rule left, and the weights of those that were chosen.
+    """Draw one row a decision: the queues left by each rule, and the weights of the chosen ones.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
@@ -39,21 +39,24 @@ def plot_decisions(found: TaskDecision, file: Path) -> None:
 
 def _funnel(axes: Axes, decision: ExplainedDecision) -> None:
     summary = decision.summary
-    lines = [("start", summary.start.queues), *((one.code, one.remaining.queues) for one in summary.rejections)]
-    _bars(axes, [name for name, _ in lines], [left for _, left in lines])
+    lines = [
+        ("start", summary.start.queues),
+        *((rejection.code, rejection.remaining.queues) for rejection in summary.rejections),
+    ]
+    _bars(axes, [name for name, _ in lines], [remaining for _, remaining in lines])
     kinds = several(decision.candidate_kind)
     axes.set_title(plain_label(f"task {decision.jeditaskid}, {decision.brokerage}: {kinds} left"))
 
 
 def _weights(axes: Axes, decision: ExplainedDecision) -> None:
-    shown = sorted(decision.candidates, key=lambda one: (-one.weight, one.name))[:MOST_CANDIDATES]
-    colours = [AFTER if one.assigned else BEFORE for one in shown]
-    _bars(axes, [one.name for one in shown], [one.weight for one in shown], colours)
-    axes.set_title("weights (blue: got work)" if shown else "no candidate has a weight")
+    heaviest = sorted(decision.candidates, key=lambda candidate: (-candidate.weight, candidate.name))[:MOST_CANDIDATES]
+    colours = [AFTER if candidate.assigned else BEFORE for candidate in heaviest]
+    _bars(axes, [candidate.name for candidate in heaviest], [candidate.weight for candidate in heaviest], colours)
+    axes.set_title("weights (blue: got work)" if heaviest else "no candidate has a weight")
 
 
 def _bars(axes: Axes, labels: Sequence[str], values: Sequence[float], colours: Sequence[str] = ()) -> None:
-    """Horizontal bars from the top down."""
+    """Draw horizontal bars from the top down."""
     places = range(len(labels))
     axes.barh(list(places), list(values), color=list(colours) or AFTER)
     axes.set_yticks(list(places), [plain_label(label) for label in labels])
@@ -62,18 +65,18 @@ def _bars(axes: Axes, labels: Sequence[str], values: Sequence[float], colours: S
 
 
 def plot_shares(found: Shares, file: Path) -> None:
-    """For each global share its target and what runs, in per cent of all.
+    """Draw for each global share its target and its running part, in per cent of all.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
     figure, ((axes,),) = new_figure(max(1, len(found.shares) // 15), 1)
     places = range(len(found.shares))
-    target = [one.target_percent or 0.0 for one in found.shares]
-    running = [one.running_percent or 0.0 for one in found.shares]
+    target = [share.target_percent or 0.0 for share in found.shares]
+    running = [share.running_percent or 0.0 for share in found.shares]
     axes.barh([place - 0.2 for place in places], target, height=0.4, color=BEFORE, label="target")
     axes.barh([place + 0.2 for place in places], running, height=0.4, color=AFTER, label="running")
-    axes.set_yticks(list(places), [plain_label("  " * one.depth + one.gshare) for one in found.shares])
+    axes.set_yticks(list(places), [plain_label("  " * share.depth + share.gshare) for share in found.shares])
     axes.tick_params(axis="y", labelsize=SMALL)
     axes.invert_yaxis()
     axes.set_xlabel("share of all (%)")
@@ -82,7 +85,7 @@ def plot_shares(found: Shares, file: Path) -> None:
 
 
 def plot_history(found: History, file: Path) -> None:
-    """The events over time, a line each kind; decisions by outcome.
+    """Draw the events over time, one line for each kind; decisions by outcome.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
@@ -91,8 +94,8 @@ def plot_history(found: History, file: Path) -> None:
     lanes = list(dict.fromkeys(map(_lane, found.events)))
     start, end = span_of(found.events)
     hours = timedelta(hours=1)
-    whole = max(hours, end - start)
-    least = whole * SHORTEST
+    length = max(hours, end - start)
+    least = length * SHORTEST
     for event in found.events:
         width = max(least, (event.until or event.at) - event.at)
         colour = OUTCOME_COLOURS.get(event.about.get("outcome", ""), BEFORE)
@@ -101,7 +104,7 @@ def plot_history(found: History, file: Path) -> None:
     axes.set_title(plain_label(f"task {found.jeditaskid}; last: {event_sentence(last)}"[:MOST_LETTERS]))
     axes.set_yticks(range(len(lanes)), [plain_label(name) for name in lanes])
     axes.invert_yaxis()
-    axes.set_xlim(0, whole / hours * (1 + SHORTEST))
+    axes.set_xlim(0, length / hours * (1 + SHORTEST))
     axes.set_xlabel(f"hours since {start:%Y-%m-%d %H:%M} UTC")
     save(figure, file)
 
@@ -114,5 +117,5 @@ def _lane(event: HistoryEvent) -> str:
 
 
 def span_of(events: Sequence[HistoryEvent]) -> tuple[datetime, datetime]:
-    """The first and the last instant of events, of which there is one at least."""
-    return min(one.at for one in events), max(one.until or one.at for one in events)
+    """Return the first and the last instant of the events, of which there is at least one."""
+    return min(event.at for event in events), max(event.until or event.at for event in events)

@@ -1,4 +1,4 @@
-"""``--plot`` for commands that show an answer; nothing that draws is imported before it is wanted."""
+"""``--plot`` for commands that show an answer; no drawing code is imported before it is needed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", hel
 
 
 def check_plot(file: Path | None) -> None:
-    """Refuse a picture that cannot be made before anything is read; None: none is wanted.
+    """Refuse a picture that cannot be drawn before anything is read; ``file`` is None if none is requested.
 
     Raises:
-        UnknownFormat: the name of the file says no known format.
+        UnknownFormat: the file name has no known format.
         CannotPlot: matplotlib is not installed.
     """
     if file is not None:

@@ -1,4 +1,4 @@
-"""One cycle of an agent on a database of ours, as ``broker serve`` would run it."""
+"""One cycle of an agent on one of our databases, as ``broker serve`` would run it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def broker_once(
     """Run one cycle that writes, under the agent's lease.
 
     Args:
-        agent_name: of the agent.
-        database: with the work.
+        agent_name: name of the agent.
+        database: database with the work.
         now: the instant for which it decides, aware.
-        seed: of everything random.
+        seed: seed of everything random.
         emit: called with the object of each decision.
-        config: folder with configuration files of the operator's own.
+        config: folder with the operator's own configuration files.
 
     Raises:
         Refused: another process holds the lease.
-        BrokerError: the cycle did not end well; the message names how.
+        BrokerError: the cycle failed; the message says how.
     """
     agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
     process_settings = configuration.load_process(configuration.config_file("broker.yaml", config), config)
@@ -56,11 +56,11 @@ def run_leased(
     request: CycleRequest,
     part: Part = WHOLE,
 ) -> RunRecord:
-    """Run one cycle of an agent that writes, under its lease, or that of a part of its work.
+    """Run one writing cycle of an agent, under its lease or that of a part of its work.
 
     Raises:
         Refused: another process holds the lease.
-        BrokerError: the cycle did not end well; the message names how.
+        BrokerError: the cycle failed; the message says how.
     """
     budget_s = section_named(agents, agent.name).cycle_budget_s
     keeper = LeaseKeeper(database, holder_name(), agents.leases)
@@ -90,7 +90,7 @@ def section_named(agents: AgentsConfiguration, name: str) -> AgentSection:
     """The section of an agent in the configuration.
 
     Raises:
-        BrokerError: it has none.
+        BrokerError: the agent has none.
     """
     section = section_of(agents, name)
     if section is None:

@@ -1,6 +1,6 @@
-"""The last decisions about a task as an answer: the verdict, its figures, and the fields that operators held.
+"""The latest decisions about a task as an answer: the verdict, its figures, and the fields that operators held.
 
-The place of work among what waits in its share, in the order in which the brokerage takes it.
+The position of work among the waiting work of its share, in brokering order.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 def position_of(asking: Asking, decision: Decision, then: Sequence[ChunkState] | None) -> Position | None:
-    """The place of the work of a decision among what waits; None where its task is not on record.
+    """The position of a decision's work among the waiting work; None if its task is not on record.
 
     Args:
-        asking: whom.
-        decision: about the work.
-        then: the states of all that waited at an instant of the past; None: what waits now counts.
+        asking: the query context.
+        decision: the decision about the work.
+        then: the states of all work that waited at a past instant; None to count what waits now.
     """
     own = (decision.jeditaskid, decision.datasetid or 0, decision.ramcount or 0.0)
     if then is not None:
@@ -64,15 +64,15 @@ def position_of(asking: Asking, decision: Decision, then: Sequence[ChunkState] |
     if own[0] not in facts:
         return None
     share, priority = facts[own[0]]["gshare"], facts[own[0]]["currentpriority"]
-    asked = Asked(decision.brokerage, share, priority or 0, *own)
-    ahead, others = count_waiting(asking.connection, asking.catalogue, asked, asking.now - LOOKED_BACK)
+    work = Asked(decision.brokerage, share, priority or 0, *own)
+    ahead, others = count_waiting(asking.connection, asking.catalogue, work, asking.now - LOOKED_BACK)
     return _position(decision, ahead, others + 1, share, priority)
 
 
 def position_among(
     decision: Decision, states: Sequence[ChunkState], facts: Mapping[int, Mapping[str, Any]]
 ) -> Position:
-    """The place among chunks that wait at the same brokerage in the same share: priority first, then number. Pure."""
+    """The position among the chunks waiting at the same brokerage in the same share, by priority, then number. Pure."""
     share, priority = facts[decision.jeditaskid]["gshare"], facts[decision.jeditaskid]["currentpriority"]
     waiting = {
         (state.jeditaskid, state.datasetid or 0, state.ramcount or 0.0)
@@ -83,7 +83,7 @@ def position_among(
         and facts[state.jeditaskid]["gshare"] == share
     }
     own = (decision.jeditaskid, decision.datasetid or 0, decision.ramcount or 0.0)
-    order = sorted(waiting | {own}, key=lambda one: (-(facts[one[0]]["currentpriority"] or 0), one))
+    order = sorted(waiting | {own}, key=lambda chunk: (-(facts[chunk[0]]["currentpriority"] or 0), chunk))
     return _position(decision, order.index(own), len(order), share, priority)
 
 
@@ -101,7 +101,7 @@ def _position(decision: Decision, ahead: int, of: int, share: str | None, priori
 
 
 def passing_codes(brokerage: str) -> frozenset[str]:
-    """Codes that go away by themselves as others of the share end or are placed elsewhere: there the place matters."""
+    """Codes that pass as other work of the share ends or is placed elsewhere; with them the position matters."""
     rules = brokerage_of(brokerage).chain()
     temporary = {rule.code for rule in rules if isinstance(rule, LoadCut) or getattr(rule, "kind", "") == "temporary"}
     return frozenset({LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES, *temporary})
@@ -113,8 +113,8 @@ def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime)
 
 
 def pins_among(held: Sequence[Pin], decision: Decision) -> list[Pin]:
-    """Those of these pins that are of queues which the decision chose or rejected, or of their pseudo-queues. Pure."""
-    names = {*decision.rejected, *(one.name for one in decision.candidates)}
+    """The pins of queues that the decision chose or rejected, or of their pseudo-queues. Pure."""
+    names = {*decision.rejected, *(candidate.name for candidate in decision.candidates)}
     queues = {name.partition("/")[0] for name in names} | names
     return [pin for pin in held if pin.queue in queues]
 
@@ -131,17 +131,17 @@ def task_decision(
     brokerage: str | None = None,
     evaluate: bool = True,
 ) -> TaskDecision:
-    """The decisions of the last cycle that looked at a task.
+    """The decisions of the last cycle that considered a task.
 
     Args:
-        asking: who is asked.
+        asking: the query context.
         jeditaskid: the task.
         at: the last cycle up to this instant (aware); None for the last of all.
         brokerage: only its cycles.
         evaluate: whether to evaluate pending decisions again for near misses and what would help.
 
     Raises:
-        NothingFound: no cycle has looked at the task.
+        NothingFound: no cycle has considered the task.
     """
     return read_task_decision(asking, jeditaskid, at=at, brokerage=brokerage, evaluate=evaluate)(proceed)
 
@@ -154,18 +154,18 @@ def read_task_decision(
     brokerage: str | None = None,
     evaluate: bool = True,
 ) -> Evaluation[TaskDecision]:
-    """The same in two parts: this reads, and what it returns evaluates without a connection."""
-    found = decision_rows.latest(asking.connection, jeditaskid, at, brokerage)
+    """Like :func:`task_decision`, in two parts: this reads, and the result evaluates without a connection."""
+    rows = decision_rows.latest(asking.connection, jeditaskid, at, brokerage)
     facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
-    if not found:
+    if not rows:
         first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
-    waits = {one.brokerage for stored in found if waits_after(one := stored.record.decision)}
-    # what waits now is counted by the database, what waited then by its states
+    waits = {one.brokerage for stored in rows if waits_after(one := stored.record.decision)}
+    # the database counts what waits now; what waited in the past is counted from the chunk states
     is_past = bool(waits) and decided_after(asking.connection, asking.now)
-    some = None if is_past else [jeditaskid]
-    states = chunk_states(asking.connection, asking.now, waiting_at=waits, tasks=some) if waits else []
-    waiting = [stored for stored in found if waits_after(stored.record.decision)]
+    selection = None if is_past else [jeditaskid]
+    states = chunk_states(asking.connection, asking.now, waiting_at=waits, tasks=selection) if waits else []
+    waiting = [stored for stored in rows if waits_after(stored.record.decision)]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
     task = TaskFacts(
         **facts.get(jeditaskid, {"jeditaskid": jeditaskid}),
@@ -173,7 +173,7 @@ def read_task_decision(
         next_try_at=min((until for one in waiting if (until := one.record.pending_until)), default=None),
         redecide=first_redecided((one.record.decision.outcome, one.record.pending_until) for one in waiting),
     )
-    explained = [_explained(asking, stored, states if is_past else None, evaluate) for stored in found]
+    explained = [_explained(asking, stored, states if is_past else None, evaluate) for stored in rows]
     start = waiting_start(asking, jeditaskid) if waiting and at is None else None
 
     def evaluated(proceed: Proceed) -> TaskDecision:
@@ -184,12 +184,12 @@ def read_task_decision(
 
 
 def waits_after(decision: Decision) -> bool:
-    """Whether the work waits because of this decision: not where it was brokered, nor where nothing was written."""
+    """Whether the work waits after this decision: not if it was brokered, nor if the decision was not written."""
     return decision.outcome != "brokered" and not is_late(decision.outcome)
 
 
 def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
-    """When a task was first decided about; None for never."""
+    """When the first decision about a task was made; None if there is none."""
     from broker.history.statements.history_reads import read_record
 
     record = read_record(asking.connection, asking.names, jeditaskid)
@@ -197,7 +197,7 @@ def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> 
 
 
 def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: datetime | None = None) -> NothingFound:
-    """The error for a task that no cycle has looked at, or none until an instant; ``first``: when one did."""
+    """The error for a task that no cycle has considered, or none by an instant; ``first``: when the first one did."""
     if first is not None:
         remedy = f"the first is of {first.isoformat(timespec='seconds')}"
         return NothingFound("decision that early about task", jeditaskid, "broker.decisions", remedy=remedy)
@@ -216,25 +216,25 @@ def _explained(
     pins = pins_in(asking.connection, decision, origin.decided_at)
     if not waits_after(decision):
         return lambda proceed: explained(stored, pins, None)
-    # what evaluates again takes long to import
+    # the re-evaluation modules are slow to import
     from broker.decisions.answers.remedies import evaluation
     from broker.grid.answers.readiness import missing_for
 
     again = evaluation(asking, stored) if evaluate else None
     position = position_of(asking, decision, then)
-    # a task that names queues or nuclei has none where none of these was one
-    nothing = decision.reason in NO_CANDIDATES and not counts_of(decision).start.queues
-    lacking = missing_for(asking, origin.snapshot) if nothing else ()
+    # a task that names queues or nuclei has no candidate if none of the names is one
+    has_no_candidates = decision.reason in NO_CANDIDATES and not counts_of(decision).start.queues
+    lacking = missing_for(asking, origin.snapshot) if has_no_candidates else ()
 
     def evaluated(proceed: Proceed) -> ExplainedDecision:
-        found = explained(stored, pins, None if again is None else again(proceed))
-        return found.model_copy(update={"position": position, "missing": lacking})
+        answer = explained(stored, pins, None if again is None else again(proceed))
+        return answer.model_copy(update={"position": position, "missing": lacking})
 
     return evaluated
 
 
 def explained_as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
-    """Decisions as answers, without what depends on the time of the request: position, missing data, remedies."""
+    """Decisions as answers, without the parts that depend on the request time: position, missing data, remedies."""
     moments = {stored.origin.decided_at for stored in decisions}
     held = {moment: held_pins(connection, moment) for moment in moments}
     return [explained(one, pins_among(held[one.origin.decided_at], one.record.decision), None) for one in decisions]
@@ -246,7 +246,7 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
     Args:
         stored: the decision.
         pins: fields that operators held when it was made.
-        again: near misses and what would help; None: not evaluated again.
+        again: near misses and what would help; None if it was not evaluated again.
     """
     record, origin = stored.record, stored.origin
     decision = record.decision
@@ -290,7 +290,7 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
 
 
 def filter_summary(counts: RejectionCounts, *, with_pseudo_queues: bool) -> FilterSummary:
-    """The numbers as a part of an answer."""
+    """The rejection counts as a part of an answer."""
 
     def shown(number: Counts) -> Counts:
         return number if with_pseudo_queues else replace(number, pseudo_queues=None)
@@ -306,21 +306,21 @@ def filter_summary(counts: RejectionCounts, *, with_pseudo_queues: bool) -> Filt
 
 
 def candidate_lines(decision: Decision, assigned: Mapping[str, int]) -> tuple[CandidateLine, ...]:
-    """The chosen candidates with the probability that each is drawn: its part of the weight of all."""
-    total = sum(one.weight for one in decision.candidates)
-    bootstrapping = any(one.bootstrap for one in decision.candidates)
-    # nothing is drawn where a program over all chunks gave out the jobs
+    """The chosen candidates, each with its probability of being drawn: its fraction of the total weight."""
+    total = sum(candidate.weight for candidate in decision.candidates)
+    bootstrapping = any(candidate.bootstrap for candidate in decision.candidates)
+    # nothing is drawn where a program over all chunks assigned the jobs
     drawn = total > 0 and not bootstrapping and not any(map(is_of_program, decision.notes))
     return tuple(
         CandidateLine(
-            name=one.name,
-            weight=one.weight,
-            probability=one.weight / total if drawn else None,
-            assigned=int(assigned.get(one.name, 0)),
-            bootstrap=one.bootstrap,
-            factors=one.factors,
+            name=candidate.name,
+            weight=candidate.weight,
+            probability=candidate.weight / total if drawn else None,
+            assigned=int(assigned.get(candidate.name, 0)),
+            bootstrap=candidate.bootstrap,
+            factors=candidate.factors,
         )
-        for one in decision.candidates
+        for candidate in decision.candidates
     )
 
 
@@ -330,7 +330,7 @@ def verdict_of(
     counts: RejectionCounts,
     near_misses: Sequence[RejectedCandidate] = (),
 ) -> Verdict:
-    """What became of the work, in one code. Pure."""
+    """The outcome of the work, in one code. Pure."""
     jobs, queues = sum(assigned.values()), {unified_of(name) for name in assigned}
     first = decision.candidates[0].name if decision.candidates else None
     if decision.outcome == "brokered":
@@ -369,7 +369,7 @@ def _no_candidate(counts: RejectionCounts, near_misses: Sequence[RejectedCandida
 
 
 def _draw(decision: Decision, candidate_kind: str) -> Literal["weighted", "preset"] | None:
-    """Whether the candidate was drawn by weight, or was set already; None where many of them got jobs."""
+    """Whether the candidate was drawn by weight or was preset; None where several candidates may get jobs."""
     if candidate_kind != NUCLEUS or decision.outcome != "brokered":
         return None
     return "preset" if decision.reason == PRESET else "weighted"

@@ -1,8 +1,7 @@
 """The answer to explain: the last decisions about a task, each beginning with its verdict.
 
-What became of the feasible queues of a chunk whose cycle placed the jobs of all chunks together.
-
-Objects that several answers are made of: numbers of candidates, comparisons, near misses, facts of a task.
+Also the feasible queues of a chunk whose cycle placed the jobs of all chunks together, and objects common to several
+answers: numbers of candidates, comparisons, near misses, facts of a task.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ Figure = float | int | str | bool | None
 
 
 class FilterSummary(Answer):
-    """The candidates of a decision: ``start`` is the sum of all rejections and of ``chosen``, in both columns.
+    """The candidates of a decision: ``start`` is the sum of all rejections and ``chosen``, in both columns.
 
-    ``not_candidates`` are names of a task that stand for no candidate, with the reason; they count nowhere.
+    ``not_candidates``: names in a task that match no candidate, with the reason; they are not counted.
     """
 
     start: Counts
@@ -38,9 +37,9 @@ class FilterSummary(Answer):
 
 
 class RejectedCandidate(Answer):
-    """A candidate with the rule that decided, as why-not shows it.
+    """A rejected candidate with the deciding rule, as why-not shows it.
 
-    ``gap_percent``: how far the value is beyond the limit, in per cent of the limit; None where that is no distance.
+    ``gap_percent``: distance of the value beyond the limit, in per cent of the limit; null if that is no distance.
     """
 
     name: str
@@ -53,7 +52,7 @@ class RejectedCandidate(Answer):
 
 
 class TaskFacts(Answer):
-    """What a task asks for, and who submitted it. None: the task has no such value, or is no longer on record."""
+    """The requests of a task and its submitter. null: the task has no such value, or is no longer on record."""
 
     jeditaskid: int
     taskname: str | None = None
@@ -79,7 +78,7 @@ class TaskFacts(Answer):
 
 
 def rejected_candidate(answer: CandidateAnswer) -> RejectedCandidate:
-    """The engine's answer about a candidate, as a part of an answer."""
+    """Convert the engine's answer about a candidate to a part of an answer."""
     return RejectedCandidate(
         name=answer.queue,
         code=answer.code,
@@ -110,13 +109,13 @@ _LEFT, _FALLBACK = "flow_left:", "flow_fallback:"
 
 
 class FeasibleQueue(Answer):
-    """A queue that all filters and cuts left.
+    """A queue left by all filters and cuts.
 
     Attributes:
-        name: of the pseudo-queue.
-        planned: jobs that the program gave it.
-        dearer_hs06h: HS06 h by which one job more there is dearer than the best use of it.
-        code: what binds where it got none; empty where it got some.
+        name: name of the pseudo-queue.
+        planned: jobs that the program placed there.
+        dearer_hs06h: extra cost in HS06 h of one more job there, compared with the best use of it.
+        code: binding constraint if the queue got no jobs; empty if it got some.
     """
 
     name: str
@@ -129,9 +128,9 @@ class PlacedTogether(Answer):
     """How the program of the cycle placed the jobs of a chunk.
 
     Attributes:
-        queues: those that filters and cuts left, the cheapest first.
-        left: jobs that got no place.
-        fallback: empty, or why each chunk was placed by itself: ``time_limit``.
+        queues: queues left by filters and cuts, cheapest first.
+        left: jobs that were not placed.
+        fallback: why each chunk was placed by itself (``time_limit``); empty otherwise.
     """
 
     queues: tuple[FeasibleQueue, ...]
@@ -145,7 +144,7 @@ def is_of_program(note: str) -> bool:
 
 
 def placed_together(decision: Decision) -> PlacedTogether | None:
-    """What the notes of a decision say of it; None where its chunk was decided by itself."""
+    """Read the placement from the notes of a decision; None if its chunk was decided by itself."""
     left, fallback = 0, ""
     queues = []
     for note in filter(is_of_program, decision.notes):
@@ -157,7 +156,7 @@ def placed_together(decision: Decision) -> PlacedTogether | None:
             queues.append(_queue(note.removeprefix(f"{FLOW}:"), decision))
     if not queues:
         return None
-    queues.sort(key=lambda one: (not one.planned, one.dearer_hs06h, -one.planned, one.name))
+    queues.sort(key=lambda queue: (not queue.planned, queue.dearer_hs06h, -queue.planned, queue.name))
     return PlacedTogether(queues=tuple(queues), left=left, fallback=fallback)
 
 
@@ -183,16 +182,16 @@ VerdictCode = Literal[
 
 
 class Verdict(Answer):
-    """What became of the work, in one code with its figures; the sentence is made of it.
+    """The outcome of the work, as one code with its figures; the sentence is built from it.
 
     Attributes:
-        code: what kind of outcome it is.
-        reason: of the decision, or the code of the rule that rejected most queues.
-        queues: how many queues that rule rejected, of ``of_queues``.
-        of_queues: queues that were candidates.
-        best: the candidate that is nearest, with what it lacks; or the one that was chosen.
-        jobs: jobs that were placed, at ``at_queues`` queues.
-        at_queues: queues at which they were placed.
+        code: kind of outcome.
+        reason: reason of the decision, or the code of the rule that rejected most queues.
+        queues: number of queues that this rule rejected, of ``of_queues``.
+        of_queues: number of candidate queues.
+        best: nearest candidate, with what it lacks; or the chosen candidate.
+        jobs: jobs placed, at ``at_queues`` queues.
+        at_queues: number of queues at which they were placed.
     """
 
     code: VerdictCode
@@ -208,7 +207,7 @@ class Verdict(Answer):
 class CandidateLine(Answer):
     """A chosen candidate: ``jobs`` were assigned to it; the weight is the product of the factors.
 
-    ``probability``: of a weighted draw, that this candidate is drawn; of jobs, each job's. None where nothing is drawn.
+    ``probability``: of a weighted draw, that this candidate is drawn; of jobs, each job's. null if nothing is drawn.
     """
 
     name: str
@@ -220,16 +219,16 @@ class CandidateLine(Answer):
 
 
 class Remedy(Answer):
-    """One change, with which the decision was evaluated again.
+    """One change with which the decision was evaluated again.
 
     Attributes:
         kind: what is changed: a rule is switched off, a gdpconfig key, a column of the task, or a field of a queue.
-        name: of the rule, key, column (``task.ramcount``) or field (``queue.maxrss``).
-        where: the queue whose field is changed; None otherwise.
-        now: the value as it is; None of a rule.
-        to: the value with which it was evaluated; None of a rule.
-        unit: of both.
-        candidates: queues and pseudo-queues that would be chosen then.
+        name: name of the rule, key, column (``task.ramcount``) or field (``queue.maxrss``).
+        where: queue whose field is changed; null otherwise.
+        now: current value; null for a rule.
+        to: value used in the evaluation; null for a rule.
+        unit: unit of both values.
+        candidates: number of queues and pseudo-queues that would then be chosen.
         such_as: some of them.
     """
 
@@ -244,7 +243,7 @@ class Remedy(Answer):
 
 
 class Remedies(Answer):
-    """What would help, by evaluating the decision again with one thing changed.
+    """Changes that would help, found by evaluating the decision again with one thing changed.
 
     ``evaluated``: whether that could be done; if not, ``why_not`` says why. ``in_the_tuning``: whether a gdpconfig
     key is among what would help.
@@ -258,14 +257,14 @@ class Remedies(Answer):
 
 
 class Position(Answer):
-    """The place of the work among what waits, in the order in which the brokerage takes it.
+    """The place of waiting work, in the order in which the brokerage takes it.
 
     Attributes:
-        place: 1 is the first.
-        of: so many chunks or tasks wait in the same share at the same brokerage.
-        ahead: of them are taken before, with a higher priority or an earlier number.
-        gshare: whose line it is.
-        decides: whether the place matters: what waits is limited by what others take.
+        place: place in the order; 1 is the first.
+        of: number of chunks or tasks that wait in the same share at the same brokerage.
+        ahead: number of these taken before it, with a higher priority or an earlier number.
+        gshare: share of the order.
+        decides: whether the place matters: waiting work is limited by what other work takes.
     """
 
     place: int
@@ -279,9 +278,9 @@ class Position(Answer):
 class ExplainedDecision(Answer):
     """One decision: verdict first, then what would help, then the tables.
 
-    ``times_seen``: so many cycles came to the same decision, the last at ``seen_at``. ``rejected`` and ``funnel`` are
+    ``times_seen``: number of cycles with the same decision, the last at ``seen_at``. ``rejected`` and ``funnel`` are
     the reasons as they are stored: by name, and by rule with the pseudo-queues before and after it. ``together``: how
-    the jobs of all chunks of the cycle were placed, None where each chunk was decided by itself. ``missing``: where
+    the jobs of all chunks of the cycle were placed, null if each chunk was decided by itself. ``missing``: if
     nothing was a candidate, what the installation lacked in that cycle, as ``broker doctor --ready`` lists it.
     """
 
@@ -321,10 +320,10 @@ class ExplainedDecision(Answer):
 
 
 class TaskDecision(Answer):
-    """The answer to explain: the task, and the decisions of the last cycle that looked at it.
+    """The answer of explain: the task, and the decisions of the last cycle that considered it.
 
     Attributes:
-        start: when its next job will start; null where nothing was told of it.
+        start: when its next job will start; null if there is no forecast.
     """
 
     now: datetime
@@ -334,7 +333,7 @@ class TaskDecision(Answer):
 
 
 class WhyNotLine(Answer):
-    """Why one candidate was not chosen by one decision."""
+    """Why one decision did not choose a candidate."""
 
     decision: int
     brokerage: str
@@ -346,7 +345,7 @@ class WhyNotLine(Answer):
 
 
 class WhyNot(Answer):
-    """The answer to why-not, of the last decision of each brokerage that knows the name."""
+    """The answer of why-not, from the last decision of each brokerage that knows the name."""
 
     now: datetime
     jeditaskid: int

@@ -25,21 +25,21 @@ Warn = Callable[[str], None]
 
 
 class NothingDecided(NotFound):
-    """No cycle has looked at the task."""
+    """No cycle has considered the task."""
 
 
 class NotReproducible(Refused):
-    """The decision was stored without what is needed to ask it again."""
+    """The decision was stored without the data needed to evaluate it again."""
 
 
 def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[Answer]:
     """Why the last decisions about a task did not choose a queue: one answer for each chunk and pseudo-queue.
 
-    With the name of a nucleus it is the decision of the task brokerage that answers.
+    For the name of a nucleus, the answer comes from the decision of the task brokerage.
 
     Raises:
-        NothingDecided: no cycle has looked at the task.
-        NotReproducible: the decision was stored without what is needed to ask it again.
+        NothingDecided: no cycle has considered the task.
+        NotReproducible: the decision was stored without the data needed to evaluate it again.
     """
     with database.begin() as connection:
         evaluate = read_answers(database, connection, task, queue, None, config, lambda warning: None)
@@ -57,27 +57,27 @@ def read_answers(
 ) -> Evaluation[list[tuple[StoredDecision, Answer]]]:
     """The answers of the last decision of each brokerage that knows the name, or of all if none does.
 
-    The decisions are read here; what is returned asks them, and raises :class:`NotReproducible`.
+    The decisions are read here; the result evaluates them, and raises :class:`NotReproducible`.
 
     Args:
-        database: with the decisions.
-        connection: to it.
+        database: database with the decisions.
+        connection: connection to it.
         task: jeditaskid.
-        name: of the candidate.
+        name: name of the candidate.
         at: the last decisions up to this instant; None for the last of all.
-        config: folder with configuration files of the operator's own.
-        warn: takes what somebody who reads the answers should know.
+        config: folder with the operator's own configuration files.
+        warn: receives warnings for the reader of the answers.
 
     Raises:
-        NothingDecided: no cycle has looked at the task.
-        NotReproducible: a decision was stored without what is needed to ask it again.
+        NothingDecided: no cycle has considered the task.
+        NotReproducible: a decision was stored without the data needed to evaluate it again.
     """
     last = decisions.latest_of_each(connection, task, at) or latest(connection, task, at)
-    read = [(stored, _answers(database, connection, stored, name, config, warn)) for stored in last]
+    evaluations = [(stored, _answers(database, connection, stored, name, config, warn)) for stored in last]
 
     def evaluated(proceed: Proceed) -> list[tuple[StoredDecision, Answer]]:
-        found = [(stored, answer) for stored, ask in read for answer in ask(proceed)]
-        return [(stored, answer) for stored, answer in found if answer.is_known] or found
+        answers = [(stored, answer) for stored, ask in evaluations for answer in ask(proceed)]
+        return [(stored, answer) for stored, answer in answers if answer.is_known] or answers
 
     return evaluated
 
@@ -85,17 +85,17 @@ def read_answers(
 def latest(
     connection: sa.Connection, task: int, at: datetime | None, brokerage: str | None = None
 ) -> Sequence[StoredDecision]:
-    """The decisions of the last cycle that looked at a task.
+    """The decisions of the last cycle that considered a task.
 
     Raises:
         NothingDecided: there is none.
     """
-    found = decisions.latest(connection, task, at, brokerage)
-    if not found:
+    rows = decisions.latest(connection, task, at, brokerage)
+    if not rows:
         agent = brokerage or "AGENT"
         remedy = f"see broker run {agent} --task {task} --dry-run"
         raise NothingDecided(f"no decision about task {task}", "broker.decisions", remedy)
-    return found
+    return rows
 
 
 def _answers(
@@ -119,9 +119,9 @@ def _answers(
     def evaluated(proceed: Proceed) -> list[Answer]:
         proceed()
         try:
-            asked = brokerage_of(decision.brokerage)
-            batch = asked.batch(unpacked(body), older=origin.engine != __version__)
-            return asked.why_not(snapshot, published.tuning(batch.vo), batch, rules, decision, queue)
+            brokerage = brokerage_of(decision.brokerage)
+            batch = brokerage.batch(unpacked(body), older=origin.engine != __version__)
+            return brokerage.why_not(snapshot, published.tuning(batch.vo), batch, rules, decision, queue)
         except WorkCorruptError as error:
             raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
 

@@ -1,9 +1,9 @@
-"""Feasibility: where a task would go now, and why not elsewhere, before it is submitted. Nothing is reserved or kept.
+"""Feasibility: where a task would go now, and why not elsewhere, before submission. Nothing is reserved or stored.
 
-The task is really submitted and really brokered, in a transaction that is rolled back: what answers is the code that
-will decide, on the grid as it is.
+The task is actually submitted and brokered, in a transaction that is rolled back, so the answer comes from the same
+code that will decide, on the grid as it is.
 
-Deciding without writing: one dry cycle about some tasks, with the decisions as they would be stored.
+Decisions without writing: one dry cycle about some tasks, with the decisions as they would be stored.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ BUDGET_S = 30.0
 
 
 class NoSuchBrokerage(BrokerError):
-    """There is no brokerage of a name."""
+    """There is no brokerage of that name."""
 
     exit_status = NOT_FOUND
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be decided.
+    """The decision requested.
 
     Attributes:
-        brokerage: by name.
-        tasks: only these; None: all that are due.
+        brokerage: name of the brokerage.
+        tasks: only these tasks; None for all that are due.
         now: the instant for which it decides (aware).
-        seed: of everything random.
-        independent: every task meets the same grid.
-        config: folder with configuration files of the operator's own.
+        seed: seed of everything random.
+        independent: whether every task meets the same grid.
+        config: folder with the operator's own configuration files.
     """
 
     brokerage: str
@@ -70,51 +70,51 @@ class Asked:
 
 @dataclass(frozen=True)
 class Tried:
-    """A decision that was not written, with what is needed to evaluate it again."""
+    """A decision that was not written, with the data needed to evaluate it again."""
 
     stored: StoredDecision
     case: Case
 
 
 def decide(database: Database, asked: Asked, emit: Callable[[dict[str, Any]], None]) -> CycleReport:
-    """Decide, and write nothing; ``emit`` gets the object of each decision.
+    """Decide without writing; ``emit`` receives the object of each decision.
 
     Raises:
-        NoSuchBrokerage: there is none of the name.
-        BrokerError: the cycle could not be made.
+        NoSuchBrokerage: there is no brokerage of that name.
+        BrokerError: the cycle failed.
     """
     return _agent(asked).cycle(_context(database, asked, emit))
 
 
 def try_decisions(database: Database, asked: Asked) -> list[Tried]:
-    """Decide, and write nothing: the decisions as they would be stored.
+    """Decide without writing; return the decisions as they would be stored.
 
     Raises:
-        NoSuchBrokerage: there is none of the name.
-        BrokerError: the cycle could not be made.
+        NoSuchBrokerage: there is no brokerage of that name.
+        BrokerError: the cycle failed.
     """
     agent = _Trial(_agent(asked))
     agent.cycle(_context(database, asked, None))
     return agent.found
 
 
-def _agent(asked: Asked) -> BrokerageAgent:
-    if asked.brokerage not in registry.BROKERAGES:
+def _agent(request: Asked) -> BrokerageAgent:
+    if request.brokerage not in registry.BROKERAGES:
         known = ", ".join(registry.BROKERAGES)
-        raise NoSuchBrokerage(f"there is no brokerage {asked.brokerage[:80]}", "brokerage", f"known are {known}")
-    folder = asked.config
+        raise NoSuchBrokerage(f"there is no brokerage {request.brokerage[:80]}", "brokerage", f"known are {known}")
+    folder = request.config
     agents = configuration.load(configuration.config_file("agents.yaml", folder), registry.NAMES)
-    section = section_of(agents, asked.brokerage)
+    section = section_of(agents, request.brokerage)
     settings = configuration.load_process(configuration.config_file("broker.yaml", folder), folder)
-    made = registry.make(asked.brokerage, {} if section is None else section.options, settings)
-    if not isinstance(made, BrokerageAgent):
-        raise TypeError(f"the agent {asked.brokerage} is no brokerage")
-    return made
+    agent = registry.make(request.brokerage, {} if section is None else section.options, settings)
+    if not isinstance(agent, BrokerageAgent):
+        raise TypeError(f"the agent {request.brokerage} is no brokerage")
+    return agent
 
 
-def _context(database: Database, asked: Asked, emit: Callable[[dict[str, Any]], None] | None) -> CycleContext:
-    request = CycleRequest(asked.tasks, dry_run=True, independent=asked.independent, emit=emit, by_hand=True)
-    return CycleContext(database, asked.now, asked.seed, BUDGET_S, request)
+def _context(database: Database, order: Asked, emit: Callable[[dict[str, Any]], None] | None) -> CycleContext:
+    request = CycleRequest(order.tasks, dry_run=True, independent=order.independent, emit=emit, by_hand=True)
+    return CycleContext(database, order.now, order.seed, BUDGET_S, request)
 
 
 class _Trial(BrokerageAgent):
@@ -133,13 +133,13 @@ class _Trial(BrokerageAgent):
     def _assign(self, cycle: Cycle[Any], sink: Sink) -> None:
         assigned: Sequence[Any] = list(cycle.assign(sink.origin.seed, StageTimes()))
         records = records_of(self.brokerage, cycle, assigned, None, sink.origin.decided_at, self._tables.each_cycle)
-        for one, record in zip(assigned, records, strict=True):
-            work = cycle.encode(one)
-            kept = dataclasses.replace(record, work=work)
+        for assignment, record in zip(assigned, records, strict=True):
+            work = cycle.encode(assignment)
+            stored_record = dataclasses.replace(record, work=work)
             batch = self.brokerage.batch(unpacked(work), older=False)
             tuning = self._tunings[id(cycle)] if id(cycle) in self._tunings else next(iter(self._tunings.values()))
             case = Case(self.brokerage, sink.grid.snapshot, tuning, batch, self._rules, record.decision)
-            self.found.append(Tried(StoredDecision(0, sink.origin, kept), case))
+            self.found.append(Tried(StoredDecision(0, sink.origin, stored_record), case))
 
 
 PROMISE: Literal["feasibility, no promise"] = "feasibility, no promise"
@@ -147,15 +147,15 @@ MOST_TASKS = 20
 
 
 class FeasibleTask(BaseModel):
-    """What would be decided about one task.
+    """The decision that would be made about one task.
 
     Attributes:
-        taskname: its name.
-        jobs: that it would have.
-        nucleus: that was drawn, or was given; null where none is needed or could be had.
-        decisions: of each brokerage that would look at it, with candidates, reasons and nearest misses.
-        notes: of the submission.
-        start: when such a task starts that is submitted now; null where nothing was told of it.
+        taskname: name of the task.
+        jobs: number of jobs that it would have.
+        nucleus: drawn or given nucleus; null if none is needed or available.
+        decisions: decisions of each brokerage that would consider it, with candidates, reasons and nearest misses.
+        notes: notes on the submission.
+        start: when such a task would start if submitted now; null if there is no forecast.
     """
 
     taskname: str
@@ -170,10 +170,10 @@ class FeasibilityAnswer(BaseModel):
     """Where tasks would go now.
 
     Attributes:
-        promise: what the answer is worth: the grid changes, and nothing is reserved.
-        now: the instant for which it was decided.
-        seed: of the draws.
-        tasks: one by one, each as if it were alone.
+        promise: validity of the answer: the grid changes, and nothing is reserved.
+        now: instant of the decision.
+        seed: seed of the draws.
+        tasks: each task, as if it were alone.
     """
 
     promise: Literal["feasibility, no promise"]
@@ -184,7 +184,7 @@ class FeasibilityAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class Question:
-    """When, with which seed and configuration it is asked; ``evaluate``: look for nearest misses too."""
+    """Instant, seed and configuration of a request; ``evaluate``: whether to look for near misses, too."""
 
     now: datetime
     seed: int
@@ -195,44 +195,44 @@ class Question:
 def feasibility(
     database: Database, submissions: Sequence[AnySubmission], question: Question, proceed: Proceed = proceed
 ) -> FeasibilityAnswer:
-    """Where the tasks would go; ``proceed`` is called between the steps.
+    """Determine where the tasks would go; ``proceed`` is called between the steps.
 
     Raises:
         NotOurTables: alongside PanDA.
-        BrokerError: the snapshot cannot be made.
+        BrokerError: the snapshot cannot be built.
     """
-    found = []
-    for one in submissions[:MOST_TASKS]:
+    answers = []
+    for submission in submissions[:MOST_TASKS]:
         with rolled_back(database) as trial:
-            made = one.make(trial, question.now)
-            found.append(_task(trial, one, made, question, proceed))
-    return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=found)
+            submitted = submission.make(trial, question.now)
+            answers.append(_task(trial, submission, submitted, question, proceed))
+    return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=answers)
 
 
 def _task(
-    trial: Database, submission: AnySubmission, made: Submitted, question: Question, proceed: Proceed
+    trial: Database, submission: AnySubmission, submitted: Submitted, question: Question, proceed: Proceed
 ) -> FeasibleTask:
     proceed()
     columns = submission.columns
     nucleus = columns.get("nucleus")
     tried: list[Tried] = []
     if columns["prodsourcelabel"] in ANALYSIS_LABELS:
-        tried += _decided(trial, "analysis_job", made.jeditaskid, question)
+        tried += _decided(trial, "analysis_job", submitted.jeditaskid, question)
     else:
-        if made.status == "assigning":
-            tried += _decided(trial, "production_task", made.jeditaskid, question)
+        if submitted.status == "assigning":
+            tried += _decided(trial, "production_task", submitted.jeditaskid, question)
             nucleus = _drawn(tried)
             if nucleus is not None:
-                _give(trial, made.jeditaskid, nucleus)
-        if made.status != "assigning" or nucleus is not None:
-            tried += _decided(trial, "production_job", made.jeditaskid, question)
+                _set_nucleus(trial, submitted.jeditaskid, nucleus)
+        if submitted.status != "assigning" or nucleus is not None:
+            tried += _decided(trial, "production_job", submitted.jeditaskid, question)
     return FeasibleTask(
-        taskname=made.taskname,
-        jobs=made.jobs,
+        taskname=submitted.taskname,
+        jobs=submitted.jobs,
         nucleus=nucleus,
         decisions=[_explained(one, question.evaluate, proceed) for one in tried],
-        notes=list(made.notes),
-        start=_start(trial, made.jeditaskid, question),
+        notes=list(submitted.notes),
+        start=_start(trial, submitted.jeditaskid, question),
     )
 
 
@@ -242,15 +242,15 @@ def _start(trial: Database, task: int, question: Question) -> ForecastLine | Non
 
 
 def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[Tried]:
-    asked = Asked(brokerage, (task,), question.now, question.seed, config=question.config)
-    return try_decisions(trial, asked)
+    request = Asked(brokerage, (task,), question.now, question.seed, config=question.config)
+    return try_decisions(trial, request)
 
 
 def _drawn(tried: Sequence[Tried]) -> str | None:
     return next((name for one in tried for name in one.stored.record.assigned), None)
 
 
-def _give(trial: Database, task: int, nucleus: str) -> None:
+def _set_nucleus(trial: Database, task: int, nucleus: str) -> None:
     query = trial.names.sql(
         "UPDATE {panda}.jedi_tasks SET nucleus = :nucleus, status = 'ready' WHERE jeditaskid = :task"
     )
@@ -258,7 +258,7 @@ def _give(trial: Database, task: int, nucleus: str) -> None:
         connection.execute(sa.text(query), {"nucleus": nucleus, "task": task})
 
 
-def _explained(one: Tried, evaluate: bool, proceed: Proceed) -> ExplainedDecision:
-    decision = one.stored.record.decision
+def _explained(tried: Tried, evaluate: bool, proceed: Proceed) -> ExplainedDecision:
+    decision = tried.stored.record.decision
     waits = decision.outcome not in ("brokered", "throttled")
-    return explained(one.stored, (), evaluated_case(one.case, proceed) if evaluate and waits else None)
+    return explained(tried.stored, (), evaluated_case(tried.case, proceed) if evaluate and waits else None)

@@ -1,4 +1,4 @@
-"""Every reason that a decision, chunk or task can have, gathered from the rules, steps and brokerages that give it.
+"""Every reason that a decision, chunk or task can have, collected from the rules, steps and brokerages.
 
 Reasons in words: what is missing, what is wrong, who can act.
 """
@@ -18,10 +18,10 @@ from broker.store.reads.task_states import SKIP_REASONS
 
 @dataclass(frozen=True)
 class GivenReason:
-    """A reason with what gives it.
+    """A reason with its origin.
 
     Attributes:
-        brokerage: its name; empty for a rule of a package, which may stand in several.
+        brokerage: name of the brokerage; empty for a rule of a package, which may belong to several.
         giver: name of the rule or step, or of the brokerage itself.
         reason: the reason.
     """
@@ -33,35 +33,35 @@ class GivenReason:
 
 @cache
 def known_reasons() -> Mapping[str, tuple[GivenReason, ...]]:
-    """The reasons of all installed brokerages and rules, by code; of several with one code the first is the main one.
+    """The reasons of all installed brokerages and rules, by code; the first with a code is the main one.
 
-    A package that cannot be loaded gives none: what it gives stands in no decision, and a profile that names it stops
+    A package that cannot be loaded gives none: its reasons occur in no decision, and a profile that names it prevents
     the start with a message.
     """
-    found: defaultdict[str, list[GivenReason]] = defaultdict(list)
-    for one in (*_of_brokerages(), *_of_packages()):
-        if one not in found[one.reason.code]:
-            found[one.reason.code].append(one)
-    return {code: tuple(some) for code, some in sorted(found.items())}
+    by_code: defaultdict[str, list[GivenReason]] = defaultdict(list)
+    for given in (*_of_brokerages(), *_of_packages()):
+        if given not in by_code[given.reason.code]:
+            by_code[given.reason.code].append(given)
+    return {code: tuple(reasons) for code, reasons in sorted(by_code.items())}
 
 
 def reasons_of(code: str, brokerage: str | None = None) -> tuple[GivenReason, ...]:
-    """The reasons with a code, those of the brokerage first; of ``unknown_pilots`` that of ``unknown_RULE``.
+    """The reasons with a code, those of the brokerage first; ``unknown_pilots`` has that of ``unknown_RULE``.
 
     Args:
-        code: as it stands in a decision.
-        brokerage: name of the one that decided.
+        code: code as stored in a decision.
+        brokerage: name of the brokerage that decided.
     """
     known = known_reasons()
-    found = known.get(code, ())
-    if not found:
-        stems = {some[0].reason.stem: some for some in known.values()}
-        found = max(
-            ((stem, some) for stem, some in stems.items() if stem and code.startswith(stem)),
+    matches = known.get(code, ())
+    if not matches:
+        stems = {reasons[0].reason.stem: reasons for reasons in known.values()}
+        matches = max(
+            ((stem, reasons) for stem, reasons in stems.items() if stem and code.startswith(stem)),
             key=lambda one: len(one[0]),
             default=("", ()),
         )[1]
-    return tuple(sorted(found, key=lambda one: one.brokerage != brokerage))
+    return tuple(sorted(matches, key=lambda one: one.brokerage != brokerage))
 
 
 def reason_of(code: str, brokerage: str | None = None) -> Reason | None:
@@ -70,19 +70,19 @@ def reason_of(code: str, brokerage: str | None = None) -> Reason | None:
 
 
 def who_can_act(code: str) -> Who:
-    """Who can do something about work that waits for a reason; the operators, where nothing is known of it."""
-    found = reason_of(code)
-    return "ask" if found is None else found.who
+    """Who can act on work that waits for a reason; the operators if the reason is unknown."""
+    reason = reason_of(code)
+    return "ask" if reason is None else reason.who
 
 
 def _of_brokerages() -> Iterator[GivenReason]:
     for name in offered():
         try:
-            found = brokerage(name)
+            instance = brokerage(name)
         except BrokerageError:
             continue
-        yield from (GivenReason(name, giver, reason) for giver, reason in found.reasons())
-        if found.candidate == "nucleus":
+        yield from (GivenReason(name, giver, reason) for giver, reason in instance.reasons())
+        if instance.candidate == "nucleus":
             yield from (GivenReason(name, name, reason) for reason in SKIP_REASONS)
 
 
@@ -105,7 +105,7 @@ WHO: Mapping[Who, str] = {
 
 
 def no_queue_that(code: str, kind: str, brokerage: str | None = None) -> str:
-    """``No queue offers enough memory``; for a reason without such a phrase, which rule rejects them."""
+    """``No queue offers enough memory``; for a reason without such a phrase, ``No queue passes CODE``."""
     reason = reason_of(code, brokerage)
     return f"No {kind} {reason.no_candidate}" if reason and reason.no_candidate else f"No {kind} passes {code}"
 
@@ -117,7 +117,7 @@ def about_work(code: str, brokerage: str | None = None) -> str:
 
 
 def cure(code: str, brokerage: str | None = None) -> str:
-    """What can be done about work that waits for a reason, with Markdown's backticks; empty where nothing is known."""
+    """What can be done about work that waits for a reason, with Markdown backticks; empty if unknown."""
     reason = reason_of(code, brokerage)
     return "" if reason is None else reason.cure
 

@@ -1,4 +1,4 @@
-"""Values with their units, lengths of time and counted things, in words."""
+"""Values with their units, durations and counted things, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.domain.decisions import Observation
 from broker.domain.instants import length
 from broker.engine.analysis.throttle import Throttle
 
-# A value may be as large as the limit, unless it says otherwise.
+# a value may equal the limit, unless stated otherwise
 _LIMITS = {"<=": "", "<": "below ", ">=": "at least ", ">": "above "}
 _OPERATORS = {
     "==": "equal to",
@@ -25,7 +25,7 @@ _PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def number(value: Figure) -> str:
-    """A value as people write it: thousands apart, few digits behind the point, ``nothing`` for None."""
+    """A value in readable form: thousands separators, few decimal places, ``nothing`` for None."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def number(value: Figure) -> str:
 
 
 def with_unit(value: Figure, unit: str) -> str:
-    """A value with its unit: seconds as hours or days, bytes as what they are many of."""
+    """A value with its unit: seconds as hours or days, bytes in suitable multiples."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return number(value)
     if unit == "s":
@@ -60,7 +60,7 @@ def size(value: float) -> str:
 
 
 def several(one: str) -> str:
-    """The plural of a thing that is counted: ``queues``, ``nuclei``."""
+    """The plural of a counted thing: ``queues``, ``nuclei``."""
     return _PLURALS.get(one, f"{one}s")
 
 
@@ -80,10 +80,10 @@ def day_and_moment(at: datetime) -> str:
 
 
 def comparison(seen: Observation) -> str:
-    """``requires 288,900 MB, limit 48,000 MB (queue.maxrss)``; of what has no order ``paused, must be online (...)``.
+    """``requires 288,900 MB, limit 48,000 MB (queue.maxrss)``; unordered values ``paused, must be online (...)``.
 
-    Where a field of the queue is the limit, the value is what the work requires; else it is what was found. What
-    rejected the parts of a candidate is said as well: ``0 queues, limit above 0 queues (rule), rejected cpucore 2``.
+    If the limit is a field of the queue, the value is what the work requires; otherwise it is the observed value. What
+    rejected the parts of a candidate is added: ``0 queues, limit above 0 queues (rule), rejected cpucore 2``.
     """
     rejected = seen.inputs.get("rejected")
     return _comparison(seen) if not rejected else f"{_comparison(seen)}, rejected: {rejected}"

@@ -1,6 +1,6 @@
-"""Reason codes: what each means, which rules give it, who can do something about it, and the command that says more.
+"""Reason codes: their meanings, the rules that give them, who can act, and the commands that say more.
 
-The rules of a brokerage in force, with how often each rejected lately.
+Also the rules of a brokerage in force, with the number of recent rejections of each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
     """The rules in the order in which they judge.
 
     Raises:
-        UnusableProfile: there is no such brokerage, or the profile is wrong.
+        UnusableProfile: there is no such brokerage, or the profile is invalid.
     """
     chain = chain_of(brokerage, asking.config)
     rejected: Counter[str] = Counter()
@@ -46,7 +46,7 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
 
 
 def waiting_now(asking: Asking) -> Counter[tuple[str, str, str | None]]:
-    """How many chunks wait by brokerage, reason and main reason, counted once for all brokerages."""
+    """The numbers of waiting chunks by brokerage, reason and main reason, counted once for all brokerages."""
     return asking.once(_WAITING, lambda: waiting_codes(asking.connection, asking.now))
 
 
@@ -79,13 +79,13 @@ class RuleOfBrokerage(Answer):
 
 
 class GivenCode(Answer):
-    """What one rule or step means by a code.
+    """The meaning of a code for one rule or step.
 
     Attributes:
-        brokerages: that have it; none for a rule of a package that may stand in any.
-        givers: names of the rules or steps that mean this, or of the brokerage itself.
+        brokerages: brokerages that use it; empty for a rule of a package that may be in any.
+        givers: names of the rules or steps with this meaning, or of the brokerage itself.
         violation: what is wrong.
-        who: can do something: ``you`` (who submitted the task), ``wait`` (time), ``ask`` (the operators).
+        who: who can act: ``you`` (the submitter of the task), ``wait`` (time), ``ask`` (the operators).
         cure: what they can do, in sentences with Markdown's backticks.
         requests: columns of the task that are compared and that a user may lower.
         limit: field of the queue with which they are compared.
@@ -105,14 +105,14 @@ class ReasonCode(Answer):
 
     Attributes:
         code: the code.
-        meaning: what holds of candidates that a rule with the code keeps, or what a step with it does.
-        violation: what is wrong, as the first that gives it says; null for the code of a weight, which rejects nothing.
-        who: can do something: ``you`` (who submitted the task), ``wait`` (time), ``ask`` (the operators).
-        given: what each that gives the code means by it; empty for the code of a weight.
-        commands: that say more.
-        rules: that give the code.
-        chunks: that wait for it now.
-        tasks: of them some.
+        meaning: what holds for candidates kept by a rule with the code, or what a step with it does.
+        violation: what is wrong, according to the first giver; null for the code of a weight, which rejects nothing.
+        who: who can act: ``you`` (the submitter of the task), ``wait`` (time), ``ask`` (the operators).
+        given: meaning of the code for each giver; empty for the code of a weight.
+        commands: commands that show more.
+        rules: rules that give the code.
+        chunks: number of chunks that wait for it now.
+        tasks: some of their tasks.
     """
 
     code: str
@@ -133,13 +133,13 @@ class Glossary(Answer):
 
 
 class RuleAnswer(Answer):
-    """A rule: where it stands, and what it rejected.
+    """A rule: its places, and what it rejected.
 
     Attributes:
-        rule: its name.
-        places: of it in the brokerages.
-        by_hour: queues that it rejected, over all decisions, hour by hour, the oldest first.
-        only_reason: tasks that wait and for which no other rule rejected anything, of the newest 200 that wait for it.
+        rule: name of the rule.
+        places: its places in the brokerages.
+        by_hour: queues that it rejected, over all decisions, by hour, oldest first.
+        only_reason: waiting tasks for which no other rule rejected anything, of the newest 200 that wait for it.
     """
 
     rule: str
@@ -159,36 +159,36 @@ def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
 
 
 def profile_rules(config: Path | None) -> list[Rule]:
-    """The rules of :func:`all_rules`, without what was counted of them: nothing is read from the database."""
+    """The rules of :func:`all_rules` without their counts, so nothing is read from the database."""
     return [rule for name in sorted(brokerages_in_force(config)) for rule in chain_of(name, config)]
 
 
 def glossary(asking: Asking) -> Glossary:
-    """Every code that a decision may give, with what is wrong; of a factor of the weight what it does."""
-    factors = {one.code: one.title for one in profile_rules(asking.config)}
-    wrong = {code: some[0].reason.wrong for code, some in known_reasons().items()}
+    """Every code that a decision may give with what is wrong, and every weight factor with what it does."""
+    factors = {rule.code: rule.title for rule in profile_rules(asking.config)}
+    wrong = {code: reasons[0].reason.wrong for code, reasons in known_reasons().items()}
     return Glossary(codes=dict(sorted((factors | wrong).items())))
 
 
 def is_code(code: str, config: Path | None) -> bool:
-    """Whether a word is a reason code, or that of a weight in force, so that it has a page."""
+    """Whether a word is a reason code, or the code of a weight in force, and therefore has a page."""
     if reasons_of(code):
         return True
     return any(rule.code == code for rule in profile_rules(config))
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:
-    """One code.
+    """Describe one code.
 
     Raises:
-        NothingFound: no rule or step gives it; the nearest are said.
+        NothingFound: no rule or step gives it; the nearest codes are named.
     """
     places = [one for one in all_rules(asking) if code in (one.line.code, f"{_UNKNOWN}{one.line.rule}")]
-    found = reasons_of(code)
+    matches = reasons_of(code)
     known = known_reasons()
-    if not places and (not found or (code not in known and code.startswith(_UNKNOWN))):
+    if not places and (not matches or (code not in known and code.startswith(_UNKNOWN))):
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
-    main = found[0].reason if found else None
+    main = matches[0].reason if matches else None
     titles = [one.line.title for one in places if one.line.code == code] + ([] if main is None else [main.title])
     waiting = waiting_for(asking.connection, asking.now, code)
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
@@ -200,7 +200,7 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
         meaning=titles[0],
         violation=None if main is None else main.wrong,
         who="wait" if main is None else main.who,
-        given=given_codes(found),
+        given=given_codes(matches),
         commands=tuple(commands),
         rules=tuple(places),
         chunks=len(waiting),
@@ -209,29 +209,29 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
 
 
 def given_codes(reasons: Iterable[GivenReason]) -> tuple[GivenCode, ...]:
-    """The reasons with one code, those that say the same joined. Pure."""
-    alike: defaultdict[tuple[str, str], list[GivenReason]] = defaultdict(list)
-    for one in reasons:
-        alike[one.reason.wrong, one.reason.cure].append(one)
+    """The reasons with one code; equal ones are merged. Pure."""
+    groups: defaultdict[tuple[str, str], list[GivenReason]] = defaultdict(list)
+    for given in reasons:
+        groups[given.reason.wrong, given.reason.cure].append(given)
     return tuple(
         GivenCode(
-            brokerages=tuple(dict.fromkeys(one.brokerage for one in some if one.brokerage)),
-            givers=tuple(dict.fromkeys(one.giver for one in some)),
-            violation=some[0].reason.wrong,
-            who=some[0].reason.who,
-            cure=some[0].reason.cure,
-            requests=tuple(request.name for request in some[0].reason.requests),
-            limit=some[0].reason.limit or None,
+            brokerages=tuple(dict.fromkeys(given.brokerage for given in group if given.brokerage)),
+            givers=tuple(dict.fromkeys(given.giver for given in group)),
+            violation=group[0].reason.wrong,
+            who=group[0].reason.who,
+            cure=group[0].reason.cure,
+            requests=tuple(request.name for request in group[0].reason.requests),
+            limit=group[0].reason.limit or None,
         )
-        for some in alike.values()
+        for group in groups.values()
     )
 
 
 def rule_answer(asking: Asking, name: str) -> RuleAnswer:
-    """One rule by its name, or its code.
+    """Describe one rule, by name or code.
 
     Raises:
-        NothingFound: no brokerage has such a rule; the nearest are said.
+        NothingFound: no brokerage has such a rule; the nearest names are given.
     """
     every = all_rules(asking)
     places = [one for one in every if one.line.rule == name] or [one for one in every if one.line.code == name]
@@ -250,10 +250,10 @@ def rule_answer(asking: Asking, name: str) -> RuleAnswer:
 
 
 def _by_hour(asking: Asking, code: str) -> list[int]:
-    found: Counter[int] = Counter()
+    rejections: Counter[int] = Counter()
     for bucket in queue_buckets(asking.connection, asking.now - timedelta(hours=24), asking.now):
         counts = bucket.counts
         if code in counts.codes:
             hours_ago = int((asking.now - bucket.bucket_at).total_seconds() // HOUR_S)
-            found[min(23, max(0, hours_ago))] += int(counts.decisions[counts.codes.index(code)].sum())
-    return [found[hours_ago] for hours_ago in range(23, -1, -1)]
+            rejections[min(23, max(0, hours_ago))] += int(counts.decisions[counts.codes.index(code)].sum())
+    return [rejections[hours_ago] for hours_ago in range(23, -1, -1)]

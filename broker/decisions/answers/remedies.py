@@ -1,6 +1,6 @@
-"""Near misses and what would help: a stored decision evaluated again by the engine, one thing changed at a time.
+"""Near misses and what would help: the engine evaluates a stored decision again with one change at a time.
 
-Stored chunks that ask for less: how far one figure of the task has to go down until a queue is left.
+Lowered requests of stored chunks: how far one figure of the task must go down until a queue remains.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from broker.store.query_context import Asking, Evaluation, Proceed, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
-#: So many times the interval is halved: the figure is found to a hundredth of what the task asks for.
+#: Number of times the interval is halved: the figure is found to a hundredth of the request.
 HALVINGS = 7
 SIGNIFICANT = 2
 
 
 @dataclass(frozen=True)
 class TaskChange:
-    """One figure of a stored chunk: as it is, or lowered."""
+    """One figure of a stored chunk, original or lowered."""
 
     request: Request
     name: str
@@ -50,7 +50,7 @@ class TaskChange:
     batch: StoredChunks
 
     def at(self, value: float) -> TaskChange:
-        """The same with another value."""
+        """The change with another value."""
         work = self.batch.stored.work
         columns = {name: np.full(len(work.chunks), value) for name in self.request.columns}
         chunks = dataclasses.replace(work.chunks, **columns)
@@ -59,7 +59,7 @@ class TaskChange:
 
 
 def task_changes(batch: Any, compared: Collection[Request]) -> Iterator[TaskChange]:
-    """The figures of a single stored chunk that are ``compared`` by rules; none of other work."""
+    """The figures of a single stored chunk that rules have ``compared``; nothing for other kinds of work."""
     if not isinstance(batch, StoredChunks):
         return
     chunks = batch.stored.work.chunks
@@ -73,7 +73,7 @@ def task_changes(batch: Any, compared: Collection[Request]) -> Iterator[TaskChan
 
 
 def lowered(change: TaskChange, passing: Callable[[TaskChange], list[str]]) -> tuple[float, list[str]] | None:
-    """The largest round value at which candidates are left, with their names; None if there are none even near 0."""
+    """The largest round value at which candidates remain, with their names; None if none remain even near 0."""
     low, high = 0.0, change.value
     if not passing(change.at(change.value / 2**HALVINGS)):
         return None
@@ -92,16 +92,16 @@ def _rounded_down(value: float) -> float:
 
 SHOWN_MISSES = 5
 SUCH_AS = 4
-#: A key is also tried at so many times its value, and at as small a part of it.
+#: A key is also tried at its value times and divided by this factor.
 FAR = 10.0
-#: Of so many candidates it is looked up what the rules saw.
+#: Most candidates for which the observations of the rules are looked up.
 MOST_OBSERVED = 200
 PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES)
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What came of evaluating a decision again."""
+    """The result of evaluating a decision again."""
 
     near_misses: tuple[RejectedCandidate, ...]
     remedies: Remedies
@@ -114,18 +114,18 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
     decision: Decision
 
     def answers(self, names: Collection[str]) -> list[Answer]:
-        """What became of these candidates."""
-        found = self.brokerage.why_not_each(
+        """The engine's answers about these candidates."""
+        answers = self.brokerage.why_not_each(
             self.snapshot, self.tuning, self.batch, self.rules, self.decision, frozenset(names)
         )
-        return [one for one in found if one.is_known]
+        return [answer for answer in answers if answer.is_known]
 
     def every_rule(self, name: str) -> list[RuleVerdict]:
-        """What every filter says of a candidate, in order."""
+        """The verdict of every filter about a candidate, in order."""
         return self.brokerage.every_rule(self.snapshot, self.tuning, self.batch, self.rules, name)
 
     def passing(self) -> list[str]:
-        """The candidates that pass all filters: those chosen, and those that are only outweighed."""
+        """The candidates that pass all filters: those chosen, and those merely outweighed."""
         decided = self.brokerage.decide_again(self.snapshot, self.tuning, self.batch, self.rules)
         outweighed = [name for name, code in decided.rejected.items() if code in PASSED_FILTERS]
         chosen = [one.name for one in decided.candidates] if decided.outcome == "brokered" else []
@@ -133,7 +133,7 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
         return [name for name in (*chosen, *outweighed) if name in names] if chosen else []
 
     def without(self, rule: str) -> Case:
-        """The same without one rule."""
+        """The case without one rule."""
         chain = self.rules.chain
         lists: dict[str, Any] = {
             name: tuple(one for one in getattr(chain, name) if one.name != rule) for name in chain.kinds
@@ -143,17 +143,17 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
         )
 
     def with_key(self, key: str, value: Value) -> Case:
-        """The same with one gdpconfig key at another value."""
+        """The case with one gdpconfig key at another value."""
         return dataclasses.replace(self, tuning=self.tuning.with_values({key: value}))
 
 
 def evaluation(asking: Asking, stored: StoredDecision) -> Evaluation[Evaluated]:
-    """Near misses of a decision that placed nothing, and what would help: read here, evaluated by what is returned."""
+    """Near misses and remedies of a decision that placed nothing: read here, evaluated by the returned callable."""
     decision, origin = stored.record.decision, stored.origin
     if is_late(decision.outcome):
         return _not_evaluated("came_too_late")
     if decision.reason == LEFT_OVER:
-        # what others of the cycle take cannot be seen from this chunk alone
+        # what other chunks of the cycle take cannot be seen from this chunk alone
         return _not_evaluated("placed_together")
     if decision.outcome == "throttled" or stored.record.work is None or origin.snapshot is None:
         why = "throttled" if decision.outcome == "throttled" else "stored_without_work"
@@ -170,49 +170,53 @@ def _not_evaluated(why: str) -> Evaluation[Evaluated]:
 
 
 def case_of(asking: Asking, stored: StoredDecision) -> Case:
-    """A stored decision, ready to be evaluated again.
+    """Prepare a stored decision to be evaluated again.
 
     Raises:
-        SnapshotLostError: its snapshot is not there any more.
+        SnapshotLostError: its snapshot no longer exists.
         WorkCorruptError: its work cannot be read.
     """
     decision, origin = stored.record.decision, stored.origin
     assert stored.record.work is not None and origin.snapshot is not None  # noqa: S101 - the caller has asked
     snapshot = snapshot_of(asking.connection, origin.snapshot)
     published = TuningStore(asking.names).version(asking.connection, origin.tuning)
-    asked = brokerage_of(decision.brokerage)
-    batch = asked.batch(unpacked(stored.record.work), older=origin.engine != __version__)
+    brokerage = brokerage_of(decision.brokerage)
+    batch = brokerage.batch(unpacked(stored.record.work), older=origin.engine != __version__)
     rules = rules_in_force(decision.brokerage, asking.config)
-    return Case(asked, snapshot, published.tuning(batch.vo), batch, rules, decision)
+    return Case(brokerage, snapshot, published.tuning(batch.vo), batch, rules, decision)
 
 
 def evaluated_case(case: Case, proceed: Proceed = proceed) -> Evaluated:
-    """Near misses, and every single change that would give the work a candidate. Pure."""
+    """Find near misses, and every single change that would give the work a candidate. Pure."""
     search = _Search(case, proceed)
     by_rule = list(search.by_rule())
     search.observe()
     near = near_misses(search.answers, search.only_reason)
     helpful = [*search.by_key(), *search.by_task(), *search.by_queue(near), *by_rule]
-    in_the_tuning = any(one.kind == "key" for one in helpful)
+    in_the_tuning = any(remedy.kind == "key" for remedy in helpful)
     remedies = Remedies(evaluated=True, tried=search.tried, in_the_tuning=in_the_tuning, helpful=tuple(helpful))
     return Evaluated(near, remedies)
 
 
 def near_misses(answers: Sequence[Answer], only_reason: frozenset[str]) -> tuple[RejectedCandidate, ...]:
-    """The candidates that are nearest: those that one rule alone rejects before others, each by its gap to the limit.
+    """The nearest candidates: those that one rule alone rejects come first, then by gap to the limit.
 
-    Of the pseudo-queues of a queue the nearest stands for all.
+    The nearest pseudo-queue of a queue stands for all of them.
     """
-    found = [rejected_candidate(one) for one in answers if one.observation is not None and one.rule != "candidates"]
-    found.sort(key=lambda one: (one.name not in only_reason, one.gap_percent is None, one.gap_percent or 0.0, one.name))
-    first: dict[str, RejectedCandidate] = {}
-    for one in found:
-        first.setdefault(unified_of(one.name), one)
-    return tuple(first.values())[:SHOWN_MISSES]
+    candidates = [
+        rejected_candidate(one) for one in answers if one.observation is not None and one.rule != "candidates"
+    ]
+    candidates.sort(
+        key=lambda one: (one.name not in only_reason, one.gap_percent is None, one.gap_percent or 0.0, one.name)
+    )
+    nearest: dict[str, RejectedCandidate] = {}
+    for one in candidates:
+        nearest.setdefault(unified_of(one.name), one)
+    return tuple(nearest.values())[:SHOWN_MISSES]
 
 
 class _Search:
-    """Changes one thing after the other and evaluates; counts how often."""
+    """Changes one thing at a time and evaluates; counts the evaluations."""
 
     def __init__(self, case: Case, proceed: Proceed) -> None:
         self._case, self._proceed = case, proceed
@@ -228,12 +232,12 @@ class _Search:
         ]
 
     def observe(self) -> None:
-        """See what the rules saw of those candidates that one rule alone keeps away; without such, of some of all."""
+        """Collect what the rules saw of candidates rejected by one rule alone; without any, of some rejected ones."""
         names = self.only_reason or self._case.decision.rejected
         self.answers = self._case.answers(sorted(names)[:MOST_OBSERVED])
 
     def by_rule(self) -> Iterator[Remedy]:
-        """Each rule that rejects a candidate, switched off."""
+        """Yield the rules that reject a candidate and would help if switched off."""
         for rule in self._rules:
             names = self._passing(self._case.without(rule.name))
             self.only_reason |= frozenset(names)
@@ -241,7 +245,7 @@ class _Search:
                 yield self._remedy("rule", rule.name, names)
 
     def by_key(self) -> Iterator[Remedy]:
-        """Each numeric key, or switch, that one of these rules reads, at the value nearest to the one in force."""
+        """Yield the numeric keys and switches that these rules read, each at the nearest helpful value."""
         for key in dict.fromkeys(key for rule in self._rules for key in self._keys_of(rule)):
             for value in self._values_of(key):
                 try:
@@ -255,16 +259,16 @@ class _Search:
                     break
 
     def by_task(self) -> Iterator[Remedy]:
-        """Each figure that the task asks for and one of these rules compares, as much lower as it has to be."""
+        """Yield the figures requested by the task and compared by these rules, each lowered as far as necessary."""
         for change in task_changes(self._case.batch, self._compared()):
-            found = lowered(change, lambda one: self._passing(self._with_task(one)))
-            if found is not None:
-                value, names = found
+            result = lowered(change, lambda variant: self._passing(self._with_task(variant)))
+            if result is not None:
+                value, names = result
                 name, unit = f"task.{change.name}", change.unit
                 yield self._remedy("task", name, names, now=change.value, to=value, unit=unit)
 
     def by_queue(self, near: Sequence[RejectedCandidate]) -> Iterator[Remedy]:
-        """The field of each near miss, at the value that the work needs."""
+        """Yield the queue field of each near miss, at the value that the work needs."""
         for miss in near:
             seen = miss.compared
             if seen is None or not seen.key.startswith("queue."):
@@ -275,11 +279,11 @@ class _Search:
             changed, value = snapshot
             names = self._passing(dataclasses.replace(self._case, snapshot=changed))
             if names:
-                found = self._remedy("queue", seen.key, names, now=seen.limit, to=value, unit=seen.unit)
-                yield found.model_copy(update={"where": miss.name})
+                remedy = self._remedy("queue", seen.key, names, now=seen.limit, to=value, unit=seen.unit)
+                yield remedy.model_copy(update={"where": miss.name})
 
     def _compared(self) -> frozenset[Request]:
-        """What the task asks for and the rules that reject candidates compare."""
+        """The figures requested by the task that the rejecting rules compare."""
         rules = (rule for rule in self._rules if rule.code in self._codes)
         return frozenset(request for rule in rules for request in rule.reason.requests)
 
@@ -293,10 +297,14 @@ class _Search:
 
     def _keys_of(self, rule: Rule) -> list[str]:
         seen = [one.observation.key for one in self.answers if one.rule == rule.name and one.observation is not None]
-        known = [key for key in dict.fromkeys(seen) if self._is_key(key)]
+        seen_keys = [key for key in dict.fromkeys(seen) if self._is_key(key)]
         families = tuple(f"{key}_" for key in rule.keys)
-        others = [key for key in rule.keys if self._is_key(key) and not any(one.startswith(f"{key}_") for one in known)]
-        return list(dict.fromkeys([*(key for key in known if key in rule.keys or key.startswith(families)), *others]))
+        others = [
+            key for key in rule.keys if self._is_key(key) and not any(one.startswith(f"{key}_") for one in seen_keys)
+        ]
+        return list(
+            dict.fromkeys([*(key for key in seen_keys if key in rule.keys or key.startswith(families)), *others])
+        )
 
     def _is_key(self, key: str) -> bool:
         try:
@@ -311,20 +319,20 @@ class _Search:
         return self._case.tuning.catalogue.require(key).default
 
     def _values_of(self, key: str) -> list[Value]:
-        """Values to try, the nearest first: what the candidates show, then much more and much less, then the bounds."""
+        """Values to try, the nearest first: those seen at candidates, then much more and much less, then the bounds."""
         entry, now = self._case.tuning.catalogue.require(key), self._now(key)
         if isinstance(now, bool):
             return [not now]
-        shown = [
+        observed = [
             float(one.observation.value)
             for one in self.answers
             if one.observation is not None and one.observation.key == key and _is_number(one.observation.value)
         ]
         start = float(now) if _is_number(now) else 0.0
-        near = sorted(set(shown), key=lambda value: abs(value - start))
-        some = [*near[:1], *near[-1:], start * FAR, start / FAR, entry.minimum, entry.maximum]
+        near = sorted(set(observed), key=lambda value: abs(value - start))
+        attempts = [*near[:1], *near[-1:], start * FAR, start / FAR, entry.minimum, entry.maximum]
         whole = entry.type.value == "int"
-        values = [round(value) if whole else value for value in some if value is not None and value != start]
+        values = [round(value) if whole else value for value in attempts if value is not None and value != start]
         return list(dict.fromkeys(values))
 
     def _remedy(self, kind: Any, name: str, names: Sequence[str], **stats: Any) -> Remedy:

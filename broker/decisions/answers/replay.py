@@ -1,11 +1,11 @@
-"""A decision that was made again, against the one that is stored: identical to the byte, or what differs.
+"""Compare a replayed decision with the stored one: identical to the byte, or the differences.
 
-What is compared is the canonical form: the object of the command line's contract with the notes of the decision, as
-JSON with sorted names and numbers of full precision. What became of a decision while it was written (a task or file had
-changed meanwhile) is no matter of deciding, and is taken over from the stored one. Rules that rejected nothing are not
-compared: funnels of older versions list them, and a rule that is added later does not make older decisions differ.
+The canonical forms are compared: the object of the command line's contract with the notes of the decision, as JSON with
+sorted names and numbers of full precision. The outcome of writing a decision (a task or file changed meanwhile) is not
+part of deciding and is taken from the stored one. Rules that rejected nothing are not compared: funnels of older
+versions list them, and a rule added later must not make older decisions differ.
 
-Stored cycles with all that their replay needs: rules from the configuration, snapshot, and tuning.
+Stored cycles are replayed with their rules from the configuration, snapshot and tuning.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 @dataclass(frozen=True)
 class Difference:
-    """One field that differs; None where one side does not have it."""
+    """One field that differs; None if one side lacks it."""
 
     field: str
     stored: Any
@@ -56,12 +56,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of deciding again.
+    """The result of deciding again.
 
     Attributes:
         stored: the stored decision.
         differences: none if the two are identical to the byte.
-        fault: why it could not be decided again; empty if it was.
+        fault: why it could not be decided again; empty if it could.
     """
 
     stored: StoredDecision
@@ -70,18 +70,18 @@ class Replayed:
 
     @property
     def identical(self) -> bool:
-        """Whether the decision came out as it is stored."""
+        """Whether the replayed decision equals the stored one."""
         return not self.differences and not self.fault
 
 
 def compare(stored: StoredDecision, again: ReplayedDecision) -> Replayed:
-    """The stored decision against the one made again."""
+    """Compare the stored decision with the replayed one."""
     origin = stored.origin
     before, after = _form(origin, stored.record), _form(origin, _as_written(stored, again))
     if _bytes(before) == _bytes(after):
         return Replayed(stored)
-    found = tuple(_differences("", _by_name(before), _by_name(after)))
-    return Replayed(stored, found or (Difference("the whole", before, after),))
+    differences = tuple(_differences("", _by_name(before), _by_name(after)))
+    return Replayed(stored, differences or (Difference("the whole", before, after),))
 
 
 def replay(
@@ -92,35 +92,36 @@ def replay(
     *,
     whole: bool = True,
 ) -> list[Replayed]:
-    """Decide stored decisions of one cycle again, and compare; one that cannot be decided again says why.
+    """Replay the stored decisions of one cycle and compare; a decision that cannot be replayed carries the reason.
 
     Args:
-        decisions: in the order in which they were made.
-        snapshot: the grid that they were made for.
-        tuning_of: the tuning in force then.
-        rules: of the brokerage.
-        whole: they are all of their cycle, so that what they place must add up to what is stored as placed before each.
+        decisions: the decisions in the order in which they were made.
+        snapshot: the grid for which they were made.
+        tuning_of: the tuning in force at the time.
+        rules: the rules of the brokerage.
+        whole: whether these are all decisions of their cycle, so that the jobs they place must add up to the stored
+            load before each.
 
     Returns:
-        For each decision its own differences: with what is stored as placed before it. If no decision has any, but what
-        the cycle places does not add up, then those that differ by that.
+        The differences of each decision, given the stored load before it. If there are none, but the jobs of the cycle
+        do not add up, the differences in the load before each decision.
     """
     faults = _faults(decisions)
     readable = [one for one in decisions if one.id not in faults]
-    found = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if one.id in faults}
+    results = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if one.id in faults}
     try:
         again = _replay(readable, snapshot, tuning_of, rules, whole and not faults) if readable else []
     except WorkCorruptError as error:
         again = [Replayed(one, fault=str(error)) for one in readable]
-    found |= {one.stored.id: one for one in again}
-    return [found[one.id] for one in decisions]
+    results |= {one.stored.id: one for one in again}
+    return [results[one.id] for one in decisions]
 
 
 def _faults(decisions: Sequence[StoredDecision]) -> dict[int, str]:
-    """For each decision whose work cannot be read, the reason."""
+    """The reason for each decision whose work cannot be read."""
     without = {one.id: "it was stored without its work" for one in decisions if one.record.work is None}
     stored = [one for one in decisions if one.record.work is not None]
-    if not _fault(stored):  # mostly; only where something is damaged one looks at each
+    if not _fault(stored):  # the usual case; each one is checked only if something is damaged
         return without
     return without | {one.id: fault for one in stored if (fault := _fault([one]))}
 
@@ -146,48 +147,48 @@ def _brokerage(decisions: Sequence[StoredDecision]) -> AnyBrokerage:
 def _replay(
     decisions: Sequence[StoredDecision], snapshot: Snapshot, tuning_of: TuningOf, rules: Rules, whole: bool
 ) -> list[Replayed]:
-    batches, asked = _batches(decisions), _brokerage(decisions)
-    seed, given = decisions[0].origin.seed, [dict(one) for batch in batches for one in batch.load_before]
-    placed = given
+    batches, kind = _batches(decisions), _brokerage(decisions)
+    seed, stored_before = decisions[0].origin.seed, [dict(one) for batch in batches for one in batch.load_before]
+    placed_before = stored_before
     if whole:
-        within = replay_decisions(asked, snapshot, tuning_of, batches, seed, rules)
-        placed = [dict(one.before) for one in within]
-        found = [compare(one, again) for one, again in zip(decisions, within, strict=True)]
-        if placed == given and all(one.identical for one in found):
-            return found
-    alone = replay_decisions(asked, snapshot, tuning_of, batches, seed, rules, as_stored=True)
+        within = replay_decisions(kind, snapshot, tuning_of, batches, seed, rules)
+        placed_before = [dict(one.before) for one in within]
+        results = [compare(one, again) for one, again in zip(decisions, within, strict=True)]
+        if placed_before == stored_before and all(one.identical for one in results):
+            return results
+    alone = replay_decisions(kind, snapshot, tuning_of, batches, seed, rules, as_stored=True)
     own = [compare(one, again) for one, again in zip(decisions, alone, strict=True)]
     if not all(one.identical for one in own):
         return own
     return [
         dataclasses.replace(one, differences=tuple(_differences("placed_before", before, after)))
-        for one, before, after in zip(own, given, placed, strict=True)
+        for one, before, after in zip(own, stored_before, placed_before, strict=True)
     ]
 
 
 def _as_written(stored: StoredDecision, again: ReplayedDecision) -> DecisionRecord:
-    """The new decision with what became of the stored one while it was written."""
-    kept, decision = stored.record, again.decision
-    if kept.decision.outcome == "skipped" and kept.decision.reason in (TASK_CHANGED, FILES_CHANGED):
-        late = dataclasses.replace(decision, outcome="skipped", reason=kept.decision.reason)
-        return DecisionRecord(late, kept.assigned, kept.pending_until)
-    assigned = kept.assigned if again.assigned is None or _fewer(kept, again.assigned) else again.assigned
+    """The new decision with the outcome of writing the stored one."""
+    record, decision = stored.record, again.decision
+    if record.decision.outcome == "skipped" and record.decision.reason in (TASK_CHANGED, FILES_CHANGED):
+        late = dataclasses.replace(decision, outcome="skipped", reason=record.decision.reason)
+        return DecisionRecord(late, record.assigned, record.pending_until)
+    assigned = record.assigned if again.assigned is None or _fewer(record, again.assigned) else again.assigned
     waits_until = brokerage(decision.brokerage).waits_until(decision, stored.origin.decided_at)
-    # where a profile has its work decided again each cycle, decisions that wait have no instant
-    each_cycle = redecided(kept.decision.outcome, kept.pending_until) == "each_cycle"
+    # where a profile decides its work again each cycle, waiting decisions have no instant
+    each_cycle = redecided(record.decision.outcome, record.pending_until) == "each_cycle"
     return DecisionRecord(decision, assigned, None if each_cycle else waits_until)
 
 
-def _fewer(kept: DecisionRecord, assigned: Mapping[str, int]) -> bool:
-    """Whether just the jobs are missing that the stored decision says were not written."""
-    lost = Counter(assigned)
-    lost.subtract(kept.assigned)
-    return min(lost.values(), default=0) >= 0 and sum(lost.values()) == _not_written(kept.decision) > 0
+def _fewer(record: DecisionRecord, assigned: Mapping[str, int]) -> bool:
+    """Whether exactly those jobs are missing that the stored decision reports as not written."""
+    missing = Counter(assigned)
+    missing.subtract(record.assigned)
+    return min(missing.values(), default=0) >= 0 and sum(missing.values()) == _not_written(record.decision) > 0
 
 
 def _not_written(decision: Decision) -> int:
-    found = (note.partition(":") for note in decision.notes)
-    return sum(int(count) for name, _, count in found if name == FILES_CHANGED and count.isdecimal())
+    parts = (note.partition(":") for note in decision.notes)
+    return sum(int(count) for name, _, count in parts if name == FILES_CHANGED and count.isdecimal())
 
 
 def _form(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def _bytes(form: dict[str, Any]) -> bytes:
 
 
 def _by_name(form: dict[str, Any]) -> dict[str, Any]:
-    """The form with lists of named things as objects, so that one more or less does not shift all others."""
+    """The form with lists of named items as objects, so that an added or missing item does not shift the others."""
     output = dict(form)
     output["order"] = [one["name"] for one in form["candidates"]]
     output["candidates"] = {one["name"]: {**one, "name": one["name"]} for one in form["candidates"]}
@@ -237,13 +238,13 @@ def _differences(field: str, stored: Any, again: Any) -> Iterator[Difference]:
 
 @dataclass
 class Replayer:
-    """Decides stored cycles again, and compares.
+    """Replays stored cycles and compares the decisions.
 
     Attributes:
-        connection: to the database that holds them.
+        connection: connection to the database that holds them.
         store: its versions of the tuning.
-        warn: takes what an operator should know about the stored cycles.
-        config: folder with configuration files of the operator's own.
+        warn: receives warnings for the operator about the stored cycles.
+        config: folder with the operator's own configuration files.
     """
 
     connection: sa.Connection
@@ -251,14 +252,14 @@ class Replayer:
     warn: Callable[[str], None]
     config: Path | None = None
     _rules: dict[str, Rules] = field(default_factory=dict)
-    _message: set[str] = field(default_factory=set)
+    _reported_engines: set[str] = field(default_factory=set)
 
     def replay(self, cycle: StoredCycle, *, whole: bool = True) -> list[Replayed]:
-        """Each decision of the cycle against the one made again; what cannot be decided again says why.
+        """Compare each decision of the cycle with its replay; one that cannot be replayed carries the reason.
 
         Args:
             cycle: the decisions.
-            whole: they are all of the cycle, so that what they place must add up, too.
+            whole: whether these are all decisions of the cycle, so that the jobs they place must add up, too.
         """
         origin = cycle.origin
         if cycle.brokerage not in self._rules:
@@ -274,11 +275,11 @@ class Replayer:
         return replay(cycle.decisions, snapshot, tuning_of, self._rules[cycle.brokerage], whole=whole)
 
     def _report_columns(self, identifier: str) -> None:
-        """Say once of each other version which columns of its snapshots count as NULL."""
+        """Warn once for each other version which columns of its snapshots count as NULL."""
         engine = header(self.connection, identifier).engine
-        if engine == __version__ or engine in self._message:
+        if engine == __version__ or engine in self._reported_engines:
             return
-        self._message.add(engine)
+        self._reported_engines.add(engine)
         missing = kept_snapshot(self.connection, identifier).columns_not_stored()
         if missing:
             self.warn(f"columns that snapshots of version {engine} do not have count as NULL: {', '.join(missing)}")
@@ -288,24 +289,24 @@ HOW = "write one with: broker snapshot export --decisions FILE"
 
 
 class NotASnapshotFile(Refused):
-    """A file that holds no snapshot."""
+    """The file holds no snapshot."""
 
 
 class NothingDecidedInFile(NotFound):
-    """A snapshot file without decisions."""
+    """The snapshot file holds no decisions."""
 
 
 def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True) -> Iterator[list[Replayed]]:
-    """The decisions of a snapshot file against those made again, cycle by cycle.
+    """Compare the decisions of a snapshot file with their replays, cycle by cycle.
 
     Args:
-        path: of the file.
-        config: folder with configuration files of the operator's own.
-        whole: what a cycle places must add up; without it each decision is made by itself.
+        path: path of the file.
+        config: folder with the operator's own configuration files.
+        whole: whether the jobs that a cycle places must add up; otherwise each decision is replayed by itself.
 
     Raises:
         BadScenario: the file cannot be read.
-        BadSnapshotFile: it is no snapshot file, or damaged.
+        BadSnapshotFile: the file is not a snapshot file, or is damaged.
         NothingDecidedInFile: it holds no decisions.
     """
     document = read_document(path)

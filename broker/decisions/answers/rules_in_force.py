@@ -1,4 +1,4 @@
-"""The rules of a brokerage by the configuration: the profile in force, with rules switched on or off."""
+"""The configured rules of a brokerage: those of the profile in force, with rules switched on or off."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class NoSuchBrokerage(NotFound):
 
 
 class UnusableProfile(BrokerError):
-    """The profile, or the brokerage asked for, is not there or wrong."""
+    """The profile, or the requested brokerage, is missing or invalid."""
 
     exit_status = WRONG_USAGE
 
 
 def chain_of(brokerage: str, folder: Path | None = None, profile: str | None = None) -> RuleChain:
-    """The ordered rules of a brokerage in a profile, without one in that which ``broker.yaml`` names.
+    """The ordered rules of a brokerage in a profile, by default the one named in ``broker.yaml``.
 
     Args:
-        brokerage: its name.
-        folder: with configuration files of the operator's own; the shipped ones without it.
-        profile: its name.
+        brokerage: name of the brokerage.
+        folder: folder with the operator's own configuration files; by default the shipped ones.
+        profile: name of the profile.
 
     Raises:
-        NoSuchBrokerage: the profile has none of this name.
-        UnusableProfile: the profile is wrong.
+        NoSuchBrokerage: the profile has no brokerage of this name.
+        UnusableProfile: the profile is invalid.
     """
     name = profile or _profile_name(folder)
     try:
-        found = load_profile(name, folder)
-        return build_chain(found.of(brokerage), RuleChain)
+        loaded = load_profile(name, folder)
+        return build_chain(loaded.of(brokerage), RuleChain)
     except NotInProfile as error:
-        known = [entry.brokerage for entry in found.brokerages]
+        known = [entry.brokerage for entry in loaded.brokerages]
         remedy = did_you_mean(brokerage, known, f"known are {', '.join(known)}")
         raise NoSuchBrokerage(f"no such brokerage: {brokerage[:60]}", f"profile {name}", remedy) from error
     except (OSError, ProfileError, RuleError) as error:
@@ -51,27 +51,27 @@ def chain_of(brokerage: str, folder: Path | None = None, profile: str | None = N
 
 
 def brokerages_in_force(folder: Path | None = None) -> tuple[str, ...]:
-    """The names of the brokerages that the profile named in ``broker.yaml`` has, in its order.
+    """The names of the brokerages in the profile named in ``broker.yaml``, in its order.
 
     Args:
-        folder: with configuration files of the operator's own; the shipped ones without it.
+        folder: folder with the operator's own configuration files; by default the shipped ones.
 
     Raises:
-        UnusableProfile: the profile is wrong.
+        UnusableProfile: the profile is invalid.
     """
     return tuple(entry.brokerage for entry in rule_set(folder).profile.brokerages)
 
 
 def rules_in_force(brokerage: str, folder: Path | None = None, switches: Mapping[str, bool] | None = None) -> Rules:
-    """The rules by which a brokerage decides by the configuration, with some of them switched on or off.
+    """The configured rules by which a brokerage decides, with some of them switched on or off.
 
     Args:
-        brokerage: its name.
-        folder: with configuration files of the operator's own; the shipped ones without it.
-        switches: by name of the rule.
+        brokerage: name of the brokerage.
+        folder: folder with the operator's own configuration files; by default the shipped ones.
+        switches: whether each rule is switched on, by name.
 
     Raises:
-        UnusableProfile: there is no such brokerage or rule, or the profile is wrong.
+        UnusableProfile: there is no such brokerage or rule, or the profile is invalid.
     """
     name = _profile_name(folder)
     try:
@@ -86,7 +86,7 @@ def rule_set(folder: Path | None, name: str | None = None) -> ProfileRules:
     """The rules of all brokerages in force, or those of the profile ``name``, for a comparison.
 
     Raises:
-        BrokerError: the profile cannot be used.
+        BrokerError: the profile is unusable.
     """
     name = name or _profile_name(folder)
     try:
@@ -100,7 +100,7 @@ def by_profile(process: ProcessSettings, name: str) -> ProcessSettings:
     """The settings of a process with another profile.
 
     Raises:
-        UnusableProfile: there is no such profile, or it is wrong.
+        UnusableProfile: there is no such profile, or it is invalid.
     """
     try:
         for entry in load_profile(name, process.folder).brokerages:

@@ -1,4 +1,4 @@
-"""The answer to explain in words: the verdict, the task's facts, what would help, the place in the line."""
+"""The answer to explain in words: the verdict, the facts of the task, what would help, and the position."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from broker.decisions.answers.known_reasons import about_work, cure, no_queue_th
 from broker.decisions.answers.phrases import comparison, many, moment, number, several, throttle, with_unit
 from broker.engine.job.placement import FLOW_REASONS
 
-#: What binds at a queue that got no job where the jobs of a cycle were placed together.
+#: What binds at a queue without jobs, where the jobs of a cycle were placed together.
 _FLOW_WORDS = {one.code: one.violation for one in FLOW_REASONS}
 
 
 def verdict_sentence(decision: ExplainedDecision) -> str:
-    """What became of the work, what is missing, and how far the best candidate is from it."""
+    """The outcome of the work, what is missing, and how far away the best candidate is."""
     verdict, kind = decision.verdict, decision.candidate_kind
     if verdict.code == "placed":
         what = many(verdict.jobs, "job") if decision.assigned_kind == "jobs" else many(verdict.jobs, "task")
@@ -46,19 +46,19 @@ def verdict_sentence(decision: ExplainedDecision) -> str:
 
 
 def cure_sentence(decision: ExplainedDecision) -> str:
-    """What can be done where nothing was placed, with Markdown's backticks; empty where nothing has to be."""
+    """What can be done if nothing was placed, with Markdown backticks; empty if nothing has to be done."""
     if decision.outcome == "brokered" or decision.missing:
         return ""
-    # of work that never had a candidate, its names say more than that there was none
+    # for work that never had a candidate, the names it gave say more than their absence
     names = decision.summary.not_candidates if decision.verdict.code == "no_candidate_at_all" else {}
     return cure(next(iter(names.values()), decision.verdict.reason), decision.brokerage)
 
 
 def missing_sentences(decision: ExplainedDecision) -> Iterator[str]:
-    """What the installation lacked where nothing was a candidate, and what to do; as in `broker doctor --ready`."""
-    for one in decision.missing:
-        cure_of_it = f" What to do: {one.remedy}." if one.remedy else ""
-        yield f"Missing: {one.topic.replace('_', ' ')}: {one.finding}.{cure_of_it}"
+    """What the installation lacked if nothing was a candidate, and the remedy; as in `broker doctor --ready`."""
+    for check in decision.missing:
+        cure_of_it = f" What to do: {check.remedy}." if check.remedy else ""
+        yield f"Missing: {check.topic.replace('_', ' ')}: {check.finding}.{cure_of_it}"
     if decision.missing:
         yield "`broker doctor --ready` lists what the first job needs."
 
@@ -73,10 +73,10 @@ def _drawn(decision: ExplainedDecision) -> str:
 
 
 def _not_candidates(decision: ExplainedDecision) -> str:
-    named = decision.summary.not_candidates
-    if not named:
+    names = decision.summary.not_candidates
+    if not names:
         return decision.verdict.reason.replace("_", " ")
-    return ", ".join(f"{name} ({code.replace('_', ' ')})" for name, code in sorted(named.items()))
+    return ", ".join(f"{name} ({code.replace('_', ' ')})" for name, code in sorted(names.items()))
 
 
 def _rejected(verdict: Verdict, kind: str, brokerage: str) -> str:
@@ -89,7 +89,7 @@ def _rejected(verdict: Verdict, kind: str, brokerage: str) -> str:
 
 
 def task_sentence(task: TaskFacts) -> str:
-    """The task in one line: name, status, who asks, what for."""
+    """The task in one line: name, status, user, and requests."""
     cores = None if task.corecount is None else many(max(1, task.corecount), "core")
     memory = None if not task.ramcount else f"{number(task.ramcount)} {task.ramunit or 'MB'}"
     parts = (
@@ -107,14 +107,14 @@ def task_sentence(task: TaskFacts) -> str:
 
 
 def remedy_sentences(decision: ExplainedDecision) -> Iterator[str]:
-    """What would help, one change a line; whether anything in the tuning would."""
+    """What would help, one change per line, and whether anything in the tuning would."""
     remedies = decision.remedies
-    # where the grid itself is missing, no change of rules or tasks is worth a word
+    # if the grid itself is missing, no change of rules or tasks is worth mentioning
     if not remedies.evaluated or decision.missing:
         return
     kind = decision.candidate_kind
-    for one in remedies.helpful:
-        yield remedy_sentence(one, kind)
+    for remedy in remedies.helpful:
+        yield remedy_sentence(remedy, kind)
     if not remedies.helpful:
         yield f"No single change of a rule, a key, the task or a {kind} would give it a {kind}."
     elif not remedies.in_the_tuning:
@@ -123,8 +123,8 @@ def remedy_sentences(decision: ExplainedDecision) -> Iterator[str]:
 
 def remedy_sentence(one: Remedy, kind: str) -> str:
     """``ramcount 6,200 MBPerCore instead of 40,000: 1 queue (BNL_VHIMEM)``."""
-    such = f" ({', '.join(one.such_as)}{', ...' if one.candidates.queues > len(one.such_as) else ''})"
-    gain = f"{many(one.candidates.queues, kind)}{such}"
+    examples = f" ({', '.join(one.such_as)}{', ...' if one.candidates.queues > len(one.such_as) else ''})"
+    gain = f"{many(one.candidates.queues, kind)}{examples}"
     if one.kind == "rule":
         return f"with the rule {one.name} switched off: {gain}"
     where = "" if one.where is None else f" of {one.where}"
@@ -132,7 +132,7 @@ def remedy_sentence(one: Remedy, kind: str) -> str:
 
 
 def position_sentence(position: Position) -> str:
-    """The place among what waits in the share."""
+    """The position among the waiting work of the share."""
     share = "its share" if position.gshare is None else f"share {position.gshare}"
     return f"Place {position.place} of {position.of} that wait in {share} (priority {number(position.priority)})."
 
@@ -149,7 +149,7 @@ def together_sentence(together: PlacedTogether) -> str:
 
 
 def feasible_sentence(queue: FeasibleQueue) -> str:
-    """What came of one of the queues that filters and cuts left."""
+    """The result for one of the queues left by filters and cuts."""
     if queue.planned:
         return many(queue.planned, "job")
     return _FLOW_WORDS.get(queue.code, queue.code)

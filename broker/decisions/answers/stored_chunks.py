@@ -1,4 +1,4 @@
-"""Stored chunks, evaluated together again: those of one VO on one snapshot by one version of the tuning."""
+"""Groups of stored chunks evaluated together again: one VO, one snapshot, one version of the tuning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True)
 class StoredBatch(Generic[BrokerageT, BatchT]):
-    """Stored work with all that is needed to evaluate it again."""
+    """Stored work with everything needed to evaluate it again."""
 
     brokerage: BrokerageT
     snapshot: Snapshot
@@ -47,7 +47,7 @@ class Group(StoredBatch[JobBrokerage, StoredChunks]):
 
     @cached_property
     def jobs(self) -> Floats:
-        """(T,) about how many jobs each chunk makes; 0 where it was not stored how it is cut."""
+        """(T,) estimated number of jobs of each chunk; 0 if its cutting was not stored."""
         work = self.batch.work
         return np.zeros(len(self.batch.jeditaskid)) if work is None else estimated_jobs(work)
 
@@ -57,13 +57,18 @@ class Group(StoredBatch[JobBrokerage, StoredChunks]):
 
 
 def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
-    """The chunks of these decisions, by their numbers; those that can no longer be evaluated are dropped."""
+    """The chunks of the decisions with these numbers; those that can no longer be evaluated are dropped."""
     grouped: defaultdict[tuple[str, int, bool, str | None], list[Body]] = defaultdict(list)
-    for one in _stored(asking, decisions):
-        if one.record.work is None or one.origin.snapshot is None:
+    for stored in _stored(asking, decisions):
+        if stored.record.work is None or stored.origin.snapshot is None:
             continue
-        body = unpacked(one.record.work)
-        key = (one.origin.snapshot, one.origin.tuning, one.origin.engine != __version__, brokerage.read_vo(body))
+        body = unpacked(stored.record.work)
+        key = (
+            stored.origin.snapshot,
+            stored.origin.tuning,
+            stored.origin.engine != __version__,
+            brokerage.read_vo(body),
+        )
         grouped[key].append(body)
     for (identifier, version, older, vo), bodies in grouped.items():
         try:

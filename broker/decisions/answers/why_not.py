@@ -1,4 +1,4 @@
-"""The answer to why-not: the rule that decided about a candidate, what it saw, the limit, and what set it."""
+"""The answer to why-not: the rule that decided about a candidate, its value and limit, and what set the limit."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def why_not(
     """Why the last decisions about a task did not choose a queue, pseudo-queue or nucleus.
 
     Args:
-        asking: who is asked.
-        database: with the decisions.
+        asking: the query context.
+        database: database with the decisions.
         jeditaskid: the task.
-        name: of the candidate, whatever its case.
+        name: name of the candidate, case-insensitive.
         at: the last decisions up to this instant (aware); None for the last of all.
-        every: whether to say what every rule says of each pseudo-queue, not only the one that decided.
-        warn: takes what somebody who reads the answer should know.
+        every: whether to give the verdict of every rule on each pseudo-queue, not only of the one that decided.
+        warn: receives warnings for the reader of the answer.
 
     Raises:
-        NothingFound: no cycle has looked at the task, or nothing has the name; the nearest names are said.
-        NotReproducible: a decision was stored without what is needed to ask it again.
+        NothingFound: no cycle has considered the task, or nothing has the name; the nearest names are given.
+        NotReproducible: a decision was stored without the data needed to evaluate it again.
     """
     return read_why_not(asking, database, jeditaskid, name, at, every, warn)(proceed)
 
@@ -59,30 +59,30 @@ def read_why_not(
     warn: Warn = lambda warning: None,
     most: int | None = None,
 ) -> Evaluation[WhyNot]:
-    """The same in two parts: this reads, and what it returns asks the rules without a connection.
+    """Like :func:`why_not`, in two parts: this reads, and the result evaluates the rules without a connection.
 
-    With ``most`` every rule is asked about the first so many pseudo-queues only. It raises
-    :class:`NotReproducible` too.
+    With ``most``, every rule is evaluated for the first ``most`` pseudo-queues only. The result raises
+    :class:`NotReproducible`, too.
     """
     last = decision_rows.latest_of_each(asking.connection, jeditaskid, at)
     if not last:
         facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
         raise no_decision(jeditaskid, bool(facts), None)
-    meant = _meant(asking, last, name)
-    ask = read_answers(database, asking.connection, jeditaskid, meant, at, asking.config, warn)
-    pins = {one.id: held_pins(asking.connection, one.origin.decided_at, unified_of(meant)) for one in last}
+    candidate = _meant(asking, last, name)
+    ask = read_answers(database, asking.connection, jeditaskid, candidate, at, asking.config, warn)
+    pins = {one.id: held_pins(asking.connection, one.origin.decided_at, unified_of(candidate)) for one in last}
     cases = {one.id: _case(asking, one) for one in last} if every else {}
 
     def evaluated(proceed: Proceed) -> WhyNot:
-        found = ask(proceed)
-        moments = {stored.origin.decided_at: stored.id for stored, _ in found}
+        answers = ask(proceed)
+        moments = {stored.origin.decided_at: stored.id for stored, _ in answers}
         return WhyNot(
             now=asking.now,
             jeditaskid=jeditaskid,
-            name=meant,
+            name=candidate,
             answers=tuple(
                 _line(stored, answer, cases.get(stored.id) if most is None or place < most else None, proceed)
-                for place, (stored, answer) in enumerate(found)
+                for place, (stored, answer) in enumerate(answers)
             ),
             pins=tuple(pin.held_field for moment in sorted(moments) for pin in pins[moments[moment]]),
         )
@@ -91,12 +91,12 @@ def read_why_not(
 
 
 def _case(asking: Asking, stored: StoredDecision) -> Case | None:
-    """The decision, ready to be asked again; None where it was stored without what that takes."""
+    """The decision, ready to be evaluated again; None if it was stored without the necessary data."""
     return None if stored.record.work is None or stored.origin.snapshot is None else case_of(asking, stored)
 
 
 def _meant(asking: Asking, last: list[StoredDecision], name: str) -> str:
-    """The candidate of the decisions' snapshots that is meant."""
+    """The candidate of the decisions' snapshots that a name means."""
     known: dict[str, None] = {}
     for stored in last:
         if stored.origin.snapshot is not None and stored.record.work is not None:

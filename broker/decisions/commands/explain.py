@@ -1,6 +1,6 @@
 """``broker explain`` and ``broker why-not``: the last decision about a task, and why a queue was not chosen.
 
-A decision on the terminal: the answer, what would help, the place in the line, then the tables.
+On the terminal a decision shows the answer, what would help, its position among the waiting work, then the tables.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from broker.domain.rejection_counts import Counts
 from broker.errors import NOT_PLACED
 from broker.store.query_context import Asking
 
-#: So many changes that would help are shown; the others are in --json.
+#: Most helpful changes shown; the others are in --json.
 SHOWN_REMEDIES = 6
-#: What waits for its input, or for its user's other jobs, waits at every queue.
+#: Work that waits for its input, or for its user's other jobs, waits at every queue.
 NO_MATTER_WHERE = ("input_missing", "throttled")
 
 
@@ -54,7 +54,7 @@ def show_explained(found: TaskDecision) -> None:
 
 
 def show_answer(found: TaskDecision) -> None:
-    """What became of each chunk in one sentence, then the task, and since when it waits."""
+    """Print the outcome of each chunk in one sentence, then the task and how long it has waited."""
     for one in found.decisions:
         say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
     for text in dict.fromkeys(filter(None, map(cure_sentence, found.decisions))):
@@ -77,7 +77,7 @@ def _next_try(found: TaskDecision) -> object:
 
 
 def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:
-    """Which chunk it is, where there are several."""
+    """Prefix naming the chunk, if there are several."""
     if len(found.decisions) == 1 or one.datasetid is None:
         return ""
     return f"{_named(one).capitalize()}: "
@@ -88,7 +88,7 @@ def _named(one: ExplainedDecision) -> str:
 
 
 def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
-    """What would help, the nearest candidates, and the tables of one decision."""
+    """Print what would help, the nearest candidates, and the tables of one decision."""
     if len(found.decisions) > 1:
         say(f"{one.brokerage}{'' if one.datasetid is None else f', {_named(one)}'}")
     _show_help(one)
@@ -134,7 +134,7 @@ def _show_near(one: ExplainedDecision) -> None:
 
 
 def _show_summary(summary: FilterSummary, kind: str) -> None:
-    """The reasons: what each rejected adds up, with what is chosen, to the start, in both columns."""
+    """Print the reasons; in both columns, all rejections and the chosen candidates add up to the start."""
     with_pseudo = summary.start.pseudo_queues is not None
     plural = several(kind)
     heads = ("reason", plural, "remaining", *(("pseudo-queues", "of them remaining") if with_pseudo else ()))
@@ -144,8 +144,8 @@ def _show_summary(summary: FilterSummary, kind: str) -> None:
     rows.append(("chosen", *_pairs(summary.chosen, None, with_pseudo), ""))
     print_table((*heads, Column("such as", give_up=1)), rows, title=f"Reasons: {plural} rejected and remaining")
     if summary.not_candidates:
-        named = sorted(summary.not_candidates.items())
-        print_table(("name", "why"), named, title=f"Named by the task, but no {kind}")
+        reasons = sorted(summary.not_candidates.items())
+        print_table(("name", "why"), reasons, title=f"Named by the task, but no {kind}")
 
 
 def _pairs(rejected: Counts | None, remaining: Counts | None, with_pseudo: bool) -> tuple[object, ...]:
@@ -157,11 +157,11 @@ def _pairs(rejected: Counts | None, remaining: Counts | None, with_pseudo: bool)
 
 def _show_candidates(one: ExplainedDecision) -> None:
     factors = list(one.candidates[0].factors) if one.candidates else []
-    given = "drawn" if one.draw is not None else one.assigned_kind
+    assignment = "drawn" if one.draw is not None else one.assigned_kind
     columns: tuple[str | Column, ...] = (
         "candidate",
         "probability",
-        given,
+        assignment,
         "weight",
         *(Column(name, give_up=place + 1) for place, name in enumerate(factors)),
     )
@@ -183,7 +183,7 @@ def _shown_elsewhere(note: str) -> bool:
 
 
 def _show_together(one: ExplainedDecision) -> None:
-    """The queues that filters and cuts left, with what a job more would cost and what binds."""
+    """Print the queues left by filters and cuts, with the cost of one more job and the binding limit."""
     if one.together is None:
         return
     say(together_sentence(one.together))
@@ -193,16 +193,16 @@ def _show_together(one: ExplainedDecision) -> None:
 
 
 def show_pins(found: ExplainedDecision | WhyNot) -> None:
-    """The fields that operators held, which counted in place of what CRIC says."""
+    """Print the fields held by operators, which override the values from CRIC."""
     rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
     if rows:
         print_table(("queue", "field", "held at", "until", "by", "reason"), rows, title="Held by operators")
 
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
-Json = Annotated[bool, typer.Option("--json", help="One object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="One object per line.")]
 Name = Annotated[str, typer.Argument(metavar="QUEUE|NUCLEUS", help="A queue, or a nucleus for the task brokerage.")]
-Brokerage = Annotated[str | None, typer.Option("--brokerage", help="The last decision of this brokerage; else of any.")]
+Brokerage = Annotated[str | None, typer.Option("--brokerage", help="Brokerage whose last decision is shown [any].")]
 At = Annotated[str | None, at_option("The last decision up to this time", without="the last of all")]
 
 
@@ -216,28 +216,28 @@ def explain(
         bool, typer.Option("--evaluate/--no-evaluate", help="Evaluate again for near misses and what would help.")
     ] = True,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="End with 5 if something of the task was not placed.")
+        bool, typer.Option("--exit-code", help="Exit with status 5 if part of the task was not placed.")
     ] = False,
     plot: Plot = None,
 ) -> None:
-    """Why a task waits, or where it went: the answer in a sentence, what would help, then reasons and candidates."""
-    check_time(at)  # a wrong time is told before anything is opened
+    """Explain why a task waits or where it went: a one-sentence answer, what would help, reasons and candidates."""
+    check_time(at)  # report an invalid time before anything is opened
     check_plot(plot)
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
-        wanted = None if at is None else moment_of(at, database)
+        until = None if at is None else moment_of(at, database)
         with database.begin() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
-            found = task_decision(asking, task, at=wanted, brokerage=brokerage, evaluate=evaluate)
+            decision = task_decision(asking, task, at=until, brokerage=brokerage, evaluate=evaluate)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_decisions
 
-        plot_decisions(found, plot)
+        plot_decisions(decision, plot)
     if as_json:
-        print_json(found)
+        print_json(decision)
     else:
-        show_explained(found)
-    if exit_code and any(one.outcome != "brokered" for one in found.decisions):
+        show_explained(decision)
+    if exit_code and any(one.outcome != "brokered" for one in decision.decisions):
         raise typer.Exit(NOT_PLACED)
 
 
@@ -247,25 +247,25 @@ def why_not(
     queue: Name,
     at: At = None,
     every_rule: Annotated[
-        bool, typer.Option("--every-rule", help="What every rule says, not only the one that decided.")
+        bool, typer.Option("--every-rule", help="Show the result of every rule, not only of the one that decided.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
+    """Show the rule that rejected a queue or nucleus for a task, the value, the limit, and the key that set it."""
     from broker.decisions.answers.why_not import why_not as why_not_answer
 
-    check_time(at)  # a wrong time is told before anything is opened
+    check_time(at)  # report an invalid time before anything is opened
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
-        wanted = None if at is None else moment_of(at, database)
+        until = None if at is None else moment_of(at, database)
         with database.begin() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
-            found = why_not_answer(asking, database, task, queue, wanted, every_rule, remark)
+            answer = why_not_answer(asking, database, task, queue, until, every_rule, remark)
     if as_json:
-        for line in found.answers:
+        for line in answer.answers:
             print_json(line)
         return
-    show_why_not(found)
+    show_why_not(answer)
 
 
 def show_why_not(found: WhyNot) -> None:

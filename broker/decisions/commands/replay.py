@@ -1,4 +1,4 @@
-"""``broker replay``: stored decisions, made again and compared to the byte."""
+"""``broker replay``: replay stored decisions and compare them to the byte."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SHOWN_DIFFERENCES = 40
 
 
 class TooMuch(BrokerError):
-    """Several things were asked for at once."""
+    """Several exclusive arguments were given at once."""
 
     exit_status = WRONG_USAGE
 
 
 class NothingToReplay(NotFound):
-    """No decision is stored of the time asked for."""
+    """No decision is stored for the requested time."""
 
 
 def replay(
@@ -43,15 +43,16 @@ def replay(
     last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h, 30m or 7d.")] = None,
     at: Annotated[str | None, at_option("End of the span", without=SCENARIO_IF_LOADED)] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="What broker snapshot export --decisions wrote; needs no database.")
+        Path | None,
+        typer.Option("--file", help="File written by broker snapshot export --decisions; needs no database."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a decision.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per decision.")] = False,
 ) -> None:
-    """Decide again from the stored snapshot, tuning and seed: identical to the byte, or what differs (exit 1)."""
+    """Decide again from the stored snapshot, tuning and seed; compare byte by byte (exit status 1 if different)."""
     if sum(one is not None for one in (decision, last, file)) > 1:
         raise TooMuch("more than one of DECISION, --last and --file", "broker replay", "name one of them")
     span = duration(last or DEFAULT_SPAN, "--last")
-    check_time(at)  # a wrong time is told before anything is opened
+    check_time(at)  # report an invalid time before anything is opened
     config, report = settings_of(context).config, _Report(as_json)
     if file is not None:
         for results in replayed_file(file, config):
@@ -80,7 +81,7 @@ def _shown_progress(keys: list[tuple[CycleKey, bool]]) -> Iterator[tuple[CycleKe
 
 
 class _Report:
-    """Tells what came of each cycle as it comes, and ends the command with its exit status."""
+    """Reports each cycle as it is replayed, and ends the command with the exit status."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -90,7 +91,7 @@ class _Report:
         self._engines: set[str] = set()
 
     def add(self, results: list[Replayed]) -> None:
-        """Add the comparison of one cycle to the sums."""
+        """Add the comparison of one cycle to the totals."""
         if not results:
             return
         origin = results[0].stored.origin
@@ -112,7 +113,7 @@ class _Report:
         self._differences += [_row(one, difference) for one in results for difference in one.differences]
 
     def finish(self) -> None:
-        """The tables; exit status 1 unless every decision came out as it is stored."""
+        """Print the tables; exit with status 1 unless every decision was reproduced as stored."""
         if not self._as_json:
             columns = ("brokerage", "decided for", "snapshot", "tuning", "identical", "different", "unreadable")
             print_table(columns, self._rows, title="Decided again")
@@ -128,24 +129,24 @@ class _Report:
             raise typer.Exit(FAILED)
 
 
-def _report_columns(one: Replayed) -> None:
-    """Which columns the other version did not store."""
-    if one.stored.record.work is not None and not one.fault:
-        missing = columns_not_stored(brokerage(one.stored.record.decision.brokerage), one.stored.record.work)
+def _report_columns(replayed: Replayed) -> None:
+    """Report the columns that the other version did not store."""
+    if replayed.stored.record.work is not None and not replayed.fault:
+        missing = columns_not_stored(brokerage(replayed.stored.record.decision.brokerage), replayed.stored.record.work)
         if missing:
             remark(f"columns that it did not store count as NULL: {', '.join(missing)}")
 
 
-def _state(one: Replayed) -> str:
-    if one.fault:
+def _state(replayed: Replayed) -> str:
+    if replayed.fault:
         return "unreadable"
-    return "identical" if one.identical else "different"
+    return "identical" if replayed.identical else "different"
 
 
-def _row(one: Replayed, difference: Difference) -> tuple[object, ...]:
-    decision = one.stored.record.decision
+def _row(replayed: Replayed, difference: Difference) -> tuple[object, ...]:
+    decision = replayed.stored.record.decision
     values = (_short(difference.stored), _short(difference.again))
-    return (one.stored.id, decision.jeditaskid, decision.datasetid, difference.field, *values)
+    return (replayed.stored.id, decision.jeditaskid, decision.datasetid, difference.field, *values)
 
 
 def _short(value: object) -> str:
@@ -153,10 +154,10 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _object(one: Replayed) -> dict[str, Any]:
-    decision, origin = one.stored.record.decision, one.stored.origin
+def _object(replayed: Replayed) -> dict[str, Any]:
+    decision, origin = replayed.stored.record.decision, replayed.stored.origin
     return {
-        "decision": one.stored.id,
+        "decision": replayed.stored.id,
         "jeditaskid": decision.jeditaskid,
         "datasetid": decision.datasetid,
         "ramcount": decision.ramcount,
@@ -167,7 +168,10 @@ def _object(one: Replayed) -> dict[str, Any]:
         "seed": origin.seed,
         "engine": origin.engine,
         "engine_now": __version__,
-        "identical": one.identical,
-        "differences": [{"field": each.field, "stored": each.stored, "again": each.again} for each in one.differences],
-        "fault": one.fault or None,
+        "identical": replayed.identical,
+        "differences": [
+            {"field": difference.field, "stored": difference.stored, "again": difference.again}
+            for difference in replayed.differences
+        ],
+        "fault": replayed.fault or None,
     }

@@ -1,6 +1,6 @@
 """``broker rules``: the ordered rules of a brokerage.
 
-The page of reason codes: what is wrong, what each rule asks, who can act, and how.
+Also the page of reason codes: what is wrong, what each rule requires, who can act, and how.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ def rules(
     context: typer.Context,
     brokerage: Annotated[str, typer.Argument(help="Name of the brokerage.")] = "production_job",
     profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="The rules of this profile.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per line.")] = False,
 ) -> None:
-    """The rules in the order in which they judge, with their codes and the tuning keys that they read."""
+    """List the rules in order of evaluation, with their codes and the tuning keys that they read."""
     chain = chain_of(brokerage, settings_of(context).config, profile)
-    described = [_described(position, rule) for position, rule in enumerate(chain, start=1)]
+    rule_rows = [_described(position, rule) for position, rule in enumerate(chain, start=1)]
     steps = [_of_step(step) for step in chain.named_steps.values()]
     if as_json:
-        for entry in (*described, *(steps if profile is not None else ())):
+        for entry in (*rule_rows, *(steps if profile is not None else ())):
             print_json(entry)
         return
     print_table(
         ("#", "rule", "code", "kind", "on missing data", "keys", "what it asks"),
         [
             (
-                one["position"],
-                one["rule"],
-                one["code"],
-                one["kind"],
-                one["unknown"],
-                ", ".join(one["keys"]),
-                one["title"],
+                row["position"],
+                row["rule"],
+                row["code"],
+                row["kind"],
+                row["unknown"],
+                ", ".join(row["keys"]),
+                row["title"],
             )
-            for one in described
+            for row in rule_rows
         ],
         title=f"Rules of {brokerage}",
     )
-    _print_choices(profile, described, steps)
+    _print_choices(profile, rule_rows, steps)
 
 
 def _print_choices(profile: str | None, rules: list[dict[str, Any]], steps: list[dict[str, Any]]) -> None:
-    """What a profile chooses of rules and steps, with its reasons."""
-    chosen = [(f"rule {one['rule']}", one) for one in rules if one.get("options")]
-    chosen += [(f"step {one['step']}", one) for one in steps if one["options"] or profile is not None]
-    if profile is None and not any(one["options"] for _, one in chosen):
+    """Print the options that a profile chooses for rules and steps, with its reasons."""
+    choices = [(f"rule {entry['rule']}", entry) for entry in rules if entry.get("options")]
+    choices += [(f"step {entry['step']}", entry) for entry in steps if entry["options"] or profile is not None]
+    if profile is None and not any(entry["options"] for _, entry in choices):
         return
     print_table(
         ("what", "chosen", "because"),
-        [(name, _in_words(one["options"]) or "as in seed", one["because"]) for name, one in chosen],
+        [(name, _in_words(entry["options"]) or "as in seed", entry["because"]) for name, entry in choices],
         title=f"Chosen by the profile {profile}" if profile else "Chosen by the profile",
     )
 
@@ -97,17 +97,17 @@ def _described(position: int, rule: Rule) -> dict[str, Any]:
 
 
 def page(brokerages: Sequence[str]) -> str:
-    """All codes as Markdown, each with its own anchor, those of rules in their order first.
+    """All codes as Markdown, each with its own anchor; those of rules come first, in order.
 
     Args:
-        brokerages: whose rules are shown.
+        brokerages: brokerages whose rules are shown.
     """
     rules = rules_by_code(brokerages)
     known = known_reasons()
     lines = ["# Reason codes", "", "Made from the rules by `make reference`. Each code has an anchor of its own.", ""]
     for code in dict.fromkeys((*rules, *known)):
         lines += [f"({code})=", f"## `{code}`", ""]
-        meanings = _alike([one for one in known[code] if one.brokerage in brokerages])
+        meanings = _distinct_reasons([one for one in known[code] if one.brokerage in brokerages])
         for reason, names in meanings:
             where = f" ({', '.join(names)})" if len(meanings) > 1 else ""
             lines += [f"**{reason.wrong}.**{where} {reason.cure} Who can act: {WHO[reason.who]}.", ""]
@@ -116,23 +116,23 @@ def page(brokerages: Sequence[str]) -> str:
 
 
 def rules_by_code(brokerages: Sequence[str]) -> dict[str, list[tuple[str, Rule]]]:
-    """The rules as shipped that reject candidates, by code, with their brokerage."""
-    found: dict[str, list[tuple[str, Rule]]] = {}
+    """The shipped rules that reject candidates, by code, with their brokerage."""
+    by_code: dict[str, list[tuple[str, Rule]]] = {}
     for brokerage in brokerages:
         for rule in shipped(brokerage).chain():
             if rule.rejects:
-                found.setdefault(rule.code, []).append((brokerage, rule))
-    return found
+                by_code.setdefault(rule.code, []).append((brokerage, rule))
+    return by_code
 
 
-def _alike(given: Sequence[GivenReason]) -> list[tuple[Reason, list[str]]]:
-    """The reasons with one code that do not say the same, with the brokerages that give them."""
-    found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
-    for one in given:
-        _, names = found.setdefault((one.reason.wrong, one.reason.cure), (one.reason, []))
-        if one.brokerage not in names:
-            names.append(one.brokerage)
-    return list(found.values())
+def _distinct_reasons(reasons: Sequence[GivenReason]) -> list[tuple[Reason, list[str]]]:
+    """The distinct reasons with one code, with the brokerages that give them."""
+    distinct: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
+    for reason in reasons:
+        _, names = distinct.setdefault((reason.reason.wrong, reason.reason.cure), (reason.reason, []))
+        if reason.brokerage not in names:
+            names.append(reason.brokerage)
+    return list(distinct.values())
 
 
 def _asks(brokerage: str, rule: Rule) -> str:

@@ -39,21 +39,21 @@ class ProblemPage(Answer):
 @allow(READ)
 def list_rules(request: Request, api: State) -> Response:
     """The rules of every brokerage in their order, with what they rejected in 24 h."""
-    with asking(api) as asked:
-        found = AllRules(rules=tuple(all_rules(asked)))
-    brokerages = list(dict.fromkeys(one.brokerage for one in found.rules))
-    return show(request, "rules", found, title="Rules", items="rules", brokerages=brokerages)
+    with asking(api) as context:
+        answer = AllRules(rules=tuple(all_rules(context)))
+    brokerages = list(dict.fromkeys(rule.brokerage for rule in answer.rules))
+    return show(request, "rules", answer, title="Rules", items="rules", brokerages=brokerages)
 
 
 @router.get("/rules/{rule}")
 @allow(READ)
 def one_rule(request: Request, api: State, rule: InPath) -> Response:
     """A rule: where it stands, its keys, what it rejected, tasks for which it was the only reason."""
-    with asking(api) as asked:
-        found = rule_answer(asked, rule)
-    title = f"Rejections of {found.rule} over 24 hours, hour by hour: {sum(found.by_hour):,}"
-    drawn = sparkline(title, found.by_hour)
-    return show(request, "rule", found, title=f"Rule {found.rule}", picture=lambda: drawn)
+    with asking(api) as context:
+        answer = rule_answer(context, rule)
+    title = f"Rejections of {answer.rule} over 24 hours, hour by hour: {sum(answer.by_hour):,}"
+    drawn = sparkline(title, answer.by_hour)
+    return show(request, "rule", answer, title=f"Rule {answer.rule}", picture=lambda: drawn)
 
 
 @router.get("/reasons/{code}")
@@ -64,19 +64,19 @@ def one_reason(request: Request, api: State, code: InPath) -> Response:
     if refused is not None:
         page = ProblemPage(code=code, meaning=refused.meaning, cure=refused.cure)
         return show(request, "problem_code", page, title=f"Problem {code}")
-    with asking(api) as asked:
-        found = reason_code(asked, code)
-    actors = [WHO[one.who] for one in found.given]
-    return show(request, "reason", found, title=f"Reason {found.code}", actors=actors)
+    with asking(api) as context:
+        answer = reason_code(context, code)
+    actors = [WHO[one.who] for one in answer.given]
+    return show(request, "reason", answer, title=f"Reason {answer.code}", actors=actors)
 
 
 @router.get("/glossary")
 @allow(READ)
 def list_codes(request: Request, api: State) -> Response:
     """All reason codes with what is wrong."""
-    with asking(api) as asked:
-        found = glossary(asked)
-    return show(request, "glossary", found, title="Glossary", terms=TERMS)
+    with asking(api) as context:
+        answer = glossary(context)
+    return show(request, "glossary", answer, title="Glossary", terms=TERMS)
 
 
 TERMS = {

@@ -1,6 +1,6 @@
-"""Tasks: the list, one task with the pictures of its decisions, why a queue was not chosen.
+"""Task pages: the list, one task with pictures of its decisions, and why a queue was not chosen.
 
-How the candidates of a decision become fewer, rule by rule. Pure.
+The waterfall shows how rules reduce the candidates of a decision. Pure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from broker.web.time_range import time_shown
 
 @dataclass(frozen=True)
 class Step:
-    """One rule: its code, how many it rejected, and how many were left."""
+    """One rule: its code, and the numbers of rejected and remaining candidates."""
 
     code: str
     rejected: int
@@ -59,7 +59,7 @@ class Step:
 
 
 def waterfall(start: int, steps: Sequence[Step], chosen: int, kind: str = "queue") -> Markup:
-    """One bar a rule: what it rejected, beginning where the rule before it ended."""
+    """One bar per rule: the rejected candidates, starting where the bar of the previous rule ended."""
     largest = float(max(start, 1))
     rows = [row_of_bars("candidates", None, [bar_of(0.0, start, largest, "bar-all")], f"{start:,}")]
     for step in steps:
@@ -69,9 +69,9 @@ def waterfall(start: int, steps: Sequence[Step], chosen: int, kind: str = "queue
         ]
         rows.append(row_of_bars(step.code, f"/reasons/{in_path(step.code)}", shapes, f"−{step.rejected:,}"))  # noqa: RUF001
     rows.append(row_of_bars("chosen", None, [bar_of(0.0, chosen, largest, "bar-good")], f"{chosen:,}"))
-    said = f"{start:,} candidates ({kind}), {chosen:,} chosen; rejected: "
-    said += ", ".join(f"{step.code} {step.rejected:,}" for step in steps) or "none"
-    return rows_of_bars(said, rows)
+    description = f"{start:,} candidates ({kind}), {chosen:,} chosen; rejected: "
+    description += ", ".join(f"{step.code} {step.rejected:,}" for step in steps) or "none"
+    return rows_of_bars(description, rows)
 
 
 router = page_router(tag="tasks")
@@ -96,26 +96,26 @@ def list_tasks(
     at: At = None,
 ) -> Response:
     """Tasks with what was last decided about them, filtered by the address."""
-    given = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus, "gshare": gshare}
-    chosen = {name: value for name, value in given.items() if value}
+    filters = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus, "gshare": gshare}
+    chosen = {name: value for name, value in filters.items() if value}
     refuse_names(who, chosen.get("user"))
     begin = None if since is None else aware(since)
-    with asking(api, at) as asked:
-        found = task_list(
-            asked, known_task_filters(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
+    with asking(api, at) as context:
+        tasks = task_list(
+            context, known_task_filters(context, TaskFilters(**chosen, since=begin, after=after, limit=limit))
         )
-    why = [None if line.throttle is None else throttle(line.throttle) for line in found.tasks]
+    why = [None if line.throttle is None else throttle(line.throttle) for line in tasks.tasks]
     fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
-    time = time_shown(request, at, found.now)
-    kept = (
+    time = time_shown(request, at, tasks.now)
+    parameters = (
         chosen
         | ({} if at is None else {"at": aware(at).isoformat()})
         | ({} if begin is None else {"since": begin.isoformat()})
         | {"limit": limit}
     )
-    further = None if found.next_after is None else urlencode({**kept, "after": found.next_after})
+    further = None if tasks.next_after is None else urlencode({**parameters, "after": tasks.next_after})
     return show(
-        request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields, further=further, time=time
+        request, "tasks", tasks, title="Tasks", items="tasks", why=why, fields=fields, further=further, time=time
     )
 
 
@@ -127,37 +127,39 @@ async def one_task(
     """A task: what was decided about it and why, what happened to it; for those with a token what would help."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as asked:
-            evaluated = read_task_decision(asked, jeditaskid, evaluate=evaluate)
-            happened, jobs = history(asked, jeditaskid), jobs_of_tasks(asked, [jeditaskid])
-            time, told = time_shown(request, at, asked.now), None
+        with asking(api, at) as context:
+            evaluated = read_task_decision(context, jeditaskid, evaluate=evaluate)
+            events, jobs = history(context, jeditaskid), jobs_of_tasks(context, [jeditaskid])
+            time, subscriptions = time_shown(request, at, context.now), None
             if who is not None and (who.has(Role.SUBMITTER) or who.has(Role.OPERATOR)):
-                told = subscriptions_of(asked, jeditaskid)
-        terms = None if told is None else offered(api.folder)
-        subscribing = None if told is None or terms is None else (told, terms)
-        return _task_page(request, evaluated(proceed), happened, jobs, evaluate, time, subscribing)
+                subscriptions = subscriptions_of(context, jeditaskid)
+        terms = None if subscriptions is None else offered(api.folder)
+        subscribing = None if subscriptions is None or terms is None else (subscriptions, terms)
+        return _task_page(request, evaluated(proceed), events, jobs, evaluate, time, subscribing)
 
     return await decided_if(evaluate, request, api, work)
 
 
 def _task_page(
     request: Request,
-    found: TaskDecision,
-    happened: History,
+    decision: TaskDecision,
+    task_history: History,
     jobs: JobsOfTasks,
     evaluate: bool,
     time: Mapping[str, object],
     subscribing: tuple[TaskSubscriptions, Offered] | None,
 ) -> Response:
-    described = [_decision_fields(one) for one in found.decisions]
-    events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
+    sentences = [_decision_fields(one) for one in decision.decisions]
+    events = [
+        {"at": one.at, "event": one.event, "text": event_sentence(one)} for one in task_history.events[-MOST_EVENTS:]
+    ]
     return show(
         request,
         "task",
-        {"decision": found, "history": happened, "jobs": jobs},
-        title=f"Task {found.task.jeditaskid}",
-        sentence=task_sentence(found.task),
-        described=described,
+        {"decision": decision, "history": task_history, "jobs": jobs},
+        title=f"Task {decision.task.jeditaskid}",
+        sentence=task_sentence(decision.task),
+        described=sentences,
         events=events[::-1],
         evaluated=evaluate,
         time=time,
@@ -165,8 +167,8 @@ def _task_page(
         offered=None if subscribing is None else subscribing[1].model_dump(),
         progress=progress_sentence(jobs.states),
         until=end_sentence(jobs.finished_an_hour, jobs.expected_end),
-        states=lambda: states_picture(jobs.states, found.task.jeditaskid),
-        picture=_pictures(found.decisions, happened.events),
+        states=lambda: states_picture(jobs.states, decision.task.jeditaskid),
+        picture=_pictures(decision.decisions, task_history.events),
     )
 
 
@@ -188,22 +190,22 @@ def _decision_fields(one: ExplainedDecision) -> dict[str, object]:
 def _pictures(
     decisions: Sequence[ExplainedDecision], events: Sequence[HistoryEvent]
 ) -> Callable[[str, int], Markup | None]:
-    made: dict[str, Callable[[int], Markup | None]] = {
+    makers: dict[str, Callable[[int], Markup | None]] = {
         "waterfall": lambda at: waterfall_of(decisions[at]),
         "request": lambda at: request_of(decisions[at]),
         "timeline": lambda at: timeline([Mark(one.at, one.event, event_sentence(one)) for one in events]),
     }
-    return lambda kind, at: made[kind](at)
+    return lambda kind, at: makers[kind](at)
 
 
 def waterfall_of(one: ExplainedDecision) -> Markup:
-    """How the candidates became fewer."""
+    """The waterfall of the candidates of a decision."""
     steps = [Step(line.code, line.rejected.queues, line.remaining.queues) for line in one.summary.rejections]
     return waterfall(one.summary.start.queues, steps, one.summary.chosen.queues, one.candidate_kind)
 
 
 def request_of(one: ExplainedDecision) -> Markup | None:
-    """What is requested against the best that is offered."""
+    """The requested value against the best available; None if they are not comparable numbers."""
     best = one.verdict.best
     seen = None if best is None else best.compared
     if best is None or seen is None or not all(_is_number(value) for value in (seen.value, seen.limit)):
@@ -229,15 +231,15 @@ async def why_not_queue(
 
     def work(proceed: Proceed) -> Response:
         warnings: list[str] = []
-        with asking(api) as asked:
-            evaluated = read_why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append, most=1)
+        with asking(api) as context:
+            evaluated = read_why_not(context, api.database, jeditaskid, queue, None, True, warnings.append, most=1)
         return _why_not_page(request, evaluated(proceed), warnings)
 
     return await decided(request, api, work)
 
 
-def _why_not_page(request: Request, found: WhyNot, warnings: list[str]) -> Response:
-    words = [candidate_sentence(line.candidate) for line in found.answers]
+def _why_not_page(request: Request, answer: WhyNot, warnings: list[str]) -> Response:
+    words = [candidate_sentence(line.candidate) for line in answer.answers]
     rules = [
         {
             "reached": [
@@ -247,7 +249,7 @@ def _why_not_page(request: Request, found: WhyNot, warnings: list[str]) -> Respo
             ],
             "beyond": [rule.rule for rule in line.every_rule if rule.verdict == "not_reached"],
         }
-        for line in found.answers
+        for line in answer.answers
     ]
-    title = f"Why not {found.name} for task {found.jeditaskid}"
-    return show(request, "why_not", found, title=title, items="answers", words=words, rules=rules, warnings=warnings)
+    title = f"Why not {answer.name} for task {answer.jeditaskid}"
+    return show(request, "why_not", answer, title=title, items="answers", words=words, rules=rules, warnings=warnings)

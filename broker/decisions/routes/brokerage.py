@@ -36,13 +36,13 @@ class _Body(BaseModel):
 
 
 class DecideQuestion(_Body):
-    """What is to be decided; nothing is written.
+    """A request for a decision; nothing is written.
 
     Attributes:
-        jeditaskids: only these tasks; null: all that are due.
-        seed: of everything random; null: drawn.
-        at: the instant to decide for; null: now.
-        independent: every task meets the same grid.
+        jeditaskids: only these tasks; null for all that are due.
+        seed: seed of everything random; null: drawn.
+        at: instant to decide for; null for now.
+        independent: whether every task meets the same grid.
     """
 
     jeditaskids: list[Annotated[int, Field(ge=1, le=LARGEST_ID)]] | None = Field(default=None, max_length=MOST_TASKS)
@@ -52,16 +52,16 @@ class DecideQuestion(_Body):
 
 
 class DecideAnswer(BaseModel):
-    """What would be decided.
+    """The decision that would be made.
 
     Attributes:
-        brokerage: that decided.
-        seed: of everything random.
-        now: the instant for which it decided.
-        snapshot: of the grid.
-        tuning: version of the values.
-        decisions: the objects of ``broker run --json``.
-        notes: what operators should know.
+        brokerage: name of the brokerage.
+        seed: seed of everything random.
+        now: instant of the decision.
+        snapshot: snapshot of the grid.
+        tuning: version of the tuning.
+        decisions: objects of ``broker run --json``.
+        notes: notes for operators.
     """
 
     brokerage: str
@@ -79,13 +79,13 @@ class Description(_Body):
     Attributes:
         kind: ``jdl``, ``cfg``, ``sss`` (SSS Job Object, XML) or ``task`` (PanDA's task parameters, JSON).
         text: the description.
-        vo: virtual organisation; null: that of the installation.
+        vo: virtual organisation; null for that of the installation.
         label: production source label.
-        nucleus: where the output goes; null: the task brokerage chooses.
+        nucleus: destination of the output; null if the task brokerage chooses it.
         shares: names of shares for SSS documents, as NAME=SHARE.
         queue_names: names of queues for SSS documents, as NAME=QUEUE.
-        ignore_nodes: although it asks for nodes or licences, which nobody looks at.
-        user: who submits: only for those whose token does not say it.
+        ignore_nodes: accept requests for nodes or licences, which nothing checks.
+        user: the submitter; only for tokens that do not name one.
     """
 
     kind: Kind
@@ -100,12 +100,12 @@ class Description(_Body):
 
 
 class FeasibilityQuestion(Description):
-    """A description, and how it is to be judged.
+    """A description and how to evaluate it.
 
     Attributes:
-        seed: of the draws; null: drawn.
-        at: the instant to decide for; null: now.
-        evaluate: look for nearest misses and what would help, too.
+        seed: seed of the draws; null: drawn.
+        at: instant to decide for; null for now.
+        evaluate: also find nearest misses and what would help.
     """
 
     seed: Seed | None = None
@@ -114,7 +114,7 @@ class FeasibilityQuestion(Description):
 
 
 class SubmittedTasks(BaseModel):
-    """The tasks that were made of one description."""
+    """The tasks created from one description."""
 
     tasks: list[SubmittedTask]
 
@@ -127,7 +127,7 @@ async def decide_now(
     name: Annotated[str, Path(max_length=100, pattern=r"^[a-z0-9_]+$")],
     body: DecideQuestion,
 ) -> Response:
-    """What one brokerage would decide now; nothing is written."""
+    """Decide what one brokerage would do now; nothing is written."""
 
     def work(proceed: Proceed) -> Response:
         return answer(request, _decided(api, name, body, proceed), items="decisions")
@@ -139,11 +139,11 @@ def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -
     seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
     now = moment(api, body.at)
     tasks = None if body.jeditaskids is None else tuple(dict.fromkeys(body.jeditaskids))
-    found: list[dict[str, Any]] = []
+    decisions: list[dict[str, Any]] = []
 
     def keep(decision: dict[str, Any]) -> None:
         proceed()
-        found.append(decision)
+        decisions.append(decision)
 
     report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), keep)
     return DecideAnswer(
@@ -152,7 +152,7 @@ def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -
         now=now,
         snapshot=report.snapshot,
         tuning=report.tuning,
-        decisions=found,
+        decisions=decisions,
         notes=list(report.notes),
     )
 
@@ -160,7 +160,7 @@ def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -
 @router.post("/feasibility", response_model=FeasibilityAnswer)
 @allow(DECIDE)
 async def ask_feasibility(request: Request, api: State, who: Who, body: FeasibilityQuestion) -> Response:
-    """Where jobs would go, and why not elsewhere, before they are submitted: feasibility, no promise."""
+    """Show where jobs would go, and why not elsewhere, before submission: feasibility, not a promise."""
     seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
     options = _options(body, who, api.database.names.vo)
 
@@ -175,15 +175,15 @@ async def ask_feasibility(request: Request, api: State, who: Who, body: Feasibil
 @router.post("/submissions", response_model=SubmittedTasks, status_code=201)
 @allow(SUBMIT)
 def submit(request: Request, api: State, who: Who, body: Description) -> Response:
-    """Make tasks of a description; the brokerage finds queues for them as for any other."""
+    """Create tasks from a description; they are brokered like any other task."""
     submissions = planned(body.kind, body.text, _options(body, who, api.database.names.vo), known_grid(api.database))
-    made = submit_all(api.database, submissions, api.now())
-    tasks = [submitted_task(one) for one in made]
+    submitted = submit_all(api.database, submissions, api.now())
+    tasks = [submitted_task(task) for task in submitted]
     return answer(request, SubmittedTasks(tasks=tasks), status=201)
 
 
 def _options(body: Description, who: Identity | None, vo: str) -> SubmitOptions:
-    """The options of a submission, for ``vo`` where none is named.
+    """The options of a submission; ``vo`` is used if none is named.
 
     A client whose token names a user submits as that user.
 

@@ -1,4 +1,4 @@
-"""The answer about the last decisions of a task: kept as bytes while nothing changes."""
+"""The answer about the last decisions of a task, cached as bytes while nothing changes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ UserT = TypeVar("UserT")
 
 
 class KeptConnections(Generic[UserT]):
-    """A few users of the database, each with a connection of its own in autocommit mode, made when they are needed.
+    """A few users of the database, created on demand, each with its own connection in autocommit mode.
 
     Args:
-        database: its pool is left to others.
-        name: of the connections, in ``pg_stat_activity``.
-        most: that there are at once.
-        statement_timeout_s: set once a connection.
-        wait_s: for one that is free.
-        make: the user of a connection.
+        database: the database, whose own pool is left to others.
+        name: name of the connections in ``pg_stat_activity``.
+        most: most users at once.
+        statement_timeout_s: set once per connection.
+        wait_s: how long to wait for a free user.
+        make: makes the user of a connection.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class KeptConnections(Generic[UserT]):
 
     @contextlib.contextmanager
     def one(self) -> Iterator[UserT]:
-        """One of them, for this block; it is not used again when the block fails.
+        """Borrow a user for this block; it is discarded if the block fails.
 
         Raises:
-            Problem: 503, all are at work.
+            Problem: 503, all are busy.
         """
         if not self._slots.acquire(timeout=self._wait_s):
             raise Problem(503, "database_busy", "all connections to the database are in use", headers=_LATER)
@@ -69,7 +69,7 @@ class KeptConnections(Generic[UserT]):
             try:
                 yield user
             except BaseException:
-                with contextlib.suppress(Exception):  # the connection is not used again, whatever is wrong with it
+                with contextlib.suppress(Exception):  # the connection is discarded, whatever is wrong with it
                     stack.close()
                 raise
             self._free.put((stack, user))
@@ -77,7 +77,7 @@ class KeptConnections(Generic[UserT]):
             self._slots.release()
 
     def close(self) -> None:
-        """Let go of all connections that are free."""
+        """Close all free connections."""
         while True:
             try:
                 stack, _ = self._free.get_nowait()
@@ -101,9 +101,9 @@ _LATER = {"Retry-After": "1"}
 NAME = "decision answers"
 CONNECTIONS = 2
 LASTS_S, WAITING_LASTS_S = 60.0, 5.0
-"""An answer is made anew after this; the second where something waits."""
+"""Lifetime of an answer; the second applies if something waits."""
 MOST_BYTES = 32 << 20
-"""Of all answers that are kept; the one that was not asked for for longest goes first."""
+"""Most bytes of all cached answers; the least recently requested one is dropped first."""
 
 _Key = tuple[int, str | None, bool]
 _Stamped = tuple[datetime | None, Stamp | None, bool]
@@ -111,7 +111,7 @@ _Stamped = tuple[datetime | None, Stamp | None, bool]
 
 @dataclass(frozen=True)
 class _Kept:
-    """An answer but for its first field, the instant of the question."""
+    """An answer without its first field, the instant of the request."""
 
     stamp: Stamp | None
     until_s: float
@@ -120,7 +120,7 @@ class _Kept:
 
 
 class DecisionAnswers:
-    """The answers of one application, ``api``."""
+    """The cached answers of one application, ``api``."""
 
     def __init__(self, api: ApiState) -> None:
         section = api.configuration.database
@@ -137,59 +137,59 @@ class DecisionAnswers:
         )
 
     def answer(self, request: Request, jeditaskid: int, brokerage: str | None) -> Response:
-        """The answer about a task: as it was made before, where it still holds."""
+        """Answer about a task, from the cache if the answer still holds."""
         key = (jeditaskid, brokerage, request.state.identity is None)
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
+            entry = self._kept.get(key)
+            if entry is not None:
                 self._kept.move_to_end(key)
-        now = None if kept is None else self._still_holds(kept, jeditaskid)
-        if kept is None or now is None:
-            kept, now = self._make(key)
-        body = b'{"now":' + as_json(plain(now)) + kept.rest
-        return tagged(request, Response(body, 200, media_type=JSON), kept.tag)
+        now = None if entry is None else self._still_holds(entry, jeditaskid)
+        if entry is None or now is None:
+            entry, now = self._make(key)
+        body = b'{"now":' + as_json(plain(now)) + entry.rest
+        return tagged(request, Response(body, 200, media_type=JSON), entry.tag)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._stamps.close()
 
-    def _still_holds(self, kept: _Kept, jeditaskid: int) -> datetime | None:
-        """The instant for which a kept answer holds; None where it does not, or that cannot be found out."""
-        if self._api.steady_s() >= kept.until_s:
+    def _still_holds(self, entry: _Kept, jeditaskid: int) -> datetime | None:
+        """The instant for which a cached answer holds; None if it does not, or if this cannot be determined."""
+        if self._api.steady_s() >= entry.until_s:
             return None
         try:
             with self._stamps.one() as read:
                 clock, stamp, _ = read(jeditaskid)
         except psycopg.Error:
-            return None  # whoever makes the answer finds out what is wrong, with a connection that was tried first
-        return (clock or self._api.now()) if stamp is not None and stamp == kept.stamp else None
+            return None  # making the answer will reveal the fault, on a connection that is tested first
+        return (clock or self._api.now()) if stamp is not None and stamp == entry.stamp else None
 
     def _make(self, key: _Key) -> tuple[_Kept, datetime]:
         jeditaskid, brokerage, nameless = key
-        with asking(self._api) as asked:
-            query = stamp_query(asked.catalogue)
-            _, stamp, waits = read_stamp(Database.raw(asked.connection), query, jeditaskid)
-            document = plain(task_decision(asked, jeditaskid, brokerage=brokerage, evaluate=False))
+        with asking(self._api) as context:
+            query = stamp_query(context.catalogue)
+            _, stamp, waits = read_stamp(Database.raw(context.connection), query, jeditaskid)
+            document = plain(task_decision(context, jeditaskid, brokerage=brokerage, evaluate=False))
         del document["now"]
         rest = b"," + as_json(hidden(document) if nameless else document)[1:]
         until_s = self._api.steady_s() + (WAITING_LASTS_S if waits else LASTS_S)
-        # weak: another instant of the question makes it no other answer
-        kept = _Kept(stamp, until_s, rest, f'W/"{hashlib.blake2b(rest, digest_size=12).hexdigest()}"')
+        # weak: the instant of the request does not make it a different answer
+        entry = _Kept(stamp, until_s, rest, f'W/"{hashlib.blake2b(rest, digest_size=12).hexdigest()}"')
         if stamp is not None:
-            self._keep(key, kept)
-        return kept, asked.now
+            self._keep(key, entry)
+        return entry, context.now
 
-    def _keep(self, key: _Key, kept: _Kept) -> None:
+    def _keep(self, key: _Key, entry: _Kept) -> None:
         with self._lock:
             before = self._kept.pop(key, None)
-            self._size += len(kept.rest) - (0 if before is None else len(before.rest))
-            self._kept[key] = kept
+            self._size += len(entry.rest) - (0 if before is None else len(before.rest))
+            self._kept[key] = entry
             while self._size > MOST_BYTES:
                 self._size -= len(self._kept.popitem(last=False)[1].rest)
 
     def _reader(self, connection: psycopg.Connection[Any]) -> Callable[[int], _Stamped]:
-        with asking(self._api) as asked:
-            query = stamp_query(asked.catalogue)
+        with asking(self._api) as context:
+            query = stamp_query(context.catalogue)
         return lambda jeditaskid: read_stamp(connection, query, jeditaskid)
 
 
@@ -197,10 +197,10 @@ _making = threading.Lock()
 
 
 def decision_answers_of(api: ApiState) -> DecisionAnswers:
-    """The answers of an application, made at the first request."""
+    """The cached answers of an application, created at the first request."""
     with _making:
-        found = api.kept.get(NAME)
-        if not isinstance(found, DecisionAnswers):
-            found = api.kept[NAME] = DecisionAnswers(api)
-            api.at_end.append(found.close)
-        return found
+        answers = api.kept.get(NAME)
+        if not isinstance(answers, DecisionAnswers):
+            answers = api.kept[NAME] = DecisionAnswers(api)
+            api.at_end.append(answers.close)
+        return answers

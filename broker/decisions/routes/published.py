@@ -1,4 +1,4 @@
-"""Stored decisions as the API shows them, for those who are sent them."""
+"""Stored decisions in the form of the API, for their recipients."""
 
 from __future__ import annotations
 

@@ -30,25 +30,25 @@ MOST_TASKS = 1000
 Evaluate = Annotated[
     bool,
     Query(
-        description="Decide what waits again with one thing changed, to say what would help: takes seconds, with a "
-        "token only."
+        description="Decide waiting work again with one thing changed, to show what would help. Takes seconds; needs "
+        "a token."
     ),
 ]
 
 
 class AskedTasks(BaseModel):
-    """Tasks to be asked about at once."""
+    """Tasks of a bulk request."""
 
     model_config = ConfigDict(extra="forbid")
     jeditaskids: list[Annotated[int, Field(ge=1, le=LARGEST_ID)]] = Field(min_length=1, max_length=MOST_TASKS)
 
 
 class TaskDecisions(BaseModel):
-    """The answers in bulk.
+    """Decisions in bulk.
 
     Attributes:
-        tasks: of those that some cycle has looked at, in the order in which they were asked for.
-        unknown: those that none has.
+        tasks: tasks that a cycle has considered, in the order requested.
+        unknown: tasks that no cycle has considered.
     """
 
     tasks: list[TaskDecision]
@@ -68,20 +68,20 @@ def list_tasks(
     nucleus: Name | None = None,
     gshare: Name | None = None,
     since: Moment | None = None,
-    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the page before.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     at: At = None,
 ) -> Response:
-    """Tasks with what was last decided about them: those that wait come first. Filters for a user need a token."""
+    """List tasks with their last decisions, waiting tasks first. Filters for a user need a token."""
     refuse_names(who, user)
     filters = TaskFilters(
         user=user, status=status, reason=reason, queue=queue, nucleus=nucleus, gshare=gshare,
         since=None if since is None else aware(since),
         after=after, limit=limit,
     )  # fmt: skip
-    with asking(api, at) as asked:
-        found = task_list(asked, known_task_filters(asked, filters))
-    return answer(request, found, items="tasks")
+    with asking(api, at) as context:
+        tasks = task_list(context, known_task_filters(context, filters))
+    return answer(request, tasks, items="tasks")
 
 
 @router.get("/tasks/{jeditaskid}/decision", response_model=TaskDecision)
@@ -94,14 +94,14 @@ async def get_decision(
     evaluate: Evaluate = False,
     at: At = None,
 ) -> Response:
-    """The decisions of the last cycle that looked at a task, with reasons and weights."""
+    """Get the decisions of the last cycle that considered a task, with reasons and weights."""
 
     def work(proceed: Proceed) -> Response:
         if at is None and not evaluate and "fields" not in request.query_params:
             return decision_answers_of(api).answer(request, jeditaskid, brokerage)
-        with asking(api, at) as asked:
+        with asking(api, at) as context:
             evaluated = read_task_decision(
-                asked, jeditaskid, at=at and asked.now, brokerage=brokerage, evaluate=evaluate
+                context, jeditaskid, at=at and context.now, brokerage=brokerage, evaluate=evaluate
             )
         return answer(request, evaluated(proceed))
 
@@ -113,11 +113,11 @@ async def get_decision(
 def get_history(
     request: Request, api: State, jeditaskid: TaskId, since: Moment | None = None, at: At = None
 ) -> Response:
-    """What happened to a task and beside it: decisions, the tuning, its jobs, queues, pins."""
+    """Get the history of a task: decisions, tuning, jobs, queues, pins."""
     begin = None if since is None else aware(since)
-    with asking(api, at) as asked:
-        found = history(asked, jeditaskid, begin)
-    return answer(request, found, items="events")
+    with asking(api, at) as context:
+        events = history(context, jeditaskid, begin)
+    return answer(request, events, items="events")
 
 
 @router.get("/tasks/{jeditaskid}/why-not/{queue:path}", response_model=WhyNot)
@@ -127,14 +127,14 @@ async def get_why_not(
     api: State,
     jeditaskid: TaskId,
     queue: Annotated[str, Path(min_length=1, max_length=200, description="Queue, pseudo-queue or nucleus.")],
-    every_rule: Annotated[bool, Query(description="Every rule in order: decides again, takes seconds.")] = False,
+    every_rule: Annotated[bool, Query(description="Show every rule in order. Decides again; takes seconds.")] = False,
     at: At = None,
 ) -> Response:
-    """The rule that rejected a queue or nucleus, the value it saw, the limit, and the key that set it."""
+    """Get the rule that rejected a queue or nucleus: the value, the limit, and the key that set it."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as asked:
-            evaluated = read_why_not(asked, api.database, jeditaskid, queue, at and asked.now, every_rule)
+        with asking(api, at) as context:
+            evaluated = read_why_not(context, api.database, jeditaskid, queue, at and context.now, every_rule)
         return answer(request, evaluated(proceed), items="answers")
 
     return await decided(request, api, work)
@@ -143,15 +143,15 @@ async def get_why_not(
 @router.post("/tasks:decisions", response_model=TaskDecisions)
 @allow(READ)
 def get_decisions(request: Request, api: State, body: AskedTasks) -> Response:
-    """The decisions about many tasks at once."""
-    found, unknown = [], []
+    """Get the decisions about many tasks at once."""
+    decisions, unknown = [], []
     for jeditaskid in dict.fromkeys(body.jeditaskids):
-        with asking(api) as asked:
+        with asking(api) as context:
             try:
-                found.append(task_decision(asked, jeditaskid, evaluate=False))
+                decisions.append(task_decision(context, jeditaskid, evaluate=False))
             except NothingFound:
                 unknown.append(jeditaskid)
-    return answer(request, TaskDecisions(tasks=found, unknown=unknown), items="tasks")
+    return answer(request, TaskDecisions(tasks=decisions, unknown=unknown), items="tasks")
 
 
 @router.get("/reasons", response_model=Reasons)
@@ -159,14 +159,16 @@ def get_decisions(request: Request, api: State, body: AskedTasks) -> Response:
 def list_reasons(
     request: Request,
     api: State,
-    window: Annotated[float, Query(gt=0, le=90 * 86400, description="Seconds ago to compare with.")] = 3600.0,
+    window: Annotated[
+        float, Query(gt=0, le=90 * 86400, description="Age of the time to compare with, in seconds.")
+    ] = 3600.0,
     brokerage: Name | None = None,
     at: At = None,
 ) -> Response:
-    """What waits, by reason, most frequent first, against some time ago."""
-    with asking(api, at) as asked:
-        found = reasons(asked, ReasonFilters(brokerage=brokerage, compare_s=window))
-    return answer(request, found, items="lines")
+    """List the reasons why work waits, most frequent first, compared with an earlier time."""
+    with asking(api, at) as context:
+        lines = reasons(context, ReasonFilters(brokerage=brokerage, compare_s=window))
+    return answer(request, lines, items="lines")
 
 
 def refuse_names(who: Identity | None, *names: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the answer about a task's last decisions depends on, read at once and compared as a whole."""
+"""The data on which the answer about a task's last decisions depends, read at once and compared as a whole."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from broker.history.statements.task_facts import COLUMNS
 from broker.store.connection.tables import TableCatalogue
 
 Stamp = tuple[str, ...]
-"""Texts of rows, which differ where a row does."""
+"""Texts of rows, which differ if a row does."""
 
-# A stored decision never changes; whether it is still there is asked too, as old ones are cleared away.
+# a stored decision never changes, but it may have been cleared away, so its existence is checked, too
 _READ_STAMP = """
 SELECT (SELECT now FROM broker.scenario_clock), task.facts, state.rows, state.waits
 FROM (SELECT string_agg(row(state.decision, state.decided_at, state.seen_again, state.last_seen_at,
@@ -33,7 +33,7 @@ def stamp_query(catalogue: TableCatalogue) -> str:
 def read_stamp(connection: psycopg.Connection[Any], query: str, jeditaskid: int) -> tuple[Any, Stamp | None, bool]:
     """The instant of a loaded scenario or None; the stamp of a task; and whether some of it waits.
 
-    The stamp is None where the states of chunks do not say all: nothing may be kept by it.
+    The stamp is None if the states of chunks are incomplete: then nothing may be cached.
     """
     row = connection.execute(query, {"task": jeditaskid}, prepare=True).fetchone()
     if row is None or row[2] is None:

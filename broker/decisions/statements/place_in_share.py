@@ -1,4 +1,4 @@
-"""How much work waits at a brokerage in a share, and how much of it comes before a chunk."""
+"""The amount of work waiting at a brokerage in a share, and how much of it precedes a chunk."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _COUNT = """
 
 @dataclass(frozen=True)
 class Asked:
-    """The work whose place in its share is asked for.
+    """The work whose position in its share is requested.
 
     Attributes:
-        brokerage: at which it waits.
-        share: the global share of its task; None: it has none.
-        priority: of its task.
+        brokerage: the brokerage at which it waits.
+        share: the global share of its task; None if it has none.
+        priority: priority of its task.
         jeditaskid: its task.
-        datasetid: of its input; 0 of a task.
-        ramcount: of the chunk; 0 where it has none.
+        datasetid: dataset of its input; 0 for a task.
+        ramcount: ramcount of the chunk; 0 if it has none.
     """
 
     brokerage: str
@@ -47,7 +47,7 @@ class Asked:
 def count_waiting(
     connection: sa.Connection, catalogue: TableCatalogue, asked: Asked, seen_since: datetime
 ) -> tuple[int, int]:
-    """How many chunks that a cycle after an instant (aware) decided about come before some work, and all others."""
+    """Count the chunks seen by a cycle after an instant (aware): those that precede some work, and all others."""
     query = _COUNT.format(tasks=catalogue.source("jedi_tasks", ("jeditaskid", "gshare", "currentpriority")))
     row = connection.execute(sa.text(query), {**vars(asked), "seen_since": seen_since}).one()
     return row.ahead, row.others

@@ -28,8 +28,8 @@ class AnalysisCandidates:
 
     ``named`` (T, Q): by ``site`` or the list of included ones, so that they need not be online;
     ``one_preassigned`` (T,): by ``site``; ``reserve`` (T, Q): only ``AUTO`` in the list of included ones makes it a
-    candidate; ``wanted`` (T, Q): where the lists are asked by a rule, what they leave. ``at_queues`` (T, U) are the
-    candidates by unified queue, without those of which no pseudo-queue is left.
+    candidate; ``wanted`` (T, Q): the queues that the lists leave, where a rule checks them. ``at_queues`` (T, U) are
+    the candidates by unified queue, without those of which no pseudo-queue is left.
     """
 
     initial: RowsByKind
@@ -63,21 +63,21 @@ def matched(items: str, names: list[str]) -> Bools:
         listed = {item.strip() for item in items.split(",")} - {"", AUTO}
         return np.array([name in listed for name in names], dtype=np.bool_)
     pattern = matcher(items)
-    found = [pattern is not None and pattern.fullmatch(name) is not None for name in names]
-    return np.array(found, dtype=np.bool_)
+    matches = [pattern is not None and pattern.fullmatch(name) is not None for name in names]
+    return np.array(matches, dtype=np.bool_)
 
 
 def found_anywhere(items: str, names: list[str]) -> Bools:
     """(U,): the queues that an item of the list names; one with ``*`` is searched for as a regular expression."""
-    found = np.zeros(len(names), dtype=np.bool_)
+    mask = np.zeros(len(names), dtype=np.bool_)
     for item in filter(None, items.split(",")):
         if "*" in item:
             with contextlib.suppress(re.error):
                 pattern = re.compile(item.replace("*", ".*"))
-                found |= np.array([pattern.search(name) is not None for name in names], dtype=np.bool_)
+                mask |= np.array([pattern.search(name) is not None for name in names], dtype=np.bool_)
         else:
-            found |= np.array([name == item for name in names], dtype=np.bool_)
-    return found
+            mask |= np.array([name == item for name in names], dtype=np.bool_)
+    return mask
 
 
 def analysis_candidates(
@@ -88,16 +88,16 @@ def analysis_candidates(
     names: list[str] = [str(name) for name in snapshot.unified.name.tolist()]
     columns = work.site, analysis_request.included_sites, analysis_request.excluded_sites
     known, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
-    found = [_of_wish(site, included, excluded, names, snapshot, wishes) for site, included, excluded in known]
+    results = [_of_wish(site, included, excluded, names, snapshot, wishes) for site, included, excluded in known]
     unified = snapshot.queues.unified
-    # no kind at all where there is no work
-    tables = np.array([tables for _, tables in found], dtype=np.bool_).reshape(len(found), 4, len(names))
+    # without work there are no kinds
+    tables = np.array([tables for _, tables in results], dtype=np.bool_).reshape(len(results), 4, len(names))
     tables = tables.transpose(1, 0, 2)
-    there = np.zeros(len(names), dtype=np.bool_)
-    there[unified] = True
+    present = np.zeros(len(names), dtype=np.bool_)
+    present[unified] = True
     initial, named, reserve, wanted = (RowsByKind(table.take(unified, axis=1), kind) for table in tables)
-    one = np.array([one for one, _ in found], dtype=np.bool_)[kind]
-    return AnalysisCandidates(initial, one, named, reserve, wanted, RowsByKind(tables[0] & there, kind))
+    one_preassigned = np.array([one_preassigned for one_preassigned, _ in results], dtype=np.bool_)[kind]
+    return AnalysisCandidates(initial, one_preassigned, named, reserve, wanted, RowsByKind(tables[0] & present, kind))
 
 
 def _of_wish(
@@ -105,10 +105,10 @@ def _of_wish(
 ) -> tuple[bool, tuple[Bools, Bools, Bools, Bools]]:
     """Whether ``site`` is one queue, and (U,) each the candidates, those named, the reserve, and what is wanted."""
     if wishes.options.asked == "first":
-        queues, one, given, exempt = _of_analysis_request(site, included, excluded, names, snapshot, wishes)
-        return one, (queues, given, exempt, np.ones_like(queues))
-    queues, one, given, exempt, last = _asked_last(site, included, excluded, names, snapshot, wishes)
-    return one, (queues, given, exempt, last)
+        queues, one_preassigned, named, exempt = _of_analysis_request(site, included, excluded, names, snapshot, wishes)
+        return one_preassigned, (queues, named, exempt, np.ones_like(queues))
+    queues, one_preassigned, named, exempt, last = _asked_last(site, included, excluded, names, snapshot, wishes)
+    return one_preassigned, (queues, named, exempt, last)
 
 
 def _of_analysis_request(
@@ -139,7 +139,7 @@ def _of_analysis_request(
 
 
 def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
-    """(U,): the queue of this name, if it is on the map: one without a cloud is not."""
+    """(U,): the queue of this name, if it is on the map: a queue without a cloud is not."""
     with_cloud = np.array([bool(cloud) for cloud in snapshot.unified.cloud.tolist()], dtype=np.bool_)
     on_map = with_cloud | snapshot.unified.runs_analysis
     return np.array([bool(site) and name == site for name in names], dtype=np.bool_) & on_map
@@ -164,7 +164,7 @@ def _asked_last(
         able |= is_site & _by_itself(names, snapshot)
     elif site:
         at_endpoint = _reading(snapshot, site, scope_in_use(snapshot, True))
-        # the queues of an endpoint take the place of the list
+        # the queues of an endpoint replace the list
         listed, auto = (at_endpoint if at_endpoint.any() else wanted), False
     if excluded:
         wanted = wanted & ~_matched(excluded, names, wishes)
@@ -174,16 +174,16 @@ def _asked_last(
 
 
 def _by_itself(names: list[str], snapshot: Snapshot) -> Bools:
-    """(U,): queues that are no more than themselves: those of a unified one have names of their own."""
+    """(U,): queues without pseudo-queues, which have names of their own."""
     return np.isin(np.array(names, dtype=np.str_), snapshot.queues.name.astype(np.str_))
 
 
 def _reading(snapshot: Snapshot, endpoint: str, reads: Bools) -> Bools:
     """(U,): analysis queues that read the endpoint through one of the relations (L,) ``reads``."""
-    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    at = [position for position, name in enumerate(snapshot.storages.name.tolist()) if name == endpoint]
-    if at:
+    mask = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    positions = [position for position, name in enumerate(snapshot.storages.name.tolist()) if name == endpoint]
+    if positions:
         relations = snapshot.relations
-        for one in at:
-            found[relations.unified[reads & (relations.storage == one)]] = True
-    return np.asarray(found & snapshot.unified.runs_analysis)
+        for storage in positions:
+            mask[relations.unified[reads & (relations.storage == storage)]] = True
+    return np.asarray(mask & snapshot.unified.runs_analysis)

@@ -8,8 +8,8 @@ from broker.engine.analysis.steps import FILE_UNAVAILABLE, AnalysisSteps
 from broker.engine.shared.chain import QueueChain
 from broker.rules.contract import AnalysisPairs
 
-#: The filters whose rejections are no reason for a second pass; any other is one, whatever it is in production. Files
-#: that a queue lacks are in PanDA looked at behind both passes.
+#: The filters whose rejections are no reason for a second pass; all others are, whatever they are in production. PanDA
+#: checks the files that a queue lacks after both passes.
 TEMPORARY_ISSUES = frozenset(
     {"rebrokered", "queue_cap", "bad_jobs", "user_queue_length", FILE_UNAVAILABLE, "idle_overload"}
 )
@@ -26,5 +26,5 @@ class AnalysisChain(QueueChain):
     steps: AnalysisSteps = field(default_factory=AnalysisSteps)
 
     def is_persistent(self, index: int) -> bool:
-        """Whether a rejection by the filter of this index (or by its not being able to judge) lasts."""
+        """Whether a rejection by the filter of this index (or because it could not judge) lasts."""
         return self.filters[index % len(self.filters)].name not in TEMPORARY_ISSUES

@@ -13,9 +13,9 @@ from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, SITE_HI, SITE_LO, 
 from broker.domain.arrays import Bools, Floats, Ints
 
 EPSILON_1, EPSILON_2 = 0.05, 0.002
-#: Of jobs spread by room: what a class gets that none are for, and what a class of B gives to that below.
+#: For jobs spread by room: what a class without jobs gets, and what a class of B gives to the one below.
 LEAST_OF_CLASS, FROM_MID_TO_LO = 0.001, 0.1
-#: Shares of which classes are looked at.
+#: Shares in which classes count.
 CLASSED_SHARES = ("User Analysis", "Express Analysis")
 #: W_q is not less than this part of W_s before it is divided.
 LEAST_PART = 0.001
@@ -34,7 +34,7 @@ def class_weight(jobs: Floats, task_class: Floats, queue_class: Floats, classed:
         jobs: (T, 1) jobs that the chunk would make.
         task_class: (T, 1), NaN unknown.
         queue_class: (1, Q), NaN unknown.
-        classed: (T, 1) the share is one of which classes are looked at.
+        classed: (T, 1) whether classes count in the share.
     """
     of_task = np.clip(np.nan_to_num(task_class, nan=CLASS_A), CLASS_C, CLASS_A) - CLASS_C
     of_queue = np.clip(np.nan_to_num(queue_class, nan=SITE_MID), SITE_LO, SITE_HI) - SITE_LO
@@ -43,7 +43,7 @@ def class_weight(jobs: Floats, task_class: Floats, queue_class: Floats, classed:
 
 
 def queue_weight(room: Floats, w_s: Floats, jobs: Floats, feasible: Bools, merging: Bools) -> Floats:
-    """W_q (T, Q): the room of the user at a candidate, as a part of that at all of them.
+    """W_q (T, Q): the room of the user at a candidate, as a part of the room at all candidates.
 
     Args:
         room: (T, Q) max_q_len - nQ of the user, not below 0.
@@ -75,11 +75,11 @@ class Competition:
     """Figures with which the unified queues of one chunk's candidates compete, each once.
 
     Attributes:
-        room: (N,) what the user has left.
+        room: (N,) the room that the user has left.
         queue_class: (N,) SITE_LO, SITE_MID or SITE_HI.
         jobs: that the chunk would make.
         task_class: of the task.
-        classed: the share is one of which classes are looked at.
+        classed: whether classes count in the share.
         merging: the chunk merges.
     """
 
@@ -101,16 +101,19 @@ def weight_by_room(seen: Competition) -> Floats:
         return _shared_out(seen.room, np.full(len(seen.room), seen.jobs), seen.merging, len(seen.room))
     jobs = _jobs_of_classes(seen)
     weight = np.zeros(len(seen.room))
-    for one in (SITE_HI, SITE_MID, SITE_LO):
-        inside = seen.queue_class == one
+    for queue_class in (SITE_HI, SITE_MID, SITE_LO):
+        inside = seen.queue_class == queue_class
         if inside.any():
-            main = np.full(int(inside.sum()), jobs[one])
+            main = np.full(int(inside.sum()), jobs[queue_class])
             weight[inside] = _shared_out(seen.room[inside], main, seen.merging, len(main))
     return weight
 
 
 def _jobs_of_classes(seen: Competition) -> dict[int, float]:
-    room = {one: float(seen.room[seen.queue_class == one].sum()) for one in (SITE_HI, SITE_MID, SITE_LO)}
+    room = {
+        queue_class: float(seen.room[seen.queue_class == queue_class].sum())
+        for queue_class in (SITE_HI, SITE_MID, SITE_LO)
+    }
     jobs = dict.fromkeys(room, LEAST_OF_CLASS)
     rest = min(seen.jobs, sum(room.values()))
     own = CLASS_A if np.isnan(seen.task_class) else seen.task_class

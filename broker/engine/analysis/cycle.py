@@ -1,6 +1,6 @@
 """One cycle of the analysis brokerage: throttle, a pass with and one without the locality check, weights.
 
-Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
+Pure, like the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ NEW_WEIGHT = "NEW_BASIC_WEIGHT"
 MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
 STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
 OWN_KEYS = (*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS)
-#: Those of them by which facts are made, or by which it is judged again what moves.
+#: Those of them that decide facts, or that moving filters and weights read when they judge again.
 FACT_KEYS = frozenset((*STEP_KEYS, *STABILIZER_KEYS))
 
 
@@ -71,7 +71,7 @@ class AnalysisCycle(LoadTrackingCycle):
         tuning: one version of the gdpconfig values, for the VO of the work.
         chain: the rules.
         independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
-        quota_closed: nothing goes while the quotas cannot be read.
+        quota_closed: no chunk may go on while the quotas cannot be read.
     """
 
     pairs_type = AnalysisPairs
@@ -95,7 +95,7 @@ class AnalysisCycle(LoadTrackingCycle):
         self.own_tuning = tuning.only(OWN_KEYS)
         steps = chain.steps
         self._new = steps.basic_weight.is_new(self.own_tuning.flag(NEW_WEIGHT))
-        # the snapshot is read before anything is made of it
+        # the snapshot is read before anything is derived from it
         snapshot = steps.snapshot_reading.read(snapshot)
         self._named: AnalysisCandidates = analysis_candidates(work.chunks, analysis_request, snapshot, steps.wishes)
         self._at: AnalysisQueues = analysis_queues(snapshot, steps.locality.options.vp_scope)
@@ -184,7 +184,7 @@ class AnalysisCycle(LoadTrackingCycle):
         )
 
     def _gathered(self) -> DataFacts:
-        """Production's facts about input, for rules that read them; rules of analysis look at datasets."""
+        """Production's facts about input, for rules that read them; rules of analysis read those of datasets."""
         return DataFactsLater(self._input.remote_source, self._gathering())
 
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
@@ -194,7 +194,7 @@ class AnalysisCycle(LoadTrackingCycle):
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
         """Judge and weigh the chunks ``rows``, reusing results in ``kept`` and adding new ones to it.
 
-        What moves is brought up to date in the block: where others look at it, in one of its own.
+        Moving values are updated in the block; where other cycles share it, in a copy for this cycle.
         """
         kept = KeptAnswers(filters=None) if kept is None else kept
         if kept.facts is None:
@@ -219,12 +219,12 @@ class AnalysisCycle(LoadTrackingCycle):
         evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters, passes)
         wanted = self.analysis_request.sites_per_job[rows]
         looks_further = self._checked[rows] & self._input.remote_source[rows]
-        found = passing(self.chain, evaluation)
+        passed = passing(self.chain, evaluation)
         if not self.chain.steps.passes.counts_problems:
-            # a first pass of which only queues with problems of the user are left has found nothing
-            fine = (found & ~with_problems(self.chain, evaluation)).any(axis=1)
-            found &= (fine | ~self._suppressed[rows])[:, None]
-        counted, again = found.sum(axis=1), np.flatnonzero(too_few(found, wanted) & looks_further)
+            # a first pass that leaves only queues with problems of the user has found nothing
+            fine = (passed & ~with_problems(self.chain, evaluation)).any(axis=1)
+            passed &= (fine | ~self._suppressed[rows])[:, None]
+        counted, again = passed.sum(axis=1), np.flatnonzero(too_few(passed, wanted) & looks_further)
         facts, earlier = pairs.facts, kept.last_pass
         if earlier is not None and np.array_equal(earlier.again, again):
             facts = earlier.facts
@@ -233,11 +233,11 @@ class AnalysisCycle(LoadTrackingCycle):
             local_pass[again] = False
             facts = self._analysis_facts.in_pass(facts, rows, local_pass)
         if self._new or earlier is None or facts is not earlier.facts:
-            # weights read where the input has to be, and which candidates compete
+            # weights depend on where the input must be, and on which candidates compete
             kept.factors = {}
         if len(again):
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again, answers)
-            evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
+            evaluation = second_pass(self.chain, evaluation, again, wanted, judging, passed)
             first_empty = again[counted[again] == 0]
             counted[first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
         evaluation = self.chain.steps.passes.only_enough(evaluation, passing(self.chain, evaluation), wanted)
@@ -251,7 +251,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return *super().judged(block), self.best_of(block.rows)[:, None]
 
     def best_of(self, rows: slice) -> Ints:
-        """A job that is cloned needs as many candidates as it has copies."""
+        """(T,): the most candidates of each chunk; a cloned job needs as many as it has copies."""
         return self.chain.steps.candidate_number.best(
             super().best_of(rows),
             self.analysis_request.sites_per_job[rows],
@@ -262,17 +262,17 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
         """The load of a block as in production; queues that the task already uses may be preferred."""
-        found = super()._loads(facts, rows)
-        return found if self._used is None else dataclasses.replace(found, preferred=self._used[rows])
+        base = super()._loads(facts, rows)
+        return base if self._used is None else dataclasses.replace(base, preferred=self._used[rows])
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
         """The load of a chunk as in production; queues that the task already uses may be preferred."""
-        found = super().load(block, row, feasible)
-        return found if self._used is None else dataclasses.replace(found, preferred=self._used[row, feasible])
+        base = super().load(block, row, feasible)
+        return base if self._used is None else dataclasses.replace(base, preferred=self._used[row, feasible])
 
     def taking_places(self, evaluation: Evaluation) -> Bools | None:
-        """(T, Q): queues that lack files of the input, where these are looked for behind the choice of the best."""
-        return self.chain.steps.candidate_number.taking(evaluation.reason, [one.name for one in self.chain.filters])
+        """(T, Q): queues that lack files of the input, where files are checked after the choice of the best."""
+        return self.chain.steps.candidate_number.taking(evaluation.reason, [rule.name for rule in self.chain.filters])
 
     def _competing(self, evaluation: Evaluation) -> Bools:
         """(T, Q): the candidates among which the new basic weight shares jobs out."""
@@ -281,7 +281,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return passing(self.chain, evaluation)
 
     def _judging(self, pairs: AnalysisPairs, again: Ints, answers: dict[str, FilterAnswer]) -> Judging:
-        """Judges the chunks ``again`` of a block without the locality check; ``answers``: of the pass with it."""
+        """A judge of the chunks ``again`` of a block without the locality check; ``answers``: of the pass with it."""
         chunks, rows = rows_of(pairs.chunks, again), pairs.rows[again]
         passes = Passes(of_chunks(answers, again, len(pairs.rows)))
 
@@ -300,13 +300,13 @@ class AnalysisCycle(LoadTrackingCycle):
         return self._analysis_facts.of_block(rows, base, self._checked[rows, None])
 
     def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:
-        found = stabilize(load_of(facts), self.own_tuning.number)
+        figures = stabilize(load_of(facts), self.own_tuning.number)
         task_class, own_share, queue_class = self.classes_of(rows)
         classed = own_share[:, None]
         if self.chain.steps.basic_weight.by_room:
-            return self._weight_by_room(rows, np.maximum(found.max_q_len - facts.user_queued, 0.0), classed, feasible)
+            return self._weight_by_room(rows, np.maximum(figures.max_q_len - facts.user_queued, 0.0), classed, feasible)
         return new_basic_weight(
-            found.max_q_len - facts.user_queued,
+            figures.max_q_len - facts.user_queued,
             self.analysis_request.jobs_estimate[rows, None],
             (task_class[:, None], queue_class[None, :], classed),
             feasible,
@@ -337,10 +337,10 @@ class AnalysisCycle(LoadTrackingCycle):
         """(T,): the throttle of each chunk; equal requesters are evaluated once."""
         grid, usable, steps = self.snapshot.analysis, "quota" not in self._unusable, self.chain.steps
         known = {
-            one: throttle_of(one, grid, self.own_tuning, usable, self.quota_closed, steps.throttles)
-            for one in dict.fromkeys(self._requesters)
+            requester: throttle_of(requester, grid, self.own_tuning, usable, self.quota_closed, steps.throttles)
+            for requester in dict.fromkeys(self._requesters)
         }
-        return [known[one] for one in self._requesters]
+        return [known[requester] for requester in self._requesters]
 
     def throttle(self, row: int) -> Throttle | None:
         """Why the chunk gets no jobs now, whatever the queues are; None if it may go on."""
@@ -351,16 +351,16 @@ class AnalysisCycle(LoadTrackingCycle):
         throttle = self._throttles[row]
         if throttle is not None or self._input.lost[row]:
             return NO_COMPLETE_REPLICA if throttle is None else THROTTLED + throttle.condition
-        # most vetoes are about what the one queue that a task names is not asked
+        # most vetoes concern checks that are not made for the one queue that a task names
         veto = self._vetoes[row]
         return veto if not self._named.one_preassigned[row] or veto in OF_ANY_QUEUE else ""
 
     def outcome(self, row: int, reason: str) -> Outcome:
-        """Throttled, or as in production."""
+        """``throttled`` for a throttled chunk, else as in production."""
         return "throttled" if self._throttles[row] is not None else super().outcome(row, reason)
 
     def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
-        """The throttle, if there is one."""
+        """The note of the throttle, if there is one."""
         return () if (throttle := self._throttles[row]) is None else (throttle.note,)
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
@@ -377,7 +377,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
     @property
     def weighs_by_table(self) -> bool:
-        """Whether all steps are such as the compiled loop knows."""
+        """Whether the compiled loop knows all steps."""
         weight, number = self.chain.steps.basic_weight, self.chain.steps.candidate_number.options
         known = self._used is None and number.without_files == "make_room"
         return known and not (self._new and (weight.by_room or weight.options.over != "left"))
@@ -393,6 +393,6 @@ class AnalysisCycle(LoadTrackingCycle):
 
 
 def _in_use(chain: AnalysisChain, new_weight: bool) -> AnalysisChain:
-    """The chain as a cycle runs it: of the two basic weights one, and the snapshot is not read twice."""
+    """The chain as a cycle runs it: with one of the two basic weights, and without reading the snapshot again."""
     steps = dataclasses.replace(chain.steps, snapshot_reading=SnapshotReading())
     return dataclasses.replace(chain, steps=steps, load_weights=() if new_weight else chain.load_weights)

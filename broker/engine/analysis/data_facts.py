@@ -26,7 +26,7 @@ GIB = 2.0**30
 #: GB on the disks of a queue that double its weight.
 GB_OF_WEIGHT = 10.0
 NO_COMPLETE_REPLICA = "no_complete_replica"
-#: The weights of more datasets than these are not added up one after the other, but as numpy adds up long columns.
+#: The weights of more datasets than this are summed as numpy sums long columns, not one after the other.
 _FEW = 8
 
 
@@ -44,7 +44,7 @@ class AnalysisData:
     distributed: Bools  # (T,)
     remote_source: Bools  # (T,)
     lost: Bools  # (T,) a dataset has no complete replica
-    lacks_files: RowsByKind  # (T, U) a queue for local data only has not all files of a dataset that is kept together
+    lacks_files: RowsByKind  # (T, U) a queue for local data only lacks files of a dataset that is kept together
     lacks_parts: RowsByKind  # (T, U) the same for distributed datasets
 
 
@@ -69,7 +69,7 @@ def gather_analysis_data(
     enough, truly = _completeness(seen, limits)
     flags = _seen(seen, snapshot, storage, (enough, truly))
     able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
-    # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
+    # MAX_MISSING_INPUT_FILES decides whether a dataset exists complete at all, not whether a queue has it
     entries = replicas_at_queues(work, snapshot, storage, truly, able)
     there = _counted(replicas_at_queues(seen, snapshot, storage, truly, able)) if always else entries
     distributed = real & _distributed(there, inputs, always)
@@ -79,15 +79,15 @@ def gather_analysis_data(
     scattered = any_of(inputs.chunk, distributed, count)[inputs.chunk] if by_chunk else distributed
     uses_vp = ~no_vp[inputs.chunk] & ~scattered
     places = places_of(there, inputs.chunk, initial, distributed | ~flags["truly"], uses_vp)
-    asked = real & flags["truly"] & ~distributed, real & flags["truly"] & distributed
+    required = real & flags["truly"] & ~distributed, real & flags["truly"] & distributed
     input_bytes = np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count)
-    having = _Having(places.where(real[places.at]), inputs.chunk, real, count, len(snapshot.unified))
-    has_input, union = having.input_at(named if locality.options.named == "any_part" else None)
-    lacks_files, lacks_parts = _lacking(entries, inputs.chunk, inputs.files, asked, _only_local(snapshot), count)
+    holders = _InputHolders(places.where(real[places.at]), inputs.chunk, real, count, len(snapshot.unified))
+    has_input, union = holders.input_at(named if locality.options.named == "any_part" else None)
+    lacks_files, lacks_parts = _lacking(entries, inputs.chunk, inputs.files, required, _only_local(snapshot), count)
     return AnalysisData(
         has_input=has_input,
-        without_vp=having.without_vp(union),
-        datasets_weight=having.datasets_weight(locality.options.twice),
+        without_vp=holders.without_vp(union),
+        datasets_weight=holders.datasets_weight(locality.options.twice),
         disk_gb=_disk_gb(entries, (inputs.is_master, uses_vp), inputs.chunk, (count, len(snapshot.unified))),
         big=input_bytes >= GIB,
         real=any_of(inputs.chunk, real, count),
@@ -117,8 +117,8 @@ def _with_placements_as_files(work: Work) -> Work:
     """The work in which a virtual placement of a constituent is a real copy of one file of its container."""
     replicas = work.replicas
     counted = replicas.is_vp & work.inputs.is_container[replicas.input]
-    found = np.where(counted, 1.0, replicas.found)
-    return replace(work, replicas=replace(replicas, is_vp=replicas.is_vp & ~counted, found=found))
+    files = np.where(counted, 1.0, replicas.found)
+    return replace(work, replicas=replace(replicas, is_vp=replicas.is_vp & ~counted, found=files))
 
 
 def _completeness(work: Work, limits: InputLimits) -> tuple[Bools, Bools]:
@@ -136,8 +136,8 @@ def _completeness(work: Work, limits: InputLimits) -> tuple[Bools, Bools]:
 def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
     if len(snapshot.storages) == 0:
         return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
-    known, at = storage >= 0, np.maximum(storage, 0)
-    return ~known | snapshot.storages.open_read_lan[at], ~known | snapshot.storages.open_read_wan[at]
+    known, index = storage >= 0, np.maximum(storage, 0)
+    return ~known | snapshot.storages.open_read_lan[index], ~known | snapshot.storages.open_read_wan[index]
 
 
 def _seen(work: Work, snapshot: Snapshot, storage: Ints, complete: tuple[Bools, Bools]) -> dict[str, Bools]:
@@ -154,7 +154,7 @@ def _seen(work: Work, snapshot: Snapshot, storage: Ints, complete: tuple[Bools, 
     }
 
 
-class _Having:
+class _InputHolders:
     """The queues that have anything of the real input of chunks, and how many of its datasets.
 
     Args:
@@ -173,12 +173,12 @@ class _Having:
         pairs, self._pair = np.unique(chunk_of[places.at] * span + places.unified, return_inverse=True)
         self._chunk, self._unified = pairs // span, pairs % span
         self._datasets = np.bincount(self._owner, minlength=count)
-        self._asked = self._datasets[self._chunk]
+        self._datasets_of_pair = self._datasets[self._chunk]
         self._nothing: Bools = self._datasets == 0
 
     def _summed(self, values: Floats | Bools) -> Floats:
         """(P,): amounts at places, summed by chunk and queue."""
-        # of no pairs at all it would be whole numbers
+        # without any pairs, the sums would be integers
         return np.bincount(self._pair, weights=values, minlength=len(self._chunk)).astype(np.float64, copy=False)
 
     def _at_pairs(self, value: Floats | Bools, rest: Floats | Bools) -> PairValues:
@@ -187,36 +187,36 @@ class _Having:
     def input_at(self, named: Bools | None) -> tuple[PairValues, Bools]:
         """(T, U) queues that have the input, and (T,) whether that is only a part of the datasets.
 
-        First those with all datasets on disk, else with all anywhere, else with any on disk, else with any. For chunks
-        of tasks that name their queue (T,) any part is enough.
+        First those with all datasets on disk, else with all anywhere, else with any on disk, else with any. Any part is
+        enough for chunks of tasks that name their queue (T,).
         """
         on_disk, anywhere = self._summed(self._places.disk), self._summed(self._places.anywhere)
         left = np.ones(len(self._datasets), dtype=np.bool_)
-        found = np.zeros(len(self._chunk), dtype=np.bool_)
+        mask = np.zeros(len(self._chunk), dtype=np.bool_)
         union = ~self._nothing
         for all_datasets, choice in (
-            (True, on_disk == self._asked),
-            (True, anywhere == self._asked),
+            (True, on_disk == self._datasets_of_pair),
+            (True, anywhere == self._datasets_of_pair),
             (False, on_disk > 0),
             (False, anywhere > 0),
         ):
-            found |= choice & left[self._chunk]
+            mask |= choice & left[self._chunk]
             chosen = any_of(self._chunk, choice, len(left))
             left &= ~chosen
             if all_datasets:
                 union &= ~chosen
         if named is None:
-            return self._at_pairs(found, self._nothing), union
-        found = np.where(named[self._chunk], anywhere > 0, found)
-        return self._at_pairs(found, self._nothing & ~named), union & ~named
+            return self._at_pairs(mask, self._nothing), union
+        mask = np.where(named[self._chunk], anywhere > 0, mask)
+        return self._at_pairs(mask, self._nothing & ~named), union & ~named
 
     def without_vp(self, union: Bools) -> PairValues:
-        """(T, U): queues with all datasets in other places than virtual placement, any where only a part is asked."""
-        having = self._summed(self._places.without_vp)
-        return self._at_pairs((having == self._asked) | (union[self._chunk] & (having > 0)), self._nothing)
+        """(T, U): queues with all datasets in other places than virtual placement, with any where a part is enough."""
+        held = self._summed(self._places.without_vp)
+        return self._at_pairs((held == self._datasets_of_pair) | (union[self._chunk] & (held > 0)), self._nothing)
 
     def datasets_weight(self, twice: bool) -> PairValues:
-        """(T, U): the number of datasets, each that is not on disk counting less; ``twice`` for two kinds of copies."""
+        """(T, U): the number of datasets; those not on disk count less; ``twice`` for two kinds of copies."""
         places, owner = self._places, self._owner
         each = np.where(places.disk, 1.0, np.where(places.anywhere, OFF_DISK_WEIGHT, 0.0))
         if twice:
@@ -225,7 +225,7 @@ class _Having:
         firsts = np.zeros(len(self._real), dtype=np.bool_)
         firsts[self._numbers[starts]] = True
         first = firsts[places.at]
-        # as numpy adds up a column: the first to the sum of the others
+        # as numpy sums a column: the first is added to the sum of the others
         weight = self._summed(np.where(first, 0.0, each))
         weight[self._pair[first]] += each[first]
         for start in starts[self._datasets[owner[starts]] > _FEW].tolist():
@@ -250,7 +250,7 @@ def _disk_gb(entries: Entries, flags: tuple[Bools, Bools], chunk_of: Ints, shape
     span = max(1, queues)
     pairs, pair = np.unique(chunk_of[entries.at[rows]] * span + entries.unified[rows], return_inverse=True)
     there = np.bincount(pair, weights=entries.bytes[rows], minlength=len(pairs)).astype(np.float64, copy=False)
-    # the whole GiB of what lies at a queue count
+    # only whole GiB at a queue count
     return PairValues(pairs // span, pairs % span, np.floor(there / GIB), np.zeros(count), queues)
 
 
@@ -273,24 +273,24 @@ def _files_together(entries: Entries) -> Floats:
 
 
 def _lacking(
-    entries: Entries, chunk_of: Ints, files: Floats, asked: tuple[Bools, Bools], only: Bools, count: int
+    entries: Entries, chunk_of: Ints, files: Floats, required: tuple[Bools, Bools], only: Bools, count: int
 ) -> tuple[RowsByKind, RowsByKind]:
-    """(T, U) twice: queues ``only`` for local data without all files of an input ``asked`` for, on disk or on tape."""
+    """(T, U) twice: queues ``only`` for local data that lack files of a ``required`` input, on disk or on tape."""
     queues = np.flatnonzero(only)
     # one column for each of them, and one for all others
     column = np.full(len(only), len(queues), dtype=np.int64)
     column[queues] = np.arange(len(queues))
     has_all = np.zeros((len(files), len(queues) + 1), dtype=np.bool_)
     has_all[:, len(queues)] = True
-    # a queue without files has all of no files
+    # every queue has all files of an input without files
     has_all[files <= 0] = True
     rows = np.flatnonzero(only[entries.unified])
     rows = rows[_files_together(taken(entries, rows)) >= files[entries.at[rows]]]
     has_all[entries.at[rows], column[entries.unified[rows]]] = True
-    found = []
-    for one in asked:
+    tables = []
+    for flags in required:
         lacks = np.zeros((count, len(queues) + 1), dtype=np.bool_)
-        at, queue = (one[:, None] & ~has_all).nonzero()
+        at, queue = (flags[:, None] & ~has_all).nonzero()
         lacks[chunk_of[at], queue] = True
-        found.append(RowsByKind(lacks, column=column))
-    return found[0], found[1]
+        tables.append(RowsByKind(lacks, column=column))
+    return tables[0], tables[1]

@@ -1,6 +1,6 @@
 """Which queues have a dataset of a chunk, and how: one row for each dataset and queue that has anything of it.
 
-Values of the few pairs of chunks and unified queues at which there is anything to say.
+Sparse values for the few pairs of chunks and unified queues that differ from the rest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from broker.domain.work import Work
 from broker.engine.analysis.queue_attributes import readers_of
 from broker.snapshot.snapshot import Snapshot
 
-#: What a replica is, in bits: on a disk and real, by virtual placement, complete or not; and the last two of those that
-#: count as on disk for the chunk, and of those that are no virtual placement.
+#: Properties of a replica, as bits: on a disk and real, by virtual placement, complete or not; and the last two again
+#: for those that count as on disk for the chunk, and for those that are no virtual placement.
 _REAL_DISK, _VP, _WHOLE, _PART, _DISK_WHOLE, _DISK_PART, _PLAIN_WHOLE, _PLAIN_PART = (1 << bit for bit in range(8))
 
 
@@ -43,7 +43,7 @@ def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: 
         snapshot: the grid.
         storage: position of the endpoint of each, -1 unknown.
         complete: (R,) which are complete.
-        able: (U,) queues that are looked at.
+        able: (U,) the queues to consider.
     """
     replicas = work.replicas
     known = np.flatnonzero(storage >= 0)
@@ -100,7 +100,7 @@ def places_of(
         entries: replicas at queues.
         chunk_of: (I,) the chunk of each input.
         candidates: (T, U) of the chunks.
-        incomplete_allowed: (I,) incomplete replicas count beside complete ones, if no place has these on disk.
+        incomplete_allowed: (I,) incomplete replicas count alongside complete ones, if no place has these on disk.
         uses_vp: (I,) the chunk may use virtual placement.
     """
     span, size = max(1, candidates.table.shape[1]), len(chunk_of)
@@ -149,7 +149,7 @@ def _together(keys: Ints, bits: AnyArray) -> tuple[Ints, AnyArray]:
 
 @dataclass(frozen=True)
 class PairValues:
-    """A matrix (T, U) of which each chunk has one value nearly everywhere.
+    """A matrix (T, U) in which each chunk has one value nearly everywhere.
 
     Attributes:
         chunk: (P,) of each pair, ascending.
@@ -179,8 +179,8 @@ class PairValues:
     def of(self, rows: slice) -> AnyArray:
         """(T, U) of the chunks ``rows``."""
         first, last = np.searchsorted(self.chunk, (rows.start, rows.stop)).tolist()
-        found = np.empty((rows.stop - rows.start, self.count), dtype=self.value.dtype)
-        found[:] = self.rest[rows, None]
+        matrix = np.empty((rows.stop - rows.start, self.count), dtype=self.value.dtype)
+        matrix[:] = self.rest[rows, None]
         cells = (self.chunk[first:last] - rows.start) * self.count + self.unified[first:last]
-        found.reshape(-1)[cells] = self.value[first:last]
-        return found
+        matrix.reshape(-1)[cells] = self.value[first:last]
+        return matrix

@@ -1,4 +1,4 @@
-"""The facts of analysis about a block of chunks, each made when a rule reads it."""
+"""The facts of analysis about a block of chunks, each computed when a rule reads it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FactsOfAnalysis:
 
     Attributes:
         snapshot: the grid.
-        chunks: of the cycle.
+        chunks: the chunks of the cycle.
         request: their columns of analysis.
         at: figures of queues.
         named: the candidates, and how queues were named.
@@ -61,9 +61,9 @@ class FactsOfAnalysis:
         size, queues = rows.stop - rows.start, self.snapshot.queues.unified
         known = {
             "remote_source": self.data.remote_source[rows, None],
-            # no cap of production holds while jobs are given out
+            # no cap of production applies while jobs are distributed
             "urgent": np.ones((size, 1), dtype=np.bool_),
-            # the estimate of the walltime has no parts of an event service here
+            # here the estimate of the walltime has no event-service parts
             "event_service": np.zeros((size, 1), dtype=np.bool_),
             "all_local": np.zeros((size, len(queues)), dtype=np.bool_),
             "user_ignored": np.zeros((size, 1), dtype=np.bool_),
@@ -80,23 +80,23 @@ class FactsOfAnalysis:
             **self._of_jobs(rows),
         }
         own_known, own_later = self._of_pass(rows, local_pass)
-        found = base.also(AnalysisFacts, known | own_known, later | own_later)
-        loaded = found.but(self.users.stats(rows, found))
+        facts = base.also(AnalysisFacts, known | own_known, later | own_later)
+        loaded = facts.but(self.users.stats(rows, facts))
 
         def can_be_throttled() -> Bools:
             return stabilize(load_of(loaded), self.number_of).can_be_throttled
 
-        # made of other facts than these, which would refer to themselves and stay until the garbage collector runs
+        # computed from other facts than these, which would refer to themselves and stay until garbage collection
         return loaded.but({}, {"can_be_throttled": can_be_throttled})
 
     def in_pass(self, facts: AnalysisFacts, rows: slice, local_pass: Bools) -> AnalysisFacts:
         """The facts in a pass in which only some of the chunks must have their input at the queue."""
         return facts.but(*self._of_pass(rows, local_pass))
 
-    def _at_candidates(self, found: RowsByKind) -> RowsByKind:
+    def _at_candidates(self, values: RowsByKind) -> RowsByKind:
         """(T, Q), from (T, U)."""
         unified = self.snapshot.queues.unified
-        return RowsByKind(found.table, found.kind, unified if found.column is None else found.column[unified])
+        return RowsByKind(values.table, values.kind, unified if values.column is None else values.column[unified])
 
     def _taken(self, values: AnyArray) -> RowsByKind:
         """(T, Q), from (T, U) of a block."""
@@ -137,8 +137,8 @@ class FactsOfAnalysis:
     def _over_quota(self, rows: slice) -> RowsByKind:
         """(T, Q): the owner has no quota left at the default output endpoint."""
         names = np.append(self.snapshot.storages.name, "")[self.at.output_storage]
-        found = over_quota(self.requesters[rows], self.snapshot.analysis.full_endpoints, names)
-        return self._at_candidates(found)
+        at_queues = over_quota(self.requesters[rows], self.snapshot.analysis.full_endpoints, names)
+        return self._at_candidates(at_queues)
 
     def _of_jobs(self, rows: slice) -> dict[str, Later]:
         """Jobs of the share, its users, the user and the task, by candidate."""
@@ -184,8 +184,8 @@ class FactsOfAnalysis:
 
         def lacks_files() -> RowsByKind:
             lacks, parts = data.lacks_files, data.lacks_parts.table[rows]
-            found = RowsByKind(lacks.table[rows] | (parts & ~local_pass), column=lacks.column)
-            return self._at_candidates(found)
+            lacking = RowsByKind(lacks.table[rows] | (parts & ~local_pass), column=lacks.column)
+            return self._at_candidates(lacking)
 
         def without_vp() -> RowsByKind:
             return self._taken(data.without_vp.of(rows) | ~local_pass)

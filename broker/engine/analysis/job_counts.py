@@ -1,6 +1,6 @@
 """Job counts for analysis chunks at each unified queue: of the share, of its type, and of the user.
 
-The figures of the Analysis Stabilizer: active jobs of users, and what is kept with a decision.
+The figures of the Analysis Stabilizer: active jobs of users, and the figures stored with a decision.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def _gathered(keys: Sequence[KeyT], stats: Callable[[KeyT], Any]) -> RowsByKind:
-    """``stats`` (figures, U) of each distinct key, once."""
+    """Compute ``stats`` (figures, U) once for each distinct key."""
     known, kind = numbered(keys)
     return RowsByKind(np.stack([stats(key) for key in known], axis=1), kind)
 
@@ -40,8 +40,8 @@ def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> RowsByKind:
 
     def stats(key: tuple[str, str | None]) -> Floats:
         share, kind = key
-        found = [table for (name, of), table in by_type.items() if name == share and kind in (None, of)]
-        return np.sum(found, axis=0) if found else np.zeros((2, size))
+        tables = [table for (name, of), table in by_type.items() if name == share and kind in (None, of)]
+        return np.sum(tables, axis=0) if tables else np.zeros((2, size))
 
     shares = [share or "" for share in work.gshare[rows].tolist()]
     return _gathered(list(zip(shares, work.resource_type[rows].tolist(), strict=True)), stats)
@@ -53,9 +53,9 @@ def of_user(snapshot: Snapshot, work: WorkTable, rows: slice) -> RowsByKind:
 
     def stats(key: tuple[str, str, str]) -> Floats:
         table = np.zeros((2, size))
-        found = by_user.get(key)
-        if found is not None:
-            table[0, found.unified], table[1, found.unified] = found.queued, found.running
+        jobs = by_user.get(key)
+        if jobs is not None:
+            table[0, jobs.unified], table[1, jobs.unified] = jobs.queued, jobs.running
         return table
 
     names = [[name or "" for name in column[rows].tolist()] for column in (work.username, *_share_columns(work))]
@@ -70,9 +70,8 @@ def of_share(snapshot: Snapshot, queues: AnalysisQueues, work: WorkTable, rows: 
     """(5, T, U): users with jobs, running jobs of all users, to-running rate, and the share's totals over all queues.
 
     Running jobs are those of the label of the task, without merge jobs; where there is no job of that kind at all,
-    those of the share. The rate counts the jobs of all shares that started, scaled by the part of the running ones that
-    are of the share.
-    The totals (queued, running) are the same for every queue.
+    those of the share. The rate counts the started jobs of all shares, scaled by the share's part of the running
+    ones. The totals (queued, running) are the same for every queue.
     """
     grid, jobs, size = snapshot.analysis, snapshot.jobs, len(snapshot.unified)
     position = {accounting_key: index for index, accounting_key in enumerate(jobs.accounting_keys)}
@@ -104,14 +103,14 @@ def _known_else(values: Floats | None, otherwise: Floats) -> Floats:
 
 
 def of_task(snapshot: Snapshot, bad_jobs: Texts) -> RowsByKind:
-    """(3, T, U): finished jobs of the task, those that failed or were closed, and those that were closed.
+    """(3, T, U): jobs of the task that finished, that failed or were closed, and that were closed.
 
     See ``AnalysisWork.bad_jobs``. Queues without candidates are left out.
     """
     known, kind = numbered(bad_jobs.tolist())
-    told = [at for at, text in enumerate(known) if text]
-    stats: list[dict[str, list[float]]] = json.loads(f"[{','.join(known[at] for at in told)}]")
-    counted = [(at, *one) for at, of_queues in zip(told, stats, strict=True) for one in of_queues.items()]
+    with_jobs = [at for at, text in enumerate(known) if text]
+    stats: list[dict[str, list[float]]] = json.loads(f"[{','.join(known[at] for at in with_jobs)}]")
+    counted = [(at, *item) for at, of_queues in zip(with_jobs, stats, strict=True) for item in of_queues.items()]
     names = snapshot.unified.name.tolist()
     position = {str(names[at]): at for at in set(snapshot.queues.unified.tolist())}
     # one column for each queue that any task names, and one for all others
@@ -120,8 +119,8 @@ def of_task(snapshot: Snapshot, bad_jobs: Texts) -> RowsByKind:
     table = np.zeros((3, len(known), len(seen) + 1))
     rows = [(at, column[name], *jobs) for at, name, jobs in counted if name in column]
     if rows:
-        at, of, finished, failed, closed = np.array(rows, dtype=np.float64).T
-        table[:, at.astype(np.int64), of.astype(np.int64)] = finished, failed + closed, closed
+        at, queue, finished, failed, closed = np.array(rows, dtype=np.float64).T
+        table[:, at.astype(np.int64), queue.astype(np.int64)] = finished, failed + closed, closed
     of_queue = np.full(len(names), len(seen), dtype=np.int64)
     of_queue[[position[name] for name in seen]] = np.arange(len(seen))
     return RowsByKind(table, kind, of_queue)
@@ -136,26 +135,26 @@ class ActiveUsers:
     def stats(self, rows: slice, facts: AnalysisFacts) -> dict[str, Any]:
         """The facts that differ; none by default."""
         options, queues = self._step.options, self._snapshot.queues.unified
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if options.starts == "until_five_minutes_ago" and RECENT_STARTS in self._snapshot.offered:
-            found["to_running_rate"] = self._rate(facts)
+            changes["to_running_rate"] = self._rate(facts)
         if options.jobs == "active" and ACTIVE_USER_JOBS in self._snapshot.offered:
             names = [str(name) for name in self._snapshot.unified.name]
             counts = cast(UserCounts, self._snapshot.offered[ACTIVE_USER_JOBS])
             columns = (self._chunks.prodsourcelabel, self._chunks.gshare, self._chunks.username)
             keys = zip(*(column[rows].tolist() for column in columns), strict=True)
-            asked = [(label or "", share or "", user or "") for label, share, user in keys]
-            known = {key: counts.of_user(*key, names)[:, queues] for key in dict.fromkeys(asked)}
-            table = np.stack([known[key] for key in asked])
+            owners = [(label or "", share or "", user or "") for label, share, user in keys]
+            known = {key: counts.of_user(*key, names)[:, queues] for key in dict.fromkeys(owners)}
+            table = np.stack([known[key] for key in owners])
             users = np.nan_to_num(table[:, 3])
             if options.users == "and_total":
                 users = np.where(np.isnan(table[:, 3]), 1.0, users + 1.0)
             running = np.where(np.isnan(table[:, 4]), facts.running, table[:, 4])
-            found |= {"user_queued": table[:, 0], "user_running": table[:, 1]}
-            found |= {"users": users, "users_running": running}
+            changes |= {"user_queued": table[:, 0], "user_running": table[:, 1]}
+            changes |= {"users": users, "users_running": running}
             if options.absent == "not_looked_at":
-                found["user_ignored"] = table[:, 2] == 0
-        return found
+                changes["user_ignored"] = table[:, 2] == 0
+        return changes
 
     def _rate(self, facts: AnalysisFacts) -> Any:
         """(T, Q): the queue's starts in an hour, in proportion to the running jobs of the share."""
@@ -172,7 +171,7 @@ Placed = tuple[Floats, Floats, Floats]
 
 
 def load_at(facts: AnalysisFacts, chunk: AnyArray, queue: Ints, placed: Placed | None) -> StabilizerLoad:
-    """(N,): the load at pairs of chunks of a block and candidates, with what was placed."""
+    """(N,): the load at pairs of chunks of a block and candidates, including placed jobs."""
 
     def at(name: str) -> Floats:
         return facts.at(name, chunk, queue)
@@ -191,6 +190,6 @@ def load_at(facts: AnalysisFacts, chunk: AnyArray, queue: Ints, placed: Placed |
 
 
 def figures_at(load: StabilizerLoad, number_of: Callable[[str], float]) -> Floats:
-    """(F, N): the figures in their order."""
+    """(F, N): the figures in the order of ``FIGURES``."""
     seen = stats_of_all(load, stabilize(load, number_of))
     return np.array([seen[name] for name in FIGURES], dtype=np.float64)

@@ -4,7 +4,7 @@ Jobs that were placed can only make queues drop out of what the snapshot alone w
 
 Jobs that an analysis cycle has placed so far, by user and by resource type, as later chunks see them.
 
-Pure. What is placed for a share is counted by the cycle itself; this is what the rules for users look at beside it.
+Pure. The cycle itself counts what is placed for a share; these counts are what rules for users read besides.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class UserLoad:
 
     Args:
         snapshot: the grid.
-        chunks: of the cycle.
+        chunks: the chunks of the cycle.
 
     Attributes:
-        state: the counts, and which of them are those of each chunk.
+        state: the counts, and which of them apply to each chunk.
     """
 
     def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
@@ -73,30 +73,30 @@ class UserLoad:
             new_users=np.zeros((len(set(shares)), size)),
             present=np.zeros((len(people), size), dtype=np.bool_),
         )
-        for at, one in enumerate(people):
-            self.state.present[at, snapshot.analysis.present.get(one, _NOWHERE)] = True
+        for index, key in enumerate(people):
+            self.state.present[index, snapshot.analysis.present.get(key, _NOWHERE)] = True
 
     def add(self, row: int, candidates: Ints, jobs: Ints) -> None:
         """Count jobs of the chunk that went to these candidates."""
-        state, at = self.state, self._queues[candidates]
+        state, unified = self.state, self._queues[candidates]
         share = state.share[row]
-        self._count_user(int(state.person[row]), int(share), at)
-        # merge jobs are none of the user's, as in PanDA
+        self._count_user(int(state.person[row]), int(share), unified)
+        # merge jobs do not count for the user, as in PanDA
         if not state.merging[row]:
-            np.add.at(state.of_user[state.owner[row]], at, jobs)
+            np.add.at(state.of_user[state.owner[row]], unified, jobs)
         # a task without a type counts all of them
-        np.add.at(state.of_type[share, ALL_TYPES], at, jobs)
+        np.add.at(state.of_type[share, ALL_TYPES], unified, jobs)
         own = state.queue_kind[candidates]
         kind = np.where(own == ALL_TYPES, state.kind[row], own)
         typed = kind != ALL_TYPES
-        np.add.at(state.of_type[share], (kind[typed], at[typed]), jobs[typed])
+        np.add.at(state.of_type[share], (kind[typed], unified[typed]), jobs[typed])
 
-    def _count_user(self, person: int, share: int, at: Ints) -> None:
+    def _count_user(self, person: int, share: int, unified: Ints) -> None:
         """Count a user who had no jobs at these queues before."""
         if person < 0:
             return
         present = self.state.present[person]
-        fresh = at[~present[at]]
+        fresh = unified[~present[unified]]
         if len(fresh):
             # pseudo-queues of one queue are one place
             self.state.new_users[share, np.unique(fresh)] += 1
@@ -113,11 +113,11 @@ class UserLoad:
 
     def counted(self, row: int, load: CountedLoad) -> CountedLoad:
         """The load of a chunk with the counts of :meth:`of_row`."""
-        found = {part: QueueJobs(self._names, counts.copy()) for part, counts in self.of_row(row).items()}
-        return dataclasses.replace(load, of_user=found[OF_USER], of_type=found[OF_TYPE], new_users=found[NEW_USERS])
+        parts = {part: QueueJobs(self._names, counts.copy()) for part, counts in self.of_row(row).items()}
+        return dataclasses.replace(load, of_user=parts[OF_USER], of_type=parts[OF_TYPE], new_users=parts[NEW_USERS])
 
     def set(self, row: int, load: CountedLoad) -> None:
-        """Let exactly this load be counted for a chunk, whatever was counted here."""
+        """Set the counts of a chunk to exactly this load."""
         for part, table in self.of_row(row).items():
             jobs = getattr(load, part)
             table[:] = [jobs.get(name, 0) for name in self._names] if jobs else 0.0
@@ -140,7 +140,7 @@ def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Map
 
 
 NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
-#: Filters whose answer moves with the jobs that the cycle places, and the facts that do.
+#: Filters whose answers move with the jobs that the cycle places, and the facts that move.
 MOVING = ("queue_cap", STABILIZER)
 MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
 
@@ -179,13 +179,13 @@ class LoadTrackingCycle(JobCycle):
             return False
         shared, names = self.alike(other), [[rule.name for rule in one.chain.filters] for one in (self, other)]
         moving = {name for both in names for name in both if name in MOVING}
-        # competing candidates are known by the numbers of filters
+        # competing candidates are identified by the numbers of filters
         return shared.facts and shared.rules >= moving and (names[0] == names[1] or not self._new)
 
     def of_its_own(self, block: Block) -> Block:
         """A copy of the block with masks and a new basic weight that other cycles do not share."""
-        one = block.evaluation
-        own = Evaluation(one.feasible.copy(), one.reason.copy(), one.faults)
+        evaluation = block.evaluation
+        own = Evaluation(evaluation.feasible.copy(), evaluation.reason.copy(), evaluation.faults)
         factors = tuple(
             factor.copy() if rule.name == NEW_WEIGHT_RULE and not isinstance(factor, RowsByKind) else factor
             for rule, factor in zip(self.chain.weights, block.factors, strict=True)
@@ -216,10 +216,10 @@ class LoadTrackingCycle(JobCycle):
 
     def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
         """Facts at candidates as in production, with the jobs that the cycle has placed."""
-        found = super().facts_at(result, candidate)
+        facts = super().facts_at(result, candidate)
         now = self._facts_now(result.block, result.row)
         moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
-        return dataclasses.replace(found, **moved)
+        return dataclasses.replace(facts, **moved)
 
     @property
     def user_state(self) -> UserState:
@@ -271,17 +271,17 @@ class LoadTrackingCycle(JobCycle):
             self._weigh_again(block, row, rows_of(self._columns, np.array([row])), facts)
 
     def _may_drop(self, row: int, facts: AnalysisFacts, feasible: Bools) -> bool:
-        """Whether any queue that is left got jobs and has so many that a filter might reject it: mostly none has."""
+        """Whether a remaining queue got jobs, and so many that a filter might reject it; mostly none did."""
         touched = feasible & (self._placed[self._accounting_codes[row]] > 0)[self.snapshot.queues.unified]
         moving = [rule for rule in self.chain.filters if rule.name in MOVING]
         return any((touched & self._may_reject(rule, facts)).any() for rule in moving)
 
     def _may_reject(self, rule: AnyFilter, facts: AnalysisFacts) -> Bools:
         """(Q,): the candidates that a filter might reject; all where its class does not say."""
-        found = None
+        answer = None
         if isinstance(rule, Filter) and "may_reject" in vars(type(rule)):
-            found = rule.may_reject(facts, self._views.tunings[rule.name])
-        return np.ones(1, dtype=np.bool_) if found is None else np.asarray(found[0])
+            answer = rule.may_reject(facts, self._views.tunings[rule.name])
+        return np.ones(1, dtype=np.bool_) if answer is None else np.asarray(answer[0])
 
     def _judge_again(self, block: Block, row: int, facts: AnalysisFacts) -> None:
         inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters
@@ -293,7 +293,7 @@ class LoadTrackingCycle(JobCycle):
         pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, alone, self._every)
         again = evaluate(rules, pairs, self._views, self._unusable)
         self.faults.extend(again.faults)
-        # the indices are those of the few rules; behind them are those of rules that could not judge
+        # the indices are those of these few rules, followed by those of the same rules where they could not judge
         codes = np.array([*moving, *(index + len(filters) for index in moving)], dtype=evaluation.reason.dtype)
         dropped = np.flatnonzero(again.reason[0] >= 0)
         evaluation.reason[inside, dropped] = codes[again.reason[0, dropped]]

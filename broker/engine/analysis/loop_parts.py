@@ -1,4 +1,4 @@
-"""Input of the compiled loop that only analysis has: filters, weight and counts for users."""
+"""Input of the compiled loop for analysis only: filters, weight and counts for users."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LOAD = (
 
 @dataclass(frozen=True)
 class AnalysisLoopParts(LoopParts):
-    """A cycle of analysis.
+    """The loop parts of an analysis cycle.
 
     Attributes:
-        cycle: that judges the chunks.
+        cycle: the cycle that judges the chunks.
     """
 
     cycle: AnalysisCycle
@@ -63,7 +63,7 @@ class AnalysisLoopParts(LoopParts):
         rejected, at = (flat.position[first:stop] == index).nonzero()
         chunk = np.concatenate([own, rejected])
         queue = np.concatenate([out.place[first:stop][own, place], at])
-        # of each chunk the chosen ones are before those that were rejected
+        # for each chunk, chosen queues come before rejected ones
         order = np.argsort(chunk, kind="stable")
         chunk, queue = chunk[order], queue[order]
         unified = cycle.snapshot.queues.unified[queue]

@@ -37,7 +37,7 @@ def suppresses_check(chunks: WorkTable, now_s: float, tuning: Tuning) -> Bools:
 def passing(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
     """(T, Q): the queues that no rule rejected for good; those skipped for now are among them."""
     lasting = [chain.is_persistent(index) for index in range(2 * len(chain.filters))]
-    # LEFT and NOT_A_CANDIDATE are negative: they index the two entries behind the rules
+    # FEASIBLE and NOT_A_CANDIDATE are negative: they index the two entries after the rules
     lookup = np.array([*(not one for one in lasting), False, True], dtype=np.bool_)
     return np.asarray(lookup[evaluation.reason])
 
@@ -45,7 +45,7 @@ def passing(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
 def with_problems(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
     """(T, Q): the queues that a rule skipped for a problem of the user."""
     names = [rule.name in USER_PROBLEMS for rule in chain.filters]
-    # two entries for LEFT and NOT_A_CANDIDATE, which index from behind
+    # two entries for FEASIBLE and NOT_A_CANDIDATE, which index from the end
     lookup = np.array([*names, *names, False, False], dtype=np.bool_)
     return np.asarray(lookup[evaluation.reason])
 
@@ -65,13 +65,13 @@ def second_pass(
 ) -> Evaluation:
     """Evaluate the second pass of the chunks ``again`` (positions in the block).
 
-    A chunk for which the first pass left no queue has what the second leaves, if that is enough. One that had some, but
-    fewer than its jobs are to run at, has the queues of both passes, if the second finds any at all; whether these are
-    enough is asked behind the passes.
+    A chunk for which the first pass left no queue gets what the second leaves, if that is enough. One that had some,
+    but fewer than its jobs are to run at, gets the queues of both passes, if the second finds any at all; whether these
+    are enough is checked after the passes.
 
     Args:
         chain: the rules.
-        first: of the first pass, (T, Q).
+        first: the evaluation of the first pass, (T, Q).
         again: positions of the chunks.
         wanted: (T,) at how many queues each job is to run.
         judging: judges these chunks without the locality check.
@@ -87,7 +87,7 @@ def second_pass(
     if both.any():
         temporary = [index for index in range(len(chain.filters)) if not chain.is_persistent(index)]
         third = judging(tuple(chain.filters[index] for index in temporary), earlier | found)
-        # the indices are those of the few rules; behind them are those of rules that could not judge
+        # the indices are those of these few rules, followed by those of the same rules where they could not judge
         codes = [*temporary, *(index + len(chain.filters) for index in temporary), NOT_A_CANDIDATE, FEASIBLE]
         reason = np.where(earlier | found, np.array(codes, dtype=own_reason.dtype)[third.reason], own_reason)
         own_left, own_reason = np.where(both, third.feasible, own_left), np.where(both, reason, own_reason)

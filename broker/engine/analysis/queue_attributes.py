@@ -2,7 +2,7 @@
 
 Source: ATLAS Analysis Job Brokerage, storage checks; PanDA analysis brokerage, storage.
 
-Relations through which analysis queues read and write, computed once while the grid has the same.
+Relations through which analysis queues read and write, computed once for as long as the grid keeps them.
 
 Source: ATLAS Analysis Job Brokerage, input data locality.
 """
@@ -19,7 +19,7 @@ from broker.domain.arrays import Bools, Floats, Ints, Kept, Texts
 from broker.snapshot.snapshot import Snapshot
 
 VpScope = Literal["in_use", "default"]
-"""By the relations of which scope a queue reads from virtual placement."""
+"""The scope of the relations by which a queue reads from virtual placement."""
 
 _of_analysis = Kept[Bools]()
 _in_use = Kept[Bools]()
@@ -80,9 +80,9 @@ def _vp_queues(snapshot: Snapshot, scope: VpScope) -> Bools:
     virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
     of_default = relations.is_input & relations.of_default_scope
     rows = np.flatnonzero(of_default if scope == "default" else scope_in_use(snapshot, True))
-    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    found[relations.unified[rows[virtual[relations.storage[rows]]]]] = True
-    return found
+    mask = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    mask[relations.unified[rows[virtual[relations.storage[rows]]]]] = True
+    return mask
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class AnalysisQueues:
 
 
 def analysis_queues(snapshot: Snapshot, vp_scope: VpScope = "in_use") -> AnalysisQueues:
-    """The figures of all unified queues; ``vp_scope``: of the relations by which one reads from virtual placement."""
+    """The figures of all unified queues; ``vp_scope``: of the relations that read from virtual placement."""
     storages, size = snapshot.storages, len(snapshot.unified)
     reading, writing = scope_in_use(snapshot, True), scope_in_use(snapshot, False)
     output = _default(snapshot, writing & snapshot.relations.default_write)
@@ -131,9 +131,9 @@ def analysis_queues(snapshot: Snapshot, vp_scope: VpScope = "in_use") -> Analysi
 
 
 def _default(snapshot: Snapshot, wanted: Bools) -> Ints:
-    found = np.full(len(snapshot.unified), -1, dtype=np.int64)
-    found[snapshot.relations.unified[wanted]] = snapshot.relations.storage[wanted]
-    return found
+    storage = np.full(len(snapshot.unified), -1, dtype=np.int64)
+    storage[snapshot.relations.unified[wanted]] = snapshot.relations.storage[wanted]
+    return storage
 
 
 def _usable_gb(snapshot: Snapshot) -> Floats:
@@ -152,6 +152,6 @@ def _some(snapshot: Snapshot, wanted: Bools, flags: Bools) -> Bools:
     """(U,): any of the wanted relations leads to an endpoint with the flag."""
     relations = snapshot.relations
     rows = np.flatnonzero(wanted)
-    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    found[relations.unified[rows[flags[relations.storage[rows]]]]] = True
-    return found
+    mask = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    mask[relations.unified[rows[flags[relations.storage[rows]]]]] = True
+    return mask

@@ -1,4 +1,4 @@
-"""The steps of the analysis brokerage that are no rules, each replaceable by a profile."""
+"""The steps of the analysis brokerage that are not rules, each replaceable by a profile."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class PassesOptions(Options):
         suppressed: of a task for which the check is suppressed, it is not made, or only dropped in the second pass.
         problems: queues with problems of the user are enough to end after the first pass, or not where the check is
             suppressed.
-        copies: jobs that run at several queues wait until so many are left, or until so many were found, of which some
-            may be skipped for now.
+        copies: jobs that run at several queues wait until this many are left, or until this many were found, of which
+            some may be skipped for now.
     """
 
     suppressed: Literal["not_checked", "second_pass"] = "not_checked"
@@ -71,7 +71,7 @@ class Passes(Step):
     options: PassesOptions = PassesOptions()
 
     def checked(self, real: Bools, suppressed: Bools, remote_source: Bools) -> Bools:
-        """(T,): the first pass makes the check."""
+        """(T,): whether the first pass makes the check."""
         if self.options.suppressed == "second_pass":
             return real
         return np.asarray(real & ~(suppressed & remote_source))
@@ -112,14 +112,14 @@ class BasicWeightOptions(Options):
 
 
 class BasicWeight(Step):
-    """The basic weight that is used, and how the new one is made."""
+    """The basic weight in use, and how the new one is computed."""
 
     name = "basic_weight"
     title = "Which basic weight is used, and how the new one shares jobs out over classes"
     options: BasicWeightOptions = BasicWeightOptions()
 
     def is_new(self, by_key: bool) -> bool:
-        """Whether the new one is used."""
+        """Whether the new basic weight is used."""
         return by_key or self.options.choice == "new"
 
     @property
@@ -177,13 +177,13 @@ class CandidateNumber(Step):
         return np.asarray(reason == names.index(FILE_UNAVAILABLE))
 
     def best(self, ten: Ints, copies: Ints, distributed: Bools, with_input: Ints, every: int) -> Ints:
-        """(T,): at most so many."""
-        found = np.maximum(ten, copies)
+        """(T,): the most candidates that each chunk keeps."""
+        number = np.maximum(ten, copies)
         if self.options.cloned == "with_input":
-            found = np.where(copies > 1, np.maximum(with_input, copies), ten)
+            number = np.where(copies > 1, np.maximum(with_input, copies), ten)
         if self.options.distributed == "all":
-            found = np.where(distributed, max(every, 1), found)
-        return np.asarray(found, dtype=np.int64)
+            number = np.where(distributed, max(every, 1), number)
+        return np.asarray(number, dtype=np.int64)
 
 
 class UserFiguresOptions(Options):
@@ -192,7 +192,8 @@ class UserFiguresOptions(Options):
     Attributes:
         jobs: defined and active ones, or only those in the table of active jobs.
         users: those with jobs, or all of them together count as one more.
-        absent: a user without jobs at a queue has none, or is not looked at there, neither for queued nor for bad jobs.
+        absent: a user without jobs at a queue has none, or is not considered there, neither for queued nor for bad
+            jobs.
         starts: jobs that started in the last 6 hours, archived ones too; or those of the tables of jobs that are not
             archived, until 5 minutes ago, both ends at whole 10 minutes.
     """
@@ -211,7 +212,7 @@ class UserFigures(Step):
     options: UserFiguresOptions = UserFiguresOptions()
 
     def needed_sources(self) -> tuple[str, ...]:
-        """Counts of active jobs by user and of recent starts, where they are asked for."""
+        """Counts of active jobs by user and of recent starts, where they are needed."""
         users = (ACTIVE_USER_JOBS,) if self.options.jobs == "active" else ()
         return users + ((RECENT_STARTS,) if self.options.starts == "until_five_minutes_ago" else ())
 
@@ -231,7 +232,7 @@ class ThrottlesOptions(Options):
 
 
 class Throttles(Step):
-    """Step: throttles that hold back a whole chunk."""
+    """The throttles that hold back a whole chunk."""
 
     name = "throttles"
     title = "Which usage of shares and which lines of quotas throttle"

@@ -27,7 +27,7 @@ THRESHOLD_A = "USER_USAGE_THRESHOLD_A"
 USE_L1 = "USE_L1_SHARE_USAGE"
 KEYS = (USER_JOBS, GROUP_JOBS, USER_CORES, GROUP_CORES, THRESHOLD_A, USE_L1)
 
-#: Twice as much as may run may wait.
+#: Twice as many jobs or cores may wait as may run.
 QUEUED_TIMES = 2.0
 #: Above this part of the quota only merging goes on.
 NEAR_QUOTA = 0.9
@@ -37,13 +37,13 @@ USAGE_LIMITS_PERCENT = {CLASS_C: 90.0, CLASS_B: 95.0}
 #: Part of the target that counts for a task of class A whose user has not been evaluated.
 UNKNOWN_USER_RATIO = 0.5
 NO_JOBS = OwnerJobs()
-#: Tasks of it keep no short name of their user in PanDA; jobs of nobody have the empty one.
+#: PanDA keeps no short user name for tasks of this label; jobs of nobody have the empty one.
 PANDA_LABEL, NOBODY = "panda", ""
 
 
 @dataclass(frozen=True)
 class Throttle:
-    """Why a chunk gets no jobs now: the condition, the figure that was seen, and the cap that it exceeds."""
+    """Why a chunk gets no jobs now: the condition, the observed figure, and the cap that it exceeds."""
 
     condition: str
     figure: float
@@ -58,7 +58,7 @@ class Throttle:
 
     @classmethod
     def read(cls, note: str) -> Throttle | None:
-        """From :attr:`note`; None for a note on something else."""
+        """Parse a :attr:`note`; None for a note on something else."""
         parts = note.split(":")
         if len(parts) != 6 or parts[0] != "throttle":
             return None
@@ -94,7 +94,7 @@ def requesters(
     columns = (chunks.username, chunks.workinggroup, chunks.gshare, chunks.merging, task_class)
     of_nobody = (chunks.prodsourcelabel == PANDA_LABEL) & (throttles.options.panda_label == "of_nobody")
     known: dict[tuple[object, ...], Requester] = {}
-    found = []
+    result = []
     rows = zip(*(column.tolist() for column in (*columns, of_nobody)), strict=True)
     for user, group, share, merging, of_task, nobody in rows:
         # NaN equals nothing, not even itself
@@ -103,8 +103,8 @@ def requesters(
         if key not in known:
             counted_as = NOBODY if nobody else None
             known[key] = Requester(user or "", group or None, share, merging, evaluated, counted_as)
-        found.append(known[key])
-    return found
+        result.append(known[key])
+    return result
 
 
 def throttle_of(
@@ -122,14 +122,14 @@ def throttle_of(
         grid: figures of users, shares and accounts.
         tuning: with the caps.
         quota_usable: the source of quotas can be used.
-        quota_closed: nothing goes while it cannot; otherwise no quota is asked for.
+        quota_closed: no chunk may go on while it cannot; otherwise no quota is checked.
         throttles: how shares and quotas are read.
     """
-    found = None if requester.merging else _by_caps(requester, grid, tuning)
-    if found is None:
-        found = _by_share(requester, grid, tuning, throttles)
-    if found is not None:
-        return found
+    throttle = None if requester.merging else _by_caps(requester, grid, tuning)
+    if throttle is None:
+        throttle = _by_share(requester, grid, tuning, throttles)
+    if throttle is not None:
+        return throttle
     if not quota_usable:
         return Throttle("quota_unknown", 0.0, 0.0, "-", "config") if quota_closed else None
     lines = grid.quotas.get(requester.group or requester.user, ())
@@ -151,7 +151,7 @@ def _by_caps(requester: Requester, grid: AnalysisGrid, tuning: Tuning) -> Thrott
     )
     for condition, figure, times, key, unit in conditions:
         cap = times * tuning.number(key)
-        # a key of 0 is a cap that is not applied, as one that is not set
+        # a cap of 0 is not applied, like one that is not set
         if cap > 0 and figure > cap:
             return Throttle(condition, figure, cap, unit, key)
     return None
@@ -206,12 +206,12 @@ def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], 
     """(T, U): the owner has no quota left at the output endpoint (U,) of a queue.
 
     Args:
-        asking: (T,) the chunks.
+        asking: (T,) the requesters of the chunks.
         full: by account, the endpoints at which it has used up its quota.
         endpoints: (U,) of the queues, empty for none.
     """
     nothing: frozenset[str] = frozenset()
-    known, kind = numbered(full.get(one.group or one.user, nothing) for one in asking)
+    known, kind = numbered(full.get(requester.group or requester.user, nothing) for requester in asking)
     names = endpoints.tolist()
     table = [[name in used for name in names] if used else [False] * len(names) for used in known]
     return RowsByKind(np.array(table, dtype=np.bool_).reshape(len(known), len(names)), kind)

@@ -1,12 +1,12 @@
-"""Cutting jobs file by file, with files of secondary datasets: as :mod:`broker.work.sequential`, step by step.
+"""Cut jobs file by file, with files of secondary datasets, step by step as :mod:`broker.work.sequential`.
 
 A chunk of six master files and a secondary of three, two master files a job, half a secondary file for each. Files are
 numbered over the cycle, the master's 0 to 5 and the secondary's 6 to 8; queue 3 takes up to four jobs:
 
     numbers[1]  0 2 4         first master file of each job
-    numbers[2]  2 4 6         behind its last
+    numbers[2]  2 4 6         stop of its master files
     numbers[4]  3 3 3         distinct files: two of the master, one of the secondary
-    spans       6 7, 7 8, 8 9 first and behind the last secondary file of each job
+    spans       6 7, 7 8, 8 9 first and stop of the secondary files of each job
     cursor      6 . 3 3       next master file (AT), jobs made (MADE), spans written (SPAN)
 """
 
@@ -33,7 +33,7 @@ from broker.engine.compiled.cutting import (
 )
 from broker.engine.compiled.jit import compiled, inlined
 
-#: As ``broker.work.input_files.NULL_INTEGER``.
+#: The same as ``broker.work.input_files.NULL_INTEGER``.
 NO_BOUNDARY = np.int64(-(2**63))
 _LAST_BOUNDARY = np.int64(2**63 - 1)
 #: Places in the content of a job: events and bytes of its master files, its distinct files and their bytes, the
@@ -47,7 +47,7 @@ def taken_by_file(
     chunk: Any, queue: int, count: int, files: Files, uses: AnyArray, listed: AnyArray, fit: Floats, seconds: Ints,
     cursor: Ints, used: Ints, seen: Ints, spans: Ints, numbers: Ints, figures: Floats,
 ) -> int:  # fmt: skip
-    """Write up to ``count`` jobs for a queue and return how many; ``used`` (S,) moves on."""
+    """Write up to ``count`` jobs for a queue and return their number; ``used`` (S,) is updated."""
     size, secondaries, made = chunk.stop - chunk.start, len(used), 0
     own, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
     while made < count and cursor[AT] < size:
@@ -100,9 +100,9 @@ def _fill(
     job[EVENTS] = job[LIMITED] = sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low]
     job[SIZE], job[IN_ALL] = sums[SIZE_SUM, high] - sums[SIZE_SUM, low], stop - at
     job[NAMES], job[STORED] = 0, 0
-    # a name has been seen in this job where its mark is that of the job
+    # a name has been seen in this job if its mark equals that of the job
     seen[0] += 1
-    # of the rows of a name in the master the last one says how large the file is, of any others the first
+    # the size of a file is that of the last row of its name in the master, else of the first row elsewhere
     for back in range(stop - at):
         _see(listed[chunk.listed + stop - 1 - back], seen, job)
     for index in range(len(used)):
@@ -130,7 +130,7 @@ def _see(file: Any, seen: Ints, job: Ints) -> None:
 def _files_of(
     use: Any, master_files: int, boundary: int, used: int, events: int, sums: Ints, listed: AnyArray
 ) -> tuple[int, int]:
-    """Span (first, stop) in the list of the files of a secondary that go with so many master files."""
+    """Span (first, stop) in the list of the files of a secondary that go with ``master_files`` master files."""
     first, count = use.first, use.count
     if use.nosplit:
         return int(first), int(first + count)
@@ -153,7 +153,7 @@ def _files_of(
 
 @compiled
 def _first_from(boundary: int, first: int, end: int, listed: AnyArray) -> int:
-    """The first place from ``first`` on, of files ordered by boundary, with this one or a later one."""
+    """The first place from ``first`` on with this boundary or a later one, among files ordered by boundary."""
     while first < end:
         middle = (first + end) // 2
         if listed[middle].boundary < boundary:
@@ -165,7 +165,7 @@ def _first_from(boundary: int, first: int, end: int, listed: AnyArray) -> int:
 
 @compiled
 def _for_events(use: Any, used: int, wanted: float, sums: Ints) -> int:
-    """How many files from ``used`` on bring so many events; one more than are left if too few."""
+    """How many files from ``used`` on hold ``wanted`` events; one more than are left if too few."""
     before = sums[EVENTS_SUM, use.file]
     target = float(sums[EVENTS_SUM, use.file + used] - before) + wanted
     stop = used

@@ -16,14 +16,14 @@ class Moving(NamedTuple):
 
     Attributes:
         weights: (L,) the moving weights, in order.
-        weight_arguments: (L, A) of each.
+        weight_arguments: (L, A) the arguments of each.
         cuts: (C,) the cuts, in order.
-        cut_arguments: (C, A) of each.
+        cut_arguments: (C, A) the arguments of each.
         room: the step by which jobs at a chosen candidate count against its cap.
-        room_arguments: (A,) of that.
-        behind: what is added to the index of a cut in the matrix of reasons.
-        filters: (M,) the filters that judge again what was placed since, in order; none in production.
-        filter_arguments: (M, A) of each.
+        room_arguments: (A,) the arguments of that step.
+        behind: the offset of the index of a cut in the matrix of reasons.
+        filters: (M,) the filters that judge again with placed jobs, in order; none in production.
+        filter_arguments: (M, A) the arguments of each.
         reasons: (M,) their indices in the matrix of reasons.
         stabilizer: (6,) the values of ``broker.domain.analysis.KEYS`` for the new weight; none in production.
         new_weight: index of the factor that moves with the room of the user, -1 for none.
@@ -53,11 +53,11 @@ class UserState(NamedTuple):
         share: (T,) number of its share.
         kind: (T,) number of its resource type, 0 for all types.
         person: (T,) number of user and share, -1 for no user.
-        merging: (T,) its jobs are none of the user's.
-        queue_kind: (Q,) number of the resource type of a candidate, 0 for that of the chunk.
+        merging: (T,) its jobs do not count for the user.
+        queue_kind: (Q,) number of the resource type of a candidate, 0 for the type of the chunk.
         of_user: (O, U) jobs by owner and unified queue.
         of_type: (S, K, U) jobs by share and type.
-        new_users: (S, U) users of a share that had nothing there before.
+        new_users: (S, U) users of a share that had no jobs there before.
         present: (P, U) whether a person has any job there.
     """
 
@@ -74,15 +74,15 @@ class UserState(NamedTuple):
 
 
 class UserPairs(NamedTuple):
-    """Per-pair input of filters and weight for users, beside :class:`FlatBlock`; empty in production.
+    """Per-pair input of filters and weight for users, besides :class:`FlatBlock`; empty in production.
 
     Attributes:
         load: (7, N) by pair: the user's queued and running jobs, users, their running jobs, the to-running rate, then
             queued and running jobs of the type.
-        ignored: (N,) the user is not looked at there.
+        ignored: (N,) the user is not checked there.
         class_weight: (N,) W_s of the new weight; empty without it.
         site_named: (B,) the task names its one queue.
-        jobs: (B,) that the chunk would make.
+        jobs: (B,) jobs that the chunk would make.
     """
 
     load: Floats
@@ -112,28 +112,28 @@ class MovingState(NamedTuple):
     may_bootstrap: Bools
 
 
-#: What ranking, drawing and cutting read of a chunk.
+#: Fields of a chunk that ranking, drawing and cutting read.
 CHUNK = np.dtype(
     [
         ("accounting", "i8"),  # number of the accounting key
         ("queue_limit", "f8"),
         ("min_weight", "f8"),
         ("may_bootstrap", "?"),
-        ("group", "i8"),  # jobs that a candidate is given at a time
+        ("group", "i8"),  # jobs given to a candidate at a time
         ("one_queue", "?"),  # a single pre-assigned queue, which gets all jobs whatever its own size is
-        ("task", "i8"),  # with the next two, the words of the random stream beside the seed
+        ("task", "i8"),  # with the next two and the seed, the words of the random stream
         ("dataset", "i8"),
         ("memory", "i8"),
-        ("by_loop", "?"),  # the loop cuts its jobs, as it would round none of its figures in another way
+        ("by_loop", "?"),  # the loop cuts its jobs, as it rounds all of its figures alike
         ("start", "i8"),  # of its master files among all files
         ("stop", "i8"),
-        ("by_file", "?"),  # its jobs are grown file by file, as they are no runs of files with their own names
+        ("by_file", "?"),  # its jobs grow file by file, as they are not runs of files with distinct names
         ("listed", "i8"),  # first of its files in the list for such chunks
-        ("names", "i8"),  # how many different names these have
+        ("names", "i8"),  # number of different names of these files
         ("uses", "i8"),  # of its secondary datasets
         ("uses_stop", "i8"),
-        ("secondary_events", "?"),  # the events of its first secondary are limited, not those of the master
-        ("replicas", "i8"),  # of its master, where parts of that are in different places
+        ("secondary_events", "?"),  # the limit is on events of its first secondary, not of the master
+        ("replicas", "i8"),  # of its master, where parts of it are in different places
         ("replicas_stop", "i8"),
         ("at_once", "?"),
         ("merging", "?"),
@@ -156,9 +156,9 @@ CHUNK = np.dtype(
         ("kind", "i8"),  # row of the limits of queues
     ]
 )
-#: What is read of a candidate; an ``own_size`` below 0 is given once by a chunk, and not again.
+#: Fields of a candidate; a chunk gives a negative ``own_size`` only once.
 QUEUE = np.dtype([("unified", "i8"), ("own_size", "i8")])
-#: What a candidate allows the jobs of chunks of one kind; 0 is no limit.
+#: Limits of a candidate for the jobs of chunks of one kind; 0 is no limit.
 LIMITS = np.dtype(
     [(name, "f8") for name in ("scratch_mb", "maxtime", "mintime", "cores", "corepower")] + [("direct", "?")]
 )
@@ -167,7 +167,7 @@ USE = np.dtype(
     [
         ("first", "i8"),  # of its files in the list
         ("count", "i8"),  # of its files
-        ("file", "i8"),  # the first of them among all files
+        ("file", "i8"),  # the first of its files among all files
         ("by_boundary", "i8"),  # first of them ordered by boundary in the list; -1 where boundaries do not matter
         ("nosplit", "?"),
         ("repeat", "?"),
@@ -185,12 +185,12 @@ class Files(NamedTuple):
     """Columns of the F files of all inputs.
 
     Attributes:
-        events: (F,) that each stands for.
+        events: (F,) events that each stands for.
         size: (F,) bytes that it stands for.
-        first_bytes: (F,) bytes that a run beginning there holds beside what the sums say.
-        first_names: (F,) names that it holds beside.
+        first_bytes: (F,) bytes that a run beginning there holds in addition to the sums.
+        first_names: (F,) names that it holds in addition.
         next_break: (F,) the next file at which a job has to start anew.
-        unlimited: (F,) a job from there on ends at its boundary only.
+        unlimited: (F,) a job from there on ends only at its boundary.
         sums: (4, F + 1) over all files before each: events, bytes stood for, bytes and number of distinct files.
     """
 
@@ -210,10 +210,10 @@ class Parts(NamedTuple):
         uses: (S,) of :data:`USE`, of all secondaries.
         listed: (L,) of :data:`LISTED`: master first, then the secondaries, then those ordered by boundary.
         replica: (R,) row of each replica among those of the work.
-        held_from: (R,) where the mask of the files that it holds begins in ``held``, -1 where it holds all.
+        held_from: (R,) the start in ``held`` of the mask of the files that it holds, -1 where it holds all.
         held: masks of files.
         storage: (R,) number of its storage, -1 where the cycle does not know it.
-        reads: (storages + 1, U + 1) which unified queues read which storage.
+        reads: (storages + 1, U + 1) whether a unified queue reads a storage.
     """
 
     uses: AnyArray
@@ -252,12 +252,12 @@ class FlatBlock(NamedTuple):
         queue: (N,) position of the candidate.
         load: (5, N) running, defined, assigned, activated and starting jobs as the snapshot shows them.
         all_local: (N,).
-        fixed: (G, N) what multiplies the moving weights.
-        factors: (F, N) the factors of which that is made, as they are shown.
+        fixed: (G, N) factors that multiply the moving weights.
+        factors: (F, N) the single factors behind ``fixed``, as they are shown.
         urgent: (B,).
-        best: (B,) how many candidates each chunk gets at most.
-        left: (N,) no filter has rejected the pair for what was placed; the loop writes it.
-        position: (B, Q) what decides about each pair; the loop writes what it cuts.
+        best: (B,) the most candidates that each chunk gets.
+        left: (N,) no filter has rejected the pair because of placed jobs; the loop writes it.
+        position: (B, Q) the index of what decides each pair; the loop writes its cuts.
         placed: (A, U) jobs that the cycle has placed, by accounting key and unified queue; the loop adds to it.
         moved: (A,) the accounting keys for which it has placed any.
     """
@@ -281,20 +281,20 @@ class Outcome(NamedTuple):
     """Output of the loop for a block: the chosen candidates of each chunk, best first, and its jobs.
 
     Attributes:
-        ranked: (B,) there was anything to rank.
+        ranked: (B,) whether there was anything to rank.
         chosen: (B,) number of chosen candidates.
         place: (B, K) their positions.
         pair: (B, K) their numbers among the pairs of the block.
-        weight: (B, K), of those that bootstrap, too.
+        weight: (B, K), also of those that bootstrap.
         factors: (B, L + F, K).
         bootstrap: (B, K).
         before: (B, U) the jobs placed for the accounting key of the chunk before it.
         users_before: (3, B, U) the same for its user and its type, and the users that were new; empty in production.
-        jobs: (B, 2) first and behind the last job of the chunk.
+        jobs: (B, 2) first and stop of the jobs of the chunk.
         numbers: (7, J) of each job: candidate, first and stop of its files, events, distinct files, bytes, scratch MB.
         figures: (2, J) of each job: output in MB, walltime in seconds.
-        span_of: (B, 2) first and behind the last span of the chunk, one for each of its jobs and secondary datasets.
-        spans: (X, 2) first and behind the last file of a secondary in the list.
+        span_of: (B, 2) first and stop of the spans of the chunk, one for each of its jobs and secondary datasets.
+        spans: (X, 2) first and stop of the files of a secondary in the list.
     """
 
     ranked: Bools

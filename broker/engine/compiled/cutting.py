@@ -1,4 +1,4 @@
-"""Cutting runs of files into jobs for one queue: as :class:`broker.work.cutting.RunCutter`, step by step."""
+"""Cut runs of files into jobs for one queue, step by step as :class:`broker.work.cutting.RunCutter`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _output(chunk: Any, events: int, size: int, stored: int) -> float:
 
 @inlined
 def keeps(chunk: Any, events: int, size: int, stored: int, first: int, stop: int, fit: Floats, seconds: Ints) -> bool:
-    """Whether a job of such content, of the files from ``first`` to before ``stop``, keeps the limits of the queue."""
+    """Whether a job with this content, of the files ``first`` to before ``stop``, keeps the limits of the queue."""
     output = _output(chunk, events, size, stored)
     space = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK]
     scratch = space if fit[DIRECT] > 0 else space + stored
@@ -146,7 +146,7 @@ def taken(
     cursor: Ints,
     out: Outcome,
 ) -> int:
-    """Write up to ``count`` jobs for a queue, and return how many."""
+    """Write up to ``count`` jobs for a queue, and return their number."""
     chunk, files, numbers, figures = columns.chunks[row], columns.files, out.numbers, out.figures
     sums, first_bytes, first_names = files.sums, files.first_bytes, files.first_names
     size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True
@@ -160,7 +160,7 @@ def taken(
         walltime = np.nan
         if fit[KNOWN] > 0:
             walltime = chunk.base_walltime + (seconds[end] - seconds[at])
-        # jobs behind one that is too short are grown and left out, as they set the length that is tried first
+        # jobs after one that is too short are grown but left out, as they set the length that is tried first
         growing = growing and not walltime < fit[LEAST_WALLTIME]
         if growing:
             low, high = chunk.start + at, chunk.start + end
@@ -183,7 +183,7 @@ def write_job(
     chunk: Any, queue: int, low: int, high: int, events: int, size: int, stored: int, names: int, walltime: float,
     fit: Floats, job: int, numbers: Ints, figures: Floats,
 ) -> None:  # fmt: skip
-    """Write a job of the master files from ``low`` to before ``high``, of such content in all."""
+    """Write a job of the master files from ``low`` to before ``high``, with this content in all."""
     output = _output(chunk, events, size, stored)
     need = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK] + (0 if fit[DIRECT] > 0 else stored)
     numbers[0, job], numbers[1, job], numbers[2, job], numbers[3, job] = queue, low, high, events

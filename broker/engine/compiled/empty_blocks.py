@@ -1,4 +1,4 @@
-"""Blocks without any chunk or task: the loops called with these are read or compiled, and do nothing."""
+"""Blocks without any chunk or task: calling the loops with these reads or compiles them, and does nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.engine.task.placing import TaskBlock, room_for as room_for_tasks
 
 
 def no_chunks() -> tuple[Any, ...]:
-    """Arguments of :func:`broker.engine.compiled.placing.placed_until`, of the types that every cycle has."""
+    """Arguments of :func:`broker.engine.compiled.placing.placed_until`, with the types that every cycle has."""
     block, users = _no_chunks(), no_users()
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
     columns = Columns(
@@ -37,7 +37,7 @@ def no_chunks() -> tuple[Any, ...]:
 
 
 def no_tasks() -> tuple[Any, ...]:
-    """Arguments of :func:`broker.engine.compiled.nuclei.place_all`, of the types that every cycle has."""
+    """Arguments of :func:`broker.engine.compiled.nuclei.place_all`, with the types that every cycle has."""
     tasks = _no_tasks()
     return np.zeros(0, dtype=np.int64), np.zeros((0, MOST_ARGUMENTS)), tasks, room_for_tasks(tasks, 0)
 

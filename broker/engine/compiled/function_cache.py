@@ -16,23 +16,23 @@ from pathlib import Path
 
 import platformdirs
 
-#: Where this process caches compiled functions instead, as the folder of its user is not to be used.
+#: Where this process caches compiled functions if the folder of its user cannot be used.
 other_folder: Path | None = None
 _PRIVATE = 0o700
-#: Files beside this package of which functions are compiled.
+#: Files outside this package whose functions are compiled.
 _FORMULAS = ("domain/waiting_limit.py",)
 _log = logging.getLogger(__name__)
 
 
 class UnsafeFolderError(OSError):
-    """Others may write in the folder, of which files are unpickled: that lets them run code in this process."""
+    """Others may write to the folder; its files are unpickled, so they could run code in this process."""
 
 
 def folder() -> Path:
-    """The folder, made; a new one that is removed with this process where it cannot be written, or others may write it.
+    """Create the folder and return it; a temporary one if it is not writable, or others may write to it.
 
-    Of a function the compiler only looks at its own file to see whether it has changed, not at those that it calls:
-    each state of this package therefore has a folder of its own, as has each compiler.
+    To see whether a function has changed, the compiler checks only its own file, not those of the functions it calls:
+    each state of this package therefore has its own folder, as has each compiler.
     """
     global other_folder
     own = _of_this_state() if other_folder is None else other_folder
@@ -62,11 +62,11 @@ def remove() -> Path:
 
 
 def _of_this_state() -> Path:
-    """The folder of compiled functions: not beside the source, where a service may not write."""
+    """The folder of compiled functions: not next to the source, where a service may not write."""
     digest, here = hashlib.sha256(f"{sys.implementation.cache_tag} numba {version('numba')}".encode()), Path(__file__)
     formulas = [here.parents[2] / name for name in _FORMULAS]
     for path in [*sorted(here.parent.glob("*.py")), *formulas]:
-        # the compiler takes a file that was written again for another one
+        # the compiler treats a rewritten file as a different one
         about = path.stat()
         digest.update(f"{path} {about.st_mtime_ns} {about.st_size}".encode())
         digest.update(path.read_bytes())
@@ -78,7 +78,7 @@ def _user_cache() -> Path:
 
 
 def _make_private(path: Path) -> None:
-    """Make a folder and those above it that are missing, for this user alone."""
+    """Make a folder and its missing parents, for this user alone."""
     if not path.is_dir():
         _make_private(path.parent)
         path.mkdir(mode=_PRIVATE, exist_ok=True)
@@ -88,7 +88,7 @@ def _check_private(path: Path) -> None:
     """Raise if anyone but this user and root could write to the folder or replace it.
 
     Raises:
-        UnsafeFolderError: they may.
+        UnsafeFolderError: others may.
         PermissionError: this process has no right to write there.
     """
     about = path.lstat()

@@ -1,4 +1,4 @@
-"""The compiler. Modules that use it are imported where it pays."""
+"""The compiler. Modules that use it are imported only where it pays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compiled(function: FunctionT) -> FunctionT:
 def inlined(function: FunctionT) -> FunctionT:
     """Like :func:`compiled`, inlined into its callers: for a function called for each pair or file.
 
-    A call would hand over every array of the columns that the function is given, and count references to it.
+    A call would pass every array of the columns in the arguments, and count references to it.
     """
     import numba
 

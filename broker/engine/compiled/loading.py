@@ -1,8 +1,8 @@
 """Whether and when a process loads the compiled loops: not for a command that asks about one task.
 
-Loading takes as long as the loop saves over some two thousand chunks, so that it is loaded once a process has decided
-so many, or has as many before it. The loop of the task brokerage saves less: most of what it takes to load is the
-compiler, which is there already where chunks were decided. What is decided is the same with loops and without them.
+Loading takes as long as the loop saves over some two thousand chunks, so it is loaded once a process has decided that
+many, or has as many before it. The loop of the task brokerage saves less: most of its loading time is the compiler,
+which is already loaded where chunks were decided. Decisions are the same with loops and without them.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from typing import Any, Literal
 from broker.engine.compiled import function_cache
 from broker.garbage_collection import keep_what_is_there
 
-#: Chunks that pay for loading it.
+#: Chunks that pay for loading the loop.
 CHUNKS_THAT_PAY = 2_000
-#: Tasks that pay for loading theirs, without the compiler and with it.
+#: Tasks that pay for loading their loop, without the compiler and with it.
 TASKS_THAT_PAY, TASKS_THAT_PAY_THEN = 40_000, 4_000
 _OF_CHUNKS, _OF_TASKS = "broker.engine.compiled.placing", "broker.engine.compiled.nuclei"
 _COMPILER = "numba"
 #: ``never`` keeps this process from loading the loop, ``always`` has it loaded for the next cycle, compiled or not.
 mode: Literal["where it pays", "never", "always"] = "where it pays"
-#: Whether loading compiles nothing. A process that does not want to wait for the compiler gives its own answer here,
-#: as :mod:`broker.compilation.background` does.
+#: Whether loading compiles nothing. A process that does not want to wait for the compiler replaces this function, as
+#: :mod:`broker.compilation.background` does.
 is_compiled: Callable[[], bool] = lambda: True  # noqa: E731  # a function that is replaced
 _seen = 0
 _tasks_seen = 0
 #: How often the loops could not be loaded; after the second time this process goes on without them.
 _failed = 0
-#: Whether the log says already that the compiler would pay here.
+#: Whether the log already says that the compiler would pay here.
 _told_of_extra = False
-#: The modules whose functions are read.
+#: The modules whose functions have been read.
 _read_modules: dict[str, Any] = {}
 _log = logging.getLogger(__name__)
 
 
 def loop_for(chunks: int) -> Any | None:
-    """The module with the loop; None where there is no compiler, it does not pay so far, or is being compiled.
+    """The module with the loop; None without a compiler, while it does not pay, or while it is being compiled.
 
     Args:
         chunks: of the cycle that is about to be decided.
@@ -75,7 +75,7 @@ def _loaded(module: str, pays: bool) -> Any | None:
 
 
 def _tell_of_extra() -> None:
-    """Say once that cycles of this size would be decided sooner with the compiler."""
+    """Log once that cycles of this size would be decided sooner with the compiler."""
     global _told_of_extra
     if not _told_of_extra:
         _told_of_extra = True
@@ -88,12 +88,12 @@ def _tell_of_extra() -> None:
 def _first_loaded(module: str) -> Any | None:
     """The module, with its functions read or compiled; None where that fails, so that cycles go on in Python.
 
-    What cannot be read is removed: a file cut short, as the disk was full or the machine went down, stays as it is.
+    Unreadable files are removed: a file cut short by a full disk or a crash would otherwise stay.
     """
     global _failed
     try:
         return _imported(module)
-    except Exception as error:  # unpickling what is damaged raises nearly any, and a cycle needs no loop
+    except Exception as error:  # unpickling damaged data raises nearly any error, and a cycle needs no loop
         _failed += 1
         _log.warning(
             "the compiled functions in %s cannot be read (%s: %s): removed; cycles are decided without them, more "
@@ -107,15 +107,15 @@ def _first_loaded(module: str) -> Any | None:
 
 
 def _imported(module: str) -> Any:
-    """The module. The compiler that comes with it stays until the end, some 300,000 objects.
+    """Import the module. The compiler that comes with it stays until the end, some 300,000 objects.
 
-    A search for unreachable ones, each few cycles, would visit all of them: 0.26 s, which is as much as it takes to
-    decide a thousand chunks.
+    Garbage collection, every few cycles, would visit all of them: 0.26 s, as long as it takes to decide a thousand
+    chunks.
     """
     function_cache.folder()
-    # where another thread is importing it, this waits for the end
+    # if another thread is importing it, this waits
     found = importlib.import_module(module)
-    # functions are read when they are called first: here, where a damaged file is no cycle's fault
+    # functions are read on their first call: here, so that no cycle fails on a damaged file
     found.call_first()
     keep_what_is_there()
     _read_modules[module] = found

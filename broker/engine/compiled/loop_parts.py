@@ -1,6 +1,6 @@
-"""Input of the compiled loop from a cycle, outside its blocks: moving rules, and a brokerage's own state.
+"""Input of the compiled loop from a cycle, outside its blocks: moving rules, and the state of a brokerage.
 
-A judged block in the flat form of the compiled loop, and arrays for the loop's output.
+Also a judged block in the flat form of the compiled loop, and arrays for the loop's output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.engine.shared.pair_state import PairsLeft
 from broker.gdpconfig import Tuning
 from broker.rules.contract import LoadCut, Rule
 
-#: Index of the factor that moves with the user's room, where none does.
+#: Index of the factor that moves with the user's room, if there is none.
 NO_NEW_WEIGHT = -1
 
 
@@ -31,7 +31,7 @@ def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> Movin
     Args:
         chain: of the cycle.
         tuning: of the cycle.
-        other_cap: what says which room a candidate has where the chain has no cap.
+        other_cap: the cap that decides the room of a candidate where the chain has none.
     """
     tunings = chain.tunings(tuning)
     weights, cuts = numbered(chain.load_weights, tunings), numbered(chain.cuts, tunings)
@@ -82,7 +82,7 @@ class LoopParts:
 
     Attributes:
         moving: the moving rules by number.
-        state: what the cycle has placed, where it counts.
+        state: the jobs that the cycle has placed, where they count.
         users: the same by user and type; empty arrays.
     """
 
@@ -97,7 +97,7 @@ class LoopParts:
     def figures(
         self, block: Block, flat: FlatBlock, out: Outcome, rows: range
     ) -> list[tuple[Ints, Floats] | None] | None:
-        """For each of the chunks ``rows`` of the block the figures that are kept; None where there are none at all."""
+        """The figures stored for each of the chunks ``rows`` of the block; None where there are none at all."""
         return None
 
 
@@ -129,7 +129,7 @@ def no_users() -> UserState:
 
 
 def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
-    """The pairs of a block that are left, without those of chunks that are blocked."""
+    """The remaining pairs of a block, without those of blocked chunks."""
     facts, rows = block.facts, block.rows
     feasible = block.evaluation.feasible
     closed = [at for at in range(len(feasible)) if cycle.blocked(rows.start + at)]
@@ -139,7 +139,7 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
     left = PairsLeft.of_mask(feasible)
     load = np.empty((5, len(left)))
     load[0] = left.of(facts.by_kind("running_equivalent"))
-    # those of other statuses are not asked for
+    # other statuses are not needed
     load[1:] = left.of(block.counts.of_table(block.counts.table[:4]))
     fixed = factors = np.empty((len(block.factors), len(left)))
     for at, factor in enumerate(block.factors):

@@ -22,9 +22,9 @@ class LoopStep:
     """A step of a loop.
 
     Attributes:
-        number: by which the loop knows it among those of its kind.
+        number: identifies it in the loop among the steps of its kind.
         arguments: names of the numbers that the rule gives it, constants or keys, in the order in which it reads them.
-        columns: names of what it reads of each chunk, with the gdpconfig families of which that is the value.
+        columns: names of the columns of chunks that it reads, with the gdpconfig families whose values they hold.
     """
 
     number: int
@@ -44,21 +44,21 @@ STEPS = {
     "remaining_work": LoopStep(REMAINING_WORK, ("least_hs06s",)),
     "remaining_work_from_least": LoopStep(REMAINING_WORK_FROM_LEAST, ("least_hs06s",)),
 }
-#: Width of the arrays of arguments; what a step does not take is 0.
+#: Width of the arrays of arguments; unused arguments are 0.
 MOST_ARGUMENTS = max(len(step.arguments) for step in STEPS.values())
 
 
 def step_of(rule: Rule) -> CompiledStep | None:
     """The step that equals a rule; None without one.
 
-    A class that is derived from a rule with a step is another rule, unless it says itself which step equals it.
+    A class derived from a rule with a step is another rule, unless it names its own step.
     """
     step = rule.compiled_step if "compiled_step" in vars(type(rule)) else None
     return step if isinstance(step, CompiledStep) else None
 
 
 def step_fault(rule: Rule) -> str:
-    """Why the loop would not do as the rule with its step says; empty if it does, or the rule has none."""
+    """Why the loop would not do the same as the rule with a step; empty if it would, or the rule has no step."""
     given = step_of(rule)
     if given is None:
         return ""

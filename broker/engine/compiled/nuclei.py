@@ -1,4 +1,4 @@
-"""The loop of the task brokerage over a block: weigh, draw, count the work for the tasks that follow.
+"""The loop of the task brokerage over a block: weigh, draw, count the work for later tasks.
 
 It follows :mod:`broker.engine.task.placing`, number by number.
 """
@@ -18,7 +18,7 @@ def call_first() -> None:
     """Call the loop over a block without tasks, so that it is read or compiled.
 
     Raises:
-        Exception: of nearly any type, where the file that is read is damaged.
+        Exception: of nearly any type, if the cached file is damaged.
     """
     place_all(*no_tasks())
 
@@ -57,13 +57,13 @@ def _weigh(task: int, steps: Ints, given: Floats, block: TaskBlock, out: PlacedT
 def _of_work(step: int, least: float, work: float) -> float:
     if step == REMAINING_WORK_FROM_LEAST and not work >= least:
         return 1.0
-    # as numpy.maximum: NaN if the work is NaN
+    # like numpy.maximum: NaN if the work is NaN
     return 1.0 / (least if work <= least else work)
 
 
 @compiled
 def _drawn(task: int, block: TaskBlock, out: PlacedTasks) -> int:
-    """The nucleus of a task, -1 if it has no pairs or no weight is a number."""
+    """Draw the nucleus of a task, -1 if it has no pairs or no finite weight."""
     first, last = block.offset[task], block.offset[task + 1]
     largest, chosen = -1.0, -1
     for pair in range(first, last):
@@ -81,7 +81,7 @@ def _drawn(task: int, block: TaskBlock, out: PlacedTasks) -> int:
 
 @compiled
 def _sum_until(limit: float, largest: float, first: int, last: int, out: PlacedTasks) -> tuple[int, float]:
-    """The first pair with which the scaled weights sum up to more, or the last with a weight; and that sum."""
+    """The first pair with which the scaled weights sum to more, or the last one with a weight; and the sum."""
     total, found = 0.0, first
     for pair in range(first, last):
         weight = out.weight[pair]

@@ -1,9 +1,9 @@
-"""The loop of a cycle over a block: rank a chunk, draw its candidates, cut its jobs, count them for those after it.
+"""The loop of a cycle over a block: rank a chunk, draw its candidates, cut its jobs, count them for later chunks.
 
 The block of :mod:`broker.engine.compiled.ranking` (three chunks, four queues), six files a chunk, two files a job,
 chunks 0 and 1 of accounting key 0, chunk 2 of key 1:
 
-    jobs        0 3 | 3 6 | 6 9           (B, 2) first and behind the last job of each chunk
+    jobs        0 3 | 3 6 | 6 9           (B, 2) first and stop of the jobs of each chunk
     numbers[0]  3 3 0 | 2 2 2 | 2 2 0     (J,) queue of each job: drawn by weight, bootstrap first
     numbers[1]  0 2 4 | 6 8 10 | 12 ..    (J,) its first file
     before      0 0 0 0 | 1 0 0 2 | 0 ..  (B, U) jobs placed for the key before the chunk: key 1 starts at 0
@@ -42,7 +42,7 @@ def call_first() -> None:
     """Call the loop over a block without chunks, so that it is read or compiled.
 
     Raises:
-        Exception: of nearly any type, where the file that is read is damaged.
+        Exception: of nearly any type, if the cached file is damaged.
     """
     placed_until(*no_chunks())
 
@@ -52,7 +52,7 @@ def placed_until(
     start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs,
     out: Outcome,
 ) -> int:  # fmt: skip
-    """Place the chunks of the block from ``start`` on; return the first that is not for the loop, or their number."""
+    """Place the chunks of the block from ``start`` on; return the first that the loop cannot place, or their number."""
     jobs, for_users = out.jobs[start - 1, 1] if start else 0, len(users.of_user) > 0
     spans = out.span_of[start - 1, 1] if start else 0
     for b in range(start, len(out.chosen)):
@@ -112,7 +112,7 @@ def _placed(
         queue = out.place[b, at]
         job_limits(row, queue, columns, fit[at])
         flags[ALLOWED, at] = True
-        # the sums of its walltimes are made when it is drawn first
+        # the sums of its walltimes are computed when it is first drawn
         fit[at, KNOWN] = np.nan
         if spread:
             _find_files(chunk.replicas, chunk.replicas_stop, columns.queues[queue].unified, columns.parts, holds[at])
@@ -128,7 +128,7 @@ def _placed(
 
 @compiled
 def _find_files(first: int, stop: int, unified: int, parts: Parts, holds: Bools) -> None:
-    """Mark the files of which the replicas from ``first`` to before ``stop`` are read by a unified queue."""
+    """Mark the files that a unified queue reads from the replicas ``first`` to before ``stop``."""
     for replica in range(first, stop):
         if parts.reads[parts.storage[replica], unified]:
             held = parts.held_from[replica]
@@ -138,7 +138,7 @@ def _find_files(first: int, stop: int, unified: int, parts: Parts, holds: Bools)
 
 @inlined
 def _give_back(jobs: int, file: int, kept: int, cursor: Ints, used: Ints) -> None:
-    """Undo the last ``jobs`` jobs of a chunk, which began with a file and with secondaries used as in ``kept``."""
+    """Undo the last ``jobs`` jobs of a chunk, back to a file and to the use of secondaries in row ``kept``."""
     cursor[AT], cursor[MADE], cursor[SPAN] = file, cursor[MADE] - jobs, cursor[SPAN] - jobs * used.shape[1]
     _copy(kept, NOW, used)
 
@@ -154,7 +154,7 @@ def _candidates(
     b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome, figures: Floats,
     flags: AnyArray,
 ) -> None:  # fmt: skip
-    """Weight, waiting jobs and cap of each chosen candidate, and whether it starts."""
+    """Fill in weight, waiting jobs and cap of each chosen candidate, and whether it bootstraps."""
     row, load = block.row + b, block.load
     for at in range(out.chosen[b]):
         pair, weight = out.pair[b, at], out.weight[b, at]
@@ -198,7 +198,7 @@ def _pass(
         figures[WEIGHT, at] = weight * ((queued + 1.0) / (queued + wanted + 1.0))
         before, queue, made = cursor[AT], out.place[b, at], 0
         _copy(NOW, BEFORE, used)
-        # a candidate that holds not all files of a job gets no more behind that one
+        # a candidate that lacks files of a job gets no more jobs after it
         for again in range(2):
             if chunk.by_file:
                 made = taken_by_file(
@@ -224,9 +224,9 @@ def _pass(
 
 @compiled
 def _until_split(first: int, made: int, start: int, here: Bools, numbers: Ints) -> int:
-    """How many jobs from ``first`` on there are up to one that begins with a file that is here and ends with another.
+    """Count the jobs from ``first`` on, up to one that begins with a file that is here and ends with one that is not.
 
-    Positions count from the file ``start`` on.
+    Positions count from the file ``start``.
     """
     for job in range(made):
         if here[numbers[1, first + job] - start] and not here[numbers[2, first + job] - start - 1]:
@@ -236,14 +236,14 @@ def _until_split(first: int, made: int, start: int, here: Bools, numbers: Ints) 
 
 @inlined
 def _own_size(columns: Columns, row: int, queue: int) -> int:
-    """Jobs that a chunk gives a queue at a time: 0 as many as usual; below 0 once, unless it is its only queue."""
+    """Jobs that a chunk gives a queue at a time: 0 for the usual number; negative once, unless it is the only queue."""
     own = columns.queues[queue].own_size
     return 0 if own < 0 and columns.chunks[row].one_queue else own
 
 
 @inlined
 def _try_again(at: int, own: int, flags: AnyArray) -> None:
-    """After jobs were given to a candidate all may be drawn, but one that gets them once."""
+    """Allow all candidates again after one got jobs, except one that gets jobs only once."""
     if own < 0:
         flags[ALLOWED, at] = False
     _try_all(flags)
@@ -257,7 +257,7 @@ def _try_all(flags: AnyArray) -> None:
 
 @compiled
 def _drawn(usable: int, state: AnyArray, figures: Floats, flags: AnyArray) -> int:
-    """A candidate of those with a flag, -1 for none: those that start first, each once, then by weight."""
+    """Draw a candidate among those with a flag, -1 for none: bootstrap ones first, each once, then by weight."""
     count = figures.shape[1]
     starting, open_, weighty, total = 0, 0, 0, 0.0
     for at in range(count):

@@ -1,4 +1,4 @@
-"""The numbers that numpy's default generator draws from a seed of four words, drawn without making a generator.
+"""The numbers that numpy's default generator draws from a seed of four words, without creating a generator.
 
 Source: numpy, SeedSequence and PCG64 (O'Neill, PCG: setseq, XSL-RR, 128 bits), bounded integers by Lemire's method.
 """
@@ -99,7 +99,7 @@ def _half(state: AnyArray) -> np.uint64:
 
 @compiled
 def below(state: AnyArray, count: int) -> int:
-    """A whole number from 0 to below ``count``, as ``Generator.integers``; nothing is drawn for one."""
+    """A whole number from 0 to below ``count``, as ``Generator.integers``; nothing is drawn if ``count`` is 1."""
     if count <= 1:
         return 0
     size = np.uint64(count)

@@ -1,4 +1,4 @@
-"""Ranking the candidates of one chunk: the same steps as :func:`broker.engine.shared.rank.rank`, in the same order.
+"""Rank the candidates of one chunk, with the same steps as :func:`broker.engine.shared.rank.rank`, in the same order.
 
 Three chunks, four queues, seven feasible pairs, at most two candidates each; two filters, so ``behind`` is 4:
 
@@ -21,7 +21,7 @@ from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.loop_steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
 FEASIBLE = -1
-#: The function of the rules, of numbers.
+#: The function of the rules, for numbers.
 limit_of = inlined(waiting_limit)
 
 
@@ -83,7 +83,7 @@ def _cut_of(
     pair: int, defined: float, weight: float, starts: bool, cuts: Ints, given: Floats, load: Floats, local: bool,
     urgent: bool, queue_limit: float, min_weight: float,
 ) -> int:  # fmt: skip
-    """The index of the cut that takes the pair, -1 for none."""
+    """The index of the cut that rejects the pair, -1 for none."""
     if not 0.0 <= weight < np.inf:
         return len(cuts) + 2
     for index in range(len(cuts)):
@@ -101,8 +101,8 @@ def _cut_of(
 
 @compiled
 def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
-    """Rank the candidates of chunk ``b`` of the block, write the chosen ones, and return how many."""
-    # columns are taken out once: to read one of a tuple for each pair takes more than to rank it
+    """Rank the candidates of chunk ``b`` of the block, write the chosen ones, and return their number."""
+    # columns are read from their tuples once: reading them for each pair takes longer than ranking it
     chunk, queues, steps, cuts = columns.chunks[block.row + b], columns.queues, moving.weights, moving.cuts
     of_weights, of_cuts = moving.weight_arguments, moving.cut_arguments
     load, fixed, of_pair, left, local = block.load, block.fixed, block.queue, block.left, block.all_local
@@ -133,7 +133,7 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
             found -= 1
             position[b, of_pair[pairs[found]]] = late + 1 if measured[found] == np.inf else late
         at = found
-        # of equal ones the first by name stays ahead
+        # among equal weights, the first by name stays ahead
         while at > 0 and value > measured[at - 1]:
             pairs[at], measured[at] = pairs[at - 1], measured[at - 1]
             at -= 1

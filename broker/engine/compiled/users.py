@@ -1,6 +1,6 @@
-"""The moving parts for users in a cycle of analysis: two filters, the new weight, and the counts.
+"""The moving parts for users in an analysis cycle: two filters, the new weight, and the counts.
 
-As the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.analysis`,
+They follow the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.analysis`,
 :mod:`broker.engine.analysis.class_weights` and :mod:`broker.engine.analysis.load_tracking`, step by step.
 """
 
@@ -19,13 +19,13 @@ WAITING_TIMES, LEAST_RUNNING = 0, 1
 LEAST_PART, LEAST = 0, 1
 #: Rows of the load of pairs.
 QUEUED, RUNNING, USERS, ALL_RUNNING, RATE, TYPE_QUEUED, TYPE_RUNNING = 0, 1, 2, 3, 4, 5, 6
-#: Places of the values of the stabilizer, as its keys.
+#: Places of the values of the stabilizer, in the order of its keys.
 LENGTH, WAIT_HOURS, USER_LENGTH, QUEUE_RATIO, RUNNING_RATIO, MAX_WAIT_HOURS = 0, 1, 2, 3, 4, 5
 #: Rows of what was placed before a chunk.
 OF_USER, OF_TYPE, NEW_USERS = 0, 1, 2
-#: Numbers are added up eight at a time, and no more than so many at once.
+#: Numbers are summed eight at a time, in runs of no more than 128.
 _SUMS, _RUN = 8, 128
-#: More halves of halves than any list of candidates has, and the mark of two that are to be added.
+#: More nested halves than any list of candidates has, and the mark of two sums to be added.
 _DEPTH, _ADD = 128, -1
 
 
@@ -56,7 +56,7 @@ def counted(row: int, queue: int, at: int, users: UserState) -> None:
 
 @inlined
 def _longest_queue(pair: int, of_users: float, given: Floats, load: Floats) -> float:
-    """The number of jobs the user may have queued there, by the values of the stabilizer."""
+    """The number of jobs that the user may have queued there, by the values of the stabilizer."""
     running, rate = load[ALL_RUNNING, pair], load[RATE, pair]
     most = larger(larger(given[LENGTH], given[RUNNING_RATIO] * running), given[MAX_WAIT_HOURS] * rate)
     part = load[RUNNING, pair] / running if running > 0 else 0.0
@@ -66,7 +66,7 @@ def _longest_queue(pair: int, of_users: float, given: Floats, load: Floats) -> f
 
 @inlined
 def _below_cap(pair: int, given: Floats, load: Floats, of_type: float) -> bool:
-    """Whether few enough jobs of the type wait, with those that were placed."""
+    """Whether few enough jobs of the type wait, including placed ones."""
     queued = load[TYPE_QUEUED, pair] + of_type
     at_least = given[WAITING_TIMES] * given[LEAST_RUNNING]
     return bool(queued <= limit_of(at_least, given[WAITING_TIMES], load[TYPE_RUNNING, pair]))
@@ -76,7 +76,7 @@ def _below_cap(pair: int, given: Floats, load: Floats, of_type: float) -> bool:
 def _short_enough(
     pair: int, given: Floats, jobs: Floats, load: Floats, placed: float, of_user: float, new_users: float
 ) -> bool:
-    """Whether the user's queue is short enough, placed jobs included."""
+    """Whether the user's queue is short enough, including placed jobs."""
     defined = jobs[1, pair] + placed
     waiting = defined + jobs[2, pair] + jobs[3, pair] + jobs[4, pair]
     if not (waiting >= given[LENGTH] and waiting >= given[WAIT_HOURS] * load[RATE, pair]):
@@ -103,7 +103,7 @@ def _judged_again(
     b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
     """Reject candidates that the filters do not keep with placed jobs."""
-    # columns are taken out once: to read one of a tuple for each pair takes more than the filters do
+    # columns are read from their tuples once: reading them for each pair takes longer than the filters do
     share, merging, given = users.share[row], users.merging[row], moving.filter_arguments
     of_type, new_users, of_user = users.of_type[share, users.kind[row]], users.new_users[share], users.of_user
     placed, owner, ignored = block.placed[columns.chunks[row].accounting], users.owner[row], pairs.ignored
@@ -122,7 +122,7 @@ def _judged_again(
                 )  # fmt: skip
             if not keeps:
                 left[pair] = False
-                # of those that reject for now the last is shown
+                # of the filters that reject for now, the last is shown
                 position[b, of_pair[pair]] = reasons[index]
 
 
@@ -130,7 +130,7 @@ def _judged_again(
 def _weighed_again(
     b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
-    """The new weight with the room that is left."""
+    """Compute the new weight with the room that is left."""
     queues, load, given, left, of_pair = columns.queues, pairs.load, moving.stabilizer, block.left, block.queue
     share, owner, merging, count = users.share[row], users.owner[row], users.merging[row], 0
     new_users, of_user, room = users.new_users[share], users.of_user[owner], np.zeros(len(queues))
@@ -161,7 +161,7 @@ def _weighed_again(
 
 @compiled
 def _run_of(values: Floats, first: int, count: int) -> float:
-    """The sum of a run that is not halved."""
+    """Sum a run that is not halved."""
     total = 0.0
     if count < _SUMS:
         for at in range(first, first + count):
@@ -179,8 +179,8 @@ def _run_of(values: Floats, first: int, count: int) -> float:
 
 @compiled
 def added_up(values: Floats) -> float:
-    """The sum of numbers as numpy adds them: in halves of halves, until these are short."""
-    # a function that calls itself cannot be read back from where compiled ones are kept
+    """Sum numbers as numpy does: in nested halves, until these are short."""
+    # a recursive function cannot be read back from the cache of compiled ones
     todo, left, sums, found = np.empty((_DEPTH, 2), dtype=np.int64), 1, np.empty(_DEPTH), 0
     todo[0, 0], todo[0, 1] = 0, len(values)
     while left:

@@ -1,1 +1,1 @@
-"""The engine of the generic job brokerage: what it does beside its rules. Source: PanDA JEDI, GenJobBroker."""
+"""The engine of the generic job brokerage: what it does apart from its rules. Source: PanDA JEDI, GenJobBroker."""

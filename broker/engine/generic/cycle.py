@@ -1,8 +1,8 @@
 """One cycle of the generic brokerage: jobs count by VO, queues that a task has used go first, and none bootstraps.
 
-Pure, as the cycle that it extends. Source: PanDA JEDI, GenJobBroker.
+Pure, like the cycle that it extends. Source: PanDA JEDI, GenJobBroker.
 
-The jobs that count for a chunk: those of its VO in all shares, at the very queue.
+The jobs that count for a chunk: those of its VO in all shares, at the queue itself.
 
 Source: PanDA JEDI, GenJobBroker.
 
@@ -35,7 +35,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.task_queues import TASK_QUEUES
 
 _RUNNING = COUNTED_STATUSES.index("running")
-#: Of what may be wrong with the input, that for which files are looked up in vain.
+#: The faults of the input that make a look-up of files fail.
 _STOPPED_BY = ("unknown_dataset", "dataset_not_asked")
 
 
@@ -76,11 +76,11 @@ class GenericCycle(JobCycle):
 
     @cached_property
     def _is_own(self) -> Bools:
-        """(Q,): the candidate is the queue itself, and no pseudo-queue of it."""
+        """(Q,): the candidate is the queue itself, not one of its pseudo-queues."""
         return np.asarray(self.snapshot.queues.name == self.snapshot.queues.unified_name, dtype=np.bool_)
 
     def best_of(self, rows: slice) -> Ints:
-        """All that the cuts leave."""
+        """All candidates that the cuts leave."""
         return np.full(rows.stop - rows.start, max(1, len(self.snapshot.queues)), dtype=np.int64)
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
@@ -93,10 +93,10 @@ class GenericCycle(JobCycle):
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
         """As in production, with running jobs alone; queues that the task has used go first."""
-        found = super().load(block, row, feasible)
+        base = super().load(block, row, feasible)
         running = block.counts.at(row - block.rows.start, feasible)[_RUNNING]
-        here = (found.all_local & self._is_own[feasible]) | (self.work.chunks.total_files[row] == 0)
-        return dataclasses.replace(found, running=running, all_local=here, preferred=self._used[row, feasible])
+        here = (base.all_local & self._is_own[feasible]) | (self.work.chunks.total_files[row] == 0)
+        return dataclasses.replace(base, running=running, all_local=here, preferred=self._used[row, feasible])
 
 
 _counted = Kept[dict[str | None, Floats]]()
@@ -111,7 +111,7 @@ class JobsOfVo(JobCountReading):
         """(status, T, Q): jobs of the VOs ``accounting_keys`` (T,) at the candidates, by COUNTED_STATUSES."""
         by_vo = _counted.of((snapshot.jobs,), lambda: _by_vo(snapshot.jobs))
         known, kind = distinct(accounting_keys)
-        # one column more, without jobs, for pseudo-queues
+        # an extra column without jobs for pseudo-queues
         table = np.zeros((len(COUNTED_STATUSES), max(1, len(known)), len(snapshot.unified) + 1))
         for at, vo in enumerate(known):
             if vo in by_vo:
@@ -133,7 +133,7 @@ def _by_vo(jobs: JobCounts) -> dict[str | None, Floats]:
 
 
 BAD_PATTERN = "bad_pattern"
-#: More repetitions in a pattern, or a repeated group, could take hours to search for: it is refused.
+#: A pattern with more repetitions, or with a repeated group, could take hours to search for and is refused.
 MOST_REPETITIONS = 4
 _REPEATED_GROUP = re.compile(r"\)[*+?{]")
 _REPETITION = re.compile(r"[*+?{]")
@@ -161,19 +161,19 @@ class CloudQueues(InitialList):
     def candidates(self, work: WorkTable, snapshot: Snapshot) -> InitialCandidates:
         """The first candidates of the chunks, which have columns (T,)."""
         columns = (work.site, work.master_site, work.cloud)
-        asked, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
-        found = [_of_place(snapshot, self.everybody(snapshot), *place) for place in asked]
-        masks = np.array([mask for mask, _ in found], dtype=np.bool_).reshape(len(found), len(snapshot.queues))
-        named = np.array([bool(site or master) for site, master, _ in asked], dtype=np.bool_)[kind]
-        one = masks.sum(axis=1)[kind] <= 1
-        refused = [found[at][1] for at in kind.tolist()]
-        return InitialCandidates(masks[kind], named & one, named & ~one, refused)
+        places, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
+        results = [_of_place(snapshot, self.everybody(snapshot), *place) for place in places]
+        masks = np.array([mask for mask, _ in results], dtype=np.bool_).reshape(len(results), len(snapshot.queues))
+        named = np.array([bool(site or master) for site, master, _ in places], dtype=np.bool_)[kind]
+        single = masks.sum(axis=1)[kind] <= 1
+        refused = [results[at][1] for at in kind.tolist()]
+        return InitialCandidates(masks[kind], named & single, named & ~single, refused)
 
 
 def _of_place(
     snapshot: Snapshot, everybody: Bools, site: str | None, master_site: str | None, cloud: str | None
 ) -> tuple[Bools, RefusedNames]:
-    """(Q,) the candidates of one site, site of the input and cloud, and what stands in them and gives none."""
+    """(Q,) the candidates of one site, input site and cloud; and the names in these that yield none."""
     queues, unified = snapshot.queues, snapshot.unified
     clouds = unified.cloud
     name = site or master_site
@@ -188,7 +188,7 @@ def _of_place(
 
 
 def _matching(snapshot: Snapshot, of_cloud: Bools, pattern: str) -> tuple[Bools, RefusedNames]:
-    """Those of the cloud in whose names the pattern is found."""
+    """The queues of the cloud whose names contain the pattern, and the refused names."""
     costly = _REPEATED_GROUP.search(pattern) or len(_REPETITION.findall(pattern)) > MOST_REPETITIONS
     try:
         search = re.compile(pattern).search
@@ -196,5 +196,5 @@ def _matching(snapshot: Snapshot, of_cloud: Bools, pattern: str) -> tuple[Bools,
         costly = True
     if costly:
         return np.zeros_like(of_cloud), ((pattern, BAD_PATTERN),)
-    found = np.array([search(name) is not None for name in snapshot.queues.name.tolist()], dtype=np.bool_) & of_cloud
-    return found, () if found.any() else ((pattern, UNKNOWN_NAME),)
+    mask = np.array([search(name) is not None for name in snapshot.queues.name.tolist()], dtype=np.bool_) & of_cloud
+    return mask, () if mask.any() else ((pattern, UNKNOWN_NAME),)

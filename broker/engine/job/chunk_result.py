@@ -32,7 +32,7 @@ class Block:
     facts: JobFacts
     evaluation: Evaluation
     factors: tuple[Factor, ...]
-    factors_first: bool  # whether the factors are multiplied with each other before what moves
+    factors_first: bool  # whether the factors are multiplied with each other before the moving weights
     counts: RowsByKind  # (status, T, Q) jobs of the chunk's accounting key, by COUNTED_STATUSES
     rank: Callable[[Block], BlockRanking]
 
@@ -64,15 +64,15 @@ class Block:
 class ChunkResult:
     """The outcome for one chunk.
 
-    ``reason`` says why it has no candidates, empty if it has. ``plan`` is its part of what was decided for all chunks
-    together, None where each is decided by itself. ``ranked_alone`` is its ranking where the jobs that the
-    cycle has placed made it differ from that of the block, and ``load`` the jobs at ``feasible`` by which it was.
+    ``reason`` says why it has no candidates, and is empty if it has any. ``plan`` is its part of the decision for all
+    chunks together, None where each is decided by itself. ``ranked_alone`` is its own ranking where jobs that the cycle
+    placed made it differ from that of the block, and ``load`` the jobs at ``feasible`` used for it.
     """
 
     row: int
     block: Block
     reason: str
-    blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
+    blocked: bool = False  # the chunk cannot be brokered, whatever the queues are
     ranked_alone: Ranking | None = None
     load: Load | None = None
     plan: ChunkPlan | None = None
@@ -102,8 +102,8 @@ _texts = Kept[tuple[str, ...]](8)
 def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (), remark: str = "") -> Legend:
     """The legend of a cycle over these queues.
 
-    Codes are those of the filters, of filters that could not judge, of the cuts and of the steps of the ranking.
-    Candidates leave by rules for good first, then by rules for now, then by the rest.
+    Its codes are those of the filters, of filters that could not judge, of the cuts and of the steps of the ranking.
+    Candidates leave by persistent rules first, then by temporary ones, then by the rest.
     """
     codes, order, departure, factors = _steps(chain)
     return Legend(

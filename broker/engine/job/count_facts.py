@@ -26,7 +26,7 @@ from broker.rules.contract import LoadDetails, Options, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.task_resource_types import TASK_RESOURCE_TYPES
 
-#: Before the number of a work queue in a accounting key: no share is called like that.
+#: Prefix of the number of a work queue in an accounting key; no share has such a name.
 SPECIAL = "#"
 
 
@@ -44,7 +44,7 @@ def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> T
 def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
     """(status, T, Q): jobs of the chunk's accounting key at the candidate's unified queue, by COUNTED_STATUSES.
 
-    A accounting key without any job counts 0.
+    An accounting key without any job counts 0.
     """
     position = {accounting_key: index for index, accounting_key in enumerate(snapshot.jobs.accounting_keys)}
     known, codes = distinct(accounting_keys)
@@ -76,7 +76,7 @@ def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) 
         accounting_key = accounting_key.removeprefix(SPECIAL)  # rows name a work queue by its number alone
         for queue, rows in by_queue.items():
             table[index, queue] = _slots(rows, accounting_key, kind or None)
-    # most accounting keys and types find the rows for all of them
+    # most accounting keys and types use the rows for all of them
     first: dict[bytes, int] = {}
     alike = np.array([first.setdefault(row.tobytes(), len(first)) for row in table], dtype=np.int64)
     _, rows_of_kinds = np.unique(alike, return_index=True)
@@ -127,7 +127,7 @@ def transferring(snapshot: Snapshot) -> Floats:
 def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> RowsByKind:
     """(T, U): percentage of the queue's logical CPUs that are of the level which the task prefers; 0 without any.
 
-    It counts at queues that publish what they have; one that takes any software says nothing of its nodes.
+    Only queues that publish their software count; one that takes any software does not describe its nodes.
     Source: PanDA production brokerage, CPU level preference.
     """
     known, codes = distinct(architectures)
@@ -151,7 +151,7 @@ class JobCountReadingOptions(Options):
 
 
 class JobCountReading(Step):
-    """The jobs that weights and caps of a chunk look at."""
+    """The jobs that weights and caps of a chunk count."""
 
     name = "job_count_reading"
     title = "Which jobs of a share or Resource work queue are counted"
@@ -159,20 +159,20 @@ class JobCountReading(Step):
 
     def counts(self, snapshot: Snapshot, accounting_keys: Texts, labels: Texts) -> RowsByKind:
         """(status, T, Q): jobs of the chunks' accounting keys at the candidates, by COUNTED_STATUSES."""
-        found = counts_by_status(snapshot, accounting_keys)
+        by_key = counts_by_status(snapshot, accounting_keys)
         if self.options.resource_queues == "all_labels":
-            return found
-        layers, kinds = [found.table], found.kinds.copy()
+            return by_key
+        layers, kinds = [by_key.table], by_key.kinds.copy()
         own: dict[tuple[str, str | None], int] = {}
         for row, (key, label) in enumerate(zip(map(str, accounting_keys.tolist()), labels.tolist(), strict=True)):
             if not key.startswith(SPECIAL):
                 continue
             if (key, label) not in own:
-                own[key, label] = found.table.shape[1] + len(own)
+                own[key, label] = by_key.table.shape[1] + len(own)
                 jobs = counted(snapshot.jobs, work_queue=int(key.removeprefix(SPECIAL)), label=label)
                 layers.append(jobs.T[:, None])
             kinds[row] = own[key, label]
-        return RowsByKind(np.concatenate(layers, axis=1), kinds, found.column)
+        return RowsByKind(np.concatenate(layers, axis=1), kinds, by_key.column)
 
 
 def counted(jobs: JobCounts, *, work_queue: int, label: str | None) -> Floats:
@@ -188,8 +188,8 @@ def counted(jobs: JobCounts, *, work_queue: int, label: str | None) -> Floats:
 def typed_counts(snapshot: Snapshot, accounting_keys: Texts) -> dict[tuple[str, str | None], Floats]:
     """Jobs by accounting key and resource type, each (U, status).
 
-    A share has its jobs without those of Resource work queues and without those of no work queue. Source: PanDA
-    production brokerage, caps by resource type.
+    The jobs of a share exclude those of Resource work queues and those without a work queue. Source: PanDA production
+    brokerage, caps by resource type.
     """
     jobs = snapshot.jobs
     statuses = {status: index for index, status in enumerate(COUNTED_STATUSES)}
@@ -216,7 +216,7 @@ class LoadDetailFacts:
     """The details of a cycle, chunk by chunk or for blocks of them."""
 
     def __init__(self, snapshot: Snapshot, accounting_keys: Texts, chunks: WorkTable) -> None:
-        """Count once a cycle; ``accounting_keys`` (T,) are the names under which the chunks' jobs are counted."""
+        """Count once per cycle; ``accounting_keys`` (T,) are the names under which the chunks' jobs are counted."""
         self._snapshot, self._accounting_keys, self._chunks = snapshot, accounting_keys, chunks
         self._typed = typed_counts(snapshot, accounting_keys)
         self._kinds_of_task: Mapping[int, Mapping[str, frozenset[str]]] = snapshot.offered.get(TASK_RESOURCE_TYPES, {})
@@ -224,14 +224,14 @@ class LoadDetailFacts:
 
     def of(self, rows: slice, facts: JobFacts) -> LoadDetails:
         """Details of the chunks ``rows`` at all candidates, (T, Q)."""
-        found = [self._typed_at(row) for row in range(rows.start, rows.stop)]
+        typed = [self._typed_at(row) for row in range(rows.start, rows.stop)]
         queues = self._snapshot.queues
-        table = np.array([one[0] for one in found]).reshape(len(found), len(queues), 3)
-        known = np.array([one[1] for one in found], dtype=np.bool_).reshape(len(found), len(queues))
+        table = np.array([pair[0] for pair in typed]).reshape(len(typed), len(queues), 3)
+        known = np.array([pair[1] for pair in typed], dtype=np.bool_).reshape(len(typed), len(queues))
         return self._details(facts, table, known, self._one_queue(rows)[:, None])
 
     def at(self, row: int, inside: int, feasible: AnyArray, facts: JobFacts, placed: Floats | None) -> LoadDetails:
-        """Details of one chunk at ``feasible``; ``placed``: jobs the cycle placed there for its accounting key."""
+        """Details of one chunk at ``feasible``; ``placed``: jobs that the cycle placed there for its accounting key."""
         table, known = self._typed_at(row)
         table = table[feasible].copy()
         if placed is not None:
@@ -270,14 +270,14 @@ class LoadDetailFacts:
     ) -> tuple[Floats, Bools]:
         names = self._snapshot.unified.name.tolist()
         table, known = np.zeros((len(names), 3)), np.zeros(len(names), dtype=np.bool_)
-        for (of, kind), counts in self._typed.items():
-            if of != accounting_key:
+        for (key, kind), counts in self._typed.items():
+            if key != accounting_key:
                 continue
             counted = counts.any(axis=1)
-            asked = np.array([kind in kinds_at.get(name, (own,)) for name in names], dtype=np.bool_) & counted
-            known |= asked
-            table[asked, 0] += counts[asked][:, _QUEUED].sum(axis=1)
-            table[asked, 1] += counts[asked, _ASSIGNED]
-            table[asked, 2] += counts[asked, _RUNNING]
+            selected = np.array([kind in kinds_at.get(name, (own,)) for name in names], dtype=np.bool_) & counted
+            known |= selected
+            table[selected, 0] += counts[selected][:, _QUEUED].sum(axis=1)
+            table[selected, 1] += counts[selected, _ASSIGNED]
+            table[selected, 2] += counts[selected, _RUNNING]
         unified = self._snapshot.queues.unified
         return table[unified], known[unified]

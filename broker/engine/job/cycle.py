@@ -1,7 +1,7 @@
 """One cycle of a job brokerage: chunks in order against one snapshot, with placed jobs counted.
 
 Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are
-worked out for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
+computed for whole blocks of chunks; only what depends on the jobs placed so far is computed chunk by chunk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot, tightened
 
-#: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
+#: Cells (chunks x candidates) judged at once, which fit the processor's caches; and the fewest chunks for which arrays
+#: pay off.
 BLOCK_CELLS = 384 * 1024
 LEAST_BLOCK = 64
 NO_CANDIDATES = "no_candidates"
@@ -54,10 +55,10 @@ class JobCycle:
         independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
 
     Attributes:
-        snapshot: the grid, with limits of queues tightened by what pilots report where the tuning says so.
-        published: the queues without that.
-        pairs_type: what its rules see.
-        remark, figure_names: what a remark with figures begins with, and the names of these figures.
+        snapshot: the grid, with queue limits tightened by pilot reports where the tuning says so.
+        published: the queues with their published limits.
+        pairs_type: the type of pairs that its rules see.
+        remark, figure_names: the prefix of a remark with figures, and the names of these figures.
     """
 
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
@@ -85,11 +86,11 @@ class JobCycle:
         self._begin()
 
     def _gathered(self) -> DataFacts:
-        """Where the input is."""
+        """Gather the facts about the input."""
         return self._gathering()()
 
     def _gathering(self) -> Callable[[], DataFacts]:
-        """Finds that out, without holding the cycle."""
+        """A function that gathers these facts without holding the cycle."""
         limits = InputLimits(
             self._steps.number("MAX_MISSING_INPUT_FILES"),
             self._steps.number("MIN_INPUT_COMPLETENESS"),
@@ -98,7 +99,7 @@ class JobCycle:
         return partial(gather_data, self.work, self.snapshot, limits, lookup=self.chain.steps.input_lookup)
 
     def _begin(self) -> None:
-        """Reset the cycle: nothing placed, by its values and rules."""
+        """Reset the cycle to no placed jobs, by its current values and rules."""
         chain, snapshot, chunks = self.chain, self.snapshot, self.work.chunks
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
@@ -136,9 +137,9 @@ class JobCycle:
         return chunk_limits(chunks, self._steps, self.chain.steps.urgency)
 
     def block_rows(self, *, ranked: bool = True) -> Iterator[slice]:
-        """The chunks of each block; ``ranked``: the blocks are to be ranked, as far as that is needed."""
+        """Yield the chunks of each block; ``ranked``: the blocks will be ranked where needed."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
-        # a ranking of the first block is thrown away for all chunks but the first of an accounting key
+        # the ranking of the first block is discarded for all but the first chunk of each accounting key
         start, stop = 0, LEAST_BLOCK if ranked and not self._independent else size
         while start < len(self.work.chunks):
             yield slice(start, min(stop, len(self.work.chunks)))
@@ -162,7 +163,7 @@ class JobCycle:
         return type(self) is type(other) and self.chain.moves_alike(other.chain)
 
     def of_its_own(self, block: Block) -> Block:
-        """A block in which masks and weights are brought up to date for this cycle alone, if it does that."""
+        """The block with masks and weights that this cycle alone may update, if it updates any."""
         return block
 
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
@@ -187,43 +188,43 @@ class JobCycle:
         return facts, counts
 
     def ranked_if_needed(self, block: Block) -> Block:
-        """The block, ranked where its chunks meet the grid of the snapshot, and in any case if it is the first.
+        """The block, ranked if the cycle ignores placed jobs or the block is the first.
 
-        Each chunk of another block is ranked by itself, mostly with what was placed before. A rule that cannot be run
-        thus shows with the first block.
+        Chunks of other blocks are ranked one by one, mostly with the jobs placed before. Ranking the first block shows
+        which rules cannot be run.
         """
         if self._independent or not block.rows.start:
             block.ranking  # noqa: B018 - worked out now
         return block
 
     def _ranked(self, block: Block) -> BlockRanking:
-        """The ranking of the chunks of a block with the jobs as the snapshot shows them."""
+        """Rank the chunks of a block with the job counts of the snapshot."""
         load, chain, feasible = self._loads(block.facts, block.rows), self.chain, block.evaluation.feasible
         best, taking = self.best_of(block.rows), self.taking_places(block.evaluation)
         return rank_block(block.fixed(), feasible, load, chain.load_weights, chain.cuts, self.faults, best, taking)
 
     def taking_places(self, evaluation: Evaluation) -> Bools | None:
-        """(T, Q): queues that are no candidates, and take a place among the best all the same; None for none."""
+        """(T, Q): queues that are no candidates but still take a place among the best; None for none."""
         return None
 
     def _ranked_alone(self, block: Block, row: int, feasible: AnyArray) -> Ranking:
-        """The ranking of one chunk over its candidates ``feasible``, with jobs placed before it counted."""
+        """Rank one chunk over its candidates ``feasible``, counting jobs placed before it."""
         inside, best = row - block.rows.start, int(self.best_of(slice(row, row + 1))[0])
         taking, rivals = self.taking_places(block.evaluation), feasible
         if taking is not None and taking[inside].any():
             rivals = (taking[inside] | block.evaluation.feasible[inside]).nonzero()[0]
         weights, cuts = self.chain.load_weights, self.chain.cuts
-        found = rank(block.fixed_at(inside, rivals), self.load(block, row, rivals), weights, cuts, best=best)
-        return found if rivals is feasible or taking is None else found.without(taking[inside, rivals])
+        ranking = rank(block.fixed_at(inside, rivals), self.load(block, row, rivals), weights, cuts, best=best)
+        return ranking if rivals is feasible or taking is None else ranking.without(taking[inside, rivals])
 
     def best_of(self, rows: slice) -> Ints:
-        """(T,): how many candidates each of the chunks ``rows`` gets at most."""
-        # a program over all chunks chooses among every queue that is left
+        """(T,): the most candidates that each of the chunks ``rows`` gets."""
+        # a linear program over all chunks chooses among all remaining queues
         best = max(BEST, len(self.snapshot.queues)) if self.chain.steps.placement.together else BEST
         return np.full(rows.stop - rows.start, best, dtype=np.int64)
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
-        """The jobs at all candidates for the chunks ``rows``, as the snapshot shows them."""
+        """The jobs at all candidates for the chunks ``rows``, as counted in the snapshot."""
         queue_limit, min_weight, may_bootstrap = self._limits
         return Load(
             running=facts.running_equivalent,
@@ -246,7 +247,7 @@ class JobCycle:
                 yield self.result(block, row)
 
     def result(self, block: Block, row: int) -> ChunkResult:
-        """The outcome of one chunk of a block, with jobs placed before it counted."""
+        """The outcome of one chunk of a block, counting jobs placed before it."""
         if reason := self.blocked(row):
             return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
@@ -261,7 +262,7 @@ class JobCycle:
         return result
 
     def outcome(self, row: int, reason: str) -> Outcome:
-        """A chunk with candidates is brokered, any other, for a ``reason``, pending."""
+        """``brokered`` for a chunk with candidates, ``pending`` for one with a ``reason``."""
         return "pending" if reason else "brokered"
 
     @cached_property
@@ -272,15 +273,15 @@ class JobCycle:
         return job_legend(self.snapshot.queues, self.chain, self.figure_names, self.remark)
 
     def tuning_of(self, row: int) -> Tuning:
-        """The values by which a chunk is decided."""
+        """The gdpconfig values that apply to a chunk."""
         return self.tuning
 
     def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
-        """Remarks stored with the decision beside the reasons of rules."""
+        """Remarks stored with the decision alongside the reasons of rules."""
         return () if plan is None else plan.remarks
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
-        """The candidates (K,) for which figures are kept with the decision, and these, shape (F, K); None for none."""
+        """The candidates (K,) whose figures are stored with the decision, and the figures (F, K); None for none."""
         return None if result.plan is None else result.plan.figures(self.legend.place_of)
 
     def blocked(self, row: int) -> str:
@@ -292,7 +293,7 @@ class JobCycle:
         return blocked_chunks(self.work.chunks, self._facts.nucleus, self._vetoes, self._data.fault)
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
-        """Jobs at ``feasible`` for a chunk, with those that the cycle has placed for its accounting key."""
+        """Jobs at ``feasible`` for a chunk, including those that the cycle has placed for its accounting key."""
         facts, inside = block.facts, row - block.rows.start
         queue_limit, min_weight, may_bootstrap = self._limits
         defined, assigned, activated, starting = block.counts.at(inside, feasible)[:4]
@@ -331,17 +332,17 @@ class JobCycle:
         return block.evaluation.feasible, block.evaluation.reason, *block.factors, block.facts.all_local, *limits
 
     def jobs_at_a_time(self, row: int) -> Ints:
-        """(Q,): jobs that the chunk of a row gives each candidate at a time, 0 for the usual number; below 0 once."""
+        """(Q,): jobs of the chunk given to each candidate at a time; 0 for the usual number, negative for once only."""
         return np.maximum(self.job_groups, 0) if self.with_one_queue[row] else self.job_groups
 
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:
-        """Notes on the sources by which nothing could be judged, as ``source_<state>:<name>``."""
+        """Notes on the unusable sources, as ``source_<state>:<name>``."""
         return tuple(f"source_{state.state}:{state.name}" for state in self.snapshot.states if not state.usable)
 
     @cached_property
     def unified_names(self) -> list[str]:
-        """(U,): of the snapshot."""
+        """(U,): names of the unified queues of the snapshot."""
         return self.snapshot.unified.name.tolist()  # type: ignore[no-any-return]
 
     def accounting_of(self, row: int) -> int:
@@ -349,22 +350,22 @@ class JobCycle:
         return int(self._accounting_codes[row])
 
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
-        """For the chosen candidates of a chunk, all beside the snapshot that decides how many jobs they may take."""
+        """Everything but the snapshot that decides how many jobs the chosen candidates of a chunk may take."""
         inside, chosen = result.row - result.block.rows.start, result.chosen
         placed = self._placed[self._accounting_codes[result.row], self.snapshot.queues.unified[chosen]]
         return placed, result.block.facts.all_local[inside, chosen], self._limits[0][result.row : result.row + 1]
 
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
-        """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
+        """Count jobs of a chunk placed at these candidates; later chunks see them as defined there."""
         self._moved[self._accounting_codes[row]] |= len(candidates) > 0
         np.add.at(self._placed[self._accounting_codes[row]], self.snapshot.queues.unified[candidates], jobs)
 
     def load_before(self, row: int) -> CountedLoad:
-        """The load that the cycle has counted so far for a chunk: jobs of its accounting key by unified queue."""
+        """The load counted so far for a chunk: jobs of its accounting key by unified queue."""
         return CountedLoad(QueueJobs(self.unified_names, self._placed[self._accounting_codes[row]].copy()))
 
     def set_load(self, row: int, load: CountedLoad) -> None:
-        """Set the counted load to exactly this one, which :meth:`load_before` gave when the chunk was decided."""
+        """Set the counted load to the one that :meth:`load_before` returned when the chunk was decided."""
         self._placed[self._accounting_codes[row]] = 0.0
         self._moved[self._accounting_codes[row]] = False
         for index, name in enumerate(self.snapshot.unified.name.tolist()):
@@ -381,7 +382,7 @@ class JobCycle:
         return self.pairs_for(result, (rule,), candidate)[0]
 
     def pairs_for(self, result: ChunkResult, rules: Sequence[Rule], candidate: Ints) -> list[JobPairs]:
-        """A chunk and the candidates at these positions as each of some rules sees them, as they were judged."""
+        """A chunk and the candidates at these positions as each rule sees them, as they were judged."""
         row: Ints = np.array([result.row])
         chunks = as_column(taken(self.work.chunks, row))
         queues = as_row(taken(self.snapshot.queues, candidate))
@@ -395,5 +396,5 @@ class JobCycle:
         return np.asarray(relations.is_input & relations.of_default_scope)
 
     def refused_names(self, row: int) -> RefusedNames:
-        """Pre-assigned names of a chunk that give no candidate, each with the reason."""
+        """Pre-assigned names of a chunk that yield no candidate, each with the reason."""
         return self._facts.refused_names[row]

@@ -1,8 +1,8 @@
-"""Where the input of chunks is: what each queue has of it, and whether it can be read from elsewhere at all.
+"""The location of the input of chunks: how much each queue has, and whether it can be read from elsewhere.
 
 Three chunks of 10 files, four queues A to D. A and B read DISK_A, B also TAPE_B, C reads DISK_C, D reads nothing.
 Chunk 0 lies on DISK_A, chunk 1 on DISK_C (its second dataset only in part), chunk 2 on TAPE_B and 6 files on DISK_A.
-Rows stand only for pairs that have some of the input:
+Only pairs with some of the input have a row:
 
     chunk       0  0  1  2  2       here_chunk    0 0      (chunk 0 is complete at A and B)
     unified     A  B  C  A  B       here_unified  A B
@@ -12,7 +12,7 @@ Rows stand only for pairs that have some of the input:
 Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and
 available files.
 
-Facts about the input of a block of chunks, each made when it is read: by unified queue, as replicas are known.
+Facts about the input of a block of chunks are computed on first access, by unified queue, as replicas are known.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class InputLimits:
 class DataFacts:
     """Sparse availability, one row a chunk and unified queue, sorted by chunk; and the fault of each chunk.
 
-    ``here`` marks pairs where the queue holds a complete replica of every dataset; ``no_locations`` chunks for which no
-    location is known, so that nothing can be asked of one.
+    ``here`` marks pairs where the queue holds a complete replica of every dataset; ``no_locations`` marks chunks
+    without a known location, for which no location can be required.
     """
 
     chunk: Ints
@@ -75,20 +75,20 @@ class DataFactsLater(DataFacts):
     """Like :class:`DataFacts`, computed on first access: for brokerages whose rules rarely read it.
 
     Args:
-        remote_source: what is known beforehand.
-        make: works out all.
+        remote_source: the column that is known in advance.
+        make: computes all columns.
     """
 
     def __init__(self, remote_source: Bools, make: Callable[[], DataFacts]) -> None:
         vars(self).update(remote_source=remote_source, _make=make)
 
-    if not TYPE_CHECKING:  # a name that is no column is to be an error for the type checker
+    if not TYPE_CHECKING:  # the type checker shall report a name that is no column
 
         def __getattr__(self, name: str) -> Any:
             """Compute all columns on first access."""
             if name not in {field.name for field in dataclasses.fields(DataFacts)}:
                 raise AttributeError(f"{type(self).__name__} has no column {name}")
-            # what fails is tried again by the next that reads it, and fails with the same error
+            # a failed computation is retried on the next access, and raises the same error
             if (make := vars(self).get("_make")) is not None:
                 vars(self).update(vars(make()) | vars(self))
                 vars(self).pop("_make", None)
@@ -108,8 +108,8 @@ def gather_data(
     Args:
         work: the chunks with their input.
         snapshot: the grid.
-        limits: of completeness.
-        files_wanted: whether the files of every dataset are looked up, so that each has to be known to the catalogue;
+        limits: the limits for completeness.
+        files_wanted: whether the files of every dataset are looked up, so that the catalogue must know each dataset;
             the dry run of the task brokerage looks up none.
         lookup: how the files of partial copies are looked up.
     """
@@ -133,7 +133,7 @@ def _complete_enough(work: Work, limits: InputLimits) -> Bools:
         share = replicas.found / replicas.total * 100.0
     unknown_both = np.isnan(replicas.total) & np.isnan(replicas.found)
     close = (missing <= limits.max_missing_files) | (share >= limits.min_completeness_percent)
-    # nothing of a dataset is no copy of it, however few files it has; a dataset without files is there everywhere
+    # a replica without files is no copy, however few files the dataset has; a dataset without files is everywhere
     close &= (replicas.found > 0) | (replicas.total == 0)
     return np.asarray((replicas.complete | unknown_both | close) & ~replicas.is_vp)
 
@@ -143,8 +143,8 @@ def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
     known = storage >= 0
     if len(snapshot.storages) == 0:
         return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
-    at = np.maximum(storage, 0)
-    return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
+    index = np.maximum(storage, 0)
+    return ~known | snapshot.storages.read_lan[index], ~known | snapshot.storages.read_wan[index]
 
 
 def _completeness(
@@ -174,7 +174,7 @@ def _completeness(
 def _complete_everywhere(
     work: Work, snapshot: Snapshot, place: Ints, storage_of: Ints, located: Bools
 ) -> tuple[Ints, Ints, Bools]:
-    """Chunks and queues with a readable, complete replica of every dataset; and the chunks without such a place at all.
+    """Chunks and queues with a readable, complete replica of every dataset; and the chunks without any such place.
 
     Endpoints that are not on record are places too, though no queue reads them.
 
@@ -255,9 +255,9 @@ def _largest(groups: Ints, values: Floats, size: int) -> Floats:
     >>> _largest(np.array([0, 0, 2]), np.array([1.0, 2.0, 5.0]), size=3).tolist()
     [2.0, 0.0, 5.0]
     """
-    found = np.zeros(size)
-    np.maximum.at(found, groups, values)
-    return found
+    largest = np.zeros(size)
+    np.maximum.at(largest, groups, values)
+    return largest
 
 
 def _availability(
@@ -295,14 +295,14 @@ def _availability(
     united = united_parts(replicas.held_parts[row], inverse, on_tape, place, len(keys))
     if united is not None:
         stats = [
-            (np.maximum(one, disk), np.maximum(two, every))
-            for (one, two), (disk, every) in zip(stats, united, strict=True)
+            (np.maximum(disk, united_disk), np.maximum(every, united_every))
+            for (disk, every), (united_disk, united_every) in zip(stats, united, strict=True)
         ]
     pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)
     summed: list[Floats] = [
         np.bincount(group, weights=column, minlength=len(pairs)).astype(np.float64) for both in stats for column in both
     ]
-    # a file that comes in two datasets is one file: no queue has more than there is
+    # a file in two datasets is one file: no queue holds more than the total
     most_bytes, most_files = chunks.total_bytes[pairs // span], chunks.total_files[pairs // span]
     disk_bytes, any_bytes, disk_files, any_files = (
         np.minimum(column, most)
@@ -322,7 +322,7 @@ class BlockInput:
     count: int
 
     def facts(self) -> dict[str, Later]:
-        """The fields of ``JobFacts`` that follow from it alone."""
+        """The fields of ``JobFacts`` that depend on the input alone."""
         return {
             "available_bytes": partial(self._available, "disk_bytes"),
             "available_files": partial(self._available, "disk_files"),
@@ -332,13 +332,13 @@ class BlockInput:
         }
 
     def complete(self) -> RowsByKind:
-        """Where a complete replica of every dataset is, or nothing can be asked of a location."""
+        """Whether a complete replica of every dataset is there, or no location can be required."""
         data, rows = self.data, self.rows
         first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
-        found: Bools = np.zeros((rows.stop - rows.start, self.count), dtype=np.bool_)
-        found[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
-        found[data.no_locations[rows]] = True
-        return RowsByKind(found, column=self.unified)
+        mask: Bools = np.zeros((rows.stop - rows.start, self.count), dtype=np.bool_)
+        mask[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
+        mask[data.no_locations[rows]] = True
+        return RowsByKind(mask, column=self.unified)
 
     @cached_property
     def _cells(self) -> tuple[slice, tuple[Ints, Ints]]:
@@ -351,12 +351,12 @@ class BlockInput:
     def _available(self, column: str) -> RowsByKind:
         of_block, cells = self._cells
         values: Floats = getattr(self.data, column)
-        found = np.zeros((self.rows.stop - self.rows.start, self.count))
-        found[cells] = values[of_block]
-        return RowsByKind(found, column=self.unified)
+        amounts = np.zeros((self.rows.stop - self.rows.start, self.count))
+        amounts[cells] = values[of_block]
+        return RowsByKind(amounts, column=self.unified)
 
     def _all_local(self) -> RowsByKind:
-        """There is no input, or all of it is on disk at the queue."""
+        """Whether there is no input, or all of it is on disk at the queue."""
         there = self._available("disk_bytes")
         total = self.work.total_bytes[self.rows, None]
         return there.of_table((total == 0) | (there.table >= total))

@@ -159,7 +159,7 @@ def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:
 class CycleFacts:
     """Facts of all chunks of a cycle that are cheap to keep: (T,) and (T, Q) of bits.
 
-    ``hint``: the task brokerage asks. There is no nucleus yet, and every queue counts as one of it.
+    ``hint``: the facts are for the task brokerage. There is no nucleus yet, so every queue counts as being at it.
     """
 
     initial: Bools
@@ -181,9 +181,9 @@ def job_facts(
     steps: JobSteps,
     max_prio_to_bootstrap: float,
 ) -> JobFacts:
-    """Facts of the chunks ``rows``; ``counts`` are those of ``counts_by_status`` for them, all else is of the cycle.
+    """Facts of the chunks ``rows``; ``counts`` are their ``counts_by_status``, all else belongs to the cycle.
 
-    Those of chunks or of candidates are made at once, those of pairs when they are read.
+    Facts of chunks or of candidates are computed at once, those of pairs on first access.
     """
     priority = work.currentpriority[rows]
     urgent = steps.urgency.urgent(work.processingtype[rows], priority)
@@ -238,8 +238,8 @@ def _jobs_of(
         return of_all.of(np.arange(rows.start, rows.stop))
 
     def has_slots() -> RowsByKind:
-        found = slots()
-        return RowsByKind(~np.isnan(found.table[:, unified]), found.kind)
+        published = slots()
+        return RowsByKind(~np.isnan(published.table[:, unified]), published.kind)
 
     def equivalent() -> RowsByKind:
         inputs = _running_inputs(grid, cycle, rows, low_priority)
@@ -251,8 +251,8 @@ def _jobs_of(
         return RowsByKind(of_all.table, of_all.kinds[rows], unified)
 
     def cores(starting: bool) -> RowsByKind:
-        found = running_cores(snapshot, work.vo[rows], work.prodsourcelabel[rows], starting=starting)
-        return RowsByKind(found.table, found.kind, unified)
+        by_kind = running_cores(snapshot, work.vo[rows], work.prodsourcelabel[rows], starting=starting)
+        return RowsByKind(by_kind.table, by_kind.kind, unified)
 
     return {
         **{status: counts.layer(at) for at, status in enumerate(statuses)},
@@ -272,21 +272,21 @@ def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priorit
         pilots=grid.n_pilots,
         pull_ups=grid.pull_ups,
         low_priority=low_priority[:, None],
-        # pilots are not looked at for queues that were given beforehand
+        # pilots do not count at preassigned queues
         pilots_count=~(cycle.one_preassigned | cycle.listed)[rows, None],
         learned_free=grid.learned_free,
     )
 
 
 def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Later]:
-    """The queues that have a place at the sites and in the pool that each chunk asks for."""
+    """The queues at the sites and in the pool that each chunk requires."""
     known, code = distinct(constraints)
     if known in ([], [None]):
         everywhere = partial(np.ones, (1, 1), dtype=np.bool_)
         return {"site_admitted": everywhere, "pool_admitted": everywhere}
     unified = snapshot.unified
-    found = [snapshot.pools.admitted(one or UNCONSTRAINED, unified.atlas_site) for one in known]
-    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified] for masks in zip(*found, strict=True))
+    admitted = [snapshot.pools.admitted(constraint or UNCONSTRAINED, unified.atlas_site) for constraint in known]
+    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified] for masks in zip(*admitted, strict=True))
     return {"site_admitted": RowsByKind(at_site, code), "pool_admitted": RowsByKind(in_pool, code)}
 
 
@@ -299,10 +299,10 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
 
 
 def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at_nucleus: Later) -> dict[str, Later]:
-    """The input of the chunks, and whether it and the output can be moved."""
+    """The input of the chunks, and whether input and output can be moved."""
     block = BlockInput(work, rows, data, grid.queues.unified, len(grid.snapshot.unified))
 
-    # queues of one unified queue at one nucleus are alike in what is here
+    # queues of one unified queue at one nucleus have the same input
     alike = kinds_of((grid.queues.unified, grid.queues.nucleus))
     unified, any_receives = grid.queues.unified[alike.first], grid.any_receives[:, alike.first]
 
@@ -312,7 +312,7 @@ def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at
             return np.asarray(grid.any_receives | (made(at_nucleus) & complete.every))
         here = at_nucleus.of_table(at_nucleus.table.take(alike.first, axis=1)).by_chunk
         here &= complete.by_chunk.take(unified, axis=1)
-        # of few chunks the data is at a queue that nothing else can be sent to
+        # few chunks have their data at a queue to which nothing else can be sent
         own = np.flatnonzero((here > any_receives).any(axis=1))
         kind = np.zeros(len(here), dtype=np.int64)
         kind[own] = np.arange(1, 1 + len(own))

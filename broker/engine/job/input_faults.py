@@ -38,5 +38,5 @@ INPUT_REASONS = (
         cure="Wait: Rucio is asked in the next cycle of the agent `rucio_replicas`, and the task goes on by itself.",
     ),
 )
-#: The codes by the number that stands for each; 0: nothing is wrong.
-INPUT_FAULTS = ("", *(one.code for one in INPUT_REASONS))
+#: The codes by their numbers; 0 means that nothing is wrong.
+INPUT_FAULTS = ("", *(reason.code for reason in INPUT_REASONS))

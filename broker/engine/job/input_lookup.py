@@ -55,8 +55,8 @@ def endpoint_order(snapshot: Snapshot) -> Ints:
 def of_first_endpoint(keys: Ints, place: Ints, values: Floats, on_tape: Bools, whole: Bools) -> tuple[Floats, Floats]:
     """Amounts on disk, and on disk or tape, of each group, counting a file at its first endpoint.
 
-    The endpoints of a queue hold nested parts of a dataset: one adds what it holds beyond those in front of it. A whole
-    copy is there whatever stands in front of it.
+    The endpoints of a queue hold nested parts of a dataset: each adds what it holds beyond those before it. A whole
+    copy counts whatever comes before it.
 
     Args:
         keys: (R,) the group of each copy: a dataset of a chunk and a queue.
@@ -70,10 +70,10 @@ def of_first_endpoint(keys: Ints, place: Ints, values: Floats, on_tape: Bools, w
     whole_disk = np.zeros(len(groups))
     np.maximum.at(whole_disk, group, np.where(whole & ~on_tape, values, 0.0))
     for row in np.lexsort((place, group)):
-        of, value = group[row], values[row]
-        added = max(0.0, value - before[of])
-        disk[of] += 0.0 if on_tape[row] else added
-        before[of] = max(before[of], value)
+        own, value = group[row], values[row]
+        added = max(0.0, value - before[own])
+        disk[own] += 0.0 if on_tape[row] else added
+        before[own] = max(before[own], value)
     np.maximum.at(anywhere, group, values)
     return np.maximum(disk, whole_disk), anywhere
 
@@ -85,7 +85,7 @@ OnDiskAndAnywhere = tuple[Floats, Floats]
 def united_parts(
     held_parts: Objects, group: Ints, on_tape: Bools, place: Ints | None, size: int
 ) -> tuple[OnDiskAndAnywhere, OnDiskAndAnywhere] | None:
-    """Bytes and files that the copies of each of so many groups hold together; None where no copy holds parts.
+    """Bytes and files that the copies of each group hold together; None where no copy holds parts.
 
     Two copies of a group, which hold files of 1, 2 and 2, 4 bytes, the second on tape:
 
@@ -99,8 +99,8 @@ def united_parts(
         held_parts: (R,) what each copy holds, None for a copy of nested files.
         group: (R,) the group of each copy: a dataset of a chunk and a queue.
         on_tape: (R,) the copy is on tape.
-        place: (R,) the order of the copies of a group: a file is at the first that has it. Without, it is on disk if it
-            is at any copy on disk.
+        place: (R,) the order of the copies of a group: a file is at the first that has it. Without an order, a file is
+            on disk if any copy on disk has it.
         size: number of groups.
     """
     rows = np.flatnonzero(held_parts != np.array(None, dtype=np.object_))
@@ -108,21 +108,21 @@ def united_parts(
         return None
     columns = [(row, *part) for row in rows.tolist() for part in held_parts[row].parts]
     copy, number, files, sizes = np.array(columns, dtype=np.float64).T
-    of = copy.astype(np.int64)
-    rank = on_tape[of] if place is None else place[of]
-    order = np.lexsort((rank, number, group[of]))
-    own, part = group[of][order], number[order]
-    # of each part in a group the copy that comes first says where it is
+    copy_row = copy.astype(np.int64)
+    rank = on_tape[copy_row] if place is None else place[copy_row]
+    order = np.lexsort((rank, number, group[copy_row]))
+    own, part = group[copy_row][order], number[order]
+    # the first copy of each part in a group decides where the part is
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (own[1:] != own[:-1]) | (part[1:] != part[:-1])
     chosen, own = order[first], own[first]
-    disk = ~on_tape[of[chosen]]
+    disk = ~on_tape[copy_row[chosen]]
 
     def summed(values: Floats) -> OnDiskAndAnywhere:
         columns = (own[disk], values[chosen][disk]), (own, values[chosen])
-        # of no parts at all it would be whole numbers
+        # without any parts, the sums would be integers
         on_disk, every = (
-            np.bincount(at, weights=of_parts, minlength=size).astype(np.float64) for at, of_parts in columns
+            np.bincount(groups, weights=of_parts, minlength=size).astype(np.float64) for groups, of_parts in columns
         )
         return on_disk, every
 

@@ -1,6 +1,6 @@
-"""Jobs that a queue could run beside those that run now, by the most cores that ran there within weeks.
+"""Jobs that a queue could run on top of its running ones, by the most cores that ran there within weeks.
 
-Cores that can run and do not are free; whoever comes first takes them, so that each share may count all of them.
+Cores that can run but do not are free. They go to the first comer, so each share may count all of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ AS_RUNNING, PRIOR = "LEARNED_CAPACITY_AS_RUNNING", "LEARNED_CAPACITY_PRIOR"
 
 
 def learned_free_jobs(snapshot: Snapshot, tuning: Tuning) -> Floats | None:
-    """(Q,) jobs that fit on the free cores of each candidate, whole ones of its cores; None where nothing is to count.
+    """(Q,) whole jobs that fit on the free cores of each candidate; None if free cores do not count.
 
-    That is without the key, and while the record of queues is missing or too old.
+    They do not count without the key, or while the record of queues is missing or too old.
     """
     known: LearnedCapacity = snapshot.offered.get(QUEUE_CAPACITY) or {}
     if not known or not tuning.flag(AS_RUNNING) or snapshot.unusable((QUEUE_CAPACITY,)):
@@ -33,7 +33,7 @@ def learned_free_jobs(snapshot: Snapshot, tuning: Tuning) -> Floats | None:
 
 
 def learned_evidence(snapshot: Snapshot, free: Floats | None, position: int) -> dict[str, Value]:
-    """What a candidate's free jobs (Q,) are made of, for its explanation; nothing where none count."""
+    """The figures behind a candidate's free jobs (Q,), for its explanation; empty where none count."""
     if free is None or not free[position]:
         return {}
     known: LearnedCapacity = snapshot.offered.get(QUEUE_CAPACITY) or {}
@@ -46,6 +46,6 @@ def learned_evidence(snapshot: Snapshot, free: Floats | None, position: int) -> 
 
 
 def running_cores(snapshot: Snapshot) -> Floats:
-    """(U,) cores of all jobs that run at each unified queue."""
+    """(U,) cores of all running jobs at each unified queue."""
     cores = snapshot.jobs.running_cores
     return cores.sum(axis=1) if cores.size else np.zeros(len(snapshot.unified))

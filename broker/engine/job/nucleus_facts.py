@@ -1,6 +1,6 @@
 """Figures of candidates against nuclei: the same for all chunks of a cycle, taken by each chunk's nucleus.
 
-Every table has one row more than there are nuclei: the last row stands for "no nucleus", so that index -1 finds it.
+Every table has one row more than there are nuclei: the last row stands for "no nucleus", so that index -1 selects it.
 Source: ATLAS Production Job Brokerage, links and nucleus storage; PanDA production brokerage, network data.
 """
 
@@ -113,12 +113,12 @@ def _with_none(table: AnyArray, none: float | bool) -> Any:
 
 
 def _twice(table: AnyArray, none: float | bool) -> Any:
-    """For chunks that are not express, and for those that are."""
+    """The table once for chunks that are not express, and once for those that are."""
     return np.tile(_with_none(table, none), (2, 1))
 
 
 def _at_links(matrix: Floats, source: Ints) -> Floats:
-    """(N, S): the figure of the link from each storage site to each nucleus; that of site -1 is not known."""
+    """(N, S): the figure of the link from each storage site to each nucleus, NaN for site -1."""
     if not len(matrix):
         return np.full((matrix.shape[1], len(source)), np.nan)
     return np.where((source >= 0)[None, :], matrix[np.maximum(source, 0)].T, np.nan)

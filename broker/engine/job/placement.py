@@ -1,4 +1,4 @@
-"""Who gets which jobs: one chunk after the other by weight, or all chunks of a cycle together by one program."""
+"""Which queue gets which jobs: chunk after chunk by weight, or all chunks of a cycle in one linear program."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 
 _TOGETHER = "the jobs of the cycle were placed together:"
 LEFT_OVER = "flow_left_over"
-#: Why a feasible queue got no job of a chunk, in the order of ``flow.model.cycle.CAUSES``; the last for a chunk of
-#: which jobs are left over.
+#: Why a feasible queue got no job of a chunk, in the order of ``flow.model.cycle.CAUSES``; the last for a chunk
+#: with jobs left over.
 FLOW_REASONS = (
     Reason(
         code="flow_dearer",
@@ -70,7 +70,7 @@ FLOW_REASONS = (
         cure="Wait for the next cycle: room and links are used up in this one.",
     ),
 )
-FLOW_TITLES = {one.code: one.title for one in FLOW_REASONS}
+FLOW_TITLES = {reason.code: reason.title for reason in FLOW_REASONS}
 FLOW_CODES = tuple(FLOW_TITLES)
 #: What set the limit that binds, where one does.
 FLOW_LIMITS = {
@@ -79,7 +79,7 @@ FLOW_LIMITS = {
     "flow_output_link_full": "NQUEUED_SAT_CAP",
     "flow_share_debt": "FLOW_SHARE_PRICE",
 }
-#: What is kept of each feasible queue: HS06 h by which a job more there is dearer than the best use, and its jobs.
+#: Figures kept for each feasible queue: HS06 h by which one more job is dearer there than the best use, and its jobs.
 FLOW_FIGURES = ("dearer_hs06h", "jobs")
 FLOW = "flow"
 

@@ -1,4 +1,4 @@
-"""Which number of running jobs a queue is weighed by, where batch workers and slots stand in for running jobs.
+"""The number of running jobs by which a queue is weighed, where batch workers and slots stand in for running jobs.
 
 Source: ATLAS Production Job Brokerage, initial weight.
 """
@@ -32,8 +32,8 @@ class RunningInputs:
     pilots: Floats
     pull_ups: Bools
     low_priority: Bools
-    pilots_count: Bools  # (T, 1): whether pilots are looked at
-    learned_free: Floats | None = None  # (Q,): jobs that fit on cores which ran once and are free now
+    pilots_count: Bools  # (T, 1): whether pilots are checked
+    learned_free: Floats | None = None  # (Q,): jobs that fit on cores that ran before and are free now
 
 
 class RunningOptions(Options):
@@ -69,7 +69,7 @@ class Running(Step):
 
     @property
     def by_priority(self) -> bool:
-        """Whether the reading depends on priority and pilots, beside the jobs of the accounting key and the slots."""
+        """Whether the reading depends on priority and pilots, besides jobs of the accounting key and slots."""
         return self.options.gates == "bootstrap"
 
     def equivalent(self, running: Floats, starting: Floats, slots: Floats, inputs: RunningInputs) -> Floats:
@@ -77,9 +77,9 @@ class Running(Step):
 
         Args:
             running: (T, Q) running jobs of the accounting key.
-            starting: (T, Q) starting ones.
+            starting: (T, Q) starting jobs of the accounting key.
             slots: (T, Q) published numbers of slots, NaN without any.
-            inputs: of batch workers, cores, pilots and priority.
+            inputs: batch workers, cores, pilots and priority.
         """
         workers = np.minimum(inputs.workers, MAX_WORKERS_COUNTED)
         low_priority = np.asarray(True)
@@ -87,17 +87,17 @@ class Running(Step):
             low_priority = inputs.low_priority
             with_pilots = inputs.pilots_count & (inputs.pilots > 0)
             workers = np.where(inputs.pull_ups & low_priority & with_pilots, workers, 0.0)
-        # workers count up to 20 and only where they are more than the running jobs: the larger of the two is just that
+        # workers count up to 20, and only where they exceed the running jobs: that is the larger of the two
         result = np.maximum(running, workers)
-        # few queues publish slots: where none does, that is all
-        at = np.flatnonzero((~np.isnan(slots)).any(axis=0))
-        if not len(at):
+        # few queues publish slots: without any, this is the result
+        columns = np.flatnonzero((~np.isnan(slots)).any(axis=0))
+        if not len(columns):
             return np.asarray(result)
-        published, own = np.where(low_priority, slots[:, at], np.nan), result[:, at]
-        cores = np.broadcast_to(inputs.cores, (1, slots.shape[1]))[:, at]
-        none_free = starting[:, at] if self.options.combine == "largest" else own + starting[:, at]
+        published, own = np.where(low_priority, slots[:, columns], np.nan), result[:, columns]
+        cores = np.broadcast_to(inputs.cores, (1, slots.shape[1]))[:, columns]
+        none_free = starting[:, columns] if self.options.combine == "largest" else own + starting[:, columns]
         proactive = np.where(published > 0, np.floor(published / np.maximum(cores, 1.0)), none_free)
-        result[:, at] = np.fmax(own, np.where(np.isnan(published), np.nan, proactive))
+        result[:, columns] = np.fmax(own, np.where(np.isnan(published), np.nan, proactive))
         return np.asarray(result)
 
 
@@ -110,7 +110,7 @@ def running_of_kinds(
         step: the reading.
         counts: (status, T, Q) jobs of the accounting keys.
         slots: (T, U) published slots.
-        inputs: what stands in for running jobs.
+        inputs: the figures that stand in for running jobs.
         unified: (Q,) unified queue of each candidate.
     """
     code = counts.kinds * len(slots.table) + slots.kinds

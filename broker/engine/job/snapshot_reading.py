@@ -28,7 +28,7 @@ class SnapshotReadingOptions(Options):
             or the slot's whole one where that is larger.
         unified_parents: unified queues are rows of their own, which a list of pre-assigned queues can name.
         null_rss: a unified queue without ``maxrss`` or ``minrss`` is unlimited, or ends the expansion into
-            pseudo-queues: it and the unified queues behind it, by name, are queues like any other.
+            pseudo-queues: it and the unified queues after it, by name, are queues like any other.
         without_cloud: a queue without a cloud is on no map; or only one that runs production is not, so that queues of
             analysis alone are.
         throughput: the newest window that has a figure, or the week's, unless the day's and the hour's follow without a
@@ -51,7 +51,7 @@ class SnapshotReading(Step):
     options: SnapshotReadingOptions = SnapshotReadingOptions()
 
     def read(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot by the options; itself where all are at their defaults."""
+        """The snapshot as the options read it; the same object if all have their defaults."""
         options, changes = self.options, dict[str, Any]()
         if options.endpoint_status != "on":
             changes["storages"] = _not_off_or_test(snapshot.storages)
@@ -84,7 +84,9 @@ def _is_parent(queues: QueueTable) -> Bools:
 
 
 def _not_off_or_test(storages: StorageTable) -> StorageTable:
-    return dataclasses.replace(storages, **{one: getattr(storages, f"open_{one}") for one in _ACTIVITIES})
+    return dataclasses.replace(
+        storages, **{activity: getattr(storages, f"open_{activity}") for activity in _ACTIVITIES}
+    )
 
 
 def _with_cloudless(unified: UnifiedTable) -> UnifiedTable:
@@ -101,7 +103,7 @@ def _week_first(links: LinkMatrix) -> LinkMatrix:
 
 
 def _parent_figure(snapshot: Snapshot, figure: str) -> Floats:
-    """(U,): a figure of the unified queues that have pseudo-queues, NaN of the others."""
+    """(U,): a figure of the unified queues that have pseudo-queues, NaN for the others."""
     result = np.full(len(snapshot.unified), np.nan)
     result[snapshot.parents.unified] = getattr(snapshot.parents, figure)
     return result

@@ -1,6 +1,6 @@
-"""The steps of a job brokerage that are no rules, each replaceable by a profile.
+"""The steps of a job brokerage that are not rules, each replaceable by a profile.
 
-The gdpconfig keys that a job brokerage reads beside its rules, and the limits of a chunk that they set.
+The gdpconfig keys that a job brokerage reads apart from its rules, and the limits that they set for a chunk.
 
 Which chunks are express. Source: ATLAS Production Job Brokerage, urgent tasks.
 
@@ -33,7 +33,7 @@ from broker.snapshot.sources.queue_health import group_sizes
 
 #: Names that a task or its dataset gives and that are no candidate, each with one of the codes below.
 RefusedNames = tuple[tuple[str, str], ...]
-#: Beside a name that no queue has: the queue is none of production; the unified queue has no pseudo-queue.
+#: Besides an unknown name: the queue is no production queue; the unified queue has no pseudo-queue.
 NOT_PRODUCTION, NO_PSEUDO_QUEUE = "not_production", "no_pseudo_queue"
 #: A merge stays near its unmerged files for this long. Source: ATLAS Production Job Brokerage, preliminary candidates.
 MERGE_PREASSIGNMENT_S = 24 * 3600.0
@@ -54,8 +54,8 @@ class InitialListOptions(Options):
 
     Attributes:
         test_queues: queues with "test" in their name are candidates too.
-        merge_frozen_hours: a merge keeps its place until the task has also been frozen for so long.
-        preassigned_parents: a unified queue that a task names stands for itself too, beside its pseudo-queues.
+        merge_frozen_hours: a merge keeps its place until the task has also been frozen for this long.
+        preassigned_parents: a unified queue that a task names stands for itself, in addition to its pseudo-queues.
         premerge_parents: a merge goes to the queue of its unmerged files itself and to those that read its output
             endpoint, unified queues and pseudo-queues alike.
         any_named_queue: a queue that a task names is a candidate whether it is of production or not.
@@ -134,7 +134,7 @@ class InitialList(Step):
         return bool(touched and failing and now_s - modified > MERGE_PREASSIGNMENT_S)
 
     def _named(self, snapshot: Snapshot, names: str, near_storage: bool) -> tuple[Bools, int, RefusedNames]:
-        """The candidates of one list of names, how many they are, and the names that give none."""
+        """The candidates of one list of names, their number, and the names that yield none."""
         queues = snapshot.queues
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         if near_storage and self.options.premerge_parents:
@@ -150,7 +150,7 @@ class InitialList(Step):
                 if name in named.unified:
                     mask |= near(snapshot, named.unified[name])[queues.unified] & ~is_parent(queues)
         if self.options.any_named_queue and not near_storage:
-            # of a unified queue the pseudo-queues are taken from the map of production
+            # the pseudo-queues of a unified queue are taken from the map of production
             able = able | (np.isin(queues.name, wanted) & ~is_parent(queues))
         mask &= able
         return mask, int(mask.sum()), _refused(snapshot, able, wanted)
@@ -159,12 +159,12 @@ class InitialList(Step):
         queues, unified = snapshot.queues, snapshot.unified
         mask = np.isin(queues.name, wanted)
         for name in wanted:
-            of = queues.unified[queues.name == name]
-            for at in of.tolist()[:1]:
-                runs = (unified.runs_production | ~unified.runs_production[at]) & (
-                    unified.runs_analysis | ~unified.runs_analysis[at]
+            positions = queues.unified[queues.name == name]
+            for queue in positions.tolist()[:1]:
+                runs = (unified.runs_production | ~unified.runs_production[queue]) & (
+                    unified.runs_analysis | ~unified.runs_analysis[queue]
                 )
-                mask |= (near(snapshot, at) & runs)[queues.unified]
+                mask |= (near(snapshot, queue) & runs)[queues.unified]
         return mask, int(mask.sum()), _refused(snapshot, np.ones(len(queues), dtype=np.bool_), wanted)
 
 
@@ -214,10 +214,10 @@ def near(snapshot: Snapshot, queue: int) -> Bools:
     relations = snapshot.relations
     outputs = relations.default_write & relations.is_output & relations.of_default_scope
     output = relations.storage[outputs & (relations.unified == queue)]
-    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    mask = np.zeros(len(snapshot.unified), dtype=np.bool_)
     readers = relations.is_input & relations.of_default_scope & np.isin(relations.storage, output)
-    found[relations.unified[readers]] = True
-    return np.asarray(found & (snapshot.unified.status == "online"))
+    mask[relations.unified[readers]] = True
+    return np.asarray(mask & (snapshot.unified.status == "online"))
 
 
 URGENT = "urgent"
@@ -238,14 +238,14 @@ class Urgency(Step):
     options: UrgencyOptions = UrgencyOptions()
 
     def urgent(self, processingtype: Texts, priority: Floats) -> Bools:
-        """Shape of the arguments."""
+        """Whether each chunk is express, in the shape of the arguments."""
         high = priority >= URGENT_PRIORITY if self.options.priority == "from_1000" else priority > URGENT_PRIORITY
         return np.asarray((processingtype == URGENT) | high, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
 class JobSteps:
-    """The steps in the order in which they are done; the name of a field is that of the step."""
+    """The steps in the order of execution; each field is named after its step."""
 
     snapshot_reading: SnapshotReading = field(default_factory=SnapshotReading)
     initial_list: InitialList = field(default_factory=InitialList)
@@ -258,7 +258,7 @@ class JobSteps:
 
 
 FAILING_QUEUES, TRIAL_JOBS = "LEARNED_FAILING_QUEUES", "LEARNED_TRIAL_JOBS"
-#: The gdpconfig keys that the steps which are no rules read.
+#: The gdpconfig keys that the steps read, apart from those of rules.
 STEP_KEYS = (
     "MAX_MISSING_INPUT_FILES",
     "MIN_INPUT_COMPLETENESS",
@@ -272,12 +272,12 @@ STEP_KEYS = (
     AS_RUNNING,
     PRIOR,
 )
-#: Those of them that are limits of what moves within a cycle, and no part of any fact.
+#: Those of them that limit what moves within a cycle and enter no fact.
 LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))
 
 
 def job_groups(snapshot: Snapshot, chunks: WorkTable, tuning: Tuning) -> Ints:
-    """(Q,) jobs that each candidate is given at a time, 0 for the usual number, below 0 one and no more."""
+    """(Q,) jobs given to each candidate at a time: 0 for the usual number, negative for one and no more."""
     return group_sizes(snapshot, chunks, probing=tuning.flag(FAILING_QUEUES), trial_jobs=int(tuning.number(TRIAL_JOBS)))
 
 

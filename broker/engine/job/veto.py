@@ -42,7 +42,7 @@ class VetoOptions(Options):
 
 
 OF_ANY_QUEUE: frozenset[Cause] = frozenset({"files_without_ramcount", "core_count_unset"})
-"""Causes by which users' chunks wait also where the task names its one queue: the others are not asked there."""
+"""Causes that block users' chunks even where the task names its one queue; the others are not checked there."""
 
 _CORRECT_SHARE = "Operators correct the share of the task, or add it to the global shares."
 VETO_REASONS = (
@@ -101,7 +101,7 @@ class Veto(Step):
     options: VetoOptions = VetoOptions()
 
     def needed_sources(self) -> tuple[str, ...]:
-        """The names of global shares, where a cause asks for them."""
+        """The names of global shares, where a cause needs them."""
         ask = {"share_unknown", "share_of_resource_queue_unknown"}
         return (GLOBAL_SHARES,) if ask.intersection(self.options.causes) else ()
 
@@ -125,12 +125,13 @@ def blocked_chunks(chunks: WorkTable, nucleus: Ints, vetoes: Sequence[str], faul
     Args:
         chunks: columns (T,).
         nucleus: (T,) number of the nucleus, negative where it is not known.
-        vetoes: (T,) of the step above.
+        vetoes: (T,) reasons from :class:`Veto`.
         fault: (T,) what is wrong with the input, see INPUT_FAULTS.
     """
-    named = [one is not None and at < 0 for one, at in zip(chunks.nucleus.tolist(), nucleus.tolist(), strict=True)]
-    found = zip(named, vetoes, fault.tolist(), strict=True)
-    return ["unknown_nucleus" if unknown else veto or INPUT_FAULTS[at] for unknown, veto, at in found]
+    nuclei = zip(chunks.nucleus.tolist(), nucleus.tolist(), strict=True)
+    unknown_nucleus = [name is not None and number < 0 for name, number in nuclei]
+    rows = zip(unknown_nucleus, vetoes, fault.tolist(), strict=True)
+    return ["unknown_nucleus" if unknown else veto or INPUT_FAULTS[code] for unknown, veto, code in rows]
 
 
 def _release_without_dash(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
@@ -138,19 +139,19 @@ def _release_without_dash(chunks: WorkTable, initial: Bools, snapshot: Snapshot)
 
 
 def _cache_without_version(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    # of users' tasks: what follows the name of the transformation is taken apart at its first dash
+    # in users' tasks, the text after the name of the transformation is split at its first dash
     caches = [None if home in (None, NO_CACHE) else what_is_run(home) for home in chunks.transhome]
     return np.array([cache is not None and "-" not in cache for cache in caches], dtype=np.bool_)
 
 
 def _core_count_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    # users' jobs are estimated for the weight by dividing their time, known or not, by the cores of the task
+    # for the weight, the number of users' jobs is estimated by dividing their time, known or not, by the task's cores
     return np.asarray(np.nan_to_num(chunks.corecount) == 0)
 
 
 def _files_without_ramcount(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    asks = np.where(chunks.merging, chunks.mergeramcount, chunks.task_ramcount)
-    return np.asarray(np.isnan(chunks.ramcount) & (np.nan_to_num(asks) != 0))
+    task_memory = np.where(chunks.merging, chunks.mergeramcount, chunks.task_ramcount)
+    return np.asarray(np.isnan(chunks.ramcount) & (np.nan_to_num(task_memory) != 0))
 
 
 def _cpu_figures_missing(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
@@ -159,7 +160,7 @@ def _cpu_figures_missing(chunks: WorkTable, initial: Bools, snapshot: Snapshot) 
 
 def _is_special(chunks: WorkTable, snapshot: Snapshot) -> Bools:
     special = snapshot.jobs.resource_work_queues
-    return np.array([one == one and int(one) in special for one in chunks.workqueue_id], dtype=np.bool_)
+    return np.array([queue == queue and int(queue) in special for queue in chunks.workqueue_id], dtype=np.bool_)
 
 
 def _has_share(chunks: WorkTable, snapshot: Snapshot) -> Bools:

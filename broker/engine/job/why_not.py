@@ -50,7 +50,7 @@ NOT_LEFT_BY_USER = Reason(
     who="you",
     cure="Submit without the list of sites (`prun --site`, `--excludedSite`), or with one that has the queue.",
 )
-#: Of queues that never were a candidate, in production and in analysis.
+#: Reasons for queues that never were a candidate, in production and in analysis.
 PRODUCTION_REASONS = (TEST_QUEUE, NOT_NAMED)
 ANALYSIS_REASONS = (ANALYSIS_QUEUES_ONLY, NOT_LEFT_BY_USER)
 
@@ -69,7 +69,7 @@ def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
 
 
 def why_not_each(cycle: JobCycle, result: ChunkResult, names: Collection[str] | None = None) -> list[Answer]:
-    """The answers for all candidates, or those of these names, without the queues that never were one."""
+    """The answers for all candidates, or for those with these names; queues that never were one are left out."""
     wanted = deciding(cycle, result) != NOT_A_CANDIDATE
     if names is not None:
         wanted &= np.isin(cycle.snapshot.queues.name, list(names))
@@ -187,10 +187,10 @@ def _after_weighing(
 
 
 def _dearer(cycle: JobCycle, result: ChunkResult, name: str, code: str) -> Observation | None:
-    """How much dearer than its best use a job of the chunk would be there; queues that get jobs are not at all."""
+    """How much dearer than its best use a job of the chunk would be there; it is no dearer where jobs go."""
     plan = result.plan
     if plan is None or name not in plan.queues:
         return None
-    at = plan.queues.index(name)
+    position = plan.queues.index(name)
     inputs: dict[str, Value] = {"left": plan.left, "solver": plan.solver, "fallback": plan.fallback or None}
-    return Observation(plan.dearer_hs06h[at], "<", 0.0, "HS06 h", FLOW_LIMITS.get(code, "rule"), inputs)
+    return Observation(plan.dearer_hs06h[position], "<", 0.0, "HS06 h", FLOW_LIMITS.get(code, "rule"), inputs)

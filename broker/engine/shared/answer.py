@@ -9,10 +9,10 @@ from broker.domain.decisions import Observation, Reason
 
 CHOSEN = "chosen"
 Verdict = Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
-"""What one rule says of one candidate."""
+"""The verdict of one rule on one candidate."""
 UNKNOWN_NAME, UNKNOWN_NUCLEUS = "unknown_queue", "unknown_nucleus"
 
-#: Of every brokerage: candidates of which something is not known, and those that nothing keeps out.
+#: Reasons of every brokerage: for unknown candidates, and for those that nothing rejects.
 REASONS = (
     Reason(
         code=CHOSEN,
@@ -61,8 +61,8 @@ class Answer:
     Attributes:
         queue: the candidate (pseudo-queue).
         code: ``chosen``, or the code of what rejected it.
-        rule: name of the deciding rule, or of the step that is no rule.
-        kind: ``persistent``, ``temporary``, or ``ranking`` for what comes after weighing.
+        rule: name of the deciding rule, or of a step that is not a rule.
+        kind: ``persistent``, ``temporary``, or ``ranking`` for decisions after weighing.
         title: one line on the rule.
         observation: value, limit and key; None where nothing was compared.
     """
@@ -82,10 +82,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What one rule said of the candidate, in order.
+    """The verdict of one rule on the candidate.
 
-    ``verdict``: pass, fail, ``not_reached`` (an earlier rule had rejected it for good), ``unknown`` (it could not
-    judge) or ``not_asked`` (the rule does not look at this work). ``compared``: None where it was not reached or asked.
+    ``verdict``: pass, fail, ``not_reached`` (an earlier rule had finally rejected it), ``unknown`` (it could not
+    judge) or ``not_asked`` (the rule does not apply to this work). ``compared``: null if the rule did not judge.
     """
 
     rule: str

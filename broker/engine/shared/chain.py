@@ -42,8 +42,8 @@ class RuleChain:
 
     Attributes:
         brokerage: its name, as in ``broker run NAME``.
-        kinds: for each list of rules, by the name of its field, what may stand in it.
-        judges: the pairs that the brokerage has its rules judge.
+        kinds: for each list of rules, by the name of its field, the types that it may hold.
+        judges: the pairs that the rules of the brokerage judge.
     """
 
     kinds: ClassVar[dict[str, tuple[type[Rule], ...]]] = {}
@@ -55,8 +55,8 @@ class RuleChain:
         """Refuse two rules of one name, and a rule that reads facts which the brokerage does not gather.
 
         Raises:
-            RuleChainError: the same name twice, a rule of another brokerage, or one that its compiled step does not
-                equal.
+            RuleChainError: the same name twice, a rule of another brokerage, or a rule that differs from its compiled
+                step.
         """
         seen: set[str] = set()
         for rule in self:
@@ -80,10 +80,10 @@ class RuleChain:
 
     @property
     def named_steps(self) -> dict[str, Step]:
-        """The steps of the brokerage that are no rules, by name; a brokerage without replaceable steps has none."""
+        """The steps of the brokerage that are not rules, by name; empty without replaceable steps."""
         steps = getattr(self, "steps", None)
-        found = () if steps is None else (getattr(steps, one.name) for one in dataclasses.fields(steps))
-        return {step.name: step for step in found}
+        values = () if steps is None else (getattr(steps, part.name) for part in dataclasses.fields(steps))
+        return {step.name: step for step in values}
 
     def with_steps(self: ListT, steps: Mapping[str, Step]) -> ListT:
         """A chain of the same rules with other steps, by name."""
@@ -92,7 +92,7 @@ class RuleChain:
         return dataclasses.replace(self, steps=dataclasses.replace(self.steps, **steps))  # type: ignore[attr-defined, call-arg]
 
     def takes(self, rule: Rule) -> str | None:
-        """The name of the list in which a rule may stand; None if it may stand in none."""
+        """The name of the list that may hold a rule; None if none may."""
         if not issubclass(self.judges, rule.judges):
             return None
         return next((name for name, kinds in self.kinds.items() if isinstance(rule, kinds)), None)
@@ -108,8 +108,8 @@ class WeighingChain(RuleChain, Generic[PairsT, LoadT]):
 
     Attributes:
         filters: on the grid as the snapshot shows it.
-        weights: factors that stay as they are within a cycle.
-        load_weights: factors that move with what the cycle places.
+        weights: factors that do not change within a cycle.
+        load_weights: factors that move with the jobs or work that the cycle places.
     """
 
     filters: tuple[Filter[PairsT] | GroupFilter[PairsT], ...]
@@ -123,7 +123,7 @@ class QueueChain(WeighingChain[Any, LoadWeight]):
 
     Attributes:
         cuts: filters on load and weight, after weighing.
-        steps: what is done beside the rules.
+        steps: the steps apart from the rules.
     """
 
     kinds = {  # noqa: RUF012 - declared as a class variable above
@@ -148,7 +148,7 @@ class QueueChain(WeighingChain[Any, LoadWeight]):
         there = {rule.name: rule for rule in other}
         here = [rule for rule in self if rule.name in there and same_part(rule, there[rule.name])]
         alike = {rule.name: rule for rule in here if not {*rule.keys} & {*differing}}
-        # a rule may read what others prepare: those have to be alike as well, or to be in neither chain
+        # a rule may read facts that others prepare: those must be alike as well, or be in neither chain
         elsewhere = ({rule.name for rule in self} | there.keys()) - alike.keys()
         rules = frozenset(name for name, rule in alike.items() if elsewhere.isdisjoint(rule.reads))
         names = [[rule.name for rule in chain.filters] for chain in (self, other)]
@@ -167,14 +167,14 @@ def same_steps(one: Any, other: Any) -> bool:
 
 
 def same_rules(some: Iterable[Rule], others: Iterable[Rule], differing: Collection[str]) -> bool:
-    """Whether two lists of rules say the same: they are the same ones, and read no key in which the tuning differs."""
+    """Whether two lists of rules decide alike: they are the same, and read no key in which the tuning differs."""
     mine, theirs = list(some), list(others)
     alike = len(mine) == len(theirs) and all(map(same_part, mine, theirs))
     return alike and all({*differing}.isdisjoint(rule.keys) for rule in mine)
 
 
 def same_part(one: Configurable, other: Configurable) -> bool:
-    """Whether two rules or steps do the same; those that have more than options are only the same as themselves."""
+    """Whether two rules or steps do the same; those with more state than options equal only themselves."""
     if one is other:
         return True
     plain = {"options", "because"}.issuperset({*vars(one), *vars(other)})
@@ -186,7 +186,7 @@ class NucleusChain(WeighingChain[TaskPairs, NucleusLoadWeight]):
     """The rules of a task brokerage, which judge nuclei.
 
     Attributes:
-        steps: what is done beside the rules.
+        steps: the steps apart from the rules.
     """
 
     kinds = {  # noqa: RUF012 - declared as a class variable above

@@ -1,11 +1,11 @@
-"""Jobs of a chunk given to its chosen candidates: in groups, drawn by weight, as long as there is capacity.
+"""Distribution of the jobs of a chunk over its chosen candidates: in groups drawn by weight, while capacity lasts.
 
 Source: ATLAS production brokerage, distribution over the chosen candidates. The random generator is an argument: the
 same seed gives the same distribution.
 
 The first number that numpy's default generator draws from each of many seeds, in one pass over all of them.
 
-Making a generator takes longer than what else is done to draw once. Source: numpy, SeedSequence and PCG64 (O'Neill,
+Making a generator takes longer than the rest of a single draw. Source: numpy, SeedSequence and PCG64 (O'Neill,
 PCG: setseq, XSL-RR, 128 bits); as :mod:`broker.engine.compiled.random_stream`, which draws more than one number.
 """
 
@@ -31,16 +31,16 @@ End = Literal["no_files", "full"]
 
 
 class JobSource(Protocol):
-    """Makes the jobs of one chunk, file after file. Candidates are named by their position."""
+    """Source of the jobs of one chunk, file after file. Candidates are identified by position."""
 
     def has_files(self) -> bool:
         """Whether files are left for another job."""
 
     def make(self, candidate: int, count: int) -> int:
-        """Make up to ``count`` jobs for the candidate and say how many there are.
+        """Make up to ``count`` jobs for the candidate and return their number.
 
-        Fewer when files run out, when a job would be below the least walltime there, or when the last file of a job of
-        a distributed dataset is not at the candidate although the first one is.
+        There are fewer when files run out, when a job would be below the least walltime there, or when the last file of
+        a job of a distributed dataset is not at the candidate although the first one is.
         """
 
     def take_back(self) -> None:
@@ -56,7 +56,7 @@ class Candidates:
 
     ``queued`` and ``cap``: jobs queued there and how many may be; NaN is unlimited. ``bootstrap`` marks candidates
     without any jobs, each of which gets one group first. ``chunk_size`` is the candidate's own group size, 0 without; a
-    negative one is given once and not again.
+    negative size is given once only.
     """
 
     weight: Floats
@@ -71,7 +71,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Group:
-    """Jobs that went to a candidate at once."""
+    """Jobs given to a candidate at once."""
 
     candidate: int
     jobs: int
@@ -79,7 +79,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Files given to candidates, in order, and why the distribution ended."""
+    """The groups given to candidates, in order, and why the distribution ended."""
 
     groups: tuple[Group, ...]
     end: End
@@ -119,20 +119,20 @@ def _pass(
     source: JobSource, wanted: list[int], draw: _Draw, allowed: list[bool], once: list[bool]
 ) -> tuple[list[Group], End]:
     groups: list[Group] = []
-    # candidates that made nothing of the next file would make nothing of it again
+    # a candidate that made no job of the next file would fail again
     tried = allowed.copy()
     while source.has_files():
         usable, holders = tried, source.holders_of_next()
         if holders is not None:
-            here = [one and has for one, has in zip(tried, holders.tolist(), strict=True)]
+            here = [untried and holds for untried, holds in zip(tried, holders.tolist(), strict=True)]
             usable = here if draw.can_take_any(here) else tried
         chosen = draw.next(usable)
         if chosen is None:
             return groups, "full"
         draw.count(chosen, wanted[chosen])
-        made = source.make(chosen, wanted[chosen])
-        if made:
-            groups.append(Group(chosen, made))
+        jobs = source.make(chosen, wanted[chosen])
+        if jobs:
+            groups.append(Group(chosen, jobs))
             allowed[chosen] &= not once[chosen]
             tried = allowed.copy()
         else:
@@ -144,17 +144,17 @@ def _pass(
 class _Draw:
     """Weights, queued jobs and unused bootstrap candidates while a chunk is distributed.
 
-    Lists, not arrays: there are few candidates and one draw after the other.
+    It uses lists, not arrays: there are few candidates, drawn one after the other.
     """
 
     def __init__(self, candidates: Candidates, random: np.random.Generator) -> None:
         self._random = random
-        self._weight = [one if 0 < one < math.inf else 0.0 for one in candidates.weight.tolist()]
+        self._weight = [number if 0 < number < math.inf else 0.0 for number in candidates.weight.tolist()]
         queued: list[float] = candidates.queued.tolist()
-        self._queued = [_finite(one) for one in queued]
+        self._queued = [_finite(number) for number in queued]
         self._cap = [
-            math.inf if math.isnan(cap) or math.isnan(one) else cap
-            for cap, one in zip(candidates.cap.tolist(), queued, strict=True)
+            math.inf if math.isnan(cap) or math.isnan(number) else cap
+            for cap, number in zip(candidates.cap.tolist(), queued, strict=True)
         ]
         self._bootstrap: list[bool] = candidates.bootstrap.tolist()
         self._first = self._bootstrap.copy()
@@ -170,7 +170,7 @@ class _Draw:
         return [at for at, (use, starts, queued, cap) in enumerate(rows) if use and not starts and queued < cap]
 
     def next(self, usable: list[bool]) -> int | None:
-        """A candidate among ``usable``: bootstrap candidates first, each once, then by weight; ``None`` without any."""
+        """Draw a candidate among ``usable``: bootstrap ones first, each once, then by weight; ``None`` without any."""
         first = [at for at, waits in enumerate(self._first) if waits and usable[at]]
         if first:
             return first[int(self._random.integers(len(first)))]
@@ -199,13 +199,13 @@ class _Draw:
 
 
 def _finite(jobs: float) -> float:
-    """The number of jobs: none where it is not known, and no more than can be counted on from."""
+    """The number of jobs: 0 where unknown, and bounded by the largest floats."""
     return 0.0 if math.isnan(jobs) else min(max(jobs, -sys.float_info.max), sys.float_info.max)
 
 
 Words = NDArray[np.uint64]
 
-#: A seed that is larger takes more than one word of the pool.
+#: A seed of this or more takes more than one word of the pool.
 ONE_WORD = 2**32
 _POOL = 4
 _WORD = np.uint64(ONE_WORD - 1)

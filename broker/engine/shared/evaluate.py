@@ -10,7 +10,7 @@ rejects for now. This (T, Q) matrix is the explanation. With three chunks, four 
     1 1 1 0        0 1 1 1         1 0 1 1          0  1 -1 -2      0 0 1 0
 
 -1 is feasible, -2 never was a candidate. A filter that lacks its input writes its index plus the number of filters: if
-``status`` knew nothing of the third queue, its column would read 0, 3, 3.
+``status`` were unknown for the third queue, its column would read 0, 3, 3.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PairsT = TypeVar("PairsT", bound=AnyPairs)
 
 
 RULE_ERRORS: tuple[type[BaseException], ...] = (Exception, SystemExit)
-"""What a broken rule may raise: it must not stop the broker. It is counted, and its policy applies, or it has no
-effect. A rule that ends the program (``sys.exit``) is broken too; an interrupt of the user is none of its errors."""
+"""Errors of a broken rule, which must not stop the broker: the fault is counted, and the rule's policy applies, or it
+has no effect. A rule that ends the program (``sys.exit``) is broken, too; an interrupt by the user is not its error."""
 
 
 class RowsOf:
@@ -79,30 +79,30 @@ def reason_codes(filters: Sequence[Rule]) -> tuple[str, ...]:
 
 
 class Undeclared:
-    """The tuning outside a rule: there is none, each rule sees the keys that it declares."""
+    """The empty tuning outside a rule: each rule sees only the keys that it declares."""
 
     def number(self, key: str) -> float:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(key)
 
     def flag(self, key: str) -> bool:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(key)
 
     def is_set(self, key: str) -> bool:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(key)
 
     def text(self, key: str) -> str | None:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(key)
 
     def by_suffix(self, family: str, suffixes: Sequence[str | None]) -> Floats:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(family)
 
     def by_two_suffixes(self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]) -> Floats:
-        """There is no value: KeyError, always."""
+        """Raise KeyError: there is no value."""
         raise KeyError(family)
 
 
@@ -111,12 +111,12 @@ UNDECLARED = Undeclared()
 
 @dataclass(frozen=True)
 class RuleViews:
-    """Values that single rules may read beside the pairs: their tuning keys and prepared facts.
+    """Values that single rules may read besides the pairs: their tuning keys and prepared facts.
 
     Attributes:
         tunings: by rule name, the gdpconfig values of the keys that the rule declares.
-        prepared: by rule name, the facts of the rule's own.
-        broken: names of rules whose own facts could not be worked out, so that they cannot judge.
+        prepared: by rule name, the rule's own facts.
+        broken: names of rules whose own facts could not be computed, so that they cannot judge.
     """
 
     tunings: Mapping[str, TuningView]
@@ -124,7 +124,7 @@ class RuleViews:
     broken: frozenset[str] = frozenset()
 
     def of(self, rule: Rule, pairs: PairsT, rows: AnyArray | None = None) -> PairsT:
-        """The pairs as a rule sees them; ``rows``: only these of the block."""
+        """The pairs as a rule sees them; ``rows``: only these rows of the block."""
         prepared = self.prepared
         if prepared:
             prepared = {name: prepared[name] for name in (rule.name, *rule.reads) if name in prepared}
@@ -170,11 +170,11 @@ def evaluate(
     Args:
         filters: in order.
         pairs: of the block.
-        views: what each rule may see besides.
+        views: the values that each rule may read besides.
         unusable: sources by which nothing can be judged now.
-        known: by name, answers of filters that are not asked again; those of the others are put there, so that all
-            judge whole blocks. Without it those that judge pair by pair are asked only about the pairs that are left.
-        passes: what another pass over the same chunks knows, or is to know.
+        known: by name, answers of filters that are not evaluated again; new answers are added, so that all filters
+            judge whole blocks. Without it, filters that judge pair by pair see only the remaining pairs.
+        passes: answers from another pass over the same chunks, or for a later one.
     """
     marks = Marks(pairs, len(filters))
     faults: list[RuleFault] = []
@@ -215,7 +215,7 @@ def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools
         applies = rule.applies(pairs)
         if applies is not None:
             applies = _array(applies, (len(pairs.facts.initial), 1), "applies")
-    except RULE_ERRORS as error:  # the rule then looks at every chunk, and its keep decides
+    except RULE_ERRORS as error:  # the rule then sees every chunk, and its keep decides
         faults.append(fault_of(rule, error))
         return None
     if applies is None or applies.all():
@@ -226,7 +226,7 @@ def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools
 def _judge_block(
     rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
-    """Ask a rule about a block, at the chunks that it applies to; ``pairs``: the block as the rule sees it."""
+    """Evaluate a rule on a block, at the chunks that it applies to; ``pairs``: the block as the rule sees it."""
     rows = None if applies is None else np.flatnonzero(applies[:, 0])
     if rows is not None:
         pairs = views.of(rule, pairs, rows)
@@ -238,14 +238,14 @@ def _judge_block(
 
 
 def _judges_pairs(rule: AnyFilter) -> bool:
-    """Whether it can be asked about a list; a class that is derived from one that can may look at whole rows."""
+    """Whether the rule can judge a list of pairs; a class derived from one that can may need whole rows."""
     return isinstance(rule, Filter) and bool(vars(type(rule)).get("pair_by_pair", False))
 
 
 def _judge_left(
     rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
-    """Ask a rule about the list of surviving pairs; an empty list is not asked."""
+    """Evaluate a rule on the list of surviving pairs, unless it is empty."""
     at, some = marks.listed(applies)
     shape = some.facts.initial.shape
     if not shape[0]:
@@ -272,6 +272,6 @@ def _array(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
     if mask.dtype != np.bool_:
         raise TypeError(f"{method} answered with {mask.dtype}, not with a mask")
     if mask.shape != shape:
-        np.broadcast_to(mask, shape)  # raises where it does not
+        np.broadcast_to(mask, shape)  # raises if it does not broadcast
         mask = np.atleast_2d(mask)
     return mask

@@ -1,7 +1,7 @@
 """Cache of filter answers and factors of a block, shared by cycles that cannot differ in them.
 
-A rule answers by the facts, by the work and by the tuning keys that it declares. Where none of these differ, neither
-does the answer, and a cycle with other values or rules need not ask again.
+The answer of a rule depends on the facts, the work and the tuning keys that it declares. Where none of these differ,
+neither does the answer, and a cycle with other values or rules need not evaluate the rule again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind
 
 @dataclass(frozen=True)
 class RuleFault:
-    """A rule that could not be run: it raised, or its answer is no mask. It is counted, not hidden."""
+    """A rule that could not be run: it raised, or its answer is not a mask. It is counted, not hidden."""
 
     rule: str
     error: str
@@ -39,13 +39,13 @@ Mask = Bools | RowsByKind
 
 @dataclass(frozen=True)
 class FilterAnswer:
-    """The answer of one filter: for rows of a block whatever other filters left, or for pairs in a list.
+    """The answer of one filter: for rows of a block, independent of other filters, or for pairs in a list.
 
     Attributes:
-        rows: of the block, those that it looked at, None for all; or positions in the list.
+        rows: the rows of the block that it judged, None for all; or positions in the list.
         keep: broadcastable to (rows, Q): True where the candidate passes.
-        unknown: the same where an input of the rule is missing; None where that cannot be.
-        of_pairs: whether it was asked about pairs in a list; then the shape is (rows, 1).
+        unknown: the same, True where an input of the rule is missing; None where that is impossible.
+        of_pairs: whether it judged pairs in a list; then the shape is (rows, 1).
     """
 
     rows: AnyArray | None
@@ -56,12 +56,12 @@ class FilterAnswer:
 
 @dataclass(frozen=True)
 class AlikeRules:
-    """Properties that two cycles share beside the grid and the work.
+    """Properties that two cycles share besides the grid and the work.
 
     Attributes:
         facts: whether all facts of their blocks are the same.
         rules: names of the rules that answer alike, none without the same facts.
-        filters: whether all filters do, and stand in the same order.
+        filters: whether all filters answer alike and are in the same order.
     """
 
     facts: bool = False
@@ -71,12 +71,12 @@ class AlikeRules:
 
 @dataclass(frozen=True)
 class KeptPass:
-    """State of the last pass over a block, where a second one may follow.
+    """State of the last pass over a block in a brokerage with several passes.
 
     Attributes:
-        again: positions of the chunks of which there was a second pass.
+        again: positions of the chunks that had a second pass.
         facts: of the block in its last pass.
-        found: (T,) how many candidates the pass that counts has left to each chunk.
+        found: (T,) how many candidates the decisive pass left to each chunk.
     """
 
     again: Ints
@@ -90,8 +90,8 @@ class KeptAnswers:
 
     Attributes:
         facts: the facts of the block and its counts of jobs by status.
-        filters: by name, the answers of filters that could be asked and did not fail; None where they are not needed.
-        factors: by name, those of weights.
+        filters: by name, the answers of filters that could judge and did not fail; None where they are not needed.
+        factors: by name, the factors of weights.
         evaluation: of all filters together.
         last_pass: over the block; None in a brokerage of one pass.
     """

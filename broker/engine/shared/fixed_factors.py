@@ -1,4 +1,4 @@
-"""Factors of weights that stay as they are within a cycle, for a block of work and all its candidates."""
+"""Factors of weights that do not change within a cycle, for a block of work and all its candidates."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def fixed_factors(
     Args:
         rules: in order.
         pairs: of the block.
-        views: what each rule may see besides.
+        views: the values that each rule may read besides.
         unusable: sources by which nothing can be weighed now.
-        faults: to which rules are added that fail.
-        known: by name, factors of rules that are not asked again; those of the others are put there.
+        faults: rules that fail are added.
+        known: by name, factors of rules that are not evaluated again; new ones are added.
     """
-    found = []
+    factors = []
     for rule in rules:
         factor = None if known is None else known.get(rule.name)
         if factor is None:
             noted = len(faults)
             factor = _factor(rule, pairs, views, unusable, faults)
-            # each cycle notes for itself that a rule fails
+            # each cycle records for itself that a rule fails
             if known is not None and len(faults) == noted:
                 known[rule.name] = factor
-        found.append(factor)
-    return tuple(found)
+        factors.append(factor)
+    return tuple(factors)
 
 
 def _factor(

@@ -49,7 +49,7 @@ class PairsLeft:
         ([0, 2, 3], [0, 1, 1], [0, 0, 1])
         """
         cell = np.flatnonzero(mask)
-        # repeated, not divided: that is many times faster
+        # repeating is many times faster than dividing
         first = np.repeat(np.arange(len(mask)) * mask.shape[1], of_chunk := np.count_nonzero(mask, axis=1))
         return cls(mask.shape, cell, np.repeat(np.arange(len(mask)), of_chunk), cell - first)
 
@@ -67,7 +67,7 @@ class PairsLeft:
         return PairsLeft((count, self.shape[1]), chunk * self.shape[1] + self.candidate, chunk, self.candidate)
 
     def of(self, values: AnyArray | RowsByKind) -> AnyArray:
-        """(N,): at each pair, of an array that broadcasts to (T, Q)."""
+        """(N,): the value at each pair of an array that broadcasts to (T, Q)."""
         if isinstance(values, RowsByKind):
             return values.at_pairs(self.chunk, self.candidate)
         values = np.atleast_2d(values)
@@ -78,19 +78,19 @@ class PairsLeft:
         return values[0].take(self.candidate) if values.shape[1] != 1 else np.full(len(self), values[0, 0])
 
     def mask(self, held: Bools) -> Bools:
-        """(T, Q): true at those pairs at which ``held`` (N,) is."""
-        found = np.zeros(self.shape, dtype=np.bool_)
-        found.reshape(-1)[self.cell] = held
-        return found
+        """(T, Q): true at the pairs at which ``held`` (N,) is true."""
+        result = np.zeros(self.shape, dtype=np.bool_)
+        result.reshape(-1)[self.cell] = held
+        return result
 
     def listed(self, pairs: PairsT) -> PairsT:
-        """The pairs of a block as a rule is asked about a list of them: columns and facts have the shape (N, 1)."""
+        """The pairs of a block in the form of a list: columns and facts have the shape (N, 1)."""
         chunks, candidates = _Column(pairs.chunks, 0, self.chunk), _Column(pairs.candidates, 1, self.candidate)
         return type(pairs)(chunks, candidates, _Facts(pairs.facts, self), pairs.tuning)
 
 
 class _Column:
-    """A table whose columns lie along one axis of a block, taken at pairs when a rule asks for them."""
+    """A table whose columns lie along one axis of a block, taken at pairs when a rule reads them."""
 
     def __init__(self, table: Any, axis: int, index: Ints) -> None:
         self._table, self._axis, self._index = table, axis, index
@@ -104,7 +104,7 @@ class _Column:
 
 
 class _Facts:
-    """Facts at pairs, each when a rule asks for it."""
+    """Facts at pairs, each taken when a rule reads it."""
 
     def __init__(self, facts: Any, left: PairsLeft) -> None:
         self._facts, self._left = facts, left
@@ -116,9 +116,9 @@ class _Facts:
 
 FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
 
-#: A list of pairs is made when at most one in so many of the block is left, and again when one in two of a list is.
+#: A list of pairs is made when at most one in so many of the block remains, and again when half of a list does.
 PAIRS_OF_BLOCK = 8
-#: Of smaller blocks no list is made: it would take longer than it saves.
+#: No list is made of smaller blocks: it would take longer than it saves.
 LEAST_PAIRS = 4096
 
 
@@ -131,7 +131,7 @@ class Marks:
 
     Attributes:
         shape: (T, Q).
-        left: the list of N pairs that are looked at further; None while all are. What is known of the others is final.
+        left: the list of N pairs still to be judged; None while all are. The state of the others is final.
     """
 
     def __init__(self, pairs: AnyPairs, count: int) -> None:
@@ -139,7 +139,7 @@ class Marks:
         self._alive: Bools = pairs.facts.initial.copy()  # (T, Q), then (N, 1)
         self.shape = self._alive.shape
         self.left: PairsLeft | None = None
-        # in the smallest type that holds the indices of the filters twice
+        # the smallest type that holds twice the indices of the filters
         kind = np.min_scalar_type(-2 * max(1, count))
         self._reason: AnyArray = self._alive.astype(kind) + kind.type(NOT_A_CANDIDATE)
         self._change = np.empty_like(self._reason)
@@ -148,12 +148,12 @@ class Marks:
         self._listed: dict[bytes, tuple[Ints | None, AnyPairs]] = {}
 
     def drop_skipped(self) -> None:
-        """Let the rules that follow look at none that a rule has skipped for now."""
+        """Keep pairs that a rule has skipped for now from the rules that follow."""
         self._alive &= self._reason == FEASIBLE
         self._fewer = True
 
     def narrow(self) -> None:
-        """Go on with a list of the pairs that are left, if that is worth its while."""
+        """Continue with a list of the remaining pairs, if that is worthwhile."""
         if not self._fewer or math.prod(self.shape) < LEAST_PAIRS:
             return
         self._fewer = False
@@ -178,9 +178,9 @@ class Marks:
             self._of_block.reshape(-1)[self.left.cell] = self._reason[:, 0]
 
     def listed(self, applies: Bools | None) -> tuple[Ints | None, AnyPairs]:
-        """The pairs left of the chunks that a rule ``applies`` (T, 1) to, None for all; and where they are in the list.
+        """The remaining pairs of chunks that a rule ``applies`` (T, 1) to, None for all; and their places in the list.
 
-        Rules that look at the same chunks share what is taken of columns and facts.
+        Rules that apply to the same chunks share the columns and facts taken for them.
 
         Raises:
             RuntimeError: there is no list.
@@ -199,13 +199,13 @@ class Marks:
         return self._alive if self.left is None else self.left.mask(self._alive[:, 0])
 
     def evaluation(self) -> tuple[Bools, AnyArray]:
-        """(T, Q) twice: the pairs that nothing has rejected, and the index of the rule that decides about each."""
+        """(T, Q) twice: the pairs that nothing has rejected, and the index of the rule that decides each."""
         self._note()
         left = self._alive & (self._reason == FEASIBLE)
         return left if self.left is None else self.left.mask(left[:, 0]), self._of_block
 
     def unknown(self, index: int, rejects: bool, applies: Bools | None, removes: bool) -> None:
-        """A rule could not judge; ``rejects``: that rejects the pairs that it would have been asked about."""
+        """Record that a rule could not judge; ``rejects``: the pairs that it would have judged are rejected."""
         if not rejects:
             return
         if applies is not None and self.left is not None:
@@ -213,7 +213,7 @@ class Marks:
         self._mark(index + self._count, self._alive.copy() if applies is None else self._alive & applies, removes)
 
     def apply(self, index: int, rejects_unknown: bool, answer: FilterAnswer, removes: bool) -> None:
-        """A rule has judged chunks of the block, or pairs of the list."""
+        """Apply the answer of a rule about chunks of the block, or pairs of the list."""
         keep, unknown = answer.keep, answer.unknown
         if unknown is None:
             if not (keep.table if isinstance(keep, RowsByKind) else keep).all():
@@ -226,15 +226,15 @@ class Marks:
             self._mark(index + self._count, not_known, removes)
 
     def _at(self, answer: FilterAnswer, mask: Mask) -> Bools:
-        """Expand a mask over what a rule judged to one over all current pairs, False elsewhere."""
+        """Expand a mask over the judged rows or pairs to one over all current pairs, False elsewhere."""
         rows = answer.rows
         if self.left is not None and not answer.of_pairs:
             return self._of_chunks(self.left, rows, mask)[:, None]
-        found = mask.every if isinstance(mask, RowsByKind) else mask
+        judged = mask.every if isinstance(mask, RowsByKind) else mask
         if rows is None:
-            return found
-        every = np.zeros((len(self._alive), found.shape[1]), dtype=np.bool_)
-        every[rows] = found
+            return judged
+        every = np.zeros((len(self._alive), judged.shape[1]), dtype=np.bool_)
+        every[rows] = judged
         return every
 
     def _of_chunks(self, left: PairsLeft, rows: AnyArray | None, mask: Mask) -> Bools:
@@ -244,9 +244,9 @@ class Marks:
         inside = np.full(self.shape[0], -1)
         inside[rows] = np.arange(len(rows))
         at = np.flatnonzero(inside.take(left.chunk) >= 0)
-        found = np.zeros(len(left), dtype=np.bool_)
-        found[at] = left.some(at).among(inside, len(rows)).of(mask)
-        return found
+        result = np.zeros(len(left), dtype=np.bool_)
+        result[at] = left.some(at).among(inside, len(rows)).of(mask)
+        return result
 
     def _mark(self, value: int, hit: Bools, removes: bool) -> None:
         if not hit.any():

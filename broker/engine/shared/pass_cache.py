@@ -1,6 +1,6 @@
 """Filter answers of one pass over a block, cached for a second pass over some of its chunks.
 
-Passes differ in few facts. What a filter says that reads none of them does not differ.
+Passes differ in few facts. The answer of a filter that reads none of them does not differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Passes:
     """Answers that the passes over a block exchange.
 
     Attributes:
-        earlier: by name, answers of filters that are not asked again.
+        earlier: by name, answers of filters that are not evaluated again.
         noted: by name, answers that are kept for a later pass; None where there is none.
     """
 
@@ -31,9 +31,9 @@ class Passes:
     noted: dict[str, FilterAnswer] | None = None
 
     def note(self, rule: Filter[Any], answer: FilterAnswer, known: dict[str, FilterAnswer] | None) -> None:
-        """A rule has answered, which is kept in ``known``, too, for other cycles.
+        """Record the answer of a rule; in ``known``, it is kept for other cycles as well.
 
-        A class that is derived from one that answers alike may do so in another way.
+        A class derived from one that answers alike in all passes need not do so itself.
         """
         if known is not None:
             known[rule.name] = answer

@@ -63,7 +63,7 @@ class Ranking:
     Attributes:
         chosen: positions (into the arrays that were ranked), best first.
         weight: of every position; the product of its factors.
-        load_factors: by position, one array a moving weight, in order.
+        load_factors: by position, one array per moving weight, in order.
         cut: for each position the index into ``cut_codes`` of what cut it, -1 where chosen.
         bootstrap: positions that have no jobs at all and come first.
     """
@@ -75,7 +75,7 @@ class Ranking:
     bootstrap: Bools
 
     def without(self, taking: Bools) -> Ranking:
-        """The ranking of the other positions, where those of ``taking`` (n,) did no more than take a place."""
+        """The ranking without the positions ``taking`` (n,), which only took a place."""
         rest, renumbered = ~taking, np.cumsum(~taking) - 1
         chosen = renumbered[self.chosen[rest[self.chosen]]]
         factors = tuple(factor[rest] for factor in self.load_factors)
@@ -97,8 +97,8 @@ def rank(
 ) -> Ranking:
     """Rank the n candidates of one chunk, given in the order of their names, by factors ``fixed`` and moving ones.
 
-    A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
-    never takes part. Of equal weights the first by name goes first. The ``best`` of them are chosen.
+    A candidate without any job bootstraps: it comes first, whatever its weight. A candidate whose weight is not finite
+    never takes part. Equal weights are ordered by name. The ``best`` candidates are chosen.
 
     Of three candidates the last has no job of the share and starts with one, although it weighs least:
 
@@ -137,11 +137,11 @@ def _weigh(
     """Weights, moving factors and the first cut of each candidate (-1: none); None: all are candidates."""
     noted = faults if faults is not None else []
     factors = tuple(_answer(rule, partial(rule.factor, load), shape, np.float64, noted) for rule in load_weights)
-    # from the initial weight on, one factor after the other: products rounded in another order would part equal weights
+    # one factor after the other, from the initial weight on: products in another order would round equal weights apart
     weight = np.ones(shape)
     for factor in (*factors, *fixed):
         weight *= factor
-    # NaN compares false, so this catches it together with what is negative or infinite
+    # NaN compares false, so this rejects it along with negative and infinite weights
     finite = (weight >= 0) & (weight < np.inf)
     cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
     for index, rule in enumerate(cuts):
@@ -164,7 +164,7 @@ def _answer(
         answer = np.asarray(ask())
         if answer.dtype != dtype:
             raise TypeError(f"answered with {answer.dtype}, not with {np.dtype(dtype)}")
-        # nearly always it has the shape, and asking costs less than broadcasting
+        # nearly always it has the shape, and the check costs less than broadcasting
         return answer if answer.shape == shape else np.broadcast_to(answer, shape)
     except RULE_ERRORS as error:  # it has no effect
         faults.append(fault_of(rule, error))
@@ -175,8 +175,8 @@ def _answer(
 class BlockRanking:
     """The rankings of T chunks at once, over all Q candidates.
 
-    ``cut`` (T, Q) is as in :class:`Ranking`; it means nothing where ``feasible`` is False. ``count`` (T,) is how
-    many are chosen.
+    ``cut`` (T, Q) is as in :class:`Ranking`; it has no meaning where ``feasible`` is False. ``count`` (T,) is the
+    number of chosen candidates.
     """
 
     feasible: Bools
@@ -185,7 +185,7 @@ class BlockRanking:
     cut: AnyArray
     bootstrap: Bools
     count: Ints
-    first: Bools  # those that go before all others, by name
+    first: Bools  # candidates that come before all others, by name
 
     def of(self, row: int, feasible: Ints) -> Ranking:
         """The ranking of one chunk over its candidates ``feasible``, as :func:`rank` gives it."""
@@ -207,7 +207,7 @@ def rank_block(
 ) -> BlockRanking:
     """Rank the candidates ``feasible`` (T, Q) of many chunks, ``best`` (T,) of each, as :func:`rank` does for one.
 
-    Others, ``taking`` (T, Q), take a place among the best where they weigh enough, and are not chosen.
+    Other queues, ``taking`` (T, Q), take a place among the best if they weigh enough, but are not chosen.
     """
     rivals = feasible if taking is None else feasible | taking
     weight, factors, cut = _weigh(rivals, rivals.shape, fixed, load, load_weights, cuts, faults)
@@ -222,7 +222,7 @@ def rank_block(
 
 
 def _best_of_each(measured: Floats, passed: Bools, best: Ints | None) -> Bools:
-    """(T, Q): the ``best`` (T,) largest of each row, nearly always as many of each; without it BEST."""
+    """(T, Q): the ``best`` (T,) largest of each row, nearly always the same number; BEST without it."""
     numbers = [BEST] if best is None else np.unique(best).tolist()
     if best is None or len(numbers) <= 1:
         return _best(measured, passed, *numbers)
@@ -234,7 +234,7 @@ def _best_of_each(measured: Floats, passed: Bools, best: Ints | None) -> Bools:
 
 
 def _best(measured: Floats, passed: Bools, best: int = BEST) -> Bools:
-    """(T, Q): the ``best`` largest of each row; of equals the first by position.
+    """(T, Q): the ``best`` largest of each row; ties go to the first by position.
 
     ``measured`` is -1 where a candidate did not pass:
 

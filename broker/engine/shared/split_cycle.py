@@ -1,6 +1,7 @@
 """Two cycles over the same chunks with different tuning, each deciding its own share of them, in one order.
 
-What one places the other finds placed. Both judge all chunks; of each chunk the outcome of its own cycle counts.
+Each cycle counts the jobs that the other places. Both judge all chunks; for each chunk, the outcome of its own cycle
+counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from broker.rules.contract import Load
 
 
 class SplitCycle(JobCycle):
-    """A job brokerage of which some chunks have a tuning of their own.
+    """A job brokerage in which some chunks have a tuning of their own.
 
     Args:
         rest: the cycle for most chunks.
@@ -39,7 +40,7 @@ class SplitCycle(JobCycle):
         return self._chosen if self._rows[row] else self._rest
 
     def tuning_of(self, row: int) -> Tuning:
-        """The tunings of the chunk's own cycle."""
+        """The tuning of the chunk's own cycle."""
         return self._of(row).tuning
 
     def blocks(self) -> Iterator[Block]:
@@ -84,19 +85,19 @@ class SplitCycle(JobCycle):
         return False
 
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
-        """Count the jobs of a chunk for the chunks that follow, whichever cycle they are of."""
+        """Count the jobs of a chunk for later chunks of either cycle."""
         self._rest.add_load(row, candidates, jobs)
         self._chosen.add_load(row, candidates, jobs)
 
     def load_before(self, row: int) -> CountedLoad:
-        """The load that both have counted so far for a chunk."""
+        """The load that both cycles have counted so far for a chunk."""
         return self._rest.load_before(row)
 
     def set_load(self, row: int, load: CountedLoad) -> None:
-        """Let both have counted exactly this load."""
+        """Set the load that both cycles have counted to exactly this."""
         self._rest.set_load(row, load)
         self._chosen.set_load(row, load)
 
     def refused_names(self, row: int) -> RefusedNames:
-        """Pre-assigned names of a chunk that give no candidate, each with the reason."""
+        """Pre-assigned names of a chunk that yield no candidate, each with the reason."""
         return self._rest.refused_names(row)

@@ -1,7 +1,7 @@
 """One cycle of a task brokerage: tasks in order against one snapshot, with the work that the cycle places counted.
 
 Pure: snapshot, work, tuning and rules come in; candidates with their weights come out. All filters and fixed weights
-are worked out for all tasks at once; only the remaining work is followed task by task. Source: ATLAS Production Task
+are computed for all tasks at once; only the remaining work is followed task by task. Source: ATLAS Production Task
 Brokerage.
 """
 
@@ -61,9 +61,9 @@ class TaskResult:
         row: position of the task in the work.
         reason: why it has no candidates; ``preset_nucleus`` if it had a nucleus already; else empty.
         feasible: positions of the candidates in the snapshot's table of nuclei, by name.
-        weight: of each of them, the product of its factors.
-        factors: of each of them, one row a weight in the order of the rules.
-        not_finite: positions that no filter rejected but whose weight is no number.
+        weight: of each candidate, the product of its factors.
+        factors: of each candidate, one row per weight in the order of the rules.
+        not_finite: positions that no filter rejected but whose weight is not a finite number.
     """
 
     row: int
@@ -72,7 +72,7 @@ class TaskResult:
     weight: Floats
     factors: Floats
     not_finite: Ints
-    blocked: bool = False  # whatever the nuclei are, the task cannot be brokered
+    blocked: bool = False  # the task cannot be brokered, whatever the nuclei are
 
 
 class TaskCycle:
@@ -84,10 +84,10 @@ class TaskCycle:
         tuning: one version of the gdpconfig values, for the VO of the tasks.
         chain: the rules.
         endpoints: where the output of the tasks would go.
-        job_filters: those of the job brokerage that are asked whether a nucleus could run the jobs.
+        job_filters: filters of the job brokerage that decide whether a nucleus could run the jobs.
         job_steps: its steps.
         independent: every task meets the work as it was read, whatever was placed before.
-        with_codes: count for every nucleus what rejected its queues, for an explanation; slow for many tasks.
+        with_codes: count for every nucleus what rejected its queues, to explain it; slow for many tasks.
     """
 
     def __init__(
@@ -103,19 +103,19 @@ class TaskCycle:
         independent: bool = False,
         with_codes: bool = False,
     ) -> None:
-        steps, asked_of = chain.steps, snapshot
-        self._asked_of, self._asked = snapshot, (tuple(job_filters), job_steps)
+        steps, given_snapshot = chain.steps, snapshot
+        self._asked_of, self._job_rules = snapshot, (tuple(job_filters), job_steps)
         snapshot = steps.snapshot_reading.read(snapshot)
         self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
         self._independent = independent
         tasks = work.tasks
         self.initial = initial = initial_nuclei(tasks, snapshot, steps.full_chains)
-        # most sites are satellites, which only full chains may have: rules see the nuclei that some task may have
+        # most sites are satellites, which only full chains may get: rules see only the nuclei that some task may get
         self.columns: Ints = np.flatnonzero(initial.any(axis=0))
         data = gather_task_data(work, snapshot, steps.input_reading, self.columns)
         self.preset = preset_nuclei(tasks, snapshot)
         self.dry_run = ask_jobs(
-            asked_of, work.hint, tasks.jeditaskid, initial, job_filters, tuning, job_steps, with_codes=with_codes
+            given_snapshot, work.hint, tasks.jeditaskid, initial, job_filters, tuning, job_steps, with_codes=with_codes
         )
         self.share_work_hs06s = share_work(tasks, work.remaining, snapshot, steps.remaining_work_reading)
         self.facts = self._facts(data)
@@ -125,11 +125,11 @@ class TaskCycle:
         vetoed = steps.veto.reasons(
             tasks, work.outputs, endpoints, self.facts.initial, self.facts.has_storages, snapshot.nuclei.name
         )
-        found = np.where(tasks.fault != "", tasks.fault, data.fault)
-        self.blocked = np.where(found != "", found, vetoed)
+        fault = np.where(tasks.fault != "", tasks.fault, data.fault)
+        self.blocked = np.where(fault != "", fault, vetoed)
 
     def _begin(self) -> None:
-        """Reset the cycle: nothing placed, by its values and rules."""
+        """Reset the cycle to no placed work, by its current values and rules."""
         self._views, faults = prepare(self.chain, self.snapshot, self.work, self.chain.tunings(self.tuning))
         self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
         self.evaluation: Evaluation = self._judge()
@@ -147,37 +147,37 @@ class TaskCycle:
     ) -> TaskCycle | None:
         """A cycle with other values or rules that reuses gathered facts; None where they would differ.
 
-        The job brokerage is asked again where it might say anything else. With the same in everything that decides,
-        this cycle itself.
+        The dry run of the job brokerage is repeated where its result might differ. Where nothing that decides differs,
+        this cycle itself is returned.
         """
         same = self._asked_of is snapshot and self.work is work and same_steps(self.chain.steps, chain.steps)
         if type(self) is not TaskCycle or not same:
             return None
         differing = self.tuning.differing_keys(tuning)
         other = copy.copy(self)
-        other.tuning, other.chain, other._asked = tuning, chain, (tuple(job_filters), job_steps)
-        # the facts by which it was judged, whatever was counted since
+        other.tuning, other.chain, other._job_rules = tuning, chain, (tuple(job_filters), job_steps)
+        # the facts used for judging, whatever was counted since
         other.facts = self._pairs.facts
-        if self._asks_alike(other, differing):
+        if self._same_job_check(other, differing):
             if same_rules(self.chain, chain, differing):
                 return self
         else:
-            asked = work.hint, work.tasks.jeditaskid, self.initial, job_filters, tuning, job_steps
-            other.dry_run = ask_jobs(snapshot, *asked)
+            arguments = work.hint, work.tasks.jeditaskid, self.initial, job_filters, tuning, job_steps
+            other.dry_run = ask_jobs(snapshot, *arguments)
             other.facts = dataclasses.replace(other.facts, **dry_run_facts(other.dry_run, self.columns))
         for name in ("_pairs", "legend"):
             other.__dict__.pop(name, None)
         other._begin()
         return other
 
-    def _asks_alike(self, other: TaskCycle, differing: frozenset[str]) -> bool:
-        (mine, my_steps), (theirs, their_steps) = self._asked, other._asked
+    def _same_job_check(self, other: TaskCycle, differing: frozenset[str]) -> bool:
+        (mine, my_steps), (theirs, their_steps) = self._job_rules, other._job_rules
         unread = differing.isdisjoint(STEP_KEYS)
         return unread and same_steps(my_steps, their_steps) and same_rules(mine, theirs, differing)
 
     def _facts(self, data: TaskData) -> TaskFacts:
-        given = TaskGrounds(self.columns, data, self.initial, self.dry_run, self.share_work_hs06s)
-        return task_facts(self.work, self.snapshot, self.endpoints, given, self.chain.steps)
+        grounds = TaskGrounds(self.columns, data, self.initial, self.dry_run, self.share_work_hs06s)
+        return task_facts(self.work, self.snapshot, self.endpoints, grounds, self.chain.steps)
 
     @cached_property
     def _pairs(self) -> TaskPairs:
@@ -185,24 +185,24 @@ class TaskCycle:
         return TaskPairs(tasks, nuclei, self.facts, UNDECLARED, np.arange(len(self.work.tasks)), self.columns)
 
     def pairs_at(self, result: TaskResult, rule: Rule, nucleus: int) -> TaskPairs:
-        """A task and a nucleus that some task may have as a rule sees them."""
+        """A task and a nucleus that some task may get, as a rule sees them."""
         row: Ints = np.array([result.row])
-        at: Ints = np.array([nucleus])
-        facts = self.facts.block(row, np.searchsorted(self.columns, at))
-        tasks, nuclei = as_column(taken(self.work.tasks, row)), as_row(taken(self.snapshot.nuclei, at))
-        return self._views.of(rule, TaskPairs(tasks, nuclei, facts, UNDECLARED, row, at))
+        position: Ints = np.array([nucleus])
+        facts = self.facts.block(row, np.searchsorted(self.columns, position))
+        tasks, nuclei = as_column(taken(self.work.tasks, row)), as_row(taken(self.snapshot.nuclei, position))
+        return self._views.of(rule, TaskPairs(tasks, nuclei, facts, UNDECLARED, row, position))
 
     def _judge(self) -> Evaluation:
         unusable = frozenset(state.name for state in self.snapshot.states if not state.usable)
-        found = evaluate(self.chain.filters, self._pairs, self._views, unusable)
-        self.faults.extend(found.faults)
+        judged = evaluate(self.chain.filters, self._pairs, self._views, unusable)
+        self.faults.extend(judged.faults)
         feasible = np.zeros(self.initial.shape, dtype=np.bool_)
         reason = np.full(self.initial.shape, NOT_A_CANDIDATE, dtype=np.int16)
-        feasible[:, self.columns], reason[:, self.columns] = found.feasible, found.reason
-        return Evaluation(feasible, reason, found.faults)
+        feasible[:, self.columns], reason[:, self.columns] = judged.feasible, judged.reason
+        return Evaluation(feasible, reason, judged.faults)
 
     def _weigh(self) -> list[Floats]:
-        """(T, C) for each weight that stays, its factor at the nuclei of ``columns``."""
+        """(T, C) for each fixed weight, its factor at the nuclei of ``columns``."""
         unusable = {state.name for state in self.snapshot.states if not state.usable}
         shape = self.facts.initial.shape
         factors = []
@@ -214,7 +214,7 @@ class TaskCycle:
         return factors
 
     def result(self, row: int) -> TaskResult:
-        """The outcome for one task, with work placed before it counted."""
+        """The outcome for one task, counting work placed before it."""
         none = np.empty(0, dtype=np.int64)
         if self.preset[row] >= 0:
             only = self.preset[row : row + 1]
@@ -235,11 +235,11 @@ class TaskCycle:
         return TaskResult(row, reason, feasible[finite], weight[finite], factors[:, finite], feasible[~finite])
 
     def block(self, rows: slice, fraction: Floats) -> TaskBlock:
-        """The tasks of consecutive rows with what is left of their pairs.
+        """The tasks of consecutive rows with their remaining pairs.
 
         Args:
             rows: of the work.
-            fraction: (B,) what each of them draws.
+            fraction: (B,) the number that each task draws.
         """
         preset, tasks = self.preset[rows], self.work.tasks
         left = self.evaluation.feasible[rows] & ((preset < 0) & (self.blocked[rows] == ""))[:, None]
@@ -261,7 +261,7 @@ class TaskCycle:
         )
 
     def remaining_work(self, row: int) -> Floats:
-        """(N,): the work of the task's share at its priority and above, work placed by this cycle included."""
+        """(N,): the work of the task's share at its priority and above, including work placed by this cycle."""
         placed = 0.0 if self._independent else self._placed[self._tag[row]]
         return np.asarray(self.share_work_hs06s[row] + placed)
 
@@ -270,11 +270,11 @@ class TaskCycle:
         return np.array(self._placed[self._tag[row]])
 
     def restore(self, row: int, placed: Floats) -> None:
-        """Let the cycle have placed exactly this (N,) for the share of a task, whatever it has placed itself."""
+        """Set the work (N,) placed for the share of a task to exactly this, whatever the cycle has placed itself."""
         self._placed[self._tag[row]] = placed
 
     def take_rows_of(self, other: TaskCycle, rows: Bools) -> None:
-        """Decide the tasks ``rows`` (T,) as another cycle over the same tasks, with other tuning, would."""
+        """Decide the tasks ``rows`` (T,) as another cycle over the same tasks with other tuning would."""
         mine, theirs, pairs = self.evaluation, other.evaluation, rows[:, None]
         self.evaluation = Evaluation(
             np.where(pairs, theirs.feasible, mine.feasible),
@@ -291,14 +291,14 @@ class TaskCycle:
         self.faults.extend(other.faults)
 
     def count_from(self, share_work: Floats) -> None:
-        """Take (T, N) HS06 s as what remained of each task's share when the cycle began, not what the work says."""
+        """Take (T, N) HS06 s as the work of each task's share that remained at the start, instead of the stored one."""
         self.share_work_hs06s = share_work
         self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work[:, self.columns])
 
     def place(self, row: int, nucleus: int) -> None:
         """Count the work of a task at its nucleus, for later tasks of the share.
 
-        Those come later because their priority is equal or lower, so that it counts for each of them.
+        Later tasks have an equal or lower priority, so the work counts for each of them.
         """
         self._placed[self._tag[row], nucleus] += np.nan_to_num(self.work.tasks.remaining_hs06s[row])
 
@@ -322,7 +322,7 @@ class TaskCycle:
 
     @cached_property
     def source_notes(self) -> tuple[str, ...]:
-        """The sources that could not be used, as codes."""
+        """The unusable sources, as codes."""
         return tuple(f"source_{state.state}:{state.name}" for state in self.snapshot.states if not state.usable)
 
     @property

@@ -1,4 +1,4 @@
-"""Where the input of tasks is: what each nucleus has of it, and whether it can be read from elsewhere at all.
+"""The location of the input of tasks: how much each nucleus has, and whether it can be read from elsewhere.
 
 Source: ATLAS Production Task Brokerage, data locality; PanDA production brokerage, data look-up.
 
@@ -81,7 +81,7 @@ def _sums(task: Ints, values: Floats, tasks: int) -> Floats:
 
 
 def reading_nuclei(snapshot: Snapshot) -> Bools:
-    """(N, E): some queue of the nucleus reads the endpoint over LAN, in whatever scope. At least one column."""
+    """(N, E): some queue of the nucleus reads the endpoint over LAN, in any scope. At least one column."""
     relations, unified = snapshot.relations, snapshot.unified
     reads = np.zeros((len(snapshot.nuclei), max(1, len(snapshot.storages))), dtype=np.bool_)
     nucleus = codes_of(unified.atlas_site, list(snapshot.nuclei.name))[relations.unified]
@@ -91,9 +91,9 @@ def reading_nuclei(snapshot: Snapshot) -> Bools:
 
 
 def _best(replicas: PartReplicaTable, row: Ints, nucleus: Ints, nuclei: int) -> tuple[Ints, Ints]:
-    """For each part and nucleus its best replica among ``row`` at ``nucleus``: those rows, and their nuclei.
+    """The best replica of each part at each nucleus, among ``row`` at ``nucleus``: its rows, and their nuclei.
 
-    A complete one on disk comes first, then the one with most files.
+    A complete replica on disk comes first, then the one with most files.
     """
     place = replicas.part[row] * max(1, nuclei) + nucleus
     whole_on_disk = replicas.complete[row] & ~replicas.is_tape[row]
@@ -114,7 +114,7 @@ def _of_datasets(work: TaskWork, flags: Bools) -> Bools:
 def _faults(work: TaskWork, snapshot: Snapshot, storage: Ints, reading: InputReading) -> Texts:
     """(T,): the code of the fault of each task's input, empty without a fault.
 
-    Every part needs a complete replica that can be read over WAN somewhere, but for tasks whose input is staged. An
+    Every part needs a complete replica that can be read over WAN somewhere, except for tasks whose input is staged. An
     endpoint that is not on record is not known to be closed.
     """
     parts, replicas = work.parts, work.replicas
@@ -136,7 +136,7 @@ def _faults(work: TaskWork, snapshot: Snapshot, storage: Ints, reading: InputRea
     return np.array(INPUT_FAULTS, dtype=np.object_)[fault]
 
 
-#: Between the parts of a name under which work is counted; it is in none of them.
+#: Separates the parts of a name under which work is counted, and occurs in none of them.
 SEPARATOR = "\0"
 
 
@@ -154,10 +154,10 @@ def all_work(
 
 
 def _owners(remaining: RemainingTable, known: Sequence[str]) -> Texts:
-    """(R,): VO and label of the work, where the label is not known the first of the VO that is brokered."""
+    """(R,): VO and label of the work; without a known label, the first brokered one of the VO."""
     if len(remaining.prodsourcelabel):
         return _joined(remaining.vo, remaining.prodsourcelabel)
-    first = {str(one).split(SEPARATOR)[0]: one for one in reversed(known)}
+    first = {str(owner).split(SEPARATOR)[0]: owner for owner in reversed(known)}
     return texts(first.get(vo or "") for vo in remaining.vo.tolist())
 
 
@@ -167,7 +167,7 @@ def _joined(*columns: Texts) -> Texts:
 
 
 def _as_read(remaining: RemainingTable, reading: RemainingWorkReading) -> Floats:
-    """(R,): HS06 s of each row as the brokerage reads them, 0 where they are not known."""
+    """(R,): HS06 s of each row as the brokerage reads them, 0 where unknown."""
     as_stored = reading.options.milli_units != "scaled" and len(remaining.hs06s_as_stored)
     return np.nan_to_num(remaining.hs06s_as_stored if as_stored else remaining.hs06s)
 
@@ -181,7 +181,7 @@ def task_tags(tasks: AssigningTable, snapshot: Snapshot) -> Texts:
 def share_work(
     tasks: AssigningTable, remaining: RemainingTable, snapshot: Snapshot, reading: RemainingWorkReading
 ) -> Floats:
-    """(T, N): the work of the task's share and label at its priority and above; one without priority is below all."""
+    """(T, N): the work of the task's share and label at its priority and above; no priority is below all."""
     known, code = distinct(task_tags(tasks, snapshot))
     special = snapshot.jobs.resource_work_queues
     owners = distinct(_joined(tasks.vo, tasks.prodsourcelabel))[0]

@@ -24,12 +24,12 @@ from broker.engine.task.placing import PlacedTasks, TaskBlock, ranked
 
 @dataclass(frozen=True)
 class DecidedBlock:
-    """The decided tasks of a block; a :class:`Decision` is made when it is read.
+    """The decided tasks of a block; each :class:`Decision` is built on access.
 
     Attributes:
-        cycle: that judged the tasks.
+        cycle: the cycle that judged the tasks.
         block: their pairs.
-        out: what was drawn and weighed.
+        out: the drawn nuclei and the weights.
     """
 
     cycle: TaskCycle
@@ -38,12 +38,12 @@ class DecidedBlock:
 
     @cached_property
     def finite(self) -> Bools:
-        """(P,) pairs whose weight is a number."""
+        """(P,) pairs whose weight is a finite number."""
         return np.asarray((self.out.weight >= 0) & (self.out.weight < np.inf))
 
     @cached_property
     def count(self) -> Ints:
-        """(B,) candidates of each task: its pairs whose weight is a number."""
+        """(B,) number of candidates of each task: its pairs with a finite weight."""
         ends = np.append(0, np.cumsum(self.finite))
         return np.asarray(ends[self.block.offset[1:]] - ends[self.block.offset[:-1]])
 
@@ -51,17 +51,17 @@ class DecidedBlock:
     def position(self) -> AnyArray:
         """(B, N): for each nucleus the index of its code in the legend of the cycle.
 
-        FEASIBLE marks candidates, lower values nuclei that never were ones.
+        FEASIBLE marks candidates; lower values mark nuclei that never were candidates.
         """
         cycle, block = self.cycle, self.block
-        found = np.array(cycle.evaluation.reason[block.first : block.first + len(block.preset)], dtype=np.int16)
+        codes = np.array(cycle.evaluation.reason[block.first : block.first + len(block.preset)], dtype=np.int16)
         preset = np.flatnonzero(block.preset >= 0)
-        found[preset] = NOT_A_CANDIDATE
-        found[preset, block.preset[preset]] = FEASIBLE
+        codes[preset] = NOT_A_CANDIDATE
+        codes[preset, block.preset[preset]] = FEASIBLE
         if not self.finite.all():
             task = np.repeat(np.arange(len(block.preset)), np.diff(block.offset))
-            found[task[~self.finite], block.nucleus[~self.finite]] = weight_unknown(cycle)
-        return found
+            codes[task[~self.finite], block.nucleus[~self.finite]] = weight_unknown(cycle)
+        return codes
 
     @cached_property
     def _ranked(self) -> tuple[Ints, Floats, Floats, Bools]:
@@ -87,26 +87,26 @@ class DecidedBlock:
     @property
     def outcomes(self) -> list[tuple[str, str]]:
         """Outcome and reason of each task."""
-        return [("brokered" if one[4] or one[1] else "pending", one[3]) for one in self._rows]
+        return [("brokered" if row[4] or row[1] else "pending", row[3]) for row in self._rows]
 
     @property
     def chosen(self) -> Bools:
-        """(B, N): the candidates of each task; one that is blocked has none."""
-        blocked = np.array([bool(one[2]) for one in self._rows], dtype=np.bool_)
+        """(B, N): the candidates of each task; a blocked task has none."""
+        blocked = np.array([bool(row[2]) for row in self._rows], dtype=np.bool_)
         return np.asarray((self.position == FEASIBLE) & ~blocked[:, None])
 
     @property
     def tasks_at(self) -> Ints:
         """(B, N): 1 at the nucleus of each task that got one."""
-        found = np.zeros(self.position.shape, dtype=np.int64)
-        at = np.flatnonzero(self.out.chosen >= 0)
-        found[at, self.out.chosen[at]] = 1
-        return found
+        tasks = np.zeros(self.position.shape, dtype=np.int64)
+        placed = np.flatnonzero(self.out.chosen >= 0)
+        tasks[placed, self.out.chosen[placed]] = 1
+        return tasks
 
     def decision(self, at: int) -> Decision:
         """The decision on the task ``at`` of the block."""
         task, preset, blocked, reason, count, offset, faults, job_fault = self._rows[at]
-        # whatever the rules say of the nuclei, a task that is blocked cannot go: the nuclei that are left go with it
+        # a blocked task cannot be brokered whatever the rules say: the nuclei that they leave drop out, too
         reasons = Reasons(self.cycle.legend, self.position[at], blocked)
         return Decision(
             jeditaskid=task,
@@ -151,7 +151,7 @@ def decisive_position(cycle: TaskCycle, result: TaskResult) -> Ints:
 
 
 def weight_unknown(cycle: TaskCycle) -> int:
-    """The index of the code for a weight that is no number."""
+    """The index of the code for a weight that is not a finite number."""
     return 2 * len(cycle.chain.filters)
 
 
@@ -181,36 +181,36 @@ def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: 
     """The answer for a nucleus; with code ``unknown_nucleus`` for a name that the snapshot does not have.
 
     Args:
-        cycle: over the stored work of the task, made with codes.
+        cycle: over the stored work of the task, with codes counted.
         result: of the task.
         nucleus: name of the nucleus, or of a satellite.
         chosen: the nucleus that was drawn, None for none.
     """
-    found = np.flatnonzero(cycle.snapshot.nuclei.name == nucleus)
-    if not len(found):
+    positions = np.flatnonzero(cycle.snapshot.nuclei.name == nucleus)
+    if not len(positions):
         title = "there was no nucleus of this name in the snapshot"
         return Answer(nucleus, UNKNOWN_NUCLEUS, "candidates", "persistent", title, None)
-    at = int(found[0])
+    position = int(positions[0])
     codes, deciding = cycle.legend.codes, decisive_position(cycle, result)
-    index, filters = int(deciding[at]), cycle.chain.filters
+    index, filters = int(deciding[position]), cycle.chain.filters
     if index == NOT_A_CANDIDATE:
-        return _never_a_candidate(cycle, result, nucleus, at)
+        return _never_a_candidate(cycle, result, nucleus, position)
     if index == FEASIBLE:
-        return _not_rejected(cycle, result, nucleus, at, chosen)
+        return _not_rejected(cycle, result, nucleus, position, chosen)
     if codes[index] == WEIGHT_UNKNOWN:
         return Answer(nucleus, WEIGHT_UNKNOWN, "weights", "ranking", "the weight is not a finite number", None)
     rule = filters[index % len(filters)]
-    seen = _observe(cycle, result, rule, at)
+    seen = _observe(cycle, result, rule, position)
     if index >= len(filters):
         seen = _unknown(cycle, rule) or seen
     return Answer(nucleus, codes[index], rule.name, rule.kind, rule.title, seen)
 
 
-def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, at: int) -> Answer:
+def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, position: int) -> Answer:
     if result.reason == PRESET:
         seen = Observation(nucleus, "==", cycle.work.tasks.nucleus[result.row], "-", "task.nucleus")
         return _answer(nucleus, OTHER_NUCLEUS_SET, "candidates", "persistent", seen)
-    is_nucleus = bool(cycle.snapshot.nuclei.is_nucleus[at])
+    is_nucleus = bool(cycle.snapshot.nuclei.is_nucleus[position])
     seen = Observation("nucleus" if is_nucleus else "satellite", "==", "nucleus", "-", "site.role")
     return _answer(nucleus, NOT_A_NUCLEUS, "candidates", "persistent", seen)
 
@@ -219,21 +219,21 @@ def _answer(nucleus: str, why: Reason, step: str, kind: str, seen: Observation) 
     return Answer(nucleus, why.code, step, kind, why.title, seen)
 
 
-def _not_rejected(cycle: TaskCycle, result: TaskResult, nucleus: str, at: int, chosen: str | None) -> Answer:
+def _not_rejected(cycle: TaskCycle, result: TaskResult, nucleus: str, position: int, chosen: str | None) -> Answer:
     if result.blocked:
         title = f"no rule rejected the nucleus; the task waits for another reason: {result.reason}"
         return Answer(nucleus, result.reason, "input", "temporary", title, None)
     if nucleus == chosen:
         return Answer(nucleus, CHOSEN, "draw", "ranking", "the task got this nucleus", None)
-    place = int(np.flatnonzero(result.feasible == at)[0])
+    place = int(np.flatnonzero(result.feasible == position)[0])
     total = float(result.weight.sum())
     share = 100.0 * float(result.weight[place]) / total if total > 0 else 0.0
     seen = Observation(nucleus, "==", chosen, "-", "rule", {"weight": float(result.weight[place]), "chance": share})
     return _answer(nucleus, NOT_DRAWN, "draw", "ranking", seen)
 
 
-def _observe(cycle: TaskCycle, result: TaskResult, rule: AnyFilter, at: int) -> Observation:
-    return rule.observe(cycle.pairs_at(result, rule, at))
+def _observe(cycle: TaskCycle, result: TaskResult, rule: AnyFilter, position: int) -> Observation:
+    return rule.observe(cycle.pairs_at(result, rule, position))
 
 
 def _unknown(cycle: TaskCycle, rule: AnyFilter) -> Observation | None:

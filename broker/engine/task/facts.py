@@ -18,8 +18,8 @@ from broker.snapshot.snapshot import Snapshot
 
 SHIPPED_STEPS = TaskSteps()
 SHIPPED_CHAINS = FullChains()
-#: normalizedExpOutSize: GB written for a day of a core, of the usual power in HS06. Source: ATLAS Production Task
-#: Brokerage, space; PanDA production brokerage, storage check.
+#: normalizedExpOutSize: GB written per core and day, for a core of the usual power in HS06. Source: ATLAS Production
+#: Task Brokerage, space; PanDA production brokerage, storage check.
 OUTPUT_GB_A_CORE_DAY, USUAL_CORE_HS06, DAY_S = 0.25, 10.0, 86_400.0
 
 
@@ -31,7 +31,7 @@ class TaskGrounds:
         columns: (C,) the nuclei that some task may have, of N.
         data: where their input is, at ``columns``.
         initial: (T, N) of :func:`initial_nuclei`.
-        dry_run: what the job brokerage says.
+        dry_run: the result of the job brokerage.
         share_work: (T, N) HS06 s that remain of the task's share at its priority and above.
     """
 
@@ -48,11 +48,11 @@ def task_facts(
     """All facts of the tasks at the nuclei of ``given.columns``.
 
     Args:
-        work: the tasks with what belongs to them.
+        work: the tasks with their inputs and outputs.
         snapshot: the grid.
         endpoints: where their output would go.
-        given: what is known of them.
-        steps: of the brokerage.
+        given: the values from which the facts are assembled.
+        steps: the steps of the brokerage.
     """
     tasks, columns, data, dry_run = work.tasks, given.columns, given.data, given.dry_run
     everything = all_work(tasks, work.remaining, snapshot, steps.remaining_work_reading).at_columns(columns)
@@ -79,7 +79,7 @@ def task_facts(
 
 
 def dry_run_facts(dry_run: DryRun, columns: Ints) -> dict[str, Any]:
-    """Result of the job brokerage's dry run of the tasks at the nuclei ``columns``."""
+    """The facts from the job brokerage's dry run of the tasks at the nuclei ``columns``."""
     return {
         "able_queues": dry_run.able_queues[:, columns],
         "queues": dry_run.queues[None, columns],
@@ -115,7 +115,7 @@ def full_chains(tasks: AssigningTable, snapshot: Snapshot, chains: FullChains) -
 def initial_nuclei(tasks: AssigningTable, snapshot: Snapshot, chains: FullChains = SHIPPED_CHAINS) -> Bools:
     """(T, N): all nuclei; for full chains also satellites that serve as a bare one.
 
-    A nucleus that was set beforehand is the only one. Source: Special Brokerage for ATLAS Full-chain.
+    A preset nucleus is the only one. Source: Special Brokerage for ATLAS Full-chain.
     """
     nuclei = snapshot.nuclei
     chain = full_chains(tasks, snapshot, chains)
@@ -126,7 +126,7 @@ def initial_nuclei(tasks: AssigningTable, snapshot: Snapshot, chains: FullChains
 
 
 def preset_nuclei(tasks: AssigningTable, snapshot: Snapshot) -> Ints:
-    """(T,): the nucleus that a task has already, -1 for none or one that is not known."""
+    """(T,): the nucleus that a task has already, -1 for none or an unknown one."""
     return codes_of(tasks.nucleus, list(snapshot.nuclei.name))
 
 
@@ -163,7 +163,7 @@ def _storage_facts(
 
 
 def _places(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[AnyArray, ...]:
-    """Facts by nucleus of the endpoints ``places`` (K, N), one a token; ``demand_gb`` is (N,)."""
+    """Facts by nucleus of the endpoints ``places`` (K, N), one per token; ``demand_gb`` is (N,)."""
     known = places >= 0
 
     def column(values: Floats) -> Floats:
@@ -194,9 +194,9 @@ def _places(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[An
 
 
 def _left(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[Floats, Floats, Floats]:
-    """(N,) three times: usable space less expected output, in whole GB: the least, and of the tightest storage.
+    """(N,) three times: usable space less expected output in whole GB, the least and that of the tightest storage.
 
-    The third is the size of the tightest one; NaN where no size is known.
+    The third is the size of the tightest storage; NaN where no size is known.
     """
     if not len(places):
         nothing = np.full(places.shape[1], np.nan)

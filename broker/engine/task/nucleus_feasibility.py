@@ -1,6 +1,6 @@
-"""Which nuclei could run the jobs of tasks: the filters of the job brokerage, asked for all tasks at once.
+"""Which nuclei could run the jobs of tasks: the filters of the job brokerage, applied to all tasks at once.
 
-No nucleus is known yet, so that what depends on one is not asked; neither are weights and where single files are.
+No nucleus is known yet, so rules that depend on one are left out, as are weights and places of single files.
 Source: PanDA production brokerage, job check.
 """
 
@@ -32,15 +32,15 @@ STEP_KEYS = ("MAX_MISSING_INPUT_FILES", "MIN_INPUT_COMPLETENESS", "IO_INTENSITY_
 SHIPPED_STEPS = JobSteps()
 BLOCK_CELLS = 256 * 1024
 LEAST_BLOCK = 64
-_asked_queues = Kept[dict[bytes, QueueTable]]()
+_queues_of_nuclei = Kept[dict[bytes, QueueTable]]()
 
 
 @dataclass(frozen=True)
 class DryRun:
     """Result of the job brokerage's dry run of T tasks at N nuclei.
 
-    ``failed`` marks tasks for which it cannot say anything, with the reason in ``fault``. ``codes`` is (1, 1) with None
-    unless it was asked for: how many of the nucleus's queues were rejected with which code.
+    ``failed`` marks tasks without a result, with the reason in ``fault``. ``codes`` says how many of the nucleus's
+    queues were rejected with which code; it is (1, 1) with None unless requested.
     """
 
     able_queues: Floats  # (T, N)
@@ -68,19 +68,19 @@ def ask_jobs(
         snapshot: the grid.
         hint: the first input of the tasks as chunks; a nucleus is able if it can run one chunk of the task.
         jeditaskid: (T,) the tasks.
-        wanted: (T, N) the nuclei to ask for each task.
-        filters: of the job brokerage, without those that need a nucleus or look at single files.
+        wanted: (T, N) the nuclei to check for each task.
+        filters: of the job brokerage, without those that need a nucleus or read single files.
         tuning: of the VO of the tasks.
         steps: of the job brokerage.
-        with_codes: count the codes of the queues that are rejected; slow for many tasks.
+        with_codes: count the codes of rejected queues; slow for many tasks.
     """
     grid = grid_facts(_at_nuclei(steps.snapshot_reading.read(snapshot), wanted, steps.initial_list))
     nucleus = grid.queues.nucleus
     position = {task: row for row, task in enumerate(jeditaskid.tolist())}
-    task = np.array([position[one] for one in hint.chunks.jeditaskid.tolist()], dtype=np.int64)
-    asked = _Asked(grid, hint, task, wanted, filters, tuning, steps)
-    feasible, reason = asked.answers()
-    fault = asked.fault
+    task = np.array([position[jeditask] for jeditask in hint.chunks.jeditaskid.tolist()], dtype=np.int64)
+    query = _DryRunQuery(grid, hint, task, wanted, filters, tuning, steps)
+    feasible, reason = query.answers()
+    fault = query.fault
     vetoes = steps.veto.reasons(hint.chunks, wanted[task][:, nucleus], grid.snapshot)
     names = [veto or INPUT_FAULTS[at] for veto, at in zip(vetoes, fault.tolist(), strict=True)]
     fault = np.array([bool(name) for name in names], dtype=np.int64)
@@ -96,15 +96,15 @@ def ask_jobs(
         lost,
         np.where(lost, of_task, ""),
         codes,
-        tuple(asked.rule_faults),
+        tuple(query.rule_faults),
     )
 
 
 def _able_queues(feasible: Bools, task: Ints, nucleus: Ints, shape: tuple[int, ...]) -> Floats:
-    """(T, N): how many queues of each nucleus are left, for the chunk of the task that has most of them there.
+    """(T, N): how many queues of each nucleus remain, for the chunk of the task with most of them there.
 
     Args:
-        feasible: (K, Q) the queues that are left for each chunk.
+        feasible: (K, Q) the queues that remain for each chunk.
         task: (K,) of each chunk.
         nucleus: (Q,) of each queue.
         shape: (T, N).
@@ -128,20 +128,20 @@ def _at_nuclei(snapshot: Snapshot, wanted: Bools, initial: InitialList) -> Snaps
     """The snapshot with only the production queues of nuclei that some task wants."""
     queues = snapshot.queues
     usable = initial.everybody(snapshot) & (queues.nucleus >= 0)
-    asked = np.append(np.asarray(wanted.any(axis=0), dtype=np.bool_), False)
-    usable &= asked[queues.nucleus]  # -1 is the last one
-    # the same table for as long as queues stay as they are, as more is kept that was worked out of its columns
-    kept, key = _asked_queues.of((queues,), dict), usable.tobytes()
-    table = kept.get(key)
+    wanted_by_some = np.append(np.asarray(wanted.any(axis=0), dtype=np.bool_), False)
+    usable &= wanted_by_some[queues.nucleus]  # -1 is the last one
+    # the same table for as long as queues stay as they are, since other caches are keyed by its columns
+    tables, key = _queues_of_nuclei.of((queues,), dict), usable.tobytes()
+    table = tables.get(key)
     if table is None:
         table = taken(queues, np.flatnonzero(usable))
-        kept.clear()
-        kept[key] = table
+        tables.clear()
+        tables[key] = table
     return dataclasses.replace(snapshot, queues=table)
 
 
-class _Asked:
-    """The question, ready to be asked block by block."""
+class _DryRunQuery:
+    """The dry run, prepared to be evaluated block by block."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class _Asked:
         self._grid, self._work, self._filters = grid, hint, filters
         self._wanted, self._task = wanted, task
         self._views, faults = prepare(
-            filters, grid.snapshot, hint, {one.name: tuning.only(one.keys) for one in filters}
+            filters, grid.snapshot, hint, {rule.name: tuning.only(rule.keys) for rule in filters}
         )
         steps = tuning.only(STEP_KEYS)
         limits = InputLimits(*(steps.number(key) for key in STEP_KEYS))
@@ -166,13 +166,13 @@ class _Asked:
         self.rule_faults: list[RuleFault] = list(faults)
 
     def answers(self) -> tuple[Bools, AnyArray]:
-        """(K, Q): the queues that are left for each chunk, and the index of the rule that rejected the others."""
+        """(K, Q): the queues that remain for each chunk, and the index of the rule that rejected the others."""
         chunks, queues = len(self._work.chunks), len(self._grid.queues)
         size, cycle = max(LEAST_BLOCK, BLOCK_CELLS // max(1, queues)), self._cycle_facts()
-        found = [self._judged(slice(at, min(at + size, chunks)), cycle) for at in range(0, chunks, size)]
-        self.rule_faults.extend(fault for block in found for fault in block.faults)
-        feasible = [np.zeros((0, queues), dtype=np.bool_), *(block.feasible for block in found)]
-        reason = [np.zeros((0, queues), dtype=np.int8), *(block.reason for block in found)]
+        evaluations = [self._judged(slice(start, min(start + size, chunks)), cycle) for start in range(0, chunks, size)]
+        self.rule_faults.extend(fault for block in evaluations for fault in block.faults)
+        feasible = [np.zeros((0, queues), dtype=np.bool_), *(block.feasible for block in evaluations)]
+        reason = [np.zeros((0, queues), dtype=np.int8), *(block.reason for block in evaluations)]
         return np.concatenate(feasible), np.concatenate(reason)
 
     def _judged(self, rows: slice, cycle: CycleFacts) -> Evaluation:
@@ -204,6 +204,6 @@ def _codes(reason: AnyArray, task: Ints, nucleus: Ints, codes: tuple[str, ...], 
     reported = np.full(shape, None, dtype=np.object_)
     for chunk in range(len(task))[::-1]:
         for column in np.unique(nucleus):
-            found = Counter(codes[index] for index in reason[chunk, nucleus == column] if index >= 0)
-            reported[task[chunk], column] = ", ".join(f"{code} {count}" for code, count in found.most_common()) or None
+            counts = Counter(codes[index] for index in reason[chunk, nucleus == column] if index >= 0)
+            reported[task[chunk], column] = ", ".join(f"{code} {count}" for code, count in counts.most_common()) or None
     return reported

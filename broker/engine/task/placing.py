@@ -1,6 +1,6 @@
 """Place the tasks of a block in order: weigh, draw, and count the work for later tasks.
 
-A block of tasks against nuclei as flat columns: one row a pair that no filter rejected, task after task.
+A block of tasks against nuclei is stored as flat columns: one row per pair that no filter rejected, task after task.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class TaskBlock(NamedTuple):
         offset: (B + 1,) where the pairs of each task begin.
         nucleus: (P,) of each pair, by name within a task.
         share_work: (P,) HS06 s that remained of the task's share when the cycle began.
-        fixed: (F, P) the factors that stay as they are.
-        tag: (B,) under which row of ``placed`` the work of each task counts.
+        fixed: (F, P) the factors that do not move.
+        tag: (B,) the row of ``placed`` in which the work of each task counts.
         adds: (B,) HS06 s that a task adds where it is placed.
-        fraction: (B,) what each task draws, in [0, 1).
-        placed: (K, N) HS06 s that the cycle has placed; goes on with each task.
-        independent: what was placed does not count.
+        fraction: (B,) the number that each task draws, in [0, 1).
+        placed: (K, N) HS06 s that the cycle has placed; updated with each task.
+        independent: whether placed work is ignored.
     """
 
     first: int
@@ -52,7 +52,7 @@ class PlacedTasks(NamedTuple):
 
     Attributes:
         chosen: (B,) the nucleus that was drawn, -1 for none.
-        moving: (M, P) the factors that move with what is placed.
+        moving: (M, P) the factors that move with placed work.
         weight: (P,) the product of all factors, the moving ones first.
         before: (B, N) HS06 s that the cycle had placed for the share before each task.
         faults: (B,) how many faults of rules were known when the task was decided.
@@ -66,7 +66,7 @@ class PlacedTasks(NamedTuple):
 
 
 def room_for(block: TaskBlock, moving: int) -> PlacedTasks:
-    """Arrays for the outcome of a block whose chain has so many moving weights."""
+    """Arrays for the outcome of a block whose chain has ``moving`` moving weights."""
     pairs = len(block.nucleus)
     return PlacedTasks(
         chosen=np.full(len(block.preset), -1, dtype=np.int64),
@@ -80,8 +80,7 @@ def room_for(block: TaskBlock, moving: int) -> PlacedTasks:
 def ranked(block: TaskBlock, out: PlacedTasks, finite: Bools) -> AnyArray:
     """(P,): the pairs of each task in the order of its candidates.
 
-    The nucleus that was drawn stands first, the others follow by weight and name; those whose weight is no number come
-    last.
+    The drawn nucleus comes first, the others follow by weight and name; those without a finite weight come last.
     """
     count = np.diff(block.offset)
     task = np.repeat(np.arange(len(block.preset)), count)
@@ -100,10 +99,10 @@ def place_each(
     """Place the tasks of a block in order.
 
     Args:
-        block: of tasks; its ``placed`` goes on.
+        block: of tasks; its ``placed`` is updated.
         rules: the moving weights.
         faults: rules that fail are added.
-        before: (B, N) HS06 s to count as placed before each task, instead of what was placed here.
+        before: (B, N) HS06 s to count as placed before each task, instead of the work placed here.
     """
     out = room_for(block, len(rules))
     bounds, presets, fractions = block.offset.tolist(), block.preset.tolist(), block.fraction.tolist()
@@ -143,16 +142,16 @@ def _weigh(
 def answer(rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...], faults: list[RuleFault]) -> Floats:
     """The factor of a weight, 1 if the weight is broken."""
     try:
-        found = np.asarray(ask(), dtype=np.float64)
-        # nearly always it has the shape, and asking costs less than broadcasting
-        return found if found.shape == shape else np.broadcast_to(found, shape)
+        factor = np.asarray(ask(), dtype=np.float64)
+        # nearly always it has the shape, and the check costs less than broadcasting
+        return factor if factor.shape == shape else np.broadcast_to(factor, shape)
     except RULE_ERRORS as error:  # it has no effect
         faults.append(fault_of(rule, error))
         return np.ones(shape)
 
 
 def _drawn(block: TaskBlock, out: PlacedTasks, pairs: slice, fraction: float) -> int:
-    """The nucleus of a task, -1 if no weight is a number."""
+    """The nucleus of a task, -1 if no weight is a finite number."""
     weight, nucleus = out.weight[pairs], block.nucleus[pairs]
     # NaN is the smallest and the largest of all
     if not (np.minimum.reduce(weight) >= 0 and np.maximum.reduce(weight) < np.inf):
@@ -168,12 +167,12 @@ def drawn(weight: Floats, fraction: float) -> int:
 
     Args:
         weight: (C,), not empty.
-        fraction: what decides, in [0, 1).
+        fraction: the random number that decides, in [0, 1).
     """
     largest = np.maximum.reduce(weight)
     if not largest > 0:
         return 0
     ends = np.add.accumulate(weight / largest)
     at = int(ends.searchsorted(fraction * ends[-1], side="right"))
-    # rounding may carry the draw to the very end: the last one with a weight is meant
+    # rounding may carry the draw past the end: then the last position with a weight is meant
     return at if at < len(weight) else int(np.flatnonzero(weight)[-1])

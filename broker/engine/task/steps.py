@@ -1,4 +1,4 @@
-"""The steps of a task brokerage that are no rules, each replaceable by a profile."""
+"""The steps of a task brokerage that are not rules, each replaceable by a profile."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InputReadingOptions(Options):
 
 
 class InputReading(Step):
-    """Options: which input of tasks counts."""
+    """Which input of tasks counts."""
 
     name = "input_reading"
     title = "What counts of the input of tasks, and of containers"
@@ -126,7 +126,7 @@ class TaskVeto(Step):
             tasks: columns (T,).
             outputs: their output and log datasets.
             endpoints: where those would go.
-            asked: (T, N) the nuclei whose endpoints are asked for.
+            asked: (T, N) the nuclei whose endpoints are checked.
             found: (T, N) the nucleus has an endpoint for every dataset.
             nuclei: (N,) the names of all nuclei.
         """
@@ -146,7 +146,7 @@ class TaskVeto(Step):
 
 @dataclass(frozen=True)
 class TaskSteps:
-    """The steps in the order in which they are done; the name of a field is that of the step."""
+    """The steps in the order of execution; each field is named after its step."""
 
     snapshot_reading: SnapshotReading = field(default_factory=SnapshotReading)
     full_chains: FullChains = field(default_factory=FullChains)

@@ -1,4 +1,4 @@
-"""Documents that others send: whole, with the checks of the feeds, under the lease of the feed."""
+"""Import documents that others send: whole, with the checks of the feeds, under the lease of the feed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class NoSuchSource(BrokerError):
 
 
 class TablesOfPanda(Refused):
-    """Alongside PanDA its own tables are filled by PanDA."""
+    """Alongside PanDA, PanDA itself fills its tables."""
 
 
 class SourceBusy(Refused):
-    """The feed is at work elsewhere."""
+    """The feed is already running elsewhere."""
 
 
 class DocumentNotTaken(BrokerError):
@@ -81,11 +81,11 @@ def _workers(path: str, options: Options, settings: ProcessSettings) -> Agent[An
 
 @dataclass(frozen=True)
 class SourceKind:
-    """What takes the documents of a name.
+    """How the documents of a name are imported.
 
     Attributes:
-        agent: whose options count.
-        make: the agent that reads the file at a path.
+        agent: name of the agent whose options apply.
+        make: builds the agent that reads the file at a path.
         pandas: whether it writes PanDA's own tables.
     """
 
@@ -102,27 +102,27 @@ SOURCES: Mapping[str, SourceKind] = {
     "network": SourceKind("network", _network),
     "workers": SourceKind("workers", _workers),
 }
-"""The sources that take whole documents, by name. Another one is one more entry."""
+"""The sources that take whole documents, by name. A new source is one more entry."""
 
 
 def source_kind(name: str) -> SourceKind:
-    """The source of a name.
+    """Return the source of a name.
 
     Raises:
         NoSuchSource: there is none.
     """
-    found = SOURCES.get(name)
-    if found is None:
+    kind = SOURCES.get(name)
+    if kind is None:
         raise NoSuchSource(f"there is no source {name[:80]}", "sources", f"known are {', '.join(SOURCES)}")
-    return found
+    return kind
 
 
 def take(database: Database, name: str, document: bytes, now: datetime, config: Path | None) -> list[dict[str, Any]]:
-    """Check a document and write what it says; what changed, document by document and table by table.
+    """Check and import a document; return the changes, document by document and table by table.
 
     Raises:
-        NoSuchSource: there is none of the name.
-        TablesOfPanda: alongside PanDA, and it is PanDA's to fill.
+        NoSuchSource: no source has this name.
+        TablesOfPanda: alongside PanDA, which fills these tables itself.
         SourceBusy: another process holds the lease of the feed.
         DocumentNotTaken: it failed the checks.
     """

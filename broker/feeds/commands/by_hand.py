@@ -1,4 +1,4 @@
-"""The frame of all commands that import documents: their options, the run of an agent, the report and the end."""
+"""The frame of all commands that import documents: options, the run of an agent, the report and the exit status."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE-OR-URL...", show_defau
 NamedFiles = Annotated[
     list[str],
     typer.Argument(
-        metavar="[NAME=]FILE-OR-URL...", help="NAME where the address or the content does not tell.", show_default=False
+        metavar="[NAME=]FILE-OR-URL...", help="NAME if neither address nor content identifies it.", show_default=False
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 At = Annotated[str | None, at_option("The instant of the import")]
 AllowShrink = Annotated[
     bool, typer.Option("--allow-shrink", help="Accept documents and tables that are much smaller than before.")
@@ -35,7 +35,7 @@ AllowShrink = Annotated[
 
 
 class ByHand:
-    """Runs agents once, with what the operator's configuration says of them.
+    """Runs agents once, with the operator's configuration.
 
     Attributes:
         allow_shrink: accept documents and tables that are much smaller than before.
@@ -44,9 +44,9 @@ class ByHand:
     """
 
     def __init__(self, context: typer.Context, dry_run: bool, json: bool, at: str | None, allow_shrink: bool) -> None:
-        """Nothing is opened yet."""
+        """Check the time and load the configuration; the database is not opened yet."""
         json_log.configure(level=logging.CRITICAL)
-        check_time(at)  # a wrong time is told before anything is opened
+        check_time(at)  # a wrong time is reported before anything is opened
         self._context, self._json, self._at, self._dry_run = context, json, at, dry_run
         self.allow_shrink = allow_shrink
         folder: Path | None = settings_of(context).config
@@ -54,13 +54,13 @@ class ByHand:
         self.process: ProcessSettings = load_process(config_file("broker.yaml", folder), folder)
         self._status = 0
 
-    def options(self, name: str, **given: Any) -> dict[str, Any]:
-        """The options of an agent as configured, and those ``given`` in place of theirs."""
+    def options(self, name: str, **overrides: Any) -> dict[str, Any]:
+        """The options of an agent as configured, with ``overrides`` in place of theirs."""
         agents = self.configuration.agents
-        return (dict(agents[name].options) if name in agents else {}) | given
+        return (dict(agents[name].options) if name in agents else {}) | overrides
 
     def run(self, agent: Agent[Any]) -> None:
-        """Run one cycle and print what it did."""
+        """Run one cycle and print its results."""
         output: list[dict[str, Any]] = []
         request = CycleRequest(dry_run=self._dry_run, emit=print_json if self._json else output.append, by_hand=True)
         with open_store(self._context) as database:
@@ -70,7 +70,7 @@ class ByHand:
         self._status = max(self._status, EXIT_STATUS.get(record.outcome, FAILED))
 
     def end(self) -> None:
-        """End the command with the worst status."""
+        """Exit with the worst status, unless every run succeeded."""
         if self._status:
             raise typer.Exit(self._status)
 
@@ -85,12 +85,12 @@ def _plain(
 
 
 def importing(app: typer.Typer, documents: Any = Files, *, shrinks: bool = True) -> Callable[[Work], AnyFunction]:
-    """Makes a function that imports documents a command of ``app``.
+    """Register a function that imports documents as a command of ``app``.
 
     Args:
         app: the group.
         documents: annotation of its arguments.
-        shrinks: whether what it imports may be refused for being smaller than before.
+        shrinks: whether documents may be refused for being smaller than before.
     """
     added = {"allow_shrink": (AllowShrink, False)} if shrinks else {}
 

@@ -1,4 +1,4 @@
-"""Which document a file or address on the command line is: by its name in front, its address, or what is in it."""
+"""Identify the document at a file or address on the command line: by a name prefix, its address, or its content."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ RUCIO_KINDS = ("space", "replicas", "quotas")
 
 
 class UnknownDocument(BrokerError):
-    """It cannot be told which document something is."""
+    """It cannot be determined which document this is."""
 
     exit_status = WRONG_USAGE
 
 
 def cric_documents(arguments: Sequence[str]) -> dict[str, str]:
-    """The addresses and paths by the name of CRIC's document.
+    """Return the addresses and paths by the name of CRIC's document.
 
     Raises:
-        UnknownDocument: what one is cannot be told, or two are the same.
+        UnknownDocument: a document cannot be identified, or two have the same name.
     """
-    found: dict[str, str] = {}
+    documents: dict[str, str] = {}
     for argument in arguments:
         name, address = _cric_document(argument)
-        if name in found:
+        if name in documents:
             raise UnknownDocument(f"two documents {name}", argument, "give each once")
-        found[name] = address
-    return found
+        documents[name] = address
+    return documents
 
 
 def rucio_kind(argument: str) -> tuple[str, str]:
-    """Whether a document is ``space``, ``replicas`` or ``quotas``, and its address or path.
+    """Return whether a document is ``space``, ``replicas`` or ``quotas``, and its address or path.
 
     Raises:
         UnknownDocument: it is a file that cannot be read.
@@ -58,20 +58,20 @@ def _cric_document(argument: str) -> tuple[str, str]:
     if separator and name in DOCUMENTS:
         return name, rest
     stem = PurePath(urlsplit(argument).path).stem
-    found = name_by_address(argument) or (stem if stem in DOCUMENTS else None) or name_by_shape(_content(argument))
-    if found is None:
+    document = name_by_address(argument) or (stem if stem in DOCUMENTS else None) or name_by_shape(_content(argument))
+    if document is None:
         _check_json_file(argument)
         known = ", ".join(DOCUMENTS)
         hint = f"write NAME=FILE with one of {known} (lists of closed endpoints: {CLOSED_WRITE}, {CLOSED_READ})"
         raise UnknownDocument("it cannot be told which document of CRIC this is", argument[:200], hint)
-    return found, argument
+    return document, argument
 
 
 def _check_json_file(address: str) -> None:
-    """See that a file is there and holds JSON.
+    """Check that a file exists and holds JSON.
 
     Raises:
-        UnknownDocument: it is not there, cannot be read, or holds none.
+        UnknownDocument: it does not exist, cannot be read, or holds no JSON.
     """
     path = path_of(address)
     if path is None:
@@ -85,7 +85,7 @@ def _check_json_file(address: str) -> None:
 
 
 def _content(address: str) -> object:
-    """The JSON in a file; nothing for an address of a web server, or for other content, which is refused later."""
+    """The JSON in a file; None for a web address, or for other content, which is refused later."""
     try:
         path = path_of(address)
         if path is None:

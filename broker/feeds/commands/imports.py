@@ -1,4 +1,4 @@
-"""``broker import``: what the feeds do, by hand and from files; what they did; and files to try it with."""
+"""``broker import``: import by hand and from files what the feeds import, show their log, and write example files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from broker.feeds.statements.feed_runs import FeedRun, last_runs, status_changes
 from broker.simulation.model.demo import grid_documents
 
 MOST_TOLD = 50
-"""Queues of another status that are named below the table."""
+"""Most queues with a changed status that are named below the table."""
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
 def example(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made if it is not there.", show_default=False)],
-    queues: Annotated[int, typer.Option("--queues", min=1, max=10_000, help="How many queues the grid has.")] = 200,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created if it does not exist.", show_default=False)],
+    queues: Annotated[int, typer.Option("--queues", min=1, max=10_000, help="Number of queues of the grid.")] = 200,
 ) -> None:
-    """Write what CRIC, Rucio, network metrics and Harvester would tell now of a synthetic grid."""
+    """Write what CRIC, Rucio, network metrics and Harvester would publish now about a synthetic grid."""
     now, size = datetime.now(UTC), grid_documents.GridSize(queues)
     documents: dict[str, Any] = grid_documents.cric_documents(size, now)
     documents |= {
@@ -58,7 +58,7 @@ app.command()(sites)
 
 @importing(app, NamedFiles)
 def cric(by_hand: ByHand, documents: list[str]) -> None:
-    """Queues, software tags, sites, endpoints, relations and closeness, from documents of CRIC."""
+    """Import queues, software tags, sites, endpoints, relations and closeness, from documents of CRIC."""
     named = cric_documents(documents)
     options = by_hand.options("cric", documents=named, address=None, allow_shrink=by_hand.allow_shrink)
     by_hand.run(CricAgent(CricOptions(**options), by_hand.process))
@@ -66,14 +66,14 @@ def cric(by_hand: ByHand, documents: list[str]) -> None:
 
 @importing(app)
 def rucio(by_hand: ByHand, documents: list[str]) -> None:
-    """Space of endpoints, replicas of datasets or quotas, from files with what Rucio says."""
+    """Import space of endpoints, replicas of datasets or quotas, from files with output of Rucio."""
     for address in documents:
         by_hand.run(_rucio_agent(by_hand, address))
 
 
 @importing(app)
 def network(by_hand: ByHand, documents: list[str]) -> None:
-    """Transfers and throughput of links, from network metrics."""
+    """Import transfers and throughput of links, from network metrics."""
     for address in documents:
         options = by_hand.options("network", address=address, allow_shrink=by_hand.allow_shrink)
         by_hand.run(NetworkAgent(NetworkOptions(**options), by_hand.process))
@@ -81,13 +81,13 @@ def network(by_hand: ByHand, documents: list[str]) -> None:
 
 @importing(app, shrinks=False)
 def workers(by_hand: ByHand, documents: list[str]) -> None:
-    """Worker statistics, from reports of Harvester."""
+    """Import worker statistics, from reports of Harvester."""
     named = {f"report {number}": address for number, address in enumerate(documents, 1)}
     by_hand.run(WorkersImport(WorkersOptions(documents=named), by_hand.process))
 
 
 def _rucio_agent(by_hand: ByHand, address: str) -> Agent[Any]:
-    """The agent for what is in a file: replicas, quotas or space."""
+    """The agent for the content of a file: replicas, quotas or space."""
     kind, source = rucio_kind(address)
     if kind == "replicas":
         return ReplicaImport(ReplicaFileOptions(address=source), by_hand.process)
@@ -101,25 +101,27 @@ def _rucio_agent(by_hand: ByHand, address: str) -> Agent[Any]:
 def log(
     context: typer.Context,
     feed: Annotated[str | None, typer.Option("--feed", help="Only runs of this feed.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="So many runs, the newest first.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of runs, newest first.")
+    ] = 20,
     json: Json = False,
 ) -> None:
-    """What the last runs of feeds did: documents, changes, and what was left out by reason."""
+    """List the last runs of feeds: documents, changes, and what was left out by reason."""
     with open_store(context) as database, database.begin() as connection:
-        found = last_runs(connection, feed, limit)
-        closed = status_changes(connection, [run.id for run in found if run.id is not None])
+        runs = last_runs(connection, feed, limit)
+        changed_statuses = status_changes(connection, [run.id for run in runs if run.id is not None])
     if json:
-        for run in found:
+        for run in runs:
             print_json(dataclasses.asdict(run))
         return
     columns = ("run", "started", "feed", "outcome", "documents", "added", "changed", "gone", "fields", "left out")
-    print_table(columns, [_row(run) for run in found], title="Runs of feeds")
-    for run in found:
+    print_table(columns, [_row(run) for run in runs], title="Runs of feeds")
+    for run in runs:
         for document in run.documents:
             if document.get("outcome") == "refused":
                 output = f"{document.get('code', '')} {document.get('detail', '')}".strip()
                 remark(f"run {run.id}: {document.get('document')} was refused: {output}")
-    for number, queue, before, after in closed[:MOST_TOLD]:
+    for number, queue, before, after in changed_statuses[:MOST_TOLD]:
         remark(f"run {number}: queue {queue} is {after}, was {before}")
 
 
@@ -131,10 +133,12 @@ def _row(run: FeedRun) -> tuple[object, ...]:
     for numbers in run.changes.values():
         for name, count in numbers.get("fields", {}).items():
             fields[name] = fields.get(name, 0) + count
-    most = sorted(fields.items(), key=lambda pair: (-pair[1], pair[0]))[:4]
+    top_fields = sorted(fields.items(), key=lambda pair: (-pair[1], pair[0]))[:4]
     dropped_rows = {code: count for codes in run.dropped_rows.values() for code, count in codes.items()}
     documents = ", ".join(
-        f"{one.get('document')} {one['outcome']}" for one in run.documents if one["outcome"] != "kept"
+        f"{document.get('document')} {document['outcome']}"
+        for document in run.documents
+        if document["outcome"] != "kept"
     )
     return (
         run.id,
@@ -145,7 +149,7 @@ def _row(run: FeedRun) -> tuple[object, ...]:
         total("added"),
         total("changed"),
         total("gone"),
-        _listed(dict(most)),
+        _listed(dict(top_fields)),
         _listed(dropped_rows),
     )
 

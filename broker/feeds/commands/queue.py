@@ -1,4 +1,4 @@
-"""``broker queue``: since when a queue is as it is, and fields of it that an operator holds."""
+"""``broker queue``: the history of a queue, and the fields of it that an operator holds."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(show_queue)
 
 Queue = Annotated[str, typer.Argument(help="The queue.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 LONGEST_REASON = 500
 
 
 class WrongPin(BrokerError):
-    """An argument that is no pin."""
+    """The argument is not a valid pin."""
 
     exit_status = WRONG_USAGE
 
@@ -38,19 +38,21 @@ class WrongPin(BrokerError):
 def history(
     context: typer.Context,
     queue: Queue,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="So many changes, the newest first.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, help="Maximum number of changes, newest first.")
+    ] = 100,
     json: Json = False,
 ) -> None:
-    """What changed of a queue and when: by feeds, field by field, and by operators who held a field."""
+    """List what changed of a queue and when: by feeds, field by field, and by operators who pinned a field."""
     with open_store(context) as database, database.begin() as connection:
         changes, pins = changes_of_queue(connection, queue, limit), pins_of_queue(connection, queue, limit)
-        if not changes and not pins:  # a queue that CRIC has no more may still have a history
+        if not changes and not pins:  # a queue that CRIC no longer lists may still have a history
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
             changes, pins = changes_of_queue(connection, queue, limit), pins_of_queue(connection, queue, limit)
         now = moment_of(None, database)
     events = [
-        *(event for one in changes for event in _changed(one)),
-        *(event for one in pins for event in _pin(one, now)),
+        *(event for change in changes for event in _changed(change)),
+        *(event for pin in pins for event in _pin(pin, now)),
     ]
     events.sort(key=lambda event: event["time"], reverse=True)
     if json:
@@ -66,9 +68,9 @@ def set_fields(
     context: typer.Context,
     queue: Queue,
     values: Annotated[list[str], typer.Argument(metavar="FIELD=VALUE...", show_default=False)],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the history.", show_default=False)],
     ends: Annotated[
-        str, typer.Option("--until", metavar="TIME|LENGTH", help="When it ends by itself: a time (UTC), 8h, 7d.")
+        str, typer.Option("--until", metavar="TIME|LENGTH", help="When the pin ends: a time (UTC), 8h, 7d.")
     ],
     editor: Editor = None,
     json: Json = False,
@@ -77,14 +79,14 @@ def set_fields(
     held = dict(_pair(text) for text in values)
     if not 0 < len(reason.strip()) <= LONGEST_REASON:
         raise WrongPin("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
-    whose = editor_name(editor)
+    author = editor_name(editor)
     with open_store(context) as database:
         now = moment_of(None, database)
         end = end_of(ends, now)
         with database.begin() as connection:
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
             for field, value in held.items():
-                set_pin(connection, queue, field, value, reason=reason, editor=whose, now=now, until=end)
+                set_pin(connection, queue, field, value, reason=reason, editor=author, now=now, until=end)
             pins = {pin.field: pin.line(now) for pin in held_pins(connection, now, queue)}
     for field, value in held.items():
         if json:
@@ -101,10 +103,10 @@ def unset(
     editor: Editor = None,
     json: Json = False,
 ) -> None:
-    """Hold fields of a queue no longer; what CRIC says counts again."""
-    whose = editor_name(editor)
+    """Unpin fields of a queue; the values of CRIC count again."""
+    author = editor_name(editor)
     with open_store(context) as database:
-        ended = _unset(database, queue, fields, whose)
+        ended = _unset(database, queue, fields, author)
     for field, was_held in ended.items():
         if json:
             print_json({"queue": queue, "field": field, "ended": was_held})
@@ -132,25 +134,25 @@ def _pair(text: str) -> tuple[str, Any]:
         raise WrongPin(str(error), f"{field}={value[:80]}", error.accepts) from error
 
 
-def _changed(one: KeptChange) -> list[dict[str, Any]]:
-    where = one.table if len(one.key) == 1 else f"{one.table} {' '.join(one.key[1:])}"
-    common = {"time": one.changed_at, "by": "feed", "what": f"{where}: {one.kind}", "reason": ""}
-    if not one.fields:
+def _changed(change: KeptChange) -> list[dict[str, Any]]:
+    where = change.table if len(change.key) == 1 else f"{change.table} {' '.join(change.key[1:])}"
+    common = {"time": change.changed_at, "by": "feed", "what": f"{where}: {change.kind}", "reason": ""}
+    if not change.fields:
         return [{**common, "field": "", "before": None, "after": None}]
     return [
         {**common, "field": name, "before": _short(pair[0]), "after": _short(pair[1])}
-        for name, pair in sorted(one.fields.items())
+        for name, pair in sorted(change.fields.items())
     ]
 
 
-def _pin(one: Pin, now: datetime) -> list[dict[str, Any]]:
-    value = _short(one.value)
-    common = {"field": one.field, "reason": one.reason}
-    set_by = {"time": one.set_at, "by": one.editor, "what": f"held until {one.until.isoformat()}"}
+def _pin(pin: Pin, now: datetime) -> list[dict[str, Any]]:
+    value = _short(pin.value)
+    common = {"field": pin.field, "reason": pin.reason}
+    set_by = {"time": pin.set_at, "by": pin.editor, "what": f"held until {pin.until.isoformat()}"}
     events = [{**common, **set_by, "before": None, "after": value}]
-    if not one.holds(now):
-        ended_at = one.until if one.ended_at is None else one.ended_at
-        by = one.ended_by or "by itself"
+    if not pin.holds(now):
+        ended_at = pin.until if pin.ended_at is None else pin.ended_at
+        by = pin.ended_by or "by itself"
         events.append({**common, "time": ended_at, "by": by, "what": "held no longer", "before": value, "after": None})
     return events
 

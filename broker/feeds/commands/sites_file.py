@@ -21,11 +21,11 @@ from broker.fetching.web import read_file
 
 FILE = "sites.yaml"
 EVERY_S = 2.0
-"""Seconds between two looks at a file that is followed."""
+"""Seconds between two checks of a file that is followed."""
 
 
 class NoFile(BrokerError):
-    """No file of sites is named, and there is none where one is looked for."""
+    """No file of sites is named, and none exists at the default place."""
 
     exit_status = WRONG_USAGE
 
@@ -40,8 +40,8 @@ def sites(
     as_json: Json = False,
     at: At = None,
 ) -> None:
-    """Sites, queues, endpoints and space, from a file of your own (YAML); what it leaves out goes offline."""
-    chosen = _named(context) if file is None else file
+    """Import sites, queues, endpoints and space from a file of your own (YAML); what it omits goes offline."""
+    chosen = _default_file(context) if file is None else file
 
     def work() -> int:
         return import_file(context, chosen, dry_run, as_json, at)
@@ -52,70 +52,71 @@ def sites(
 
 
 def import_file(context: typer.Context, file: Path, dry_run: bool, as_json: bool, at: str | None) -> int:
-    """Check the file and import it; the exit status.
+    """Check the file and import it; return the exit status.
 
     Raises:
-        BrokerError: it cannot be read, or the import was refused.
+        BrokerError: the file cannot be read, or the import was refused.
     """
     try:
         grid = read_sites(read_file(file, MAX_BYTES).data or b"", str(file))
     except SitesRefused as refused:
-        for one in refused.problems:
+        for problem in refused.problems:
             if as_json:
-                print_json({"file": str(file), **dataclasses.asdict(one)})
+                print_json({"file": str(file), **dataclasses.asdict(problem)})
             else:
-                remark(f"error: {file}, {one.sentence}")
+                remark(f"error: {file}, {problem.sentence}")
         remark(f"{len(refused.problems)} faults in {file}: nothing was imported")
         return REFUSED
     by_hand = ByHand(context, dry_run, as_json, at, allow_shrink=True)
     by_hand.run(SitesAgent(SitesOptions(**by_hand.options(SitesAgent.name, file=file)), by_hand.process))
     by_hand.end()
     if not as_json:
-        found = Declared.of(grid)
-        numbers = f"{len(found.sites)} sites, {len(found.queues)} queues, {len(found.endpoints)} endpoints"
+        declared = Declared.of(grid)
+        numbers = f"{len(declared.sites)} sites, {len(declared.queues)} queues, {len(declared.endpoints)} endpoints"
         remark(f"{numbers} {'would be' if dry_run else 'are'} on record; next: broker doctor --ready")
     return DONE
 
 
 def follow(file: Path, work: Callable[[], int], pause: Callable[[float], object] = time.sleep) -> int:
-    """Do ``work`` now and each time the file changes, until interrupted; the exit status.
+    """Run ``work`` now and each time the file changes, until interrupted; return the exit status.
 
-    What goes wrong is told and tried again when the file changes; a lease that another process holds, at each look.
+    Errors are reported. Failed work is retried when the file changes, or, while another process holds the lease, at
+    each check.
 
     Args:
         file: the file.
-        work: what is to be done; gives an exit status.
-        pause: waits for seconds between two looks.
+        work: called for each version of the file; returns an exit status.
+        pause: waits for a number of seconds between two checks.
     """
     seen: object = None
     try:
         while True:
-            found = _mark(file)
-            if found != seen:
-                seen = found
+            version = _version_of(file)
+            if version != seen:
+                seen = version
                 try:
                     work()
                 except typer.Exit:
-                    pass  # what it found was told
+                    pass  # its findings were reported
                 except BrokerError as error:
                     remark(f"error: {error}")
-                    seen = None if error.exit_status == REFUSED else found
+                    seen = None if error.exit_status == REFUSED else version
                 remark(f"following {file}; Ctrl-C ends it")
             pause(EVERY_S)
     except KeyboardInterrupt:
         return DONE
 
 
-def _mark(file: Path) -> object:
-    """What tells one version of a file from another; a file that is not there has a mark, too."""
+def _version_of(file: Path) -> object:
+    """Identify the version of a file; a missing file has one, too."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError as error:
         return error.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _named(context: typer.Context) -> Path:
+def _default_file(context: typer.Context) -> Path:
     settings = settings_of(context)
     file = (settings.config or settings.own_folder) / FILE
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Network metrics to rows of ``network_matrix_kv``.
+"""Map network metrics to rows of ``network_matrix_kv``.
 
 Source: PanDA configurator; PanDA data model, network_matrix_kv.
 """
@@ -17,41 +17,41 @@ from broker.fetching.documents import Document
 from broker.snapshot.raw import BadValueError
 
 ACTIVITIES = ("Production Input", "Production Output", "Express")
-#: Older values say nothing about the link any more.
+#: Older values no longer describe the link.
 NEWEST_WITHIN = timedelta(minutes=30)
 COLUMNS = ("value", "ts")
 _FORM = "%Y-%m-%dT%H:%M:%S"
 
 Reading = tuple[str, Any, Any]
-"""Key of the table, value and time as they stand in the document."""
+"""Key of the table, and value and time as given in the document."""
 
 
 def metric_table(document: Document, sites: Collection[str], now: datetime) -> MappedTable:
-    """Rows for the links between sites that are known, each with the time of its value.
+    """Build the rows for links between known sites, each with the time of its value.
 
     Args:
         document: ``"SRC:DST"`` to files and throughput.
-        sites: names of the sites that are known.
+        sites: names of the known sites.
         now: values older than 30 min at this instant (aware) are dropped.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
     rows: dict[Key, tuple[Any, ...]] = {}
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     known = {UNKNOWN_SITE, *sites}
     for link, record in document.records().items():
         try:
             source, target = _ends(document, link, record, known)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, link, bad))
+            dropped_rows.append(dropped_row(document.name, link, bad))
             continue
         for key, value, stamp in _readings(record):
             try:
                 rows[(source, target, key)] = _row(key, value, stamp, now)
             except BadValueError as bad:
-                bad_ones.append(dropped_row(document.name, f"{link} {key}", bad))
-    return MappedTable("network_matrix_kv", KEY, COLUMNS, rows, dropped_rows=tuple(bad_ones))
+                dropped_rows.append(dropped_row(document.name, f"{link} {key}", bad))
+    return MappedTable("network_matrix_kv", KEY, COLUMNS, rows, dropped_rows=tuple(dropped_rows))
 
 
 def _ends(document: Document, link: str, record: Any, known: set[str]) -> tuple[str, str]:
@@ -88,8 +88,8 @@ def _reading(key: str, entry: Any, window: str) -> Reading:
 
 
 def _object(record: dict[str, Any], key: str) -> dict[str, Any]:
-    found = record.get(key)
-    return found if isinstance(found, dict) else {}
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _row(key: str, value: Any, stamp: Any, now: datetime) -> tuple[Any, ...]:

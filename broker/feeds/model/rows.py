@@ -1,6 +1,6 @@
-"""What mapping a document gives: rows of one table by key, those that stay as they are, and what was left out.
+"""The result of mapping a document: rows of one table by key, stored rows that stay unchanged, and dropped rows.
 
-What a run of a feed changes in a table: rows added, changed by field, and gone.
+The changes that a run of a feed makes in a table: rows added, changed by field, and gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, ...]
 
 #: Clocks of other systems may be ahead of ours by this much.
 CLOCK_SKEW = timedelta(minutes=5)
-#: Codes of what is dropped because it is of no use here, though nothing is wrong with it.
+#: Codes of records that are valid, but dropped because they are of no use here.
 OF_NO_USE = frozenset({"unknown_endpoint", "unknown_site", "too_old"})
 _LARGEST = 2**62
 _IDENTIFIER_CHARACTERS = 80
@@ -29,17 +29,17 @@ _IDENTIFIER_CHARACTERS = 80
 
 @dataclass(frozen=True)
 class MappedTable:
-    """The rows that a table is to have.
+    """The target rows of a table.
 
     Attributes:
         table: its name.
         key: the columns of the key.
         columns: the other columns, in the order of the values in ``rows``.
         rows: values by key.
-        kept: keys, or first parts of keys, of records that were left out: what the table says of them stays.
-        kept_where: a column and those of its values whose rows stay too.
-        about: beginnings of keys; rows of other keys stay. None: it is about all rows.
-        dropped_rows: what was dropped, and why.
+        kept: keys, or first parts of keys, of dropped records: their stored rows stay.
+        kept_where: a column, and those of its values whose rows stay too.
+        about: prefixes of the keys covered; rows with other keys stay. None: all rows are covered.
+        dropped_rows: the dropped records, with reasons.
     """
 
     table: str
@@ -52,7 +52,7 @@ class MappedTable:
     about: frozenset[Key] | None = None
 
     def keeps(self, key: Key, values: tuple[Any, ...]) -> bool:
-        """Whether a row that the document does not give stays, as what it says of it cannot be used."""
+        """Whether a stored row stays although the document has no usable record of it."""
         if key in self.kept or key[:1] in self.kept:
             return True
         if self.about is not None and not any(key[:length] in self.about for length in range(1, len(key))):
@@ -62,73 +62,73 @@ class MappedTable:
 
 
 def reasons(dropped_rows: Iterable[DroppedRow]) -> dict[str, int]:
-    """How many were left out, by code."""
-    return dict(sorted(Counter(one.code for one in dropped_rows).items()))
+    """Count the dropped rows by code."""
+    return dict(sorted(Counter(row.code for row in dropped_rows).items()))
 
 
 def dropped_row(document: str, identifier: object, bad: BadValueError) -> DroppedRow:
-    """The note of a record that cannot be used."""
+    """Describe a record that cannot be used."""
     return DroppedRow(document, str(identifier)[:_IDENTIFIER_CHARACTERS], bad.code, str(bad))
 
 
 def named(value: Any, field_name: str, longest: int) -> str:
-    """A name as the tables take it: text of 1 to ``longest`` characters, none of them a control character.
+    """Check a name for the tables: text of 1 to ``longest`` characters, none of them a control character.
 
     Raises:
-        BadValueError: it is none (``missing``, ``wrong_type``, ``not_text``, ``control_character``, ``too_long``).
+        BadValueError: it is not valid (``missing``, ``wrong_type``, ``not_text``, ``control_character``, ``too_long``).
     """
-    found = text(value, field_name)
-    if not found:
+    name = text(value, field_name)
+    if not name:
         raise BadValueError("missing", field_name, value)
-    if len(found) > longest:
-        raise BadValueError("too_long", field_name, found)
-    if not found.isprintable() and any(unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp") for one in found):
-        raise BadValueError("control_character", field_name, found)
-    return found
+    if len(name) > longest:
+        raise BadValueError("too_long", field_name, name)
+    if not name.isprintable() and any(unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") for char in name):
+        raise BadValueError("control_character", field_name, name)
+    return name
 
 
 def within(value: Any, field_name: str, lowest: float, highest: float) -> float:
-    """A finite number from ``lowest`` to ``highest``, NaN for NULL.
+    """Check a finite number from ``lowest`` to ``highest``; NaN for NULL.
 
     Raises:
-        BadValueError: it is none (``wrong_type``, ``not_finite``), below 0 where it may not be (``negative``), or
-            ``out_of_range``.
+        BadValueError: it is not a number (``wrong_type``, ``not_finite``), below 0 where it must not be
+            (``negative``), or ``out_of_range``.
     """
-    found = number(value, field_name)
-    if found < lowest:
+    checked = number(value, field_name)
+    if checked < lowest:
         raise BadValueError("negative" if lowest == 0 else "out_of_range", field_name, value)
-    if found > highest:
+    if checked > highest:
         raise BadValueError("out_of_range", field_name, value)
-    return found
+    return checked
 
 
 def whole_number(value: Any, field_name: str, lowest: float = 0, highest: float = _LARGEST) -> int | None:
-    """A number in a range, rounded; None for NULL.
+    """Check a number in a range and round it; None for NULL.
 
     Raises:
         BadValueError: as :func:`within`.
     """
-    found = within(value, field_name, lowest, highest)
-    return None if math.isnan(found) else round(found)
+    checked = within(value, field_name, lowest, highest)
+    return None if math.isnan(checked) else round(checked)
 
 
 def moment(value: Any, field_name: str, form: str, now: datetime) -> datetime:
-    """An instant in text of the form ``form``, UTC, not in the future (aware).
+    """Parse an instant of the form ``form``, UTC, not in the future (aware).
 
     Raises:
-        BadValueError: it is none (``missing``, ``wrong_type``, ``bad_time``), or in the ``future`` by more than clocks
-            may differ.
+        BadValueError: it is not a time (``missing``, ``wrong_type``, ``bad_time``), or in the ``future`` by more than
+            clocks may differ.
     """
     written = text(value, field_name)
     if not written:
         raise BadValueError("missing", field_name, value)
     try:
-        found = datetime.strptime(written[:40], form).replace(tzinfo=UTC)
+        instant = datetime.strptime(written[:40], form).replace(tzinfo=UTC)
     except ValueError as error:
         raise BadValueError("bad_time", field_name, written) from error
-    if found > now + CLOCK_SKEW:
+    if instant > now + CLOCK_SKEW:
         raise BadValueError("future", field_name, written)
-    return found
+    return instant
 
 
 def check_dropped_rows(document: str, found: Iterable[DroppedRow], records: int, most: float) -> None:
@@ -136,31 +136,31 @@ def check_dropped_rows(document: str, found: Iterable[DroppedRow], records: int,
 
     Args:
         document: its name.
-        found: what was left out of it.
+        found: its dropped rows.
         records: how many it has.
-        most: the share of the records that may be left out for a fault.
+        most: the share of the records that may be dropped for a fault.
 
     Raises:
         DocumentRefused: with the code ``too_many_left_out``.
     """
-    left = len({one.identifier for one in found if one.source == document and one.code not in OF_NO_USE})
-    if left > most * records:
+    unusable = len({row.identifier for row in found if row.source == document and row.code not in OF_NO_USE})
+    if unusable > most * records:
         raise DocumentRefused(
             "too_many_left_out",
-            f"{left} of {records} records cannot be used, more than {most:.0%}",
+            f"{unusable} of {records} records cannot be used, more than {most:.0%}",
             document,
             "see the reasons in `broker import log`; the last good one stays",
         )
 
 
 def check_shrunk(document: str, records: int, before: int | None, most: float) -> None:
-    """Refuse a document that has lost too much since the last good one.
+    """Refuse a document that has lost too many records since the last good one.
 
     Args:
         document: its name.
-        records: that it has now.
-        before: that the last good one had; None when there was none.
-        most: the share of them that may be gone.
+        records: how many it has now.
+        before: how many the last good one had; None without one.
+        most: the share of records that may be lost.
 
     Raises:
         DocumentRefused: with the code ``shrunk``.
@@ -192,7 +192,7 @@ class TableChanges:
 
     Attributes:
         table: its name.
-        rows: what changed, by key.
+        rows: the changed rows.
         unchanged: how many rows did not.
     """
 
@@ -205,7 +205,7 @@ class TableChanges:
         return tuple(row.key for row in self.rows if row.kind in kinds)
 
     def counts(self) -> dict[str, Any]:
-        """The numbers: ``added``, ``changed``, ``gone``, ``unchanged``, and of the changed ones ``fields`` by name."""
+        """Count the rows ``added``, ``changed``, ``gone`` and ``unchanged``, and the changed ``fields`` by name."""
         kinds = Counter(row.kind for row in self.rows)
         fields = Counter(name for row in self.rows if row.kind == "changed" for name in row.fields)
         counted: dict[str, Any] = {kind: kinds.get(kind, 0) for kind in ("added", "changed", "gone")}
@@ -213,10 +213,10 @@ class TableChanges:
 
 
 def compare(before: Mapping[Key, tuple[Any, ...]], after: MappedTable, *, removes: bool = True) -> TableChanges:
-    """The changes from the rows ``before`` to those ``after``; both have the same columns.
+    """Return the changes from the rows ``before`` to those of ``after``; both have the same columns.
 
-    A document in a column is compared by the fields at its top. ``removes``: rows that are not there any more are gone;
-    without it they are not looked at. Rows that ``after`` keeps stay.
+    A document in a column is compared by its top-level fields. With ``removes``, rows that are missing are gone, except
+    those that ``after`` keeps; without it, they are ignored.
     """
     rows = []
     unchanged = 0
@@ -235,15 +235,15 @@ def compare(before: Mapping[Key, tuple[Any, ...]], after: MappedTable, *, remove
 
 
 def _fields(columns: tuple[str, ...], old: tuple[Any, ...], new: tuple[Any, ...]) -> dict[str, tuple[Any, Any]]:
-    found: dict[str, tuple[Any, Any]] = {}
+    changed: dict[str, tuple[Any, Any]] = {}
     for column, before, after in zip(columns, old, new, strict=True):
         if before == after:
             continue
         if isinstance(before, dict) and isinstance(after, dict):
-            found |= _document_fields(before, after, column)
+            changed |= _document_fields(before, after, column)
         else:
-            found[column] = (before, after)
-    return found
+            changed[column] = (before, after)
+    return changed
 
 
 def _document_fields(before: dict[str, Any], after: dict[str, Any], column: str) -> dict[str, tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Worker statistics as Harvester reports them to rows of ``harvester_worker_stats``.
+"""Map worker statistics as Harvester reports them to rows of ``harvester_worker_stats``.
 
 Source: PanDA server API v1, report_worker_statistics; PanDA data model, harvester_worker_stats.
 """
@@ -23,42 +23,42 @@ _MOST_WORKERS = 2**31 - 1
 
 
 def worker_table(document: Document, now: datetime) -> MappedTable:
-    """The rows of one report, or of a list of them; resource type ``Undefined`` is dropped.
+    """Build the rows of one report, or of a list of reports; resource type ``Undefined`` is dropped.
 
-    It is about the rows of the harvesters and queues that report. A report of which any part cannot be used is dropped
+    The table covers the rows of the harvesters and queues that report. A report with an unusable part is dropped as a
     whole: the rows of its queue stay.
 
     Raises:
-        DocumentRefused: it is neither a report nor a list of them, or empty.
+        DocumentRefused: the document is neither a report nor a list of reports, or is empty.
     """
     reports = document.content if isinstance(document.content, list) else [document.content]
     if not reports or not all(isinstance(one, dict) and one for one in reports):
         raise DocumentRefused("empty" if not reports else "wrong_type", "no reports", document.name)
     rows: dict[Key, tuple[Any, ...]] = {}
     rewritten: set[tuple[str, str]] = set()
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     stamp = naive(now)
     for report in reports:
         queue = report.get("panda_queue")
         try:
-            whose, found = _read(document, report)
-            if whose in rewritten:
+            reporter, counts = _read(document, report)
+            if reporter in rewritten:
                 raise BadValueError("duplicate_name", "panda_queue", queue)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, queue, bad))
+            dropped_rows.append(dropped_row(document.name, queue, bad))
             continue
-        rewritten.add(whose)
-        rows |= {(*whose, *rest): (count, stamp) for rest, count in found}
+        rewritten.add(reporter)
+        rows |= {(*reporter, *rest): (count, stamp) for rest, count in counts}
     about: frozenset[Key] = frozenset(rewritten)
-    return MappedTable("harvester_worker_stats", KEY, COLUMNS, rows, dropped_rows=tuple(bad_ones), about=about)
+    return MappedTable("harvester_worker_stats", KEY, COLUMNS, rows, dropped_rows=tuple(dropped_rows), about=about)
 
 
 def _read(document: Document, report: dict[str, Any]) -> tuple[tuple[str, str], list[tuple[Key, int]]]:
     fault = document.fault_of(report)
     if fault:
         raise BadValueError(fault, "report", report.get("panda_queue"))
-    whose = (_name(report.get("harvester_id"), "harvester_id"), _name(report.get("panda_queue"), "panda_queue"))
-    return whose, list(_counts(report.get("statistics")))
+    reporter = (_name(report.get("harvester_id"), "harvester_id"), _name(report.get("panda_queue"), "panda_queue"))
+    return reporter, list(_counts(report.get("statistics")))
 
 
 def _counts(statistics: Any) -> Iterator[tuple[Key, int]]:

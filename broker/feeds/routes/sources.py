@@ -27,13 +27,13 @@ IMPORT_CONNECTIONS = 3
 
 
 class SourceDocument(FedDocument):
-    """A document that is on record; ``age_s``: since it was last seen."""
+    """A document on record; ``age_s``: since it was last seen."""
 
     age_s: float
 
 
 class Sources(BaseModel):
-    """The documents on record, and the names under which documents are taken."""
+    """The documents on record, and the names under which documents are accepted."""
 
     now: datetime
     documents: list[SourceDocument]
@@ -44,9 +44,9 @@ class Taken(BaseModel):
     """What a document changed.
 
     Attributes:
-        source: its name.
-        unchanged: whether the same document was there already.
-        changes: document by document and table by table.
+        source: name of the source.
+        unchanged: whether the same document was already on record.
+        changes: changes by document and table.
     """
 
     source: str
@@ -57,13 +57,13 @@ class Taken(BaseModel):
 @router.get("/sources", response_model=Sources)
 @allow(READ)
 def list_sources(request: Request, api: State) -> Response:
-    """The documents that facts of the grid come from, and their ages."""
+    """List the documents that describe the grid, with their ages."""
     from broker.feeds.answers.source_documents import SOURCES  # the feeds take long to import
 
     now = api.now()
     with api.database.begin() as connection:
-        found = feed_documents.all_documents(connection)
-    listed = [_shown(one, now) for one in found]
+        documents = feed_documents.all_documents(connection)
+    listed = [_shown(document, now) for document in documents]
     return answer(request, Sources(now=now, documents=listed, takes=list(SOURCES)), items="documents")
 
 
@@ -77,10 +77,10 @@ async def put_source(
     request: Request,
     api: State,
     name: Annotated[str, Path(max_length=100, pattern=r"^[a-z0-9_]+$")],
-    sha256: Annotated[str, Query(pattern=r"^[0-9a-f]{64}$", description="Digest of the body.")],
-    taken_at: Annotated[Moment, Query(description="When the document was made (UTC without a zone).")],
+    sha256: Annotated[str, Query(pattern=r"^[0-9a-f]{64}$", description="SHA-256 digest of the body.")],
+    taken_at: Annotated[Moment, Query(description="Creation time of the document (UTC without a zone).")],
 ) -> Response:
-    """Send a whole document: it is checked as if it had been fetched, and refused when it shrank or does not parse."""
+    """Upload a whole document. It is checked like a fetched one, and refused if it shrank or does not parse."""
     from broker.feeds.answers.source_documents import source_kind, take
 
     source_kind(name)
@@ -103,6 +103,6 @@ def _refuse_wrong_time(taken_at: datetime, now: datetime) -> None:
         raise Problem(422, "taken_in_the_future", "the document says that it was made later than now", "set the clock")
 
 
-def _shown(one: FedDocument, now: datetime) -> SourceDocument:
-    age_s = max(0.0, (now - one.checked_at).total_seconds())
-    return SourceDocument(**dict(one), age_s=age_s)
+def _shown(document: FedDocument, now: datetime) -> SourceDocument:
+    age_s = max(0.0, (now - document.checked_at).total_seconds())
+    return SourceDocument(**dict(document), age_s=age_s)

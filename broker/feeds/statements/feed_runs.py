@@ -13,28 +13,28 @@ import sqlalchemy as sa
 from broker.feeds.model.rows import RowChange, TableChanges
 from broker.store.connection.database import Database
 
-#: Tables whose rows are facts: what changes in them is kept row by row. Of measures only numbers are kept.
+#: Tables whose rows are facts: their changes are stored row by row. Of measurements, only counts are stored.
 FACTS = frozenset({"schedconfig_json", "sw_tags", "site", "panda_site", "ddm_endpoint", "panda_ddm_relation"})
-#: Of these the first part of the key is the name of a queue.
+#: Tables whose keys begin with the name of a queue.
 ABOUT_QUEUES = ("schedconfig_json", "sw_tags", "panda_site", "panda_ddm_relation")
 MEASURES = "space_"
-"""How the columns begin that hold measures in a table of facts."""
+"""Prefix of the columns that hold measurements in a table of facts."""
 LONGEST_VALUE = 2000
-"""Characters of a value that are kept with a change."""
+"""Characters of a value that are stored with a change."""
 
 
 @dataclass(frozen=True)
 class FeedRun:
-    """A run of a feed, as it is kept.
+    """A run of a feed, as it is stored.
 
     Attributes:
         feed: its name.
-        by_hand: whether somebody started it by hand.
+        by_hand: whether it was started by hand.
         started_at: its instant (aware).
         outcome: ``done``, ``partial`` (a document was refused) or ``refused`` (nothing was written).
-        documents: what became of each document.
-        changes: numbers by table.
-        dropped_rows: numbers by document and reason.
+        documents: the outcome for each document.
+        changes: counts by table.
+        dropped_rows: counts by document and reason.
     """
 
     feed: str
@@ -69,7 +69,7 @@ _WRITE_CHANGE = b"""
 
 
 def write_run(connection: sa.Connection, run: FeedRun, changes: Iterable[TableChanges] = ()) -> int:
-    """Keep a run with the changes of its rows; its id."""
+    """Store a run with its row changes; return its id."""
     values = {
         "feed": run.feed,
         "by_hand": run.by_hand,
@@ -80,12 +80,12 @@ def write_run(connection: sa.Connection, run: FeedRun, changes: Iterable[TableCh
         "left_out": _json(run.dropped_rows),
     }
     identifier = int(connection.execute(_WRITE_RUN, values).scalar_one())
-    listed = [
+    row_changes = [
         (table.table, row) for table in changes if table.table in FACTS for row in table.rows if not _measured(row)
     ]
     rows = [
-        (identifier, at, run.started_at, table, list(row.key), row.kind, _json(_shortened(row.fields)))
-        for at, (table, row) in enumerate(listed)
+        (identifier, position, run.started_at, table, list(row.key), row.kind, _json(_shortened(row.fields)))
+        for position, (table, row) in enumerate(row_changes)
     ]
     if rows:
         with Database.raw(connection).cursor() as cursor:
@@ -94,7 +94,7 @@ def write_run(connection: sa.Connection, run: FeedRun, changes: Iterable[TableCh
 
 
 def _measured(row: RowChange) -> bool:
-    """Whether nothing but measures changed, such as the space of an endpoint, which is another at every look."""
+    """Whether only measurements changed, such as the space of an endpoint, which differs at every check."""
     return row.kind == "changed" and all(name.startswith(MEASURES) for name in row.fields)
 
 
@@ -118,7 +118,7 @@ def changes_of_queue(connection: sa.Connection, queue: str, most: int) -> list[K
 
 
 def status_changes(connection: sa.Connection, runs: Sequence[int]) -> list[tuple[int, str, Any, Any]]:
-    """Which queues runs gave another status: run, queue, status before and after; the newest run first."""
+    """The queues whose status runs changed: run, queue, status before and after; the newest run first."""
     query = sa.text("""
         SELECT run_id, row_key[1], fields->'status'->0, fields->'status'->1 FROM broker.feed_changes
         WHERE run_id = ANY(:runs) AND table_name = 'schedconfig_json' AND fields ? 'status'

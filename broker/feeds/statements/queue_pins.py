@@ -15,11 +15,11 @@ _COLUMNS = "id, queue, field, value, reason, editor, set_at, until, ended_at, en
 
 
 class PinRefused(Refused):
-    """A pin cannot be set or ended like this."""
+    """The pin cannot be set or ended in this way."""
 
 
 class HeldField(Answer):
-    """A field of a queue that an operator holds, whatever CRIC says."""
+    """A field of a queue that an operator holds, regardless of CRIC."""
 
     queue: str
     field: str
@@ -31,7 +31,7 @@ class HeldField(Answer):
 
 
 class PinLine(HeldField):
-    """A field of a queue that an operator holds, whatever CRIC says."""
+    """A field of a queue that an operator holds, regardless of CRIC."""
 
     value: bool | int | float | str
     ended_at: datetime | None
@@ -88,7 +88,7 @@ def set_pin(
     now: datetime,
     until: datetime,
 ) -> None:
-    """Hold a field of a queue from ``now`` until ``until`` (aware); the pin that holds it so far ends.
+    """Hold a field of a queue from ``now`` until ``until`` (aware); a pin that already holds it ends.
 
     Raises:
         PinRefused: the end is not after ``now``.
@@ -113,8 +113,8 @@ def set_pin(
 
 
 def end_pin(connection: sa.Connection, queue: str, field: str, *, editor: str, now: datetime) -> bool:
-    """End the pin of a field now (aware); whether there was one in force. One that ended by itself is noted as such."""
-    found = connection.execute(
+    """End the pin of a field now (aware); return whether one was in force. One that had expired is recorded as such."""
+    rows = connection.execute(
         sa.text("""
             UPDATE broker.queue_pins AS p SET
                 ended_at = greatest(p.set_at, least(p.until, :now)),
@@ -123,4 +123,4 @@ def end_pin(connection: sa.Connection, queue: str, field: str, *, editor: str, n
             RETURNING until > :now"""),
         {"queue": queue, "field": field, "editor": editor, "now": now},
     )
-    return any(row[0] for row in found)
+    return any(row[0] for row in rows)

@@ -1,6 +1,6 @@
-"""Rows of one table as a feed wants them: read, compared, and the differences written, in the caller's transaction.
+"""Read the rows of one table, and write their differences from a feed's rows, in the caller's transaction.
 
-Whose quotas brokerage asks for: users and groups with analysis tasks that are not done.
+The accounts whose quotas brokerage needs: users and groups with analysis tasks that are not done.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from broker.store.connection.tables import META_TABLES, Names, TableCatalogue, o
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
 from broker.store.reads.replica_requests import STATUSES
 
-#: Documents that stand in columns of text.
+#: Tables whose documents are in columns of text.
 _TEXT_DOCUMENTS = frozenset({"sw_tags"})
 _JSON = {"schedconfig_json": {"data"}, "sw_tags": {"data"}, "ddm_endpoint": {"detailed_status"}}
 
 
 def qualified(names: Names, table: str) -> str:
-    """The table as it stands in SQL: one of ours, or one of PanDA's."""
+    """The qualified name of a table in SQL: one of ours, or one of PanDA's."""
     if table not in META_TABLES and table in own_tables():
         return names.own(table)
     return names.table(table)
@@ -33,27 +33,27 @@ def qualified(names: Names, table: str) -> str:
 def read_rows(
     connection: sa.Connection, names: Names, table: MappedTable, firsts: Sequence[str] | None = None
 ) -> dict[Key, tuple[Any, ...]]:
-    """The rows that are there, by key, with the columns of ``table``; documents are parsed.
+    """Read the stored rows, by key, with the columns of ``table``; documents are parsed.
 
-    ``firsts``: only rows whose first part of the key is one of these.
+    ``firsts``: only rows whose first key column has one of these values.
     """
     documents = _JSON.get(table.table, set())
-    picked = [f"{quoted(name)}::text" if name in documents else quoted(name) for name in (*table.key, *table.columns)]
+    columns = [f"{quoted(name)}::text" if name in documents else quoted(name) for name in (*table.key, *table.columns)]
     where = "" if firsts is None else f" WHERE {quoted(table.key[0])} = ANY(:firsts)"
-    query = f"SELECT {', '.join(picked)} FROM {qualified(names, table.table)}{where}"  # noqa: S608 - quoted names
+    query = f"SELECT {', '.join(columns)} FROM {qualified(names, table.table)}{where}"  # noqa: S608 - quoted names
     width = len(table.key)
-    parsed = [width + at for at, name in enumerate(table.columns) if name in documents]
-    found: dict[Key, tuple[Any, ...]] = {}
+    document_positions = [width + position for position, name in enumerate(table.columns) if name in documents]
+    rows: dict[Key, tuple[Any, ...]] = {}
     for row in connection.execute(sa.text(query), {} if firsts is None else {"firsts": list(firsts)}):
         values = list(row)
-        for at in parsed:
-            values[at] = _parsed(values[at])
-        found[tuple(values[:width])] = tuple(values[width:])
-    return found
+        for position in document_positions:
+            values[position] = _parsed(values[position])
+        rows[tuple(values[:width])] = tuple(values[width:])
+    return rows
 
 
 def _parsed(text: str | None) -> Any:
-    """The document of a column; what is none is returned as it is, so that it differs from any."""
+    """The document of a column; invalid text is returned as it is, so that it differs from any document."""
     if text is None:
         return None
     try:
@@ -63,24 +63,24 @@ def _parsed(text: str | None) -> Any:
 
 
 def write_changes(connection: sa.Connection, names: Names, table: MappedTable, changes: TableChanges) -> None:
-    """Write what changed: rows gone, changed and added, one statement for each kind."""
+    """Write the changes: rows gone, changed and added, one statement for each kind."""
     target = qualified(names, table.table)
-    same = " AND ".join(f"t.{quoted(name)} = v.{quoted(name)}" for name in table.key)
+    key_condition = " AND ".join(f"t.{quoted(name)} = v.{quoted(name)}" for name in table.key)
     columns = [quoted(name) for name in (*table.key, *table.columns)]
     settings = ", ".join(f"{quoted(name)} = v.{quoted(name)}" for name in table.columns)
     rows = f"json_populate_recordset(NULL::{target}, CAST(:rows AS json)) AS v"
     listed = ", ".join(f"v.{name}" for name in columns)
     statements = {  # every name in them is quoted
-        "gone": f"DELETE FROM {target} AS t USING {rows} WHERE {same}",  # noqa: S608
-        "changed": f"UPDATE {target} AS t SET {settings} FROM {rows} WHERE {same}",  # noqa: S608
+        "gone": f"DELETE FROM {target} AS t USING {rows} WHERE {key_condition}",  # noqa: S608
+        "changed": f"UPDATE {target} AS t SET {settings} FROM {rows} WHERE {key_condition}",  # noqa: S608
         "added": f"INSERT INTO {target} ({', '.join(columns)}) SELECT {listed} FROM {rows}",  # noqa: S608
     }
     as_text = {name for name in _JSON.get(table.table, set()) if table.table in _TEXT_DOCUMENTS}
     for kind, statement in statements.items():
         keys = [row.key for row in changes.rows if row.kind == kind]
         if keys:
-            found = [_record(table, key, as_text) for key in keys]
-            connection.execute(sa.text(statement), {"rows": json.dumps(found, default=_plain)})
+            records = [_record(table, key, as_text) for key in keys]
+            connection.execute(sa.text(statement), {"rows": json.dumps(records, default=_plain)})
 
 
 def _record(table: MappedTable, key: Key, as_text: set[str]) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def _plain(value: Any) -> str:
 
 
 def touch(connection: sa.Connection, names: Names, table: str, keys: Sequence[str], now: datetime) -> None:
-    """Say of queues in a table with ``last_update`` that they were listed at ``now`` (aware, UTC)."""
+    """Record that queues in a table with ``last_update`` were listed at ``now`` (aware, UTC)."""
     statement = f"UPDATE {qualified(names, table)} SET last_update = :now WHERE panda_queue = ANY(:keys)"  # noqa: S608
     connection.execute(sa.text(statement), {"now": naive(now), "keys": list(keys)})
 
 
 def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequence[Key], now: datetime) -> None:
-    """Say of values of links, under one key, that they were listed at ``now`` (aware, UTC)."""
+    """Record that values of links under one key were listed at ``now`` (aware, UTC)."""
     statement = f"""
         UPDATE {names.table("network_matrix_kv")} AS t SET ts = :now
         FROM unnest(CAST(:sources AS text[]), CAST(:targets AS text[])) AS v (src, dst)
@@ -115,7 +115,7 @@ def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequen
 def count_older(
     connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
 ) -> tuple[int, int]:
-    """How many rows :func:`remove_older` would remove, and how many there are."""
+    """Count the rows that :func:`remove_older` would remove, and all rows."""
     query = f"SELECT count(*) FILTER (WHERE {_older(table, column)}), count(*) FROM {qualified(names, table)}"  # noqa: S608 - quoted names
     row = connection.execute(sa.text(query), _older_values(before, kept)).one()
     return int(row[0]), int(row[1])
@@ -124,7 +124,7 @@ def count_older(
 def remove_older(
     connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
 ) -> list[str]:
-    """Remove rows whose time in ``column`` is before ``before``; the first key column of each.
+    """Remove rows whose time in ``column`` is before ``before``; return the first key column of each.
 
     ``kept``: first parts of keys of rows that stay.
     """
@@ -144,12 +144,12 @@ _FIRST: Mapping[str, str] = {"schedconfig_json": "panda_queue", "network_matrix_
 
 
 def site_names(connection: sa.Connection, names: Names) -> frozenset[str]:
-    """The sites that are known."""
+    """The names of the known sites."""
     return _texts(connection, f"SELECT site_name FROM {names.table('site')}")  # noqa: S608 - quoted name
 
 
 def endpoint_names(connection: sa.Connection, names: Names) -> frozenset[str]:
-    """The endpoints that are known."""
+    """The names of the known endpoints."""
     return _texts(connection, f"SELECT ddm_endpoint_name FROM {names.table('ddm_endpoint')}")  # noqa: S608
 
 
@@ -165,7 +165,7 @@ def queue_names(connection: sa.Connection, names: Names) -> frozenset[str]:
 
 
 def endpoint_sites(connection: sa.Connection, names: Names) -> dict[str, str]:
-    """The site of each endpoint that is known."""
+    """The site of each known endpoint."""
     query = f"SELECT ddm_endpoint_name, site_name FROM {names.table('ddm_endpoint')} WHERE site_name IS NOT NULL"  # noqa: S608
     return {str(row[0]): str(row[1]) for row in connection.execute(sa.text(query))}
 
@@ -175,7 +175,7 @@ def _texts(connection: sa.Connection, query: str) -> frozenset[str]:
 
 
 def accounts(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
-    """The accounts, by name."""
+    """The users and groups with analysis tasks that are not done, in order of name."""
     tasks = catalogue.source("jedi_tasks", ("username", "workinggroup", "prodsourcelabel", "status"))
     query = sa.text(f"""
         SELECT DISTINCT account FROM (

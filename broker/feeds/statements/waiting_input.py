@@ -1,4 +1,4 @@
-"""Tasks that wait for what Rucio was to say of their input, and has said since they were looked at."""
+"""Tasks that wait for Rucio's answer about their input, and for which it has come since they were last checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.work.chunks import INPUT_FAMILIES
 from broker.work.input_files import scope_and_name
 
 LONGEST_CYCLE = timedelta(seconds=120)
-"""A cycle may have read the catalogue so long before its decision was written."""
+"""A cycle may have read the catalogue this long before its decision was written."""
 
 _READ_WAITING = """
 SELECT task.jeditaskid, dataset.datasetname, max(state.last_seen_at) AS seen_at
@@ -28,7 +28,7 @@ JOIN {panda}.jedi_datasets AS dataset USING (jeditaskid)
 WHERE (state.reason = ANY(:reasons) OR state.main_reason = ANY(:reasons)) AND dataset.type = ANY(:types)
   AND (task.status = 'pending' AND task.oldstatus = ANY(:working) OR task.status = 'assigning')
 GROUP BY 1, 2 ORDER BY 1, 2"""
-# What was said of a container counts as of then, and so does what was said of what is in it.
+# The newest answer counts, whether about a container itself or about one of its constituents.
 _READ_ANSWERED = """
 SELECT asked.number, max(request.changed_at) AS changed_at
 FROM unnest(CAST(:scopes AS text[]), CAST(:names AS text[])) WITH ORDINALITY AS asked (scope, name, number)
@@ -59,25 +59,25 @@ SELECT count(*) FROM woken""".replace("HOST", HOST)
 
 
 def answered_since(connection: sa.Connection, names: Names) -> list[int]:
-    """The tasks of whose input Rucio said something new after they were decided to wait for it."""
-    values = {"reasons": [one.code for one in INPUT_REASONS], "types": list(INPUT_FAMILIES)}
+    """The tasks about whose input Rucio gave a new answer after it was decided that they wait for it."""
+    values = {"reasons": [reason.code for reason in INPUT_REASONS], "types": list(INPUT_FAMILIES)}
     query = sa.text(names.sql(_READ_WAITING))
     waiting = connection.execute(query, {**values, "working": list(WORKING_STATUSES)}).all()
     if not waiting:
         return []
     dids = [scope_and_name(row.datasetname) for row in waiting]
-    pairs = {"scopes": array_of_texts([one[0] for one in dids]), "names": array_of_texts([one[1] for one in dids])}
-    changed = {row.number: row.changed_at for row in connection.execute(sa.text(names.sql(_READ_ANSWERED)), pairs)}
+    pairs = {"scopes": array_of_texts([did[0] for did in dids]), "names": array_of_texts([did[1] for did in dids])}
+    changed_at = {row.number: row.changed_at for row in connection.execute(sa.text(names.sql(_READ_ANSWERED)), pairs)}
     due = {
         row.jeditaskid
         for number, row in enumerate(waiting, 1)
-        if number in changed and changed[number] > row.seen_at - LONGEST_CYCLE
+        if number in changed_at and changed_at[number] > row.seen_at - LONGEST_CYCLE
     }
     return sorted(due)
 
 
 def let_go_on(connection: sa.Connection, names: Names, tasks: Sequence[int], now: datetime) -> int:
-    """Have these tasks brokered in the next cycle instead of after their time of waiting; how many there were."""
+    """Let these tasks be brokered in the next cycle instead of after their waiting time; return their number."""
     stamp = naive(now)
     values = {"tasks": list(tasks), "working": list(WORKING_STATUSES), "now": stamp}
     values["tried_at"] = stamp - 2 * RETRY_AFTER

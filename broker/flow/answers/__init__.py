@@ -1,1 +1,1 @@
-"""What outcomes teach: the record of queues, and their health."""
+"""Answers about the quality of decisions."""

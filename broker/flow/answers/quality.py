@@ -1,4 +1,4 @@
-"""How good decisions were: each cycle beside the best placement of its jobs, and whether cycles got worse."""
+"""Quality of decisions: each cycle compared with the best placement of its jobs, and whether cycles got worse."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from broker.flow.statements.quality_rows import QualityRow
 from broker.store.query_context import Answer, Asking
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
-#: Cycles of one answer.
+#: Most cycles in one answer.
 MOST_CYCLES = 2000
-#: How far back it is looked for what is usual.
+#: How far back the usual values are learned.
 USUAL_WITHIN = timedelta(days=2)
 
 
 class CausePart(Answer):
-    """One part of the costs, as it was and at best: time, bytes, wait, left_over, share_debt."""
+    """One part of the costs, actual and best: time, bytes, wait, left_over, share_debt."""
 
     cause: str
     cost_hs06h: float
@@ -28,7 +28,7 @@ class CausePart(Answer):
 
 
 class ShareQuality(Answer):
-    """Jobs of a share, and its part of the regret."""
+    """Jobs of a share, and the share's part of the regret."""
 
     share: str
     jobs: int
@@ -36,7 +36,7 @@ class ShareQuality(Answer):
 
 
 class QueueQuality(Answer):
-    """Cores that the placed jobs ask for at a queue, and that the best placement would."""
+    """Cores that placed jobs request at a queue, and cores in the best placement."""
 
     queue: str
     cores: float
@@ -44,11 +44,11 @@ class QueueQuality(Answer):
 
 
 class RuleQuality(Answer):
-    """What a rule costs: the best placement would be so much cheaper without it alone; it may be right all the same.
+    """The cost of a rule: how much cheaper the best placement would be without it alone; the rule may still be right.
 
     Attributes:
-        chunks: to which it closes a queue that would be cheaper.
-        at_most: whether only a bound is known; then pairs that other rules reject too are counted.
+        chunks: chunks for which it excludes a cheaper queue.
+        at_most: whether only a bound is known; pairs that other rules also reject are then counted.
     """
 
     code: str
@@ -62,8 +62,8 @@ class BesidePart(Answer):
 
     Attributes:
         cause: time, bytes, wait or share_debt.
-        ours_hs06h: of our placement.
-        panda_hs06h: of PanDA's placement.
+        ours_hs06h: cost of our placement.
+        panda_hs06h: cost of PanDA's placement.
     """
 
     cause: str
@@ -72,22 +72,22 @@ class BesidePart(Answer):
 
 
 class UncomparedJobs(Answer):
-    """Jobs that PanDA placed and that are not compared: ``queue_not_in_snapshot`` or ``ours_placed_nothing``."""
+    """Jobs that PanDA placed but that are not compared: ``queue_not_in_snapshot`` or ``ours_placed_nothing``."""
 
     reason: str
     jobs: int
 
 
 class BesidePanda(Answer):
-    """The same jobs where PanDA placed them and where ours did, by the prices of the program.
+    """The same jobs as placed by PanDA and by ours, at the prices of the program.
 
     Attributes:
-        chunks: that both placed.
-        time_hs06h: by which PanDA's placement holds cores longer, in HS06 hours; below 0: less long.
-        gb: by which PanDA's placement moves more, in GB; below 0: less.
+        chunks: chunks that both placed.
+        time_hs06h: extra time for which PanDA's placement holds cores, in HS06 hours; negative if less.
+        gb: extra data that PanDA's placement moves, in GB; negative if less.
         parts: each part of the costs.
-        our_gb: what our placement moves, in GB.
-        panda_gb: what PanDA's placement moves, in GB.
+        our_gb: data that our placement moves, in GB.
+        panda_gb: data that PanDA's placement moves, in GB.
         unknown: jobs that are not compared, by cause.
     """
 
@@ -104,15 +104,15 @@ class CycleQuality(Answer):
     """One cycle of one VO.
 
     Attributes:
-        tuning: version of the gdpconfig values by which it decided.
-        placer: whose placement is measured.
-        state: measured; nothing: no queue passed for any chunk; time_limit; unreadable; beside: what PanDA placed of
-            the chunks of a cycle that only recorded.
-        regret_hs06h: by which it cost more than the best placement; ``regret_percent`` of what that costs, without jobs
-            that have no place in any case; null where nothing was measured.
-        bytes_percent: of all input, what is moved beyond the best placement; below 0 where it is less.
-        even_hs06h: what the same jobs cost in equal parts at every queue that passed.
-        beside: where the state is ``beside``, PanDA's placement of the same chunks priced beside ours.
+        tuning: version of the tuning that it used.
+        placer: side whose placement is measured.
+        state: measured; nothing: no queue passed for any chunk; time_limit; unreadable; beside: PanDA's placement of
+            the chunks of a record-only cycle.
+        regret_hs06h: extra cost over the best placement; ``regret_percent``: in per cent of the best cost, without jobs
+            that have no place in any case; null if nothing was measured.
+        bytes_percent: data moved beyond the best placement, in per cent of all input; negative if less.
+        even_hs06h: cost of the same jobs in equal parts at every queue that passed.
+        beside: if the state is ``beside``, prices of PanDA's placement of the same chunks compared with ours.
     """
 
     brokerage: str
@@ -139,13 +139,13 @@ class CycleQuality(Answer):
 
 
 class WorseCycles(Answer):
-    """A figure of a brokerage that got worse and stays so.
+    """A figure of a brokerage that got worse and has stayed worse.
 
     Attributes:
         figure: cost or bytes.
-        value: of the newest cycle in percent; above ``limit`` it is too high.
-        usual: before; null where that is not known.
-        cycles: that were too high, since ``since``.
+        value: value of the newest cycle in percent; above ``limit`` it is too high.
+        usual: previous value; null if unknown.
+        cycles: number of cycles above the limit, since ``since``.
     """
 
     brokerage: str
@@ -158,7 +158,7 @@ class WorseCycles(Answer):
 
 
 class Quality(Answer):
-    """How good decisions were, the newest cycle first."""
+    """Quality of decisions, newest cycle first."""
 
     now: datetime
     since: datetime
@@ -173,49 +173,49 @@ def quality(
     since = asking.now - timedelta(hours=hours)
     rows = quality_rows.read(asking.connection, since, asking.now, brokerage)
     newest = rows[::-1][: min(cycles, MOST_CYCLES)]
-    found = worse_cycles(asking, limits)
+    worse = worse_cycles(asking, limits)
     return Quality(
         now=asking.now,
         since=since,
-        worse=tuple(one for one in found if brokerage in (None, one.brokerage)),
+        worse=tuple(one for one in worse if brokerage in (None, one.brokerage)),
         cycles=tuple(map(cycle_quality, newest)),
     )
 
 
 def worse_cycles(asking: Asking, limits: DriftLimits) -> tuple[WorseCycles, ...]:
-    """What got worse, of every brokerage."""
+    """The figures that got worse, of every brokerage."""
     return worse_of(quality_rows.read(asking.connection, asking.now - USUAL_WITHIN, asking.now), limits)
 
 
 def worse_of(rows: Sequence[QualityRow], limits: DriftLimits) -> tuple[WorseCycles, ...]:
-    """What got worse in rows, oldest first; only what ours placed counts. Pure."""
+    """The figures that got worse in ``rows``, oldest first; only our own placements count. Pure."""
     points: dict[str, list[Point]] = {}
     for row in rows:
         if row.placer == "ours" and row.state == "measured":
             points.setdefault(row.brokerage, []).append(Point(row.decided_at, row.jobs, figures_of(row)))
-    return tuple(_worse(name, one) for name, some in sorted(points.items()) for one in drifts(some, limits))
+    return tuple(_worse(name, drift) for name, series in sorted(points.items()) for drift in drifts(series, limits))
 
 
-def _worse(brokerage: str, one: Drift) -> WorseCycles:
+def _worse(brokerage: str, drift: Drift) -> WorseCycles:
     return WorseCycles(
         brokerage=brokerage,
-        figure="cost" if one.name == COST else "bytes",
-        value=round(one.percent, 1),
-        limit=round(one.limit_percent, 1),
-        usual=None if math.isnan(one.usual_percent) else round(one.usual_percent, 1),
-        since=one.first,
-        cycles=one.count,
+        figure="cost" if drift.name == COST else "bytes",
+        value=round(drift.percent, 1),
+        limit=round(drift.limit_percent, 1),
+        usual=None if math.isnan(drift.usual_percent) else round(drift.usual_percent, 1),
+        since=drift.first,
+        cycles=drift.count,
     )
 
 
 def figures_of(row: QualityRow) -> dict[str, float]:
-    """The figures of a measured row in percent; without one whose whole is nothing."""
-    work, found = row.best_hs06h - row.left_hs06h, {}
+    """The figures of a measured row in percent; a figure with a zero denominator is omitted."""
+    work, figures = row.best_hs06h - row.left_hs06h, {}
     if work > 0:
-        found[COST] = 100.0 * max(0.0, row.cost_hs06h - row.best_hs06h) / work
+        figures[COST] = 100.0 * max(0.0, row.cost_hs06h - row.best_hs06h) / work
     if row.input_gb > 0:
-        found[BYTES] = 100.0 * (row.gb - row.best_gb) / row.input_gb
-    return found
+        figures[BYTES] = 100.0 * (row.gb - row.best_gb) / row.input_gb
+    return figures
 
 
 def cycle_quality(row: QualityRow) -> CycleQuality:
@@ -273,7 +273,7 @@ def _lines(kind: type[AnswerT], rows: Sequence[Sequence[object]]) -> tuple[Answe
 
 
 def quality_sentence(found: Quality) -> str:
-    """The summary: the newest measured cycle of each brokerage, and what got worse."""
+    """Summarise the newest measured cycle of each brokerage, and what got worse."""
     newest: dict[str, CycleQuality] = {}
     for one in found.cycles:
         if one.state == "measured" and one.placer == "ours":
@@ -291,5 +291,5 @@ def worse_sentence(one: WorseCycles) -> str:
     """Such as: the last 3 cycles of production_job moved 80 % of the input in vain, limit 40 %, usually 22 %."""
     usual = "" if one.usual is None else f", usually {one.usual:g} %"
     what = "cost {} more than the best placement" if one.figure == "cost" else "moved {} of the input in vain"
-    said = what.format(f"{one.value:g} %")
-    return f"{one.cycles} cycles of {one.brokerage} {said}, limit {one.limit:g} %{usual}"
+    loss = what.format(f"{one.value:g} %")
+    return f"{one.cycles} cycles of {one.brokerage} {loss}, limit {one.limit:g} %{usual}"

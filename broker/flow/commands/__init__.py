@@ -1,1 +1,1 @@
-"""What outcomes teach: the record of queues, and their health."""
+"""Commands for the quality of decisions."""

@@ -1,1 +1,1 @@
-"""One linear program a cycle: all chunks, feasible queues, room, links and shares together (extra simulate)."""
+"""One linear program per cycle: all chunks, feasible queues, room, links and shares together (extra flow)."""

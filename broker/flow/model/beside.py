@@ -1,4 +1,7 @@
-"""What PanDA's placement of a cycle's chunks costs beside ours, by the same program: time, bytes and wait. Pure."""
+"""Compare the cost of PanDA's placement of a cycle's chunks with ours, by the same program. Pure.
+
+The cost is time, bytes and wait.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,20 @@ from broker.flow.model.problem import CostParts, cost_parts, moved_gb
 from broker.gdpconfig.catalogue import Value
 from broker.work.assemble import CycleWork
 
-#: Why jobs that PanDA placed are not compared.
+#: Reasons why jobs placed by PanDA are not compared.
 QUEUE_UNKNOWN, OURS_NOTHING = "queue_not_in_snapshot", "ours_placed_nothing"
 
 
 @dataclass(frozen=True)
 class Beside:
-    """The same jobs where PanDA placed them and where ours did.
+    """The same jobs as placed by PanDA and by us.
 
     Attributes:
-        chunks: that both placed.
-        jobs: of these, as ours placed them; PanDA's count by the parts of a chunk that its queues got.
-        ours, panda: what they cost there; limits are not looked at.
-        our_gb, panda_gb: that are moved.
-        unknown: jobs that PanDA placed and that are not compared, by why.
+        chunks: number of chunks that both placed.
+        jobs: jobs of these chunks in our placement; PanDA's are scaled to the same number for each chunk.
+        ours, panda: cost of each placement; limits are not checked.
+        our_gb, panda_gb: GB moved by each placement.
+        unknown: jobs placed by PanDA that are not compared, by reason.
     """
 
     chunks: int
@@ -50,13 +53,13 @@ def beside(
     panda: Sequence[Placed],
     prices: Mapping[str, Value],
 ) -> Beside:
-    """Price what PanDA placed of a cycle's chunks beside what ours did.
+    """Price PanDA's placement of a cycle's chunks next to ours.
 
     Args:
-        cycle: over its work, in which every chunk meets the grid of the snapshot.
+        cycle: the cycle over its work, in which every chunk meets the grid of the snapshot.
         work: its chunks with their files.
-        ours: of each chunk, in order, by pseudo-queue.
-        panda: of each chunk, in order, by queue; None where PanDA placed nothing.
+        ours: our placement of each chunk, in order, by pseudo-queue.
+        panda: PanDA's placement of each chunk, in order, by queue; None if PanDA placed nothing.
         prices: values of the keys of the program.
     """
     results, unknown = list(cycle.results()), Counter[str]()
@@ -66,26 +69,29 @@ def beside(
         sum((jobs or {}).values()) for jobs, known in zip(theirs, both, strict=True) if not known
     )
     place = place_of(cycle)
-    kept = [({**(one or {})}, two) if known else ({}, {}) for one, two, known in zip(ours, theirs, both, strict=True)]
+    compared = [
+        ({**(one or {})}, two) if known else ({}, {}) for one, two, known in zip(ours, theirs, both, strict=True)
+    ]
     candidates: list[Ints] = [
-        np.array(sorted({place[name] for name in (*one, *two) if name in place}), dtype=np.int64) for one, two in kept
+        np.array(sorted({place[name] for name in (*one, *two) if name in place}), dtype=np.int64)
+        for one, two in compared
     ]
     program = program_of(cycle, results, work, candidates, prices)
     problem, chunk = program.problem, program.problem.pairs.chunk
-    own = amounts_of(cycle, work, program, [one for one, _ in kept])
-    other = amounts_of(cycle, work, program, [two for _, two in kept])
+    own = amounts_of(cycle, work, program, [one for one, _ in compared])
+    other = amounts_of(cycle, work, program, [two for _, two in compared])
     size = len(problem.chunks)
-    total, asked = (np.bincount(chunk, weights=one, minlength=size) for one in (own, other))
-    # as many jobs of each chunk as ours placed
-    other = other * (total / np.where(asked > 0, asked, 1.0))[chunk]
-    own = own * (asked > 0)[chunk]
-    nothing: Floats = np.zeros(size)
+    our_jobs, panda_jobs = (np.bincount(chunk, weights=one, minlength=size) for one in (own, other))
+    # scale to the number of jobs of each chunk in our placement
+    other = other * (our_jobs / np.where(panda_jobs > 0, panda_jobs, 1.0))[chunk]
+    own = own * (panda_jobs > 0)[chunk]
+    no_costs: Floats = np.zeros(size)
     gb = moved_gb(problem)
     return Beside(
-        chunks=int(((total > 0) & (asked > 0)).sum()),
+        chunks=int(((our_jobs > 0) & (panda_jobs > 0)).sum()),
         jobs=float(own.sum()),
-        ours=cost_parts(problem, own, nothing, problem.share_debt_hs06),
-        panda=cost_parts(problem, other, nothing, problem.share_debt_hs06),
+        ours=cost_parts(problem, own, no_costs, problem.share_debt_hs06),
+        panda=cost_parts(problem, other, no_costs, problem.share_debt_hs06),
         our_gb=float((gb * own).sum()),
         panda_gb=float((gb * other).sum()),
         unknown={reason: count for reason, count in sorted(unknown.items()) if count},
@@ -93,13 +99,13 @@ def beside(
 
 
 def _at_candidates(cycle: JobCycle, result: ChunkResult, jobs: Placed, unknown: Counter[str]) -> dict[str, int]:
-    """PanDA's jobs by pseudo-queue: of those of its queue the first that passed, else the first."""
-    queues, found = cycle.snapshot.queues, Counter[str]()
+    """PanDA's jobs by pseudo-queue: the first one of the queue that passed, or else the first."""
+    queues, by_candidate = cycle.snapshot.queues, Counter[str]()
     for name, count in (jobs or {}).items():
-        there = np.flatnonzero(queues.unified_name == unified_of(name))
-        if not len(there):
+        candidates = np.flatnonzero(queues.unified_name == unified_of(name))
+        if not len(candidates):
             unknown[QUEUE_UNKNOWN] += count
             continue
-        passed = there[np.isin(there, result.feasible)]
-        found[str(queues.name[passed[0] if len(passed) else there[0]])] += count
-    return dict(found)
+        passed = candidates[np.isin(candidates, result.feasible)]
+        by_candidate[str(queues.name[passed[0] if len(passed) else candidates[0]])] += count
+    return dict(by_candidate)

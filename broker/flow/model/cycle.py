@@ -1,6 +1,6 @@
-"""One cycle of ``flow``: solve, round, and say why; the greedy order where time is up.
+"""One cycle of ``flow``: solve, round and explain; the greedy order if the time is up.
 
-Rounding takes parts of jobs to whole ones: down first, then the rest by seed, within every limit.
+Rounding turns fractions of jobs into whole jobs: down first, then the remainder by seed, within every limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WHOLE = 1e-6
 
 
 class _Room:
-    """What is still free of each limit."""
+    """The remaining capacity of each limit."""
 
     def __init__(self, problem: FlowProblem, rows: Rows) -> None:
         self._problem, self._rows = problem, rows
@@ -26,7 +26,7 @@ class _Room:
         self._output = np.floor(problem.output_jobs + _WHOLE)
 
     def fits(self, pair: int) -> bool:
-        """Whether one job more of the pair breaks no limit."""
+        """Whether one more job of the pair breaks no limit."""
         rows, output = self._rows, int(self._problem.pairs.output[pair])
         link = int(rows.link_of[pair])
         return bool(
@@ -36,7 +36,7 @@ class _Room:
         )
 
     def take(self, pair: int, jobs: int = 1) -> None:
-        """Count jobs of a pair."""
+        """Deduct jobs of a pair."""
         rows, output = self._rows, int(self._problem.pairs.output[pair])
         self._room[rows.room_of[pair]] -= jobs
         if rows.link_of[pair] >= 0:
@@ -48,16 +48,16 @@ class _Room:
 def round_jobs(problem: FlowProblem, rows: Rows, amount: Floats, reduced: Floats, seed: int) -> Ints:
     """(P,) whole jobs of each pair.
 
-    Every amount is rounded down. What a chunk lacks then is drawn among its pairs by their fractions, as long as all
-    limits hold; else it goes to the cheapest pair with room; else it is left over. Chunks are taken in an order drawn
-    by ``seed``.
+    Every amount is rounded down. The missing jobs of a chunk are drawn among its pairs by their fractions, as long as
+    all limits hold; failing that they go to the cheapest pair with room; failing that they are left over. Chunks are
+    taken in an order drawn by ``seed``.
 
     Args:
-        problem: of the cycle.
+        problem: the problem of the cycle.
         rows: its limits.
-        amount: (P,) of the linear program.
-        reduced: (P,) reduced costs, which say what is cheapest.
-        seed: of the draws.
+        amount: (P,) jobs of the linear program.
+        reduced: (P,) reduced costs, which rank the pairs by price.
+        seed: seed of the draws.
     """
     jobs = np.floor(amount + _WHOLE).astype(np.int64)
     fraction = np.where(amount - jobs > _WHOLE, amount - jobs, 0.0)
@@ -68,8 +68,8 @@ def round_jobs(problem: FlowProblem, rows: Rows, amount: Floats, reduced: Floats
     chunk = problem.pairs.chunk
     starts = np.searchsorted(chunk, np.arange(len(problem.chunks) + 1))
     size = len(problem.chunks)
-    wanted, down = (np.bincount(chunk, weights=values, minlength=size) for values in (amount, jobs))
-    missing = np.round(wanted - down).astype(np.int64)
+    total, down = (np.bincount(chunk, weights=values, minlength=size) for values in (amount, jobs))
+    missing = np.round(total - down).astype(np.int64)
     for k in random.permutation(len(problem.chunks)).tolist():
         own = np.arange(starts[k], starts[k + 1])
         for _ in range(int(missing[k])):
@@ -85,7 +85,7 @@ def round_jobs(problem: FlowProblem, rows: Rows, amount: Floats, reduced: Floats
 
 
 def _draw(own: Ints, fraction: Floats, room: _Room, random: np.random.Generator) -> int:
-    """A pair drawn by its fraction among those that still fit, -1 for none."""
+    """Draw a pair by its fraction among those that still fit; -1 for none."""
     possible = [pair for pair in own[fraction[own] > 0].tolist() if room.fits(pair)]
     if not possible:
         return -1
@@ -94,7 +94,7 @@ def _draw(own: Ints, fraction: Floats, room: _Room, random: np.random.Generator)
 
 
 def broken_limits(problem: FlowProblem, rows: Rows, jobs: Ints) -> int:
-    """How many limits an integer solution breaks."""
+    """The number of limits that an integer solution breaks."""
     room = np.bincount(rows.room_of, weights=jobs, minlength=len(rows.room))
     limit = np.where(rows.limited, rows.room, np.inf)
     moving, sending = rows.link_of >= 0, problem.pairs.output >= 0
@@ -109,7 +109,7 @@ def broken_limits(problem: FlowProblem, rows: Rows, jobs: Ints) -> int:
     )
 
 
-#: Causes in the order of :meth:`.program.FlowProgram.charges`, and what stands for a chunk not all placed.
+#: Causes in the order of :meth:`.program.FlowProgram.charges`, and the cause for a chunk with jobs left over.
 CAUSES = ("time_and_bytes", "wait", "queue_full", "link_full", "output_link_full", "share_debt")
 LEFT_OVER = "left_over"
 #: A charge below this part of the reduced cost does not bind.
@@ -118,18 +118,18 @@ _BINDS = 0.01
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What a cycle decided.
+    """The result of a cycle.
 
     Attributes:
         jobs: (P,) jobs of each pair.
-        reduced_hs06h: (P,) how much dearer than the best use a job there is; 0 for what is chosen. The greedy order has
-            no prices of limits: there, than the cheapest queue of the chunk as the cycle found it.
-        charges: what a job of each pair costs by cause.
+        reduced_hs06h: (P,) how much dearer a job there is than at its best use; 0 for chosen pairs. The greedy order
+            has no prices of limits and compares with the initially cheapest queue of the chunk.
+        charges: cost of a job of each pair by cause.
         left: (K,) jobs left over.
         gap: cost of the whole jobs over that of the linear program, minus 1; NaN for the greedy order.
-        fallback: empty, or ``time_limit`` where the greedy order decided.
-        prices: (Q,) of a core at each queue, for the next cycle.
-        linear: the solution that was rounded, None for the greedy order.
+        fallback: empty, or ``time_limit`` if the greedy order decided.
+        prices: (Q,) price of a core at each queue, for the next cycle.
+        linear: the solution that was rounded; None for the greedy order.
     """
 
     jobs: Ints
@@ -146,11 +146,11 @@ def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_
     """Place the jobs of all chunks together.
 
     Args:
-        problem: of the cycle.
-        seed: of the rounding.
+        problem: the problem of the cycle.
+        seed: seed of the rounding.
         earlier: damped prices of the last cycle, see :func:`damped`.
-        time_limit_s: past it the chunks are placed one after the other, each at its cheapest queues with room; so they
-            are at once with 0.
+        time_limit_s: time after which the chunks are placed one by one, each at its cheapest queues with room; 0 does
+            so at once.
     """
     program = FlowProgram(problem, earlier, time_limit_s)
     linear = program.solve() if time_limit_s > 0 else None
@@ -161,7 +161,7 @@ def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_
         fallback, prices = "", linear.prices.wait
     else:
         jobs = greedy(problem, program)
-        reduced, charges = _as_found(problem)
+        reduced, charges = _initial_costs(problem)
         gap, fallback, prices = float("nan"), "time_limit", np.zeros(len(problem.queues))
     placed = np.bincount(problem.pairs.chunk, weights=jobs, minlength=len(problem.chunks)).astype(np.int64)
     return FlowResult(
@@ -177,8 +177,8 @@ def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_
 
 
 def greedy(problem: FlowProblem, program: FlowProgram) -> Ints:
-    """(P,) the chunks in order, each at its cheapest queues as the cycle found them, as far as limits allow."""
-    charges = _charges_as_found(problem)
+    """(P,) jobs of the chunks in order, each at its initially cheapest queues, as far as limits allow."""
+    charges = _initial_charges(problem)
     price = charges["time_and_bytes"] + charges["wait"]
     rows, pairs = program.rows, problem.pairs
     room = np.where(rows.limited, np.floor(rows.room), np.inf)
@@ -204,49 +204,49 @@ def greedy(problem: FlowProblem, program: FlowProgram) -> Ints:
     return jobs
 
 
-def _charges_as_found(problem: FlowProblem) -> dict[str, Floats]:
-    """Time, bytes and the wait for a job more, (P,) each, before anything is placed."""
+def _initial_charges(problem: FlowProblem) -> dict[str, Floats]:
+    """Cost of time, bytes and wait of one more job, each (P,), before anything is placed."""
     pairs = problem.pairs
     wait = segment_waits(problem)[pairs.queue, 0] * problem.chunks.cores[pairs.chunk]
     return {"time_and_bytes": pair_costs(problem), "wait": wait}
 
 
-def _as_found(problem: FlowProblem) -> tuple[Floats, dict[str, Floats]]:
-    """(P,) how much dearer each pair is than the cheapest of its chunk, and the charges; limits have no prices."""
-    charges = _charges_as_found(problem)
+def _initial_costs(problem: FlowProblem) -> tuple[Floats, dict[str, Floats]]:
+    """(P,) excess cost of each pair over the cheapest of its chunk, and the charges; limits have no prices."""
+    charges = _initial_charges(problem)
     price = charges["time_and_bytes"] + charges["wait"]
     least = np.full(len(problem.chunks), np.inf)
     np.minimum.at(least, problem.pairs.chunk, price)
-    nothing = np.zeros(len(price))
-    return price - least[problem.pairs.chunk], {cause: charges.get(cause, nothing) for cause in CAUSES}
+    zeros = np.zeros(len(price))
+    return price - least[problem.pairs.chunk], {cause: charges.get(cause, zeros) for cause in CAUSES}
 
 
 def binding_causes(result: FlowResult, problem: FlowProblem) -> Ints:
-    """(P,) what makes a job of each pair dearer than the best use of it: an index into CAUSES, len(CAUSES) left over.
+    """(P,) why a job of each pair is dearer than its best use: an index into CAUSES, or len(CAUSES) for left over.
 
-    Each cause is compared with the cheapest pair of the chunk. Where jobs of a chunk are left over, the price of a
-    place is that of leaving a job over, so that hours would mislead.
+    Each cause is compared with the cheapest pair of the chunk. If jobs of a chunk are left over, the price of a place
+    is that of leaving a job over, so hours would mislead.
     """
     chunk, size = problem.pairs.chunk, len(problem.chunks)
     charges = np.array([result.charges[cause] for cause in CAUSES]).reshape(len(CAUSES), -1)
     best = np.full(size, -1, dtype=np.int64)
     order = np.lexsort((np.arange(len(chunk)), result.reduced_hs06h, result.jobs == 0, chunk))[::-1]
     best[chunk[order]] = order
-    found = np.argmax(charges - charges[:, best[chunk]], axis=0)
+    dearest = np.argmax(charges - charges[:, best[chunk]], axis=0)
     full = CAUSES.index("queue_full"), CAUSES.index("link_full"), CAUSES.index("output_link_full")
     lacks = (result.left[chunk] > 0) & ((charges[list(full)] > 0).any(axis=0) | bool(result.fallback))
-    return np.where(lacks, len(CAUSES), found).astype(np.int64)
+    return np.where(lacks, len(CAUSES), dearest).astype(np.int64)
 
 
 def damped(earlier: Floats | None, now: Floats, damping: float) -> Floats:
-    """Prices for the next cycle: ``damping`` of the earlier ones and the rest of those found now."""
+    """Prices for the next cycle: the earlier ones weighted by ``damping``, those of ``now`` by the rest."""
     return now if earlier is None else damping * earlier + (1.0 - damping) * now
 
 
 def binding(result: FlowResult, problem: FlowProblem, pair: int) -> str:
-    """The cause that weighs most against a pair that was not chosen; :data:`LEFT_OVER` where the chunk lacks places.
+    """The main cause against a pair that was not chosen; :data:`LEFT_OVER` if the chunk lacks places.
 
-    Where jobs of a chunk are left over, the price of a place is that of leaving a job over: hours would mislead.
+    If jobs of a chunk are left over, the price of a place is that of leaving a job over, so hours would mislead.
     """
     if result.left[problem.pairs.chunk[pair]] > 0 and result.charges["queue_full"][pair] > 0:
         return LEFT_OVER

@@ -1,4 +1,4 @@
-"""Whether cycles got worse: figures above their limit, or far above what is usual, several times one after another."""
+"""Whether cycles got worse: figures above their limit, or far above the usual, several times in a row."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-#: Cycles after which it is known what is usual, and the weight of a cycle more in it.
+#: Cycles after which the usual value is known, and the weight of each further cycle in it.
 KNOWN_AFTER, WEIGHT = 3, 0.1
-#: Points of percent by which a figure must be above what is usual in any case: a small figure may double.
+#: Percentage points by which a figure must exceed the usual value in any case, since a small figure may double.
 LEAST_RISE = 10.0
 COST, BYTES = "cost", "bytes"
 
 
 @dataclass(frozen=True)
 class DriftLimits:
-    """When cycles got worse.
+    """The limits beyond which cycles got worse.
 
     Attributes:
-        percent: limit of the regret, of what the best placement costs.
-        bytes_percent: limit of what is moved in vain, of all input.
-        rise: a figure so many times its usual value is too high as well.
-        cycles: so many one after another.
-        jobs: a cycle with fewer does not count.
+        percent: limit of the regret, in percent of the cost of the best placement.
+        bytes_percent: limit of the bytes moved in vain, in percent of all input.
+        rise: multiple of the usual value from which a figure is too high, too.
+        cycles: number of consecutive cycles.
+        jobs: a cycle with fewer jobs does not count.
     """
 
     percent: float
@@ -39,8 +39,8 @@ class Point:
 
     Attributes:
         decided_at: its instant.
-        jobs: that it had to place.
-        figures: in percent, by :data:`COST` and :data:`BYTES`.
+        jobs: jobs that it had to place.
+        figures: figures in percent, by :data:`COST` and :data:`BYTES`.
     """
 
     decided_at: datetime
@@ -50,14 +50,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Drift:
-    """A figure that got worse and stays so.
+    """A figure that got worse and stays worse.
 
     Attributes:
-        name: of the figure.
-        percent: of the newest cycle; above ``limit_percent`` it is too high.
-        usual_percent: before; NaN where that is not known.
-        first: the first of the cycles that were too high.
-        count: how many there have been.
+        name: name of the figure.
+        percent: value of the newest cycle; above ``limit_percent`` it is too high.
+        usual_percent: usual value before; NaN if unknown.
+        first: instant of the first cycle that was too high.
+        count: number of such cycles.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Drift:
 
 @dataclass
 class _State:
-    """What one figure has been until now."""
+    """The history of one figure."""
 
     usual: float = math.nan
     seen: int = 0
@@ -81,13 +81,13 @@ class _State:
 
 
 def drifts(points: Sequence[Point], limits: DriftLimits) -> tuple[Drift, ...]:
-    """The figures of a brokerage that are too high at the end of its cycles, oldest first.
+    """The figures of a brokerage that are too high at the end of its cycles, which are given oldest first.
 
-    A figure is too high once ``limits.cycles`` cycles one after another were, and until as many were well below: below
-    the limit, and nearer to what is usual than to what is too high. Cycles in between change nothing. What is usual is
-    learned from cycles that are not too high.
+    A figure is too high once ``limits.cycles`` consecutive cycles were, until as many were well below: below the limit,
+    and closer to the usual value than to the limit. Cycles in between change nothing. The usual value is learned from
+    cycles that are not too high.
     """
-    found = []
+    result = []
     for figure, fixed in ((COST, limits.percent), (BYTES, limits.bytes_percent)):
         state = _State()
         for point in points:
@@ -95,8 +95,8 @@ def drifts(points: Sequence[Point], limits: DriftLimits) -> tuple[Drift, ...]:
                 _step(state, point.figures[figure], point.decided_at, fixed, limits)
         if state.raised:
             limit = _limit(state, fixed, limits.rise)
-            found.append(Drift(figure, state.value, limit, state.usual, state.high[0], len(state.high)))
-    return tuple(found)
+            result.append(Drift(figure, state.value, limit, state.usual, state.high[0], len(state.high)))
+    return tuple(result)
 
 
 def _limit(state: _State, fixed: float, rise: float) -> float:

@@ -1,8 +1,8 @@
-"""Which pairs the program begins with: those that are cheap at prices near the optimal ones.
+"""The pairs with which the program starts: those that are cheap at prices near the optimal ones.
 
-Prices are approached by trial: every chunk goes to its cheapest queue, what is overfull gets dearer, and the loads of
-all rounds are averaged, so that the all-or-nothing jumps of single rounds cancel out. Nothing depends on the result but
-the time that the solver takes.
+Prices are approximated iteratively: every chunk goes to its cheapest queue, overfull limits get dearer, and the loads
+of all rounds are averaged, so that the all-or-nothing jumps of single rounds cancel out. The result affects only the
+time that the solver takes.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from broker.domain.arrays import Bools, Floats
 from broker.flow.model.problem import SEGMENTS, FlowProblem, Rows, segment_size
 
 ROUNDS = 40
-#: Rise of a price at an overfull limit, HS06 h for each part that it is too full by.
+#: Rise of the price of an overfull limit, in HS06 h per relative excess.
 _STEP = 25.0
 
 
 def likely_pairs(
     problem: FlowProblem, rows: Rows, base: Floats, waits: Floats, earlier: Floats | None, count: int
 ) -> Bools:
-    """(P,) the ``count`` cheapest pairs of each chunk at such prices, and all that were cheapest in some round.
+    """(P,) the ``count`` cheapest pairs of each chunk at these prices, and all that were cheapest in some round.
 
     Args:
-        problem: of the cycle.
+        problem: the problem of the cycle.
         rows: its limits.
         base: (P,) cost of a job of each pair.
         waits: (Q, SEGMENTS) cost of a core.
-        earlier: (Q,) prices of a core in the last cycle, where the trial begins.
-        count: of pairs for each chunk.
+        earlier: (Q,) prices of a core in the last cycle, used as initial prices.
+        count: number of pairs for each chunk.
     """
     pairs, chunks = problem.pairs, problem.chunks
     k, q = pairs.chunk, pairs.queue
@@ -40,17 +40,17 @@ def likely_pairs(
     wait = waits[:, 0] if earlier is None else np.maximum(earlier, waits[:, 0])
     chosen = np.zeros(len(pairs), dtype=np.bool_)
     starts = np.searchsorted(k, np.arange(len(chunks)))
-    there = np.flatnonzero(np.bincount(k, minlength=len(chunks)))
+    nonempty = np.flatnonzero(np.bincount(k, minlength=len(chunks)))
     for turn in range(1, ROUNDS + 1):
         price = base + wait[q] * cores + (room_price[rows.room_of] if len(used) else 0.0)
-        least = np.minimum.reduceat(price, starts[there])
-        best = np.flatnonzero(price <= np.repeat(least, np.bincount(k, minlength=len(chunks))[there]))
+        least = np.minimum.reduceat(price, starts[nonempty])
+        best = np.flatnonzero(price <= np.repeat(least, np.bincount(k, minlength=len(chunks))[nonempty]))
         chosen[best] = True
         placed = np.zeros(len(pairs))
         placed[best] = jobs[k[best]]
-        part = 1.0 / turn
-        load += part * (np.bincount(q, weights=placed * cores, minlength=len(load)) - load)
-        used += part * (np.bincount(rows.room_of, weights=placed, minlength=len(used)) - used)
+        weight = 1.0 / turn
+        load += weight * (np.bincount(q, weights=placed * cores, minlength=len(load)) - load)
+        used += weight * (np.bincount(rows.room_of, weights=placed, minlength=len(used)) - used)
         level = np.minimum(load / size, SEGMENTS - 1).astype(np.int64)
         wait = waits[np.arange(len(load)), level]
         over = np.where(rows.limited, used / np.maximum(rows.room, 0.5) - 1.0, 0.0)
@@ -60,7 +60,7 @@ def likely_pairs(
 
 
 def cheapest_of_each(group: np.ndarray, price: Floats, count: int) -> Bools:
-    """(P,) which entries are among the ``count`` cheapest of their group; of equal ones the first."""
+    """(P,) whether each entry is among the ``count`` cheapest of its group; among equal ones the first."""
     order = np.lexsort((np.arange(len(group)), price, group))
     ordered = group[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(group) else np.empty(0, int)

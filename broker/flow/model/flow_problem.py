@@ -1,6 +1,6 @@
 """The linear program of a cycle from the engine's facts: feasible queues, jobs, room, links and shares.
 
-Source: the figures are those of the rules, so that the program breaks no limit that a rule keeps.
+The figures are those of the rules, so that the program breaks no limit that a rule enforces.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ FLOW_KEYS = (
 )
 _READ = (*FLOW_KEYS, CAP)
 URGENT = "\turgent"
-#: Positions in the last axis of the counts of jobs: running ones, and those before them, which wait.
+#: Positions on the last axis of the job counts: running jobs, and the waiting ones before them.
 _RUNNING, _WAITING = 4, slice(0, 4)
 
 
 Requirements = tuple[int, float, float, float]
-"""Of the jobs of one chunk: how many, cores of each, its CPU work (HS06 s), its input (GB)."""
+"""The jobs of one chunk: their number, and per job the cores, CPU work (HS06 s) and input (GB)."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class CycleProgram:
     """A program with the meaning of its indices.
 
     Attributes:
-        problem: of the cycle.
-        row: (K,) position of each of its chunks in the work of the cycle.
+        problem: the program of the cycle.
+        row: (K,) position of each chunk in the work of the cycle.
         candidate: (P,) position of each pair in the snapshot's queue table.
-        shares: (S,) names of its shares; those of express chunks end with ``URGENT``.
+        shares: (S,) names of the shares; those of express chunks end with ``URGENT``.
     """
 
     problem: FlowProblem
@@ -76,8 +76,8 @@ class CycleProgram:
 class _AtQueues:
     """Costs and limits of one chunk at its feasible queues, (N,) each.
 
-    ``room``: jobs that may still wait there; ``rate_gb_s`` of reading input, ``output_files``
-    until the cap of the link to the nucleus, infinite without one.
+    ``room``: jobs that may still wait there; ``rate_gb_s``: rate of reading input; ``output_files``: files until the
+    cap of the link to the nucleus, infinite without one.
     """
 
     candidate: Ints
@@ -98,36 +98,37 @@ def program_of(
     """The program over the chunks that have any candidate.
 
     Args:
-        cycle: in which every chunk meets the grid of the snapshot.
-        results: of its chunks.
+        cycle: the cycle, in which every chunk meets the grid of the snapshot.
+        results: the results of its chunks.
         work: the chunks with their files.
-        candidates: of each result, sorted; without them what it has chosen.
-        prices: values of :data:`FLOW_KEYS` that hold whatever the tuning says.
+        candidates: sorted candidates of each result; by default those it has chosen.
+        prices: values of :data:`FLOW_KEYS` that override the tuning.
     """
     snapshot, chunks = cycle.snapshot, work.work.chunks
-    given = [np.sort(one.chosen) for one in results] if candidates is None else candidates
-    kept = [(one, at) for one, at in zip(results, given, strict=True) if len(at)]
-    some = [one for one, _ in kept]
+    by_result = [np.sort(one.chosen) for one in results] if candidates is None else candidates
+    placeable = [(one, at) for one, at in zip(results, by_result, strict=True) if len(at)]
+    included = [one for one, _ in placeable]
     limits, tuned = QueueLimits(chunks, snapshot.queues), _Tuned(cycle, prices or {})
-    found = [_at_queues(cycle, one, at, tuned(one.row)) for one, at in kept]
-    asked = [_asked(cycle, one.row, _usual(one, at), work, limits, tuned(one.row)) for one, at in kept]
-    row = np.array([one.row for one in some], dtype=np.int64)
-    share, names = _shares(some)
-    chunk = np.repeat(np.arange(len(some)), [len(one.candidate) for one in found]).astype(np.int64)
-    candidate = _joined([one.candidate for one in found], np.int64)
+    at_queues = [_at_queues(cycle, one, at, tuned(one.row)) for one, at in placeable]
+    requirements = [
+        _requirements(cycle, one.row, _usual(one, at), work, limits, tuned(one.row)) for one, at in placeable
+    ]
+    row = np.array([one.row for one in included], dtype=np.int64)
+    share, names = _shares(included)
+    chunk = np.repeat(np.arange(len(included)), [len(one.candidate) for one in at_queues]).astype(np.int64)
+    candidate = _joined([one.candidate for one in at_queues], np.int64)
     unified = snapshot.queues.unified[candidate]
-    output, output_files = _outputs(cycle, some, found)
+    output, output_files = _outputs(cycle, included, at_queues)
     tuning = tuned(None)
+    room = _room(at_queues, chunk, unified, share, len(names), len(snapshot.unified))
     problem = FlowProblem(
-        chunks=_chunks(chunks, row, asked, share),
-        queues=learned_queues(
-            _queues(snapshot, _room(found, chunk, unified, share, len(names), len(snapshot.unified))), snapshot, tuning
-        ),
+        chunks=_chunks(chunks, row, requirements, share),
+        queues=learned_queues(_queues(snapshot, room), snapshot, tuning),
         pairs=FlowPairs(
             chunk=chunk,
             queue=unified.astype(np.int64),
-            missing=_joined([one.missing for one in found], np.float64),
-            rate_gb_s=_joined([one.rate_gb_s for one in found], np.float64),
+            missing=_joined([one.missing for one in at_queues], np.float64),
+            rate_gb_s=_joined([one.rate_gb_s for one in at_queues], np.float64),
             output=output,
         ),
         link_gb=_site_input_gb(snapshot, tuning.number(LINK_WINDOW)),
@@ -138,8 +139,8 @@ def program_of(
     return CycleProgram(problem, row, candidate, tuple(names))
 
 
-def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[Requirements], share: Ints) -> FlowChunks:
-    jobs, cores, work_hs06s, input_gb = np.array(asked, dtype=np.float64).reshape(-1, 4).T
+def _chunks(chunks: WorkTable, row: Ints, requirements: Sequence[Requirements], share: Ints) -> FlowChunks:
+    jobs, cores, work_hs06s, input_gb = np.array(requirements, dtype=np.float64).reshape(-1, 4).T
     return FlowChunks(
         key=chunks.jeditaskid[row],
         jobs=jobs.astype(np.int64),
@@ -152,7 +153,7 @@ def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[Requirements], share: 
 
 
 class _Tuned:
-    """The values for a chunk, or those for all, with the prices that are given; most chunks have the same ones."""
+    """The tuning of a chunk, or the common one, overridden by the given prices; most chunks share one tuning."""
 
     def __init__(self, cycle: JobCycle, prices: Mapping[str, Value]) -> None:
         self._cycle, self._prices = cycle, prices
@@ -160,12 +161,12 @@ class _Tuned:
 
     def __call__(self, row: int | None) -> Tuning:
         tuning = self._cycle.tuning if row is None else self._cycle.tuning_of(row)
-        for given, found in self._known:
-            if given is tuning:
-                return found
-        found = (tuning.with_values(self._prices) if self._prices else tuning).only(_READ)
-        self._known.append((tuning, found))
-        return found
+        for original, overridden in self._known:
+            if original is tuning:
+                return overridden
+        overridden = (tuning.with_values(self._prices) if self._prices else tuning).only(_READ)
+        self._known.append((tuning, overridden))
+        return overridden
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
@@ -173,7 +174,7 @@ def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
 
 
 def _costs(tuning: Tuning, own: Sequence[Tuning]) -> FlowCosts:
-    """Prices by chunk where a canary may try others on some of them; those of shares and links hold for all."""
+    """Prices by chunk, since a canary may try others on some chunks; those of shares and links hold for all."""
     return FlowCosts(
         byte_hs06h_gb=np.array([one.number(BYTE_PRICE) for one in own]),
         unplaced_h=np.array([one.number(UNPLACED_HOURS) for one in own]),
@@ -191,12 +192,12 @@ def _at_queues(cycle: JobCycle, result: ChunkResult, candidate: Ints, tuning: Tu
     if cap is not None and not bool(np.asarray(load.urgent)):
         waiting, limit = cap.room(load)
         room = np.maximum(limit - waiting, 0.0) + np.zeros(len(candidate))
-    # a queue on probation gets one job of a chunk, and as many chunks as it may have probe jobs
+    # a queue on probation gets one job per chunk, and as many chunks as it may have probe jobs
     room = np.where(cycle.jobs_at_a_time(result.row)[candidate] < 0, np.minimum(room, 1.0), room)
     total = float(facts.total_bytes[inside, 0])
     on_disk, on_tape = facts.available_bytes[inside, candidate], facts.available_tape_bytes[inside, candidate]
-    there = np.maximum(on_disk, on_tape)
-    missing = np.clip(1.0 - there / total, 0.0, 1.0) if total > 0 else np.zeros(len(candidate))
+    available = np.maximum(on_disk, on_tape)
+    missing = np.clip(1.0 - available / total, 0.0, 1.0) if total > 0 else np.zeros(len(candidate))
     measured = facts.throughput_mb_per_s[inside, candidate] / 1000.0
     files = np.full(len(candidate), np.inf)
     if any(isinstance(rule, LinkFull) for rule in cycle.chain.filters):
@@ -214,21 +215,21 @@ def _at_queues(cycle: JobCycle, result: ChunkResult, candidate: Ints, tuning: Tu
 
 
 def _usual(result: ChunkResult, candidate: Ints) -> Ints:
-    """The candidates by which the jobs of a chunk are counted: those that passed the filters, where there are any."""
+    """The candidates used to count the jobs of a chunk: those that passed the filters, or all if none did."""
     passed = candidate[np.isin(candidate, result.feasible)]
     return passed if len(passed) else candidate
 
 
-def _asked(
+def _requirements(
     cycle: JobCycle, row: int, candidate: Ints, work: CycleWork, limits: QueueLimits, tuning: Tuning
 ) -> Requirements:
-    """The jobs that a chunk would make at the kind of queue that it finds most of."""
+    """The jobs that a chunk would make at the kind of queue most frequent among its candidates."""
     kinds, counts = np.unique(cycle.snapshot.queues.cores[candidate], return_counts=True)
     typical = int(candidate[np.argmax(cycle.snapshot.queues.cores[candidate] == kinds[np.argmax(counts)])])
-    at: CutLimits = limits.of(row, np.array([typical]))[0]
-    jobs = work.cutter(row).cut(int(work.work.chunks.n_files[row]), at)
+    cut_limits: CutLimits = limits.of(row, np.array([typical]))[0]
+    jobs = work.cutter(row).cut(int(work.work.chunks.n_files[row]), cut_limits)
     cores = float(_cores(cycle, work, row, typical))
-    power = at.corepower if at.corepower > 0 else DEFAULT_COREPOWER_HS06
+    power = cut_limits.corepower if cut_limits.corepower > 0 else DEFAULT_COREPOWER_HS06
     known = jobs.walltime_s[jobs.walltime_s > 0]
     hours = tuning.number(JOB_HOURS)
     walltime_s = float(known.mean()) if len(known) else hours * 3600.0
@@ -236,19 +237,19 @@ def _asked(
     return max(len(jobs), 1), cores, walltime_s * cores * power, input_gb
 
 
-def _cores(cycle: JobCycle, work: CycleWork, row: int, at: int) -> int:
+def _cores(cycle: JobCycle, work: CycleWork, row: int, queue: int) -> int:
     chunks, queues = work.work.chunks, cycle.snapshot.queues
     return core_count(
         bool(chunks.merging[row]),
-        queues.resource_type[at] is not None,
+        queues.resource_type[queue] is not None,
         float(chunks.corecount[row]),
         float(chunks.mergecorecount[row]),
-        float(queues.cores[at]),
+        float(queues.cores[queue]),
     )
 
 
 def _shares(results: Sequence[ChunkResult]) -> tuple[Ints, list[str]]:
-    """(K,) the share of each chunk, and the names of all; express chunks, which no cap holds, apart."""
+    """(K,) the share of each chunk, and the names of all shares; express chunks, which no cap limits, are separate."""
     names = texts(_share_name(one) for one in results)
     known, code = distinct(names)
     return np.asarray(code, dtype=np.int64), [str(name) for name in known] or [""]
@@ -259,26 +260,28 @@ def _share_name(result: ChunkResult) -> str:
     return f"{facts.accounting_key[inside, 0]}{URGENT if facts.urgent[inside, 0] else ''}"
 
 
-def _room(found: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, shares: int, queues: int) -> Floats:
-    """(U, S) jobs that a share may still have waiting at a queue: the least room that any of its chunks has."""
+def _room(at_queues: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, shares: int, queues: int) -> Floats:
+    """(U, S) jobs that a share may still have waiting at a queue: the least room of any of its chunks."""
     room = np.full((queues, shares), np.inf)
-    np.minimum.at(room, (unified, share[chunk]), _joined([one.room for one in found], np.float64))
+    np.minimum.at(room, (unified, share[chunk]), _joined([one.room for one in at_queues], np.float64))
     return room
 
 
-def _outputs(cycle: JobCycle, results: Sequence[ChunkResult], found: Sequence[_AtQueues]) -> tuple[Ints, Floats]:
-    """(P,) the link on which the output of each pair goes, -1 where nothing limits it; (O,) files until its cap."""
+def _outputs(cycle: JobCycle, results: Sequence[ChunkResult], at_queues: Sequence[_AtQueues]) -> tuple[Ints, Floats]:
+    """(P,) the output link of each pair, -1 where nothing limits it; (O,) files until the cap of each link."""
     if not results:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     urgent = [bool(one.block.facts.urgent[one.row - one.block.rows.start, 0]) for one in results]
     _, nucleus = distinct(texts(str(cycle.work.chunks.nucleus[one.row]) for one in results))
-    to = np.repeat(nucleus * 2 + urgent, [len(at.output_from) for at in found])
-    site = _joined([at.output_from for at in found], np.int64)
-    most = _joined([at.output_files for at in found], np.float64)
+    destination = np.repeat(nucleus * 2 + urgent, [len(at.output_from) for at in at_queues])
+    site = _joined([at.output_from for at in at_queues], np.int64)
+    most = _joined([at.output_files for at in at_queues], np.float64)
     output = np.full(len(site), -1, dtype=np.int64)
     limited = np.flatnonzero((most < np.inf) & (site >= 0))
-    _, first, link = np.unique(site[limited] * (2 * len(results)) + to[limited], return_index=True, return_inverse=True)
-    # links are numbered as they come first
+    _, first, link = np.unique(
+        site[limited] * (2 * len(results)) + destination[limited], return_index=True, return_inverse=True
+    )
+    # number links in order of first appearance
     number = np.empty(len(first), dtype=np.int64)
     number[np.argsort(first)] = np.arange(len(first))
     output[limited] = number[link]
@@ -288,16 +291,16 @@ def _outputs(cycle: JobCycle, results: Sequence[ChunkResult], found: Sequence[_A
 
 
 def _queues(snapshot: Snapshot, room: Floats) -> FlowQueues:
-    """The unified queues (U)."""
+    """The unified queues (U) as the snapshot shows them."""
     jobs, size = snapshot.jobs, len(snapshot.unified)
     first = np.full(size, -1, dtype=np.int64)
     first[snapshot.queues.unified[::-1]] = np.arange(len(snapshot.queues))[::-1]
-    there = first >= 0
+    has_candidate = first >= 0
     cores, power, link = np.ones(size), np.full(size, DEFAULT_COREPOWER_HS06), np.full(size, -1, dtype=np.int64)
-    cores[there] = np.maximum(np.nan_to_num(snapshot.queues.unified_cores[first[there]], nan=1.0), 1.0)
-    published = np.nan_to_num(snapshot.queues.corepower[first[there]])
-    power[there] = np.where(published > 0, published, DEFAULT_COREPOWER_HS06)
-    link[there] = snapshot.queues.storage_site[first[there]]
+    cores[has_candidate] = np.maximum(np.nan_to_num(snapshot.queues.unified_cores[first[has_candidate]], nan=1.0), 1.0)
+    published = np.nan_to_num(snapshot.queues.corepower[first[has_candidate]])
+    power[has_candidate] = np.where(published > 0, published, DEFAULT_COREPOWER_HS06)
+    link[has_candidate] = snapshot.queues.storage_site[first[has_candidate]]
     running = jobs.running_cores.sum(axis=1) if jobs.running_cores.size else np.zeros(size)
     number = jobs.total[:, _RUNNING]
     each = np.where((number > 0) & (running > 0), running / np.maximum(number, 1.0), cores)
@@ -315,9 +318,9 @@ def _queues(snapshot: Snapshot, room: Floats) -> FlowQueues:
 
 
 def learned_queues(queues: FlowQueues, snapshot: Snapshot, tuning: Tuning) -> FlowQueues:
-    """The queues with what was learned of cores, failures and walltimes, with LEARNED_CAPACITY; else as they are.
+    """The queues with learned cores, failures and walltimes if LEARNED_CAPACITY is set; otherwise unchanged.
 
-    Cores that can run and do not are free.
+    Cores that could run but do not are free.
     """
     known: LearnedCapacity = snapshot.offered.get(QUEUE_CAPACITY) or {}
     if not known or not tuning.flag(CAPACITY):
@@ -346,12 +349,12 @@ def _best_links(snapshot: Snapshot) -> Floats:
 
 
 def _site_input_gb(snapshot: Snapshot, window_s: float) -> Floats:
-    """(S,) GB that each site may be given to move in; 0 where nothing was measured, which no queue is held to."""
+    """(S,) GB that may be moved into each site; 0 where nothing was measured, which limits no queue."""
     return np.asarray(np.nan_to_num(_best_links(snapshot)) * window_s / 1000.0)
 
 
 def share_debts(snapshot: Snapshot, names: Sequence[str]) -> Floats:
-    """(S,) HS06 that each share lacks of its target, by the jobs that run; 0 for one without a target."""
+    """(S,) HS06 by which the running jobs of each share fall short of its target; 0 for a share without a target."""
     targets = snapshot.offered.get(SHARE_TARGETS) or {}
     jobs = snapshot.jobs
     power = _queues(snapshot, np.zeros((len(snapshot.unified), 1))).corepower
@@ -361,8 +364,8 @@ def share_debts(snapshot: Snapshot, names: Sequence[str]) -> Floats:
     position = {name: index for index, name in enumerate(jobs.accounting_keys)}
     whole = float((cores * power).sum())
     debts = np.zeros(len(names))
-    for at, name in enumerate(names):
+    for share, name in enumerate(names):
         if name in targets:
             runs = jobs.by_accounting_key[:, position[name], _RUNNING] if name in position else np.zeros(len(number))
-            debts[at] = max(0.0, targets[name] * whole - float((runs * hs06_a_job).sum()))
+            debts[share] = max(0.0, targets[name] * whole - float((runs * hs06_a_job).sum()))
     return debts

@@ -1,8 +1,8 @@
-"""The program of one cycle as arrays: which chunk could go where, at what cost, and what limits it.
+"""The program of one cycle as arrays: which chunk could go where, at what cost, and within what limits.
 
-All cost is in HS06 h. Pairs (length P) are the chunks and queues that all filters passed; a row limits a sum of them.
+All costs are in HS06 h. Pairs (length P) are the chunks and queues that passed all filters; a row limits a sum of them.
 
-The cost of a placement, in parts: the sum that the linear program minimises.
+Also the parts of the cost of a placement; the linear program minimises their sum.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class FlowCosts:
     """The prices of the program; each is a key of gdpconfig.
 
     Attributes:
-        byte_hs06h_gb: FLOW_BYTE_PRICE, HS06 h for each GB that has to be moved; one value, or (K,) by chunk.
-        unplaced_h: FLOW_UNPLACED_HOURS, hours of a job's cores that leaving it over costs; one value, or (K,).
+        byte_hs06h_gb: FLOW_BYTE_PRICE, HS06 h for each GB to be moved; one value, or (K,) by chunk.
+        unplaced_h: FLOW_UNPLACED_HOURS, cost of leaving a job unplaced in hours of its cores; one value, or (K,).
         share_debt: FLOW_SHARE_PRICE, HS06 h for each HS06 h that a share still lacks.
-        reference_power: HS06 a core of a reference queue.
-        transfer_window_s: FLOW_LINK_WINDOW, seconds of input that a link may be given.
+        reference_power: HS06 per core of a reference queue.
+        transfer_window_s: FLOW_LINK_WINDOW, seconds of input that may be assigned to a link.
     """
 
     byte_hs06h_gb: float | Floats = 5.0
@@ -39,9 +39,9 @@ class FlowChunks:
     """Chunks (length K).
 
     Attributes:
-        key: identity of each, for stable order and rounding: task and dataset.
-        jobs: that wait; ``cores`` of each, ``work_hs06s`` CPU work, ``input_gb`` read.
-        share: index of its share; ``priority`` PanDA's.
+        key: identity of each chunk (task and dataset), for stable order and rounding.
+        jobs: waiting jobs; per job ``cores``, ``work_hs06s`` of CPU work and ``input_gb`` read.
+        share: index of its share; ``priority``: PanDA's priority.
     """
 
     key: Ints
@@ -61,11 +61,11 @@ class FlowQueues:
     """Queues (length Q).
 
     Attributes:
-        corepower: HS06 a core; ``efficiency`` CPU time over walltime as known, ``failure`` part of jobs that fail.
-        running_cores: that run, or could; ``waiting_cores`` wait for one, below 0 where some are free. As seen, with
-            what was assigned since.
-        room: (Q, S) jobs that a share may still have wait there.
-        link: index into FlowLinks of what its input passes, -1: not limited.
+        corepower: HS06 per core; ``efficiency``: known CPU time over walltime; ``failure``: fraction of jobs that fail.
+        running_cores: cores that run, or could; ``waiting_cores``: cores that jobs wait for, negative if some are free.
+            As seen, including later assignments.
+        room: (Q, S) jobs that a share may still have waiting there.
+        link: index of the link that its input passes, -1 if unlimited.
     """
 
     corepower: Floats
@@ -86,9 +86,9 @@ class FlowPairs:
 
     Attributes:
         chunk, queue: indices.
-        missing: part of the input that is not at the queue's site, 0 to 1.
-        rate_gb_s: at which a job there reads it.
-        output: index of the output link to the chunk's nucleus, -1: not limited.
+        missing: fraction of the input that is not at the queue's site, 0 to 1.
+        rate_gb_s: rate at which a job there reads it.
+        output: index of the output link to the chunk's nucleus, -1 if unlimited.
     """
 
     chunk: Ints
@@ -103,11 +103,11 @@ class FlowPairs:
 
 @dataclass(frozen=True)
 class FlowProblem:
-    """All of one cycle.
+    """The problem of one cycle.
 
     Attributes:
         link_gb: (L,) input that may still be moved on each link in the window.
-        output_jobs: (O,) output files until the cap of a link.
+        output_jobs: (O,) output files until the cap of each link.
         share_debt_hs06: (S,) HS06 that each share lacks of its target.
     """
 
@@ -121,7 +121,7 @@ class FlowProblem:
 
 
 def pair_costs(problem: FlowProblem) -> Floats:
-    """(P,) HS06 h of one job of the chunk at the queue: its expected time there, and the bytes it moves."""
+    """(P,) cost of one job of the chunk at the queue: its expected time there, and the bytes it moves."""
     return pair_times(problem) + pair_bytes(problem)
 
 
@@ -135,7 +135,7 @@ def pair_times(problem: FlowProblem) -> Floats:
 
 
 def pair_bytes(problem: FlowProblem) -> Floats:
-    """(P,) HS06 h of the GB that one job moves, at their price."""
+    """(P,) cost of the GB that one job moves."""
     price = np.broadcast_to(problem.costs.byte_hs06h_gb, len(problem.chunks))[problem.pairs.chunk]
     return np.asarray(price * moved_gb(problem))
 
@@ -146,7 +146,7 @@ def moved_gb(problem: FlowProblem) -> Floats:
 
 
 def unplaced_costs(problem: FlowProblem) -> Floats:
-    """(K,) HS06 h of leaving one job over; above the dearest feasible place, so that bytes are never saved that way."""
+    """(K,) cost of leaving one job unplaced; above the dearest feasible place, so that it never pays to save bytes."""
     chunks, costs = problem.chunks, problem.costs
     cost = costs.unplaced_h * chunks.cores * costs.reference_power * (1.0 + np.maximum(chunks.priority, 0.0) / 1000.0)
     dearest = np.zeros(len(chunks))
@@ -161,7 +161,7 @@ SEGMENTS = 6
 
 
 def segment_waits(problem: FlowProblem) -> Floats:
-    """(Q, SEGMENTS) HS06 h of one core more in each segment: p_ref times the wait in its middle.
+    """(Q, SEGMENTS) cost of one more core in each segment: p_ref times the wait in its middle.
 
     A queue drains its running cores in about the time a job takes, so half of them take half of it.
     """
@@ -188,19 +188,19 @@ def mean_hours(problem: FlowProblem) -> float:
 
 
 def pairs_of(problem: FlowProblem, inside: Bools) -> FlowPairs:
-    """Some of the pairs of a problem."""
+    """The pairs of a problem selected by a mask."""
     fields: Mapping[str, np.ndarray] = vars(problem.pairs)
     return FlowPairs(**{name: column[inside] for name, column in fields.items()})
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The limits that an integer solution has to keep, as (row, limit) of each kind.
+    """The limits that an integer solution must keep, as rows and limits of each kind.
 
     Attributes:
-        room_of: (P,) row of queue and share of each pair; ``room`` (R,) its limit in jobs.
-        cells: (R,) queue and share of each row, as one number: queue times shares, and share.
-        link_of: (P,) input link of each pair that moves bytes, else -1.
+        room_of: (P,) row (queue and share) of each pair; ``room``: (R,) limit of each row in jobs.
+        cells: (R,) queue and share of each row as one number: queue times the number of shares, plus share.
+        link_of: (P,) input link of each pair that moves bytes, otherwise -1.
         gb: (P,) GB that a job of the pair moves.
     """
 
@@ -219,7 +219,7 @@ def cells_of(problem: FlowProblem) -> Ints:
 
 
 def rows_of(problem: FlowProblem, cells: Ints | None = None) -> Rows:
-    """The limits, with only the rows of queue and share that pairs use, or with those of ``cells``, sorted."""
+    """The limits, with the rows of queue and share that pairs use, or those of the sorted ``cells``."""
     pairs, queues = problem.pairs, problem.queues
     used, room_of = np.unique(cells_of(problem), return_inverse=True)
     if cells is not None:
@@ -238,10 +238,10 @@ def rows_of(problem: FlowProblem, cells: Ints | None = None) -> Rows:
 
 @dataclass(frozen=True)
 class Binding:
-    """Which limits the jobs of a problem could reach; the others bind nothing and need no row in a solver.
+    """The limits that the jobs of a problem could exceed; the others never bind and need no row in a solver.
 
     Attributes:
-        room: (R,) of the rows of queue and share; ``output`` (O,) of the output links.
+        room: (R,) for the rows of queue and share; ``output``: (O,) for the output links.
     """
 
     room: Bools
@@ -249,15 +249,15 @@ class Binding:
 
 
 def binding_of(problem: FlowProblem, rows: Rows) -> Binding:
-    """The limits that would not hold if every chunk sent all of its jobs wherever it may."""
+    """The limits that would break if every chunk sent all of its jobs everywhere it may."""
     pairs, jobs = problem.pairs, problem.chunks.jobs
-    there = np.bincount(rows.room_of, weights=jobs[pairs.chunk], minlength=len(rows.room))
+    arriving = np.bincount(rows.room_of, weights=jobs[pairs.chunk], minlength=len(rows.room))
     outputs = len(problem.output_jobs)
     sending = pairs.output >= 0
     # several queues of a site send over one link: the jobs of a chunk count once
     once = np.unique(pairs.chunk[sending] * max(1, outputs) + pairs.output[sending])
     sent = np.bincount(once % max(1, outputs), weights=jobs[once // max(1, outputs)], minlength=outputs)
-    return Binding(room=rows.limited & (there > rows.room), output=sent > problem.output_jobs)
+    return Binding(room=rows.limited & (arriving > rows.room), output=sent > problem.output_jobs)
 
 
 @dataclass(frozen=True)
@@ -265,11 +265,11 @@ class CostParts:
     """Costs in HS06 h.
 
     Attributes:
-        time: for which the jobs hold their cores.
-        bytes: of what is moved.
-        wait: of the jobs for their cores.
-        left_over: of the jobs that get no place.
-        share_debt: of what shares lack.
+        time: time for which the jobs hold their cores.
+        bytes: moved bytes.
+        wait: wait of the jobs for their cores.
+        left_over: jobs that get no place.
+        share_debt: what shares lack.
     """
 
     time: float
@@ -285,13 +285,13 @@ class CostParts:
 
 
 def cost_parts(problem: FlowProblem, jobs: Ints | Floats, unplaced: Floats, debt: Floats) -> CostParts:
-    """What jobs (P,) of each pair cost; limits are not looked at.
+    """The cost of a placement; limits are not checked.
 
     Args:
-        problem: of the cycle.
-        jobs: of each pair, whole or not.
-        unplaced: (K,) HS06 h of leaving a job over.
-        debt: (S,) HS06 that each share may ask for.
+        problem: the problem of the cycle.
+        jobs: (P,) jobs of each pair, whole or fractional.
+        unplaced: (K,) HS06 h of leaving a job unplaced.
+        debt: (S,) HS06 that each share may request.
     """
     pairs, chunks = problem.pairs, problem.chunks
     placed = np.bincount(pairs.chunk, weights=jobs, minlength=len(chunks))
@@ -311,14 +311,14 @@ def pair_hs06(problem: FlowProblem) -> Floats:
 
 
 def queue_cores(problem: FlowProblem, jobs: Ints | Floats) -> Floats:
-    """(Q,) cores that the jobs ask for at each queue."""
+    """(Q,) cores that the jobs request at each queue."""
     pairs = problem.pairs
-    asked = jobs * problem.chunks.cores[pairs.chunk]
-    return np.asarray(np.bincount(pairs.queue, weights=asked, minlength=len(problem.queues)))
+    requested = jobs * problem.chunks.cores[pairs.chunk]
+    return np.asarray(np.bincount(pairs.queue, weights=requested, minlength=len(problem.queues)))
 
 
 def wait_costs(problem: FlowProblem, cores: Floats) -> Floats:
-    """(Q,) HS06 h that more cores (Q,) at each queue cost; cheaper segments are filled first."""
+    """(Q,) cost of ``cores`` (Q,) more at each queue; cheaper segments are filled first."""
     size = segment_size(problem)
     below = np.minimum(np.maximum(cores[:, None] - np.arange(SEGMENTS) * size[:, None], 0.0), size[:, None])
     below[:, -1] = np.maximum(cores - (SEGMENTS - 1) * size, 0.0)

@@ -1,7 +1,7 @@
-"""The linear program: columns by price, solved by HiGHS until no column that is not in it would lower the cost.
+"""The linear program: columns priced in, and solved by HiGHS until no missing column would lower the cost.
 
-Rows are in a fixed order and one thread is used: the same problem gives the same basis and the same prices. Duals of a
-degenerate vertex depend on the version of the solver, so it is recorded with every solution.
+Rows have a fixed order and the solver uses one thread, so the same problem gives the same basis and prices. Duals of a
+degenerate vertex depend on the version of the solver, which is therefore recorded with every solution.
 
 Source: Huangfu and Hall, Math. Prog. Comp. 10 (2018) 119 (HiGHS); Desaulniers et al., Column Generation (2005).
 """
@@ -30,15 +30,15 @@ from broker.flow.model.problem import (
     unplaced_costs,
 )
 
-#: Columns that each chunk begins with, and that it may get in a round.
+#: Columns that each chunk starts with, and the most that it may get in a round.
 FIRST_COLUMNS, MORE_COLUMNS = 3, 5
-#: More columns than this are first looked through by interior point, see :meth:`FlowProgram._near_optimal`, then solved
-#: by it with crossover to a vertex, then by dual simplex.
+#: More columns than this are first screened by interior point, see :meth:`FlowProgram._near_optimal`, then solved by it
+#: with crossover to a vertex, then by dual simplex.
 MANY_COLUMNS = 6_000
-#: Accuracy of the prices by which they are looked through, and what a column that is kept may cost more at them, in
-#: parts of the price of the chunk.
+#: Accuracy of the prices used for screening, and the excess cost up to which a column is kept, as a fraction of the
+#: price of the chunk.
 ROUGHLY, NEAR = 1e-4, 3e-3
-#: A column enters when it would lower the cost of a job by more than this part of the price of the chunk.
+#: A column enters when it would lower the cost of a job by more than this fraction of the price of the chunk.
 TOLERANCE = 1e-7
 MOST_ROUNDS = 60
 
@@ -46,19 +46,19 @@ Status = Literal["optimal", "time_limit"]
 
 
 class SolverMissing(BrokerError):
-    """The solver is an extra, and it is not installed."""
+    """The solver, an optional extra, is not installed."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Duals in HS06 h: what one unit more of each limit would save, not negative; ``chunk`` what one more job costs.
+    """Duals in HS06 h, not negative: the saving from one more unit of a limit; ``chunk`` is the cost of one more job.
 
     Attributes:
-        chunk: (K,) HS06 h a job.
-        room: (R,) a place of queue and share; ``room_of`` names them as in :class:`Rows`.
-        wait: (Q,) a core more at the queue.
-        link: (L,) a GB; ``output`` (O,) a file.
-        share: (S,) credit of an HS06 for a share that lacks it.
+        chunk: (K,) per job.
+        room: (R,) per place of a queue and share, in the rows of :class:`Rows`.
+        wait: (Q,) per additional core at the queue.
+        link: (L,) per GB; ``output``: (O,) per file.
+        share: (S,) credit per HS06 for a share that lacks it.
     """
 
     chunk: Floats
@@ -76,9 +76,9 @@ class LinearSolution:
     Attributes:
         amount: (P,) jobs of each pair, not rounded.
         unplaced: (K,) jobs left over.
-        cost: HS06 h; ``bound`` the same where it is optimal.
-        prices: of the last round.
-        columns: pairs that were in the program; ``rounds`` of pricing.
+        cost: cost in HS06 h.
+        prices: prices of the last round.
+        columns: number of pairs in the program; ``rounds``: rounds of pricing.
         solver: name and version.
     """
 
@@ -96,12 +96,12 @@ class FlowProgram:
     """The program of one cycle.
 
     Args:
-        problem: of the cycle.
-        earlier: (Q,) price of a core at each queue in the last cycle, damped; used to choose the first columns.
-        time_limit_s: of all rounds together.
-        unplaced: (K,) HS06 h of leaving a job over; without it :func:`unplaced_costs`.
-        cells: queues and shares that have a row, see :func:`rows_of`; without it those that the pairs use.
-        binding: the limits that get a row in the solver; without it all.
+        problem: the problem of the cycle.
+        earlier: (Q,) damped price of a core at each queue in the last cycle; used to choose the first columns.
+        time_limit_s: limit for all rounds together.
+        unplaced: (K,) HS06 h of leaving a job unplaced; by default :func:`unplaced_costs`.
+        cells: queues and shares that have a row, see :func:`rows_of`; by default those that the pairs use.
+        binding: the limits that get a row in the solver; by default all.
     """
 
     def __init__(
@@ -131,10 +131,10 @@ class FlowProgram:
         ends = accumulate(sizes.values())
         self._places = {kind: slice(end - sizes[kind], end) for kind, end in zip(sizes, ends, strict=True)}
         self._earlier = earlier
-        self.debt = self._askable_debt()
+        self.debt = self._requestable_debt()
 
     def solve(self) -> LinearSolution:
-        """Solve, adding columns until none would lower the cost, or time is up.
+        """Solve, adding columns until none would lower the cost or the time is up.
 
         Raises:
             SolverMissing: the solver is not installed.
@@ -166,10 +166,10 @@ class FlowProgram:
         return self._solution(solver, highspy, order, rounds, "optimal" if status == "optimal" else "time_limit")
 
     def _near_optimal(self, highspy: Any, inside: Bools, near_by: float = NEAR) -> tuple[Bools, float]:
-        """The columns worth beginning with, by rough prices of all that are ``inside``; and the seconds it took.
+        """Screen the columns ``inside`` by rough prices; return those worth starting with, and the seconds spent.
 
-        An interior point needs no vertex for such prices, and the vertex of what is kept is found much sooner. What is
-        not kept comes back by its price where it is needed.
+        An interior point needs no vertex for such prices, and the vertex of the kept columns is found much sooner. A
+        dropped column comes back by its price if it is needed.
         """
         solver = self._solver(highspy)
         self._add_pairs(solver, np.flatnonzero(inside))
@@ -185,9 +185,9 @@ class FlowProgram:
         return near | cheapest_of_each(chunk, reduced, FIRST_COLUMNS), float(solver.getRunTime())
 
     def _solver(self, highspy: Any, spent_s: float = 0.0) -> Any:
-        """The program without any pair: jobs left over, segments of wait, debts that stay.
+        """The program without any pair: unplaced jobs, wait segments and remaining debts.
 
-        The console is closed first: what the solver would say of itself does not come before the objects of ``--json``.
+        The console is closed first, so that no banner of the solver precedes the objects of ``--json``.
         """
         solver = highspy.Highs()
         options = {
@@ -228,13 +228,13 @@ class FlowProgram:
         below[1] = zeros
         return np.concatenate([jobs, *below, self.debt]), upper
 
-    def _askable_debt(self) -> Floats:
-        """(S,) the debt of each share, at most the cores that its chunks ask for."""
+    def _requestable_debt(self) -> Floats:
+        """(S,) the debt of each share in HS06, at most what its chunks request."""
         problem = self.problem
-        asked = np.zeros(len(problem.share_debt_hs06))
+        requested = np.zeros(len(problem.share_debt_hs06))
         hs06 = problem.chunks.jobs * problem.chunks.cores * problem.costs.reference_power
-        np.add.at(asked, problem.chunks.share, hs06)
-        return np.clip(problem.share_debt_hs06, 0.0, asked)
+        np.add.at(requested, problem.chunks.share, hs06)
+        return np.clip(problem.share_debt_hs06, 0.0, requested)
 
     def _first_columns(self) -> Bools:
         return likely_pairs(self.problem, self.rows, self._base, self._waits, self._earlier, FIRST_COLUMNS)
@@ -242,12 +242,12 @@ class FlowProgram:
     def _improving(self, prices: Prices, inside: Bools) -> Ints:
         reduced = self.reduced_costs(prices)
         scale = np.maximum(1.0, np.abs(prices.chunk[self.problem.pairs.chunk]))
-        wanted = ~inside & (reduced < -TOLERANCE * scale)
-        places = np.flatnonzero(wanted)
+        improves = ~inside & (reduced < -TOLERANCE * scale)
+        places = np.flatnonzero(improves)
         return places[cheapest_of_each(self.problem.pairs.chunk[places], reduced[places], MORE_COLUMNS)]
 
     def charges(self, prices: Prices) -> dict[str, Floats]:
-        """What a job of each pair costs, by cause, in HS06 h; all (P,)."""
+        """The cost of a job of each pair by cause, in HS06 h, each (P,)."""
         problem, rows = self.problem, self.rows
         pairs, chunks = problem.pairs, problem.chunks
         k, q = pairs.chunk, pairs.queue
@@ -262,7 +262,7 @@ class FlowProgram:
         }
 
     def reduced_costs(self, prices: Prices) -> Floats:
-        """(P,) how many HS06 h a job of the pair costs more than the best use; 0 for what is chosen."""
+        """(P,) HS06 h by which a job of the pair costs more than its best use; 0 for chosen pairs."""
         total = np.sum(list(self.charges(prices).values()), axis=0)
         return np.asarray(total - prices.chunk[self.problem.pairs.chunk])
 
@@ -286,24 +286,24 @@ class FlowProgram:
         ones = np.ones(len(places))
         power = chunks.cores[k] * problem.queues.corepower[q]
         value = np.stack([ones, ones, chunks.cores[k], rows.gb[places], ones, power], axis=1)
-        kept = row >= 0
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))[:-1]]).astype(np.int32)
+        exists = row >= 0
+        starts = np.concatenate([[0], np.cumsum(exists.sum(axis=1))[:-1]]).astype(np.int32)
         free = np.full(len(places), 1e30)
         solver.addCols(
-            len(places), self._base[places], np.zeros(len(places)), free, int(kept.sum()), starts,
-            row[kept].astype(np.int32), value[kept],
+            len(places), self._base[places], np.zeros(len(places)), free, int(exists.sum()), starts,
+            row[exists].astype(np.int32), value[exists],
         )  # fmt: skip
 
     def _prices(self, solver: Any) -> Prices:
         dual = np.array(solver.getSolution().row_dual)
-        of = {kind: dual[rows] for kind, rows in self._places.items()}
+        by_kind = {kind: dual[rows] for kind, rows in self._places.items()}
         return Prices(
-            chunk=of["chunk"],
-            room=_spread(self._binding.room, np.maximum(-of["room"], 0.0)),
-            wait=-of["wait"],
-            link=np.maximum(-of["link"], 0.0),
-            output=_spread(self._binding.output, np.maximum(-of["output"], 0.0)),
-            share=np.maximum(of["share"], 0.0),
+            chunk=by_kind["chunk"],
+            room=_spread(self._binding.room, np.maximum(-by_kind["room"], 0.0)),
+            wait=-by_kind["wait"],
+            link=np.maximum(-by_kind["link"], 0.0),
+            output=_spread(self._binding.output, np.maximum(-by_kind["output"], 0.0)),
+            share=np.maximum(by_kind["share"], 0.0),
         )
 
     def _solution(self, solver: Any, highspy: Any, order: Ints, rounds: int, status: Status) -> LinearSolution:
@@ -325,12 +325,12 @@ class FlowProgram:
         )
 
     def cost_of(self, jobs: Ints | Floats) -> float:
-        """HS06 h of a solution: (P,) jobs of each pair; limits are not looked at."""
+        """Cost in HS06 h of a solution with ``jobs`` (P,) of each pair; limits are not checked."""
         return cost_parts(self.problem, jobs, self.unplaced, self.debt).total
 
 
 def highs() -> Any:
-    """The solver.
+    """Import the solver.
 
     Raises:
         SolverMissing: it is not installed.
@@ -347,16 +347,16 @@ def _all(limits: Floats) -> Bools:
     return np.ones(len(limits), dtype=np.bool_)
 
 
-def _numbered(kept: Bools, first: int) -> Ints:
-    """(N + 1,) the row of each limit that is kept, from ``first`` on; -1 for the others and, at the end, for none."""
-    return np.append(np.where(kept, first + np.cumsum(kept) - 1, -1), -1)
+def _numbered(selected: Bools, first: int) -> Ints:
+    """(N + 1,) the row of each kept limit, counting from ``first``; -1 for the others, and at the end for no limit."""
+    return np.append(np.where(selected, first + np.cumsum(selected) - 1, -1), -1)
 
 
-def _spread(kept: Bools, prices: Floats) -> Floats:
-    """Prices of the limits that are kept among those of all; the others have none."""
-    every = np.zeros(len(kept))
+def _spread(selected: Bools, prices: Floats) -> Floats:
+    """Prices of all limits, from those of the kept ones; the others are 0."""
+    every = np.zeros(len(selected))
     if len(prices):  # without a solution there are no prices
-        every[kept] = prices
+        every[selected] = prices
     return every
 
 

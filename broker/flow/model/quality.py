@@ -1,7 +1,7 @@
 """How far a stored cycle is from the best placement of its jobs: the linear program over the same facts. Pure.
 
-The cycle is judged again by its own snapshot, work, values and rules; what it placed is priced by the program, beside
-the optimum and an even draw. No decision uses the result. The regret is split by share at the optimal prices, and by
+The cycle is evaluated again with its own snapshot, work, values and rules. The program prices what it placed, the
+optimum, and an even draw. No decision uses the result. The regret is split by share, at the optimal prices, and by
 queue.
 """
 
@@ -39,13 +39,13 @@ from broker.flow.model.warm_program import WarmProgram
 from broker.gdpconfig.catalogue import Value
 from broker.work.assemble import CycleWork
 
-#: Queues that are named, those first whose cores differ most.
+#: Most queues listed, those with the largest difference in cores.
 MOST_QUEUES = 10
 
 
 @dataclass(frozen=True)
 class QueueDifference:
-    """Cores that the placed jobs ask for at a queue, and that the best placement would."""
+    """Cores requested at a queue by the placed jobs, and by the best placement."""
 
     queue: int
     cores: float
@@ -53,16 +53,16 @@ class QueueDifference:
 
 
 def regret_of_shares(program: FlowProgram, prices: Prices, jobs: Floats) -> Floats:
-    """(S,) HS06 h of regret; all together they are the regret of the cycle, and none is negative.
+    """(S,) regret of each share in HS06 h; the sum is the regret of the cycle, and none is negative.
 
-    By duality the regret is a sum over what is not as the prices ask for: jobs where they are dearer than the best use
-    of them, jobs left over, places with a price that are not used, and queues that are fuller or emptier than they
-    should be. The first ones are of one share; queues and links are divided by the jobs that the shares have there.
+    By duality the regret is the sum of all deviations from what the prices demand: jobs placed where they are dearer
+    than at their best use, unplaced jobs, priced places left unused, and queues fuller or emptier than they should be.
+    Jobs and places belong to one share; queues and links are divided by the jobs that the shares have there.
 
     Args:
-        program: of the cycle.
-        prices: that are optimal.
-        jobs: (P,) as they were placed, within all limits.
+        program: the program of the cycle.
+        prices: the optimal prices.
+        jobs: (P,) placed jobs, within all limits.
     """
     problem, rows = program.problem, program.rows
     pairs, chunks, shares = problem.pairs, problem.chunks, len(program.debt)
@@ -86,7 +86,7 @@ def regret_of_shares(program: FlowProgram, prices: Prices, jobs: Floats) -> Floa
 
 
 def _of_queues(problem: FlowProblem, prices: Prices, jobs: Floats) -> Floats:
-    """(Q,) HS06 h by which the wait at a queue is dearer than with as many cores as its price asks for."""
+    """(Q,) HS06 h by which the wait at a queue is dearer than with the number of cores that its price demands."""
     cores = queue_cores(problem, jobs)
     size = np.repeat(segment_size(problem)[:, None], SEGMENTS - 1, axis=1)
     best = (np.minimum(segment_waits(problem)[:, :-1] - prices.wait[:, None], 0.0) * size).sum(axis=1)
@@ -94,16 +94,16 @@ def _of_queues(problem: FlowProblem, prices: Prices, jobs: Floats) -> Floats:
 
 
 def _of_limits(limit: Floats, price: Floats, index: Ints, used: Floats, share: Ints, shares: int) -> Floats:
-    """(S,) the worth of what is not used of each limit."""
+    """(S,) the value of the unused part of each limit."""
     if not len(limit):
         return np.zeros(shares)
     inside = index >= 0
-    there = np.bincount(index[inside], weights=used[inside], minlength=len(limit))
-    return _divided(price * (limit - there), index[inside], share[inside], used[inside], shares)
+    usage = np.bincount(index[inside], weights=used[inside], minlength=len(limit))
+    return _divided(price * (limit - usage), index[inside], share[inside], used[inside], shares)
 
 
 def _divided(cost: Floats, index: Ints, share: Ints, weight: Floats, shares: int) -> Floats:
-    """(S,) costs (N,) divided among the shares by their weights at each; by all weights where none has any there."""
+    """(S,) costs (N,) divided among the shares by their weight at each; by total weight where no share has any."""
     cells = np.bincount(index * shares + share, weights=weight, minlength=len(cost) * shares).reshape(len(cost), shares)
     total = cells.sum(axis=1)
     every = cells.sum(axis=0) if total.sum() > 0 else np.ones(shares)
@@ -112,13 +112,13 @@ def _divided(cost: Floats, index: Ints, share: Ints, weight: Floats, shares: int
 
 
 def queue_differences(problem: FlowProblem, jobs: Floats, best: Floats) -> tuple[QueueDifference, ...]:
-    """The queues that should have got more or less, those with the largest difference first."""
-    cores, wanted = queue_cores(problem, jobs), queue_cores(problem, best)
-    order = np.argsort(-np.abs(cores - wanted), kind="stable")[:MOST_QUEUES]
+    """The queues that should have received more or less, largest difference first."""
+    cores, best_cores = queue_cores(problem, jobs), queue_cores(problem, best)
+    order = np.argsort(-np.abs(cores - best_cores), kind="stable")[:MOST_QUEUES]
     return tuple(
-        QueueDifference(int(queue), float(cores[queue]), float(wanted[queue]))
+        QueueDifference(int(queue), float(cores[queue]), float(best_cores[queue]))
         for queue in order
-        if abs(cores[queue] - wanted[queue]) >= 1.0
+        if abs(cores[queue] - best_cores[queue]) >= 1.0
     )
 
 
@@ -128,12 +128,12 @@ WithoutRule = Callable[[str], JobCycle]
 
 @dataclass(frozen=True)
 class Yardstick:
-    """By what cycles are measured.
+    """The parameters by which cycles are measured.
 
     Attributes:
-        prices: values of the keys ``FLOW_*`` that hold whatever the tuning says.
-        time_limit_s: for the program, and for what rules cost together.
-        rules: for how many the program is solved again.
+        prices: values of the keys ``FLOW_*`` that override the tuning.
+        time_limit_s: time limit for the program and the costs of rules together.
+        rules: number of rules for which the program is solved again.
     """
 
     prices: Mapping[str, Value]
@@ -143,7 +143,7 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class ShareRegret:
-    """Jobs of a share that the cycle had to place, and its part of the regret in HS06 h."""
+    """Jobs of a share that the cycle had to place, and the share's part of the regret in HS06 h."""
 
     share: str
     jobs: int
@@ -152,7 +152,7 @@ class ShareRegret:
 
 @dataclass(frozen=True)
 class QueueCores:
-    """Cores that the placed jobs ask for at a queue, and that the best placement would."""
+    """Cores requested at a queue by the placed jobs, and by the best placement."""
 
     queue: str
     cores: float
@@ -161,16 +161,16 @@ class QueueCores:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a cycle cost beside the best placement of the same jobs.
+    """The cost of a cycle compared with the best placement of the same jobs.
 
     Attributes:
-        chunks, jobs: that had to be placed, of which ``placed`` were.
-        cost: of what was placed; ``best`` of the best placement.
-        even_hs06h: of the same jobs in equal parts at every queue that passed; limits are not looked at.
-        gb, best_gb: that are moved, of ``input_gb`` that the jobs read.
-        shares: each with its part of the regret, the largest first; their sum is the regret.
-        queues: that should have got more or less.
-        rules: what each costs, beside the regret: a rule may be right.
+        chunks, jobs: chunks and jobs that had to be placed; ``placed``: jobs that were.
+        cost: cost of the actual placement; ``best``: of the best one.
+        even_hs06h: cost with the jobs spread evenly over every queue that passed; limits are not checked.
+        gb, best_gb: GB moved in each, of the ``input_gb`` that the jobs read.
+        shares: each share with its part of the regret, largest first; they sum to the regret.
+        queues: queues that should have received more or less.
+        rules: the cost of each rule, not part of the regret, since a rule may be right.
         solver: name and version.
     """
 
@@ -190,12 +190,12 @@ class Measured:
 
     @property
     def regret_hs06h(self) -> float:
-        """What the cycle cost more than the best placement; not negative, for that would be no worse."""
+        """The excess cost of the cycle over the best placement, never negative."""
         return max(0.0, self.cost.total - self.best.total)
 
     @property
     def range_hs06h(self) -> float:
-        """What an even draw costs more than the best placement."""
+        """The excess cost of an even draw over the best placement."""
         return max(0.0, self.even_hs06h - self.best.total)
 
 
@@ -207,15 +207,15 @@ def measure(
     without: WithoutRule,
     clock: Callable[[], float],
 ) -> Measured | Unmeasured:
-    """Measure a cycle; or why it cannot be: no queue passed for any chunk, or the time was not enough.
+    """Measure a cycle, or say why it cannot be measured: no queue passed for any chunk, or the time ran out.
 
     Args:
-        cycle: over its work, in which every chunk meets the grid of the snapshot.
+        cycle: the cycle over its work, in which every chunk meets the grid of the snapshot.
         work: its chunks with their files.
-        placed: of each chunk, in order.
-        yardstick: by which it is measured.
-        without: the same cycle without the rule of a name.
-        clock: seconds, for the limit of time.
+        placed: the placement of each chunk, in order.
+        yardstick: the parameters of the measurement.
+        without: returns the same cycle without the named rule.
+        clock: clock in seconds, for the time limit.
     """
     until = clock() + yardstick.time_limit_s
     results = list(cycle.results())
@@ -235,8 +235,8 @@ def measure(
     def alone(rule: int) -> Bools:
         return _alone(without(cycle.chain.filters[rule].name), every)
 
-    found = Rejections(wide, inside, _rule_of(cycle, results, every), _codes(cycle), alone)
-    rules = rule_worths(found, program, best, yardstick.rules, lambda: until - clock())
+    rejections = Rejections(wide, inside, _rule_of(cycle, results, every), _codes(cycle), alone)
+    rules = rule_worths(rejections, program, best, yardstick.rules, lambda: until - clock())
     return _measured(cycle, every, program, best, amounts[inside], rules)
 
 
@@ -252,8 +252,8 @@ def _measured(
     gb = moved_gb(problem)
     count = np.bincount(problem.pairs.chunk, minlength=len(problem.chunks))
     even = (problem.chunks.jobs / np.maximum(count, 1))[problem.pairs.chunk]
-    asked = np.zeros(len(every.shares))
-    np.add.at(asked, problem.chunks.share, problem.chunks.jobs)
+    jobs_by_share = np.zeros(len(every.shares))
+    np.add.at(jobs_by_share, problem.chunks.share, problem.chunks.jobs)
     return Measured(
         chunks=len(problem.chunks),
         jobs=int(problem.chunks.jobs.sum()),
@@ -264,7 +264,7 @@ def _measured(
         gb=float((gb * jobs).sum()),
         best_gb=float((gb * best.amount).sum()),
         input_gb=float((problem.chunks.jobs * problem.chunks.input_gb).sum()),
-        shares=_shares(every.shares, asked, regret_of_shares(program, best.prices, jobs)),
+        shares=_shares(every.shares, jobs_by_share, regret_of_shares(program, best.prices, jobs)),
         queues=tuple(
             QueueCores(str(names[one.queue]), one.cores, one.best_cores)
             for one in queue_differences(problem, jobs, best.amount)
@@ -276,42 +276,44 @@ def _measured(
 
 def _shares(names: Sequence[str], jobs: Floats, regret: Floats) -> tuple[ShareRegret, ...]:
     """The shares; express chunks count for their share."""
-    found: dict[str, tuple[float, float]] = {}
+    totals: dict[str, tuple[float, float]] = {}
     for name, count, hs06h in zip(names, jobs.tolist(), regret.tolist(), strict=True):
         share = name.removesuffix(URGENT)
-        before = found.get(share, (0.0, 0.0))
-        found[share] = before[0] + count, before[1] + hs06h
-    lines = [ShareRegret(share, int(count), hs06h) for share, (count, hs06h) in found.items() if count]
+        before = totals.get(share, (0.0, 0.0))
+        totals[share] = before[0] + count, before[1] + hs06h
+    lines = [ShareRegret(share, int(count), hs06h) for share, (count, hs06h) in totals.items() if count]
     return tuple(sorted(lines, key=lambda one: (-one.regret_hs06h, one.share)))
 
 
 def _counts(result: ChunkResult, placed: Placed) -> bool:
-    """Whether a chunk counts: nothing keeps it from being placed but the queues."""
+    """Whether a chunk counts: only the queues can keep it from being placed."""
     return placed is not None and not result.blocked
 
 
 def _passed(cycle: JobCycle, results: Sequence[ChunkResult], placed: Sequence[Placed]) -> Bools:
-    """(T, Q) the candidates that passed the filters, and those that were given jobs."""
+    """(T, Q) the candidates that passed the filters or were given jobs."""
     passed = np.zeros((len(results), len(cycle.snapshot.queues)), dtype=np.bool_)
     place = place_of(cycle)
-    for at, (result, jobs) in enumerate(zip(results, placed, strict=True)):
+    for chunk, (result, jobs) in enumerate(zip(results, placed, strict=True)):
         if _counts(result, jobs):
-            passed[at, result.feasible] = True
-            passed[at, [place[name] for name in jobs or {} if name in place]] = True
+            passed[chunk, result.feasible] = True
+            passed[chunk, [place[name] for name in jobs or {} if name in place]] = True
     return passed
 
 
 def _every(cycle: JobCycle, results: Sequence[ChunkResult], placed: Sequence[Placed]) -> list[Ints]:
-    """Of each chunk, by position, the candidates that passed or that a rule rejected."""
-    found, passed = [], _passed(cycle, results, placed)
-    for at, (result, jobs) in enumerate(zip(results, placed, strict=True)):
+    """The positions of each chunk's candidates that passed or were rejected by a rule."""
+    candidates, passed = [], _passed(cycle, results, placed)
+    for chunk, (result, jobs) in enumerate(zip(results, placed, strict=True)):
         reason = result.block.evaluation.reason[result.row - result.block.rows.start]
-        found.append(((reason >= 0) | passed[at]).nonzero()[0] if _counts(result, jobs) else np.zeros(0, np.int64))
-    return found
+        candidates.append(
+            ((reason >= 0) | passed[chunk]).nonzero()[0] if _counts(result, jobs) else np.zeros(0, np.int64)
+        )
+    return candidates
 
 
 def _wide_enough(problem: FlowProblem, jobs: Floats) -> FlowProblem:
-    """The problem with limits that what was placed keeps, so that the optimum is never dearer than it."""
+    """Widen the limits to admit the actual placement, so that the optimum is never dearer."""
     rows, pairs = rows_of(problem), problem.pairs
     used = np.zeros_like(problem.queues.room)
     np.add.at(used, (pairs.queue, problem.chunks.share[pairs.chunk]), jobs)
@@ -327,7 +329,7 @@ def _wide_enough(problem: FlowProblem, jobs: Floats) -> FlowProblem:
 
 
 def _rule_of(cycle: JobCycle, results: Sequence[ChunkResult], program: CycleProgram) -> Ints:
-    """(P,) the filter that decided about each pair, -1 where none rejected it."""
+    """(P,) the filter that rejected each pair, -1 if none did."""
     rules = np.full(len(program.candidate), -1, dtype=np.int64)
     starts = np.searchsorted(program.problem.pairs.chunk, np.arange(len(program.row) + 1))
     for at, row in enumerate(program.row.tolist()):

@@ -1,4 +1,4 @@
-"""What a rule costs: by how much the best placement would be cheaper if that rule alone rejected nothing."""
+"""The cost of a rule: how much cheaper the best placement would be if that rule alone rejected nothing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from broker.flow.model.problem import FlowProblem, moved_gb, pair_costs, pair_hs
 from broker.flow.model.program import FlowProgram, LinearSolution, Prices
 from broker.flow.model.warm_program import WarmProgram
 
-#: Part of the cost of the best placement below which what a rule could save is not looked at.
+#: Fraction of the cost of the best placement below which a possible saving is ignored.
 WORTH_A_LOOK = 1e-4
 
 
 @dataclass(frozen=True)
 class RuleWorth:
-    """What a rule costs in a cycle.
+    """The cost of a rule in a cycle.
 
     Attributes:
-        rule: its code.
-        chunks: to which it closes a queue that would be cheaper than the best use of their jobs.
-        saved_hs06h: by which the best placement would be cheaper without the rule.
-        is_bound: whether that is only known to be no more; what others also reject is then counted.
+        rule: code of the rule.
+        chunks: number of chunks for which it closes a queue cheaper than the best use of their jobs.
+        saved_hs06h: HS06 h by which the best placement would be cheaper without the rule.
+        is_bound: whether this is only an upper bound, which includes pairs that other rules reject, too.
     """
 
     rule: str
@@ -38,11 +38,11 @@ class Rejections:
     """Pairs of all candidates (P,), and the rule that decided about each.
 
     Attributes:
-        problem: over all pairs.
-        feasible: (P,) those that passed.
-        rule: (P,) number of the rule that rejected, -1 for those that passed.
-        codes: of the rules.
-        alone: gives the pairs (P,) that pass without the rule of a number.
+        problem: the problem over all pairs.
+        feasible: (P,) whether the pair passed.
+        rule: (P,) number of the rejecting rule, -1 if the pair passed.
+        codes: codes of the rules.
+        alone: gives the pairs (P,) that pass without the rule of a given number.
     """
 
     problem: FlowProblem
@@ -55,18 +55,18 @@ class Rejections:
 def rule_worths(
     found: Rejections, program: WarmProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
 ) -> tuple[RuleWorth, ...]:
-    """The rules that cost anything, the dearest first.
+    """The rules that cost anything, dearest first.
 
-    At the optimal prices a pair that was rejected is worth what it is cheaper than the best use of its jobs. That
-    bounds what a rule can cost; without a cheaper pair a rule costs nothing. For the rules with the highest bounds the
-    program is solved again with the pairs that no other rule rejects.
+    At the optimal prices, a rejected pair is worth the amount by which it is cheaper than the best use of its jobs.
+    This bounds the cost of a rule; without a cheaper pair, a rule costs nothing. For the rules with the highest bounds
+    the program is solved again with the pairs that no other rule rejects.
 
     Args:
         found: the rejected pairs.
-        program: over the pairs that passed, solved.
+        program: the solved program over the pairs that passed.
         best: its solution.
-        most: rules for which it is solved again.
-        left_s: seconds that are left for that.
+        most: most rules for which it is solved again.
+        left_s: returns the remaining seconds.
     """
     cheaper = np.maximum(-reduced_over_all(found.problem, program, best.prices), 0.0)
     cheaper[found.feasible] = 0.0
@@ -78,26 +78,26 @@ def rule_worths(
         chunks, bound = bounds[rule]
         worth = _saved(found, rule, program, left_s) if number < most and left_s() > 0 else None
         lines.append(RuleWorth(found.codes[rule], chunks, bound if worth is None else worth, worth is None))
-    kept = [one for one in lines if one.saved_hs06h > least]
-    return tuple(sorted(kept, key=lambda one: (one.is_bound, -one.saved_hs06h, one.rule)))
+    costly = [one for one in lines if one.saved_hs06h > least]
+    return tuple(sorted(costly, key=lambda one: (one.is_bound, -one.saved_hs06h, one.rule)))
 
 
-def _saved(found: Rejections, rule: int, program: WarmProgram, left_s: Callable[[], float]) -> float | None:
-    """What the best placement without a rule saves; None where the time is not enough."""
-    alone = found.alone(rule) & (found.rule == rule) & ~found.feasible
-    return program.saved_by(pairs_of(found.problem, alone), left_s())
+def _saved(rejections: Rejections, rule: int, program: WarmProgram, left_s: Callable[[], float]) -> float | None:
+    """What the best placement without a rule saves; None if the time is insufficient."""
+    alone = rejections.alone(rule) & (rejections.rule == rule) & ~rejections.feasible
+    return program.saved_by(pairs_of(rejections.problem, alone), left_s())
 
 
-def _bound(found: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:
-    """The chunks to which a rule closes a cheaper queue, and what it costs at most."""
-    own = found.rule == rule
-    most = np.zeros(len(found.problem.chunks))
-    np.maximum.at(most, found.problem.pairs.chunk[own], cheaper[own])
-    return int((most > 0).sum()), float((most * found.problem.chunks.jobs).sum())
+def _bound(rejections: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:
+    """The number of chunks for which a rule closes a cheaper queue, and the most that it costs."""
+    own = rejections.rule == rule
+    most = np.zeros(len(rejections.problem.chunks))
+    np.maximum.at(most, rejections.problem.pairs.chunk[own], cheaper[own])
+    return int((most > 0).sum()), float((most * rejections.problem.chunks.jobs).sum())
 
 
 def reduced_over_all(problem: FlowProblem, program: FlowProgram, prices: Prices) -> Floats:
-    """(P,) how much dearer a job of each pair is than the best use of it, also of pairs that are in no program."""
+    """(P,) how much dearer a job of each pair is than its best use, also for pairs outside the program."""
     pairs, chunks, shares = problem.pairs, problem.chunks, len(program.debt)
     k, q = pairs.chunk, pairs.queue
     inside = program.problem.pairs

@@ -1,7 +1,7 @@
-"""A program that is solved once, and then with more pairs from where it ended: for costs, not for decisions.
+"""A program that is solved once, then warm-started with more pairs: for costs, not for decisions.
 
-What is asked of it is an optimum and its prices, whichever of many. So the first vertex is found by dual simplex over
-few columns, and each question after that is a few pivots of the primal simplex from the same basis.
+Any of several optima with its prices will do. The first vertex is therefore found by dual simplex over few columns, and
+each further question takes a few pivots of the primal simplex from the same basis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.flow.model.program import (
     highs,
 )
 
-#: What a column that is kept may cost more at rough prices, in parts of the price of the chunk: simplex takes few.
+#: Excess cost at rough prices up to which a column is kept, as a fraction of the chunk's price: simplex wants few.
 NEAR = 3e-4
 _PRIMAL = 4
 
@@ -32,9 +32,9 @@ class WarmProgram(FlowProgram):
     """The program over some pairs of a problem, with rows for all of them.
 
     Args:
-        whole: with all pairs that may be asked about.
-        inside: (P,) those of the program.
-        time_limit_s: of all rounds of the first solution.
+        whole: the problem with all pairs that may be evaluated.
+        inside: (P,) the pairs of the program.
+        time_limit_s: limit for all rounds of the first solution.
     """
 
     def __init__(self, whole: FlowProblem, inside: Bools, time_limit_s: float = 10.0) -> None:
@@ -45,7 +45,7 @@ class WarmProgram(FlowProgram):
         self._warm: tuple[Any, Bools] | None = None
 
     def solve(self) -> LinearSolution:
-        """As :meth:`FlowProgram.solve`, and keep where it ended.
+        """Like :meth:`FlowProgram.solve`, and keep the final state.
 
         Raises:
             SolverMissing: the solver is not installed.
@@ -68,39 +68,39 @@ class WarmProgram(FlowProgram):
         return self._solution(solver, highspy, np.concatenate(columns), rounds, status)
 
     def saved_by(self, pairs: FlowPairs, left_s: float) -> float | None:
-        """HS06 h by which the optimum is cheaper with more pairs; None where the time is not enough.
+        """HS06 h by which the optimum is cheaper with more pairs; None if the time is insufficient.
 
         Args:
-            pairs: that are not inside.
-            left_s: seconds that are left.
+            pairs: pairs that are not inside.
+            left_s: remaining seconds.
         """
         if self._warm is None:
             return None
         solver, inside = self._warm[0], self._warm[1].copy()
-        begun, basis, cost = solver.getNumCol(), solver.getBasis(), solver.getInfo().objective_function_value
+        columns, basis, cost = solver.getNumCol(), solver.getBasis(), solver.getInfo().objective_function_value
         problem, added = dataclasses.replace(self.problem, pairs=pairs), np.zeros(len(pairs), dtype=np.bool_)
-        beside = FlowProgram(problem, None, left_s, self.unplaced, self._cells, self._binding)
+        extended = FlowProgram(problem, None, left_s, self.unplaced, self._cells, self._binding)
         solver.setOptionValue("time_limit", solver.getRunTime() + left_s)
         solver.setOptionValue("simplex_strategy", _PRIMAL)
         prices, saved = self._prices(solver), None
         for _ in range(MOST_ROUNDS):
-            more = len(_enter(beside, solver, prices, added)) + len(_enter(self, solver, prices, inside))
+            more = len(_enter(extended, solver, prices, added)) + len(_enter(self, solver, prices, inside))
             if not more:
                 saved = max(0.0, cost - solver.getInfo().objective_function_value)
                 break
             if not self._runs(solver):
                 break
             prices = self._prices(solver)
-        self._back(solver, begun, basis)
+        self._back(solver, columns, basis)
         return saved
 
     def _runs(self, solver: Any) -> bool:
-        """Run the solver; whether that gave an optimum of the columns that it has."""
+        """Run the solver; return whether it found an optimum over its columns."""
         solver.run()
         return bool(solver.getModelStatus() == highs().HighsModelStatus.kOptimal)
 
     def _back(self, solver: Any, columns: int, basis: Any) -> None:
-        """Take away the columns after the first ones, and go back to their basis."""
+        """Remove all but the first ``columns`` columns, and restore their basis."""
         beyond = np.arange(columns, solver.getNumCol(), dtype=np.int32)
         if len(beyond):
             solver.deleteCols(len(beyond), beyond)
@@ -109,7 +109,7 @@ class WarmProgram(FlowProgram):
 
 
 def _enter(program: FlowProgram, solver: Any, prices: Prices, inside: Bools) -> Ints:
-    """Add the pairs of a program that would lower the cost to a solver with its rows; which these are."""
+    """Add the pairs of a program that would lower the cost to a solver with its rows; return them."""
     more = program._improving(prices, inside)
     if len(more):
         inside[more] = True

@@ -1,1 +1,1 @@
-"""What outcomes teach: the record of queues, and their health."""
+"""Pages about the quality of decisions."""

@@ -1,4 +1,4 @@
-"""The page of quality: each cycle beside the best placement of its jobs."""
+"""The quality page: each cycle compared with the best placement of its jobs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import page_router, show
 from broker.web.time_range import time_shown
 
-#: A line begins where something was measured; the axis is this long at least.
+#: Minimum length of the time axis; a line begins at the first measurement.
 SHORTEST = timedelta(hours=1)
 router = page_router(tag="decisions")
-#: Lines of the picture of costs and of that of bytes; classes as the style sheet has them.
+#: Style sheet classes of the lines in the pictures of costs and bytes.
 LINES = ("line policy-0", "line policy-1", "line policy-2", "line policy-3")
 
 
@@ -31,36 +31,36 @@ def show_quality(
     request: Request, api: State, at: At = None, hours: Annotated[float, Query(gt=0, le=24 * 35)] = 24.0
 ) -> Response:
     """How good decisions were: regret over time, by share, cause and rule."""
-    with asking(api, at) as asked:
-        found = quality(asked, load_limits(asked.config).drift, hours=hours, cycles=MOST_CYCLES)
+    with asking(api, at) as context:
+        answer = quality(context, load_limits(context.config).drift, hours=hours, cycles=MOST_CYCLES)
     newest: dict[str, CycleQuality] = {}
-    for one in found.cycles:
-        if one.state == "measured":
-            newest.setdefault(one.brokerage, one)
+    for cycle in answer.cycles:
+        if cycle.state == "measured":
+            newest.setdefault(cycle.brokerage, cycle)
     return show(
         request,
         "quality",
-        found,
+        answer,
         title="Quality of decisions",
         items="cycles",
-        time=time_shown(request, at, found.now),
-        sentence=quality_sentence(found),
+        time=time_shown(request, at, answer.now),
+        sentence=quality_sentence(answer),
         newest=list(newest.values()),
         keys=[(class_.replace("line ", ""), name) for name, class_ in zip(sorted(newest), LINES, strict=False)],
-        costs=lambda: over_time("Dearer than the best placement, %", found, "regret_percent"),
-        bytes=lambda: over_time("Input moved in vain, %", found, "bytes_percent"),
+        costs=lambda: over_time("Dearer than the best placement, %", answer, "regret_percent"),
+        bytes=lambda: over_time("Input moved in vain, %", answer, "bytes_percent"),
     )
 
 
 def over_time(title: str, found: Quality, figure: str) -> Markup:
-    """A figure of each brokerage, a line each; what is below 0 is drawn at 0. Pure."""
+    """Plot a figure with one line per brokerage; negative values are drawn at 0. Pure."""
     points: dict[str, list[tuple[float, float]]] = {}
-    for one in reversed(found.cycles):
-        value = getattr(one, figure)
-        if one.placer == "ours" and value is not None:
-            points.setdefault(one.brokerage, []).append((one.decided_at.timestamp(), max(0.0, value)))
+    for cycle in reversed(found.cycles):
+        value = getattr(cycle, figure)
+        if cycle.placer == "ours" and value is not None:
+            points.setdefault(cycle.brokerage, []).append((cycle.decided_at.timestamp(), max(0.0, value)))
     lines = [Line(name, class_, points[name]) for name, class_ in zip(sorted(points), LINES, strict=False)]
-    said = ", ".join(f"{line.name} {line.points[-1][1]:g}" for line in lines)
+    latest = ", ".join(f"{line.name} {line.points[-1][1]:g}" for line in lines)
     first = min((line.points[0][0] for line in lines), default=found.since.timestamp())
     since = max(found.since, min(datetime.fromtimestamp(first, UTC), found.now - SHORTEST))
-    return lines_over_time(f"{title}: {said or 'not known'}", since, found.now, lines)
+    return lines_over_time(f"{title}: {latest or 'not known'}", since, found.now, lines)

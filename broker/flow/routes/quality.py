@@ -1,4 +1,4 @@
-"""How good decisions were, over HTTP."""
+"""The quality of decisions over HTTP."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def get_quality(
     hours: Annotated[float, Query(gt=0, le=24 * 35)] = 24.0,
     cycles: Annotated[int, Query(ge=1, le=MOST_CYCLES)] = 200,
 ) -> Response:
-    """Each cycle beside the best placement of its jobs: regret by share, cause and rule, and what got worse."""
-    with asking(api, at) as asked:
-        limits = load_limits(asked.config).drift
-        found = quality(asked, limits, hours=hours, brokerage=brokerage, cycles=cycles)
-    return answer(request, found)
+    """Compare each cycle with the best placement of its jobs: regret by share, cause and rule, and what got worse."""
+    with asking(api, at) as context:
+        limits = load_limits(context.config).drift
+        report = quality(context, limits, hours=hours, brokerage=brokerage, cycles=cycles)
+    return answer(request, report)

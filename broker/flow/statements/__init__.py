@@ -1,1 +1,1 @@
-"""What outcomes teach: the record of queues, and their health."""
+"""SQL statements for the quality of decisions."""

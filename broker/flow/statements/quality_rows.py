@@ -1,4 +1,4 @@
-"""What cycles cost beside the best placement: rows of ``broker.decision_quality``."""
+"""The cost of cycles compared with the best placement: rows of ``broker.decision_quality``."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class QualityRow:
     """One cycle of one VO.
 
     Attributes:
-        brokerage, decided_at, tuning: of the cycle; ``vo`` empty for none.
+        brokerage, decided_at, tuning: identify the cycle; ``vo`` is empty for none.
         placer: whose placement was measured.
-        snapshot: on which it was decided.
-        state: whether it could be measured; ``beside``: what PanDA placed is priced in the details, beside ours.
-        jobs: that had to be placed.
-        cost_hs06h: of the placement, ``best_hs06h`` of the best one; ``left_hs06h`` of that for jobs without any place.
-        gb: that are moved, ``best_gb`` by the best placement, ``input_gb`` of all input.
+        snapshot: snapshot on which it was decided.
+        state: whether it could be measured; ``beside``: the details price PanDA's placement next to ours.
+        jobs: jobs that had to be placed.
+        cost_hs06h: cost of the placement; ``best_hs06h``: of the best one; ``left_hs06h``: its part for unplaced jobs.
+        gb: GB moved; ``best_gb``: by the best placement; ``input_gb``: of all input.
         details: parts of the costs, shares, queues, rules, solver.
     """
 
@@ -68,29 +68,29 @@ class QualityRow:
 
 
 def write(connection: sa.Connection, rows: Iterable[QualityRow]) -> None:
-    """Write the rows; a cycle that is measured already keeps its own."""
+    """Write the rows; a cycle that was already measured keeps its row."""
     values = [{**vars(row), "details": json.dumps(row.details)} for row in rows]
     if values:
         connection.execute(_WRITE, values)
 
 
 def read(connection: sa.Connection, since: datetime, until: datetime, brokerage: str | None = None) -> list[QualityRow]:
-    """The rows of cycles that decided after ``since`` and not after ``until``, oldest first."""
+    """The rows of cycles that decided after ``since`` and up to ``until``, oldest first."""
     values = {"since": since, "until": until, "brokerage": brokerage}
     return [QualityRow(**row) for row in mappings(connection, _READ, values)]
 
 
 def measured(connection: sa.Connection, since: datetime, placer: Placer = "ours") -> set[tuple[str, datetime, int]]:
-    """Brokerage, instant and tuning of the cycles from ``since`` on that have a row of a placer."""
-    asked = {"since": since, "placer": placer}
-    return {(row[0], row[1], row[2]) for row in connection.execute(_MEASURED, asked)}
+    """Brokerage, instant and tuning of the cycles from ``since`` on with a row of a placer."""
+    parameters = {"since": since, "placer": placer}
+    return {(row[0], row[1], row[2]) for row in connection.execute(_MEASURED, parameters)}
 
 
 def only_recorded(connection: sa.Connection, runs: Iterable[int]) -> set[int]:
-    """Those of the runs that wrote nothing but their decisions."""
+    """The runs that wrote nothing but their decisions."""
     return set(connection.execute(_ONLY_RECORDED, {"runs": sorted(runs)}).scalars())
 
 
 def ended_runs(connection: sa.Connection, runs: Iterable[int]) -> set[int]:
-    """Those of the runs that have ended."""
+    """The runs that have ended."""
     return set(connection.execute(_ENDED_RUNS, {"runs": sorted(runs)}).scalars())

@@ -1,1 +1,1 @@
-"""When work will start: looked up, with its age; and how good what was told of it was."""
+"""Answers about when work will start, with the age of each forecast, and about how good forecasts were."""

@@ -12,23 +12,24 @@ from broker.store.query_context import Answer, Asking
 
 
 class ForecastVerdict(Answer):
-    """How good some forecasts were.
+    """The accuracy of some forecasts.
 
     Attributes:
         name: ``all``, a kind, a horizon by p50, ``p90 known`` (within the horizon) or ``p90 later``.
-        told: how many.
-        resolved: those that started, or did not within the horizon.
-        censored: those that ended without a start, or are open.
-        subjects: tasks, lines and kinds of which they are.
-        covered_percent: per cent of the resolved ones within p10 and p90. Null without any.
-        meant_percent: per cent that right forecasts cover: 80 where p90 is known, 90 where it is beyond the horizon.
-            Wanted are at most 2 more or less.
-        low_percent: lower end of its 95 % interval in per cent, with the forecasts of a subject as one cluster.
-        high_percent: upper end of it in per cent.
+        told: number of forecasts.
+        resolved: forecasts whose work started, or did not within the horizon.
+        censored: forecasts whose work ended without a start, or is open.
+        subjects: number of tasks, lines and kinds of the forecasts.
+        covered_percent: per cent of the resolved ones within p10 and p90; null if there are none.
+        meant_percent: per cent that right forecasts cover: 80 where p90 is known, 90 where it is beyond the horizon. A
+            deviation of at most 2 is acceptable.
+        low_percent: lower end of the 95 % interval in per cent, with the forecasts of a subject as one cluster.
+        high_percent: upper end of the interval in per cent.
         below_percent: per cent that started before p10.
         above_percent: per cent that started after p90.
-        loss_part: pinball loss over that of the queue's or kind's middle wait before, mean of the three; wanted is 0.7.
-        middle_loss_part: the same of p50 alone.
+        loss_part: pinball loss relative to that of the queue's or kind's previous median wait, mean of the three;
+            target: 0.7.
+        middle_loss_part: the same for p50 alone.
     """
 
     name: str
@@ -47,10 +48,10 @@ class ForecastVerdict(Answer):
 
 
 class ForecastCheck(Answer):
-    """What came of the forecasts that were made between two instants.
+    """The accuracy of the forecasts made between two instants.
 
     Attributes:
-        verdicts: of all, by kind, by horizon, and by whether p90 is known.
+        verdicts: verdicts on all, by kind, by horizon, and by whether p90 is known.
     """
 
     now: datetime
@@ -60,26 +61,26 @@ class ForecastCheck(Answer):
 
 
 def forecast_check(asking: Asking, *, days: float = 14.0, queue: str | None = None) -> ForecastCheck:
-    """How good the forecasts of the last days were, of all or of a queue."""
+    """How good the forecasts of the last days were, for all queues or for one."""
     since = asking.now - timedelta(days=days)
     prefix = None if queue is None else together(queue, "")
-    found = forecast_looks.judged(asking.connection, since, asking.now, prefix)
-    told = tuple(_shown(one) for one in verdicts(found) if one.told)
-    return ForecastCheck(now=asking.now, since=since, queue=queue, verdicts=told)
+    forecasts = forecast_looks.judged(asking.connection, since, asking.now, prefix)
+    lines = tuple(_line(verdict) for verdict in verdicts(forecasts) if verdict.told)
+    return ForecastCheck(now=asking.now, since=since, queue=queue, verdicts=lines)
 
 
-def _shown(one: Verdict) -> ForecastVerdict:
-    low, high = one.covered_between
+def _line(verdict: Verdict) -> ForecastVerdict:
+    low, high = verdict.covered_between
     return ForecastVerdict(
-        **{name: getattr(one, name) for name in ("name", "told", "resolved", "censored", "subjects")},
-        covered_percent=_percent(one.covered),
-        meant_percent=_percent(one.meant),
+        **{name: getattr(verdict, name) for name in ("name", "told", "resolved", "censored", "subjects")},
+        covered_percent=_percent(verdict.covered),
+        meant_percent=_percent(verdict.meant),
         low_percent=_percent(low),
         high_percent=_percent(high),
-        below_percent=_percent(one.below),
-        above_percent=_percent(one.above),
-        loss_part=_part(one.loss_part),
-        middle_loss_part=_part(one.middle_loss_part),
+        below_percent=_percent(verdict.below),
+        above_percent=_percent(verdict.above),
+        loss_part=_part(verdict.loss_part),
+        middle_loss_part=_part(verdict.middle_loss_part),
     )
 
 

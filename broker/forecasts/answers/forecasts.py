@@ -1,4 +1,4 @@
-"""When work will start: a look-up of what the agent told last, with its age; nothing is worked out here."""
+"""When work will start: the last forecasts of the agent, with their age; nothing is computed here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.forecasts.model.wording import duration, start_sentence
 from broker.forecasts.statements import forecast_looks
 from broker.store.query_context import Answer, Asking, NothingFound
 
-#: A forecast that is older is not told any more: twice the period of the agent, and a cycle.
+#: Older forecasts are not shown: twice the period of the agent, plus a cycle.
 STALE_S = 1500.0
 MOST_LINES = 500
 _QUANTILES = ("p10_s", "p50_s", "p90_s")
@@ -20,23 +20,23 @@ Kind = Literal["queue", "task", "task_kind"]
 
 
 class ForecastLine(Answer):
-    """When the next work of a queue's line, a task, or a kind of tasks starts.
+    """The start of the next work of a queue's line, a task, or a kind of task.
 
     Attributes:
-        queue: of a line of jobs.
-        share: of a line of jobs.
-        jeditaskid: of a task.
-        situation: in which it is, such as whether jobs wait at the queue.
-        made_at: when it was told; null where nothing was.
-        age_s: how many seconds ago that was.
-        p10_s: one in ten starts within so many seconds; null where not known, or later than ``horizon_s``.
-        p50_s: half start within so many seconds.
-        p90_s: nine in ten start within so many seconds.
-        horizon_s: after so many seconds a start is told as later.
-        basis: from what it was made: ``history``, past cases like it, or these with a roll-out of the decisions.
-        n: past cases of its kind that have started.
-        unknown: why it is not known; empty where it is.
-        sentence: all this in words.
+        queue: queue of a line of jobs.
+        share: share of a line of jobs.
+        jeditaskid: number of a task.
+        situation: situation of the work, such as whether jobs wait at the queue.
+        made_at: time of the forecast; null if there is none.
+        age_s: age of the forecast in seconds.
+        p10_s: one in ten starts within this many seconds; null if unknown or later than ``horizon_s``.
+        p50_s: half start within this many seconds.
+        p90_s: nine in ten start within this many seconds.
+        horizon_s: longest forecast in seconds; a later start is reported as later.
+        basis: basis of the forecast: ``history``, similar past cases, or these with a roll-out of the decisions.
+        n: number of similar past cases that have started.
+        unknown: why the forecast is unknown; empty if it is known.
+        sentence: the forecast in words.
     """
 
     kind: Kind
@@ -58,7 +58,7 @@ class ForecastLine(Answer):
 
 
 class ForecastLines(Answer):
-    """Forecasts of a kind, those that start last first."""
+    """Forecasts of a kind, latest start first."""
 
     now: datetime
     kind: Kind
@@ -75,7 +75,7 @@ def queue_forecasts(asking: Asking, queue: str) -> ForecastLines:
     """When jobs that come to a queue now will start, by share.
 
     Raises:
-        NothingFound: nothing is told of the queue.
+        NothingFound: there is no forecast for the queue.
     """
     rows = forecast_looks.newest_of_queue(asking.connection, together(queue, ""))
     if not rows:
@@ -84,49 +84,49 @@ def queue_forecasts(asking: Asking, queue: str) -> ForecastLines:
 
 
 def task_start(asking: Asking, jeditaskid: int) -> ForecastLine:
-    """When the next job of a task starts; not known where nothing was told of it."""
-    found = forecast_looks.newest(asking.connection, TASK, [str(jeditaskid)])
-    if found:
-        return _line(found[0], asking.now)
+    """When the next job of a task starts; unknown without a forecast."""
+    rows = forecast_looks.newest(asking.connection, TASK, [str(jeditaskid)])
+    if rows:
+        return _line(rows[0], asking.now)
     return _unknown(TASK, str(jeditaskid), "nothing was told of it: it runs, has ended, or is too new")
 
 
 def kind_start(asking: Asking, gshare: str, resource_type: str) -> ForecastLine:
     """When a task of a share and a resource type would start if it were submitted now."""
     name = together(gshare, resource_type)
-    found = forecast_looks.newest(asking.connection, TASK_KIND, [name])
-    return _line(found[0], asking.now) if found else _unknown(TASK_KIND, name, "no such task came within a week")
+    rows = forecast_looks.newest(asking.connection, TASK_KIND, [name])
+    return _line(rows[0], asking.now) if rows else _unknown(TASK_KIND, name, "no such task came within a week")
 
 
 def submitted_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
-    """When a task that was just made would start, by its kind; None where nothing was told of such."""
+    """When a task that was just submitted would start, by its kind; None without a forecast for that kind."""
     kind = forecast_looks.kind_of_task(asking.connection, asking.names, jeditaskid)
-    found = None if kind is None else kind_start(asking, *kind)
-    return None if found is None or found.made_at is None else found
+    line = None if kind is None else kind_start(asking, *kind)
+    return None if line is None or line.made_at is None else line
 
 
 def waiting_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
-    """When the next job of a task starts; None where nothing was told of it."""
-    found = task_start(asking, jeditaskid)
-    return None if found.made_at is None else found
+    """When the next job of a task starts; None without a forecast."""
+    line = task_start(asking, jeditaskid)
+    return None if line.made_at is None else line
 
 
 def _line(row: Mapping[str, Any], now: datetime) -> ForecastLine:
     made_at: datetime = row["made_at"]
     age_s = max(0.0, (now - made_at).total_seconds())
-    told: dict[str, Any] = {name: row[name] for name in ("kind", "subject", "situation", "horizon_s", "n", "unknown")}
-    told |= _about(row["kind"], row["subject"]) | {"made_at": made_at, "age_s": age_s}
-    told["basis"] = "history" if row["rollout_s"] is None else "history and roll-out"
+    fields: dict[str, Any] = {name: row[name] for name in ("kind", "subject", "situation", "horizon_s", "n", "unknown")}
+    fields |= _about(row["kind"], row["subject"]) | {"made_at": made_at, "age_s": age_s}
+    fields["basis"] = "history" if row["rollout_s"] is None else "history and roll-out"
     if age_s > STALE_S:
-        told["unknown"] = f"the last one is {duration(age_s)} old; see the agent forecasts"
-    if told["unknown"]:
-        return ForecastLine(**told, sentence=f"not known: {told['unknown']}")
+        fields["unknown"] = f"the last one is {duration(age_s)} old; see the agent forecasts"
+    if fields["unknown"]:
+        return ForecastLine(**fields, sentence=f"not known: {fields['unknown']}")
     quantiles = [float(row[name]) for name in _QUANTILES]
     for name, value in zip(_QUANTILES, quantiles, strict=True):
-        told[name] = value if math.isfinite(value) else None
+        fields[name] = value if math.isfinite(value) else None
     low_s, middle_s, high_s = quantiles
     sentence = start_sentence(low_s, middle_s, high_s, row["horizon_s"])
-    return ForecastLine(**told, sentence=f"{sentence}; told {duration(age_s)} ago")
+    return ForecastLine(**fields, sentence=f"{sentence}; told {duration(age_s)} ago")
 
 
 def _unknown(kind: Kind, subject: str, why: str) -> ForecastLine:

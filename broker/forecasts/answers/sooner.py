@@ -1,4 +1,4 @@
-"""When a waiting task starts, and what would make that sooner: the cures that its last decisions know."""
+"""When a waiting task starts, and what would make it start sooner: the cures known from its last decisions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from broker.store.query_context import Answer, Asking, Evaluation, NothingFound,
 
 
 class TaskForecast(Answer):
-    """When a task starts.
+    """The expected start of a task.
 
     Attributes:
-        forecast: that was told last.
-        sooner: changes after which its last decisions would have found queues; empty where it waits at queues only.
+        forecast: newest forecast.
+        sooner: changes with which its last decisions would have found queues; empty if it only waits at queues.
     """
 
     now: datetime
@@ -26,7 +26,7 @@ class TaskForecast(Answer):
 
 
 def task_forecast(asking: Asking, jeditaskid: int) -> TaskForecast:
-    """When a task starts: looked up, with the cures of its last decisions; nothing is decided again.
+    """Look up when a task starts, with the cures of its last decisions; nothing is decided again.
 
     Raises:
         NothingFound: there is no such task.
@@ -35,7 +35,7 @@ def task_forecast(asking: Asking, jeditaskid: int) -> TaskForecast:
 
 
 def read_task_forecast(asking: Asking, jeditaskid: int, *, evaluate: bool) -> Evaluation[TaskForecast]:
-    """The same in two parts; with ``evaluate`` what is returned decides again, to find what would help.
+    """The forecast of a task in two parts; with ``evaluate`` the returned part decides again to find what would help.
 
     Raises:
         NothingFound: there is no such task.
@@ -55,11 +55,11 @@ def read_task_forecast(asking: Asking, jeditaskid: int, *, evaluate: bool) -> Ev
     return evaluated
 
 
-def _sooner(found: TaskDecision) -> tuple[str, ...]:
-    said = [
-        text
-        for one in found.decisions
-        for text in (cure_sentence(one), *(remedy_sentences(one) if one.remedies.evaluated else ()))
-        if text
+def _sooner(task: TaskDecision) -> tuple[str, ...]:
+    sentences = [
+        sentence
+        for decision in task.decisions
+        for sentence in (cure_sentence(decision), *(remedy_sentences(decision) if decision.remedies.evaluated else ()))
+        if sentence
     ]
-    return tuple(dict.fromkeys(said))
+    return tuple(dict.fromkeys(sentences))

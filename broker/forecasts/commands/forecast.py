@@ -1,4 +1,4 @@
-"""``broker forecast``: when work will start, and how good what was told of it was."""
+"""``broker forecast``: when work will start, and how good forecasts were."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from broker.forecasts.answers.sooner import read_task_forecast
 from broker.forecasts.model.wording import duration
 from broker.store.query_context import proceed
 
-app = typer.Typer(no_args_is_help=True, help="When work will start, and how good what was told of it was.")
+app = typer.Typer(no_args_is_help=True, help="When work will start, and how accurate forecasts were.")
 
 
 class OneOfBoth(BrokerError):
-    """A task and a queue were named, or none of them."""
+    """Both a task and a queue were named, or neither."""
 
     exit_status = WRONG_USAGE
 
@@ -28,16 +28,14 @@ class OneOfBoth(BrokerError):
 def show(
     context: typer.Context,
     task: Annotated[int | None, typer.Argument(metavar="[TASK]", help="The task (jeditaskid).")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", help="Of jobs that come to this queue now.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Jobs that come to this queue now.")] = None,
     evaluate: Annotated[
         bool,
-        typer.Option(
-            "--evaluate", help="Decide it again with one thing changed, to say what would help: takes seconds."
-        ),
+        typer.Option("--evaluate", help="Decide again with one thing changed, to show what would help; takes seconds."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
-    """When a task, or what comes to a queue now, will start: p10, p50 and p90, and what would make it sooner."""
+    """Forecast when a task, or what comes to a queue now, will start: p10, p50, p90, and what would help."""
     if task is not None and queue is None:
         _show_task(context, task, evaluate, as_json)
     elif queue is not None and task is None:
@@ -51,22 +49,22 @@ def show(
 def _show_task(context: typer.Context, task: int, evaluate: bool, as_json: bool) -> None:
     with asked(context) as asking:
         evaluation = read_task_forecast(asking, task, evaluate=evaluate)
-    found = evaluation(proceed)
+    start = evaluation(proceed)
     if as_json:
-        print_json(found)
+        print_json(start)
         return
-    say(f"Task {task}: {found.forecast.sentence}.")
-    for text in found.sooner:
-        say(f"Sooner: {text}")
+    say(f"Task {task}: {start.forecast.sentence}.")
+    for sentence in start.sooner:
+        say(f"Sooner: {sentence}")
 
 
 @app.command("list")
 def list_forecasts(
     context: typer.Context,
-    kind: Annotated[Kind, typer.Option("--kind", help="Of queue, task or task_kind.")] = "task_kind",
+    kind: Annotated[Kind, typer.Option("--kind", help="One of queue, task or task_kind.")] = "task_kind",
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
-    """The newest forecasts of a kind, those that start last first."""
+    """List the newest forecasts of a kind, latest start first."""
     with asked(context) as asking:
         lines = forecast_list(asking, kind)
     _show_lines(lines, as_json, f"Forecasts of kind {kind}")
@@ -99,20 +97,20 @@ def _time(unknown: str, value: float | None) -> str:
 @app.command("check")
 def check(
     context: typer.Context,
-    queue: Annotated[str | None, typer.Option("--queue", help="Of the lines of this queue only.")] = None,
-    days: Annotated[float, typer.Option("--days", min=0.01, max=365, help="Of forecasts of so many days.")] = 14.0,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only lines of this queue.")] = None,
+    days: Annotated[float, typer.Option("--days", min=0.01, max=365, help="Days of forecasts to check.")] = 14.0,
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
-    """How good forecasts were: how often the start lay between p10 and p90, and their loss over the usual wait's."""
+    """Check forecasts: how often the start lay between p10 and p90, and their loss over the usual wait's."""
     with asked(context) as asking:
-        found = forecast_check(asking, days=days, queue=queue)
+        result = forecast_check(asking, days=days, queue=queue)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    _show_check(found, days)
+    _show_check(result, days)
 
 
-def _show_check(found: ForecastCheck, days: float) -> None:
+def _show_check(result: ForecastCheck, days: float) -> None:
     columns = (
         "of", "told", "resolved", "censored", "covered %", Column("meant %", give_up=5),
         Column("95 % interval", give_up=2), Column("below %", give_up=4), Column("above %", give_up=3), "loss",
@@ -120,18 +118,18 @@ def _show_check(found: ForecastCheck, days: float) -> None:
     )  # fmt: skip
     rows = [
         (
-            one.name, one.told, one.resolved, one.censored, _or_dash(one.covered_percent),
-            _or_dash(one.meant_percent),
-            "-" if one.low_percent is None else f"{one.low_percent} to {one.high_percent}",
-            _or_dash(one.below_percent), _or_dash(one.above_percent), _or_dash(one.loss_part),
-            _or_dash(one.middle_loss_part),
+            verdict.name, verdict.told, verdict.resolved, verdict.censored, _or_dash(verdict.covered_percent),
+            _or_dash(verdict.meant_percent),
+            "-" if verdict.low_percent is None else f"{verdict.low_percent} to {verdict.high_percent}",
+            _or_dash(verdict.below_percent), _or_dash(verdict.above_percent), _or_dash(verdict.loss_part),
+            _or_dash(verdict.middle_loss_part),
         )
-        for one in found.verdicts
+        for verdict in result.verdicts
     ]  # fmt: skip
     print_table(
         columns, rows, title=f"Forecasts of {days:g} days: wanted within 2 % of what is meant, loss at most 0.7"
     )
-    if not found.verdicts:
+    if not result.verdicts:
         remark("no forecast was told in this time")
 
 

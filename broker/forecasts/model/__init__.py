@@ -1,1 +1,1 @@
-"""What is said of starts, and how it is judged. Pure."""
+"""Forecasts of starts, and how they are judged. Pure."""

@@ -12,9 +12,9 @@ from broker.domain.arrays import Bools, Floats, Texts
 from broker.forecasts.model.forecasting import HORIZON_NAMES, LEVELS, horizon_of
 
 ALL = "all"
-#: Whose p90 lies within the horizon, and whose is later: the latter is missed below only.
+#: Forecasts whose p90 lies within the horizon, and those whose p90 is later, which can be missed only below.
 CLOSED, OPEN = "p90 known", "p90 later"
-#: Which part a right forecast of these covers.
+#: Share of starts that right forecasts of each cover.
 _MEANT_CLOSED, _MEANT_OPEN = float(LEVELS[2] - LEVELS[0]), 1.0 - float(LEVELS[0])
 #: Half-width of a 95 % interval in standard errors.
 _Z = 1.96
@@ -22,15 +22,15 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class JudgedForecasts:
-    """Forecasts with what came of them (length n).
+    """Forecasts with their outcomes (length n).
 
     Attributes:
-        subject: by which they hang together: of one task, or one line, several are made.
-        told_s: (n, 3) NaN where nothing was told, infinite for later than the horizon.
-        usual_s: the middle of the waits that were seen before, NaN where there were none.
-        waited_s: to the start, or as long as is known that nothing started; at most the horizon.
-        is_known: whether it started.
-        horizon_s: of each.
+        subject: clusters the forecasts: several are made of one task, or of one line.
+        told_s: (n, 3) the quantiles; NaN where there were none, infinite for later than the horizon.
+        usual_s: median of the waits that were seen before; NaN where there were none.
+        waited_s: time to the start, or time known to have passed without one; at most the horizon.
+        is_known: whether the subject started.
+        horizon_s: of each forecast.
     """
 
     kind: Texts
@@ -47,20 +47,20 @@ class JudgedForecasts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How good some forecasts were.
+    """How good a group of forecasts was.
 
     Attributes:
-        told: how many there are; ``resolved`` started, or did not within the horizon; ``censored`` ended without a
-            start, or are open.
-        subjects: of how many tasks or lines they are.
-        covered: part of the resolved ones, and of those open longer than their upper edge, in the 80 % interval; NaN
+        told: number of forecasts; ``resolved`` ones started, or did not within the horizon; ``censored`` ones ended
+            without a start, or are open.
+        subjects: number of their tasks or lines.
+        covered: share in the 80 % interval, of the resolved ones and those open longer than their upper edge; NaN
             without any.
-        meant: which part right forecasts cover: 0.8 of those whose p90 lies within the horizon, 0.9 of the others,
-            which are missed below only.
-        covered_between: its 95 % interval, subjects as clusters.
-        below, above: parts outside of it.
-        loss_part: pinball loss, mean of the three quantiles, over that of the usual wait told in place of each.
-        middle_loss_part: the same of p50 alone.
+        meant: share that right forecasts cover: 0.8 of those whose p90 lies within the horizon, 0.9 of the others,
+            which can be missed only below.
+        covered_between: 95 % interval of ``covered``, with subjects as clusters.
+        below, above: shares below and above the 80 % interval.
+        loss_part: pinball loss, mean of the three quantiles, over that of the usual wait in place of each.
+        middle_loss_part: the same for p50 alone.
     """
 
     name: str
@@ -78,34 +78,35 @@ class Verdict:
 
 
 def verdicts(found: JudgedForecasts) -> list[Verdict]:
-    """Of all, by kind, by horizon, and by whether p90 lies within it."""
+    """Verdicts on all forecasts, by kind, by horizon, and by whether p90 lies within it."""
     told = ~np.isnan(found.told_s[:, 1])
     return [_verdict(name, found, rows) for name, rows in _groups(found, told)]
 
 
-def _groups(found: JudgedForecasts, told: Bools) -> Iterator[tuple[str, Bools]]:
+def _groups(forecasts: JudgedForecasts, told: Bools) -> Iterator[tuple[str, Bools]]:
     yield ALL, told
-    for kind in np.unique(found.kind[told]):
-        yield str(kind), told & (found.kind == kind)
-    horizon = horizon_of(found.told_s[:, 1])
+    for kind in np.unique(forecasts.kind[told]):
+        yield str(kind), told & (forecasts.kind == kind)
+    horizon = horizon_of(forecasts.told_s[:, 1])
     for place, name in enumerate(HORIZON_NAMES):
         yield name, told & (horizon == place)
-    is_open = np.isinf(found.told_s[:, 2])
+    is_open = np.isinf(forecasts.told_s[:, 2])
     yield CLOSED, told & ~is_open
     yield OPEN, told & is_open
 
 
-def _verdict(name: str, found: JudgedForecasts, rows: Bools) -> Verdict:
-    waited, told, known = found.waited_s[rows], found.told_s[rows], found.is_known[rows]
-    known = known | (waited >= found.horizon_s[rows])
+def _verdict(name: str, forecasts: JudgedForecasts, rows: Bools) -> Verdict:
+    waited, told, known = forecasts.waited_s[rows], forecasts.told_s[rows], forecasts.is_known[rows]
+    known = known | (waited >= forecasts.horizon_s[rows])
     counted = known | (waited > told[:, 2])
-    below, above = known & (waited < np.minimum(told[:, 0], found.horizon_s[rows])), waited > told[:, 2]
+    below, above = known & (waited < np.minimum(told[:, 0], forecasts.horizon_s[rows])), waited > told[:, 2]
     is_in = (~below & ~above)[counted]
-    clusters = found.subject[rows][counted]
+    clusters = forecasts.subject[rows][counted]
     part = _mean(is_in)
     half = _Z * clustered_error(is_in.astype(np.float64), clusters)
     loss, middle = _losses(
-        found, rows & (found.is_known | (found.waited_s >= found.horizon_s)) & ~np.isnan(found.usual_s)
+        forecasts,
+        rows & (forecasts.is_known | (forecasts.waited_s >= forecasts.horizon_s)) & ~np.isnan(forecasts.usual_s),
     )
     return Verdict(
         name=name,
@@ -128,12 +129,12 @@ def _mean(values: Bools) -> float:
 
 
 def _meant(is_open: Bools) -> float:
-    """What right forecasts cover, of which these have no upper edge; NaN without any."""
+    """The share that right forecasts cover, given which have no upper edge; NaN without any."""
     return float(np.where(is_open, _MEANT_OPEN, _MEANT_CLOSED).mean()) if len(is_open) else math.nan
 
 
 def clustered_error(values: Floats, clusters: Texts) -> float:
-    """The standard error of a mean of values of which those of a cluster hang together; NaN below two clusters."""
+    """The standard error of a mean of values that depend on each other within clusters; NaN below two clusters."""
     names, places = np.unique(clusters, return_inverse=True)
     if len(names) < 2:
         return math.nan
@@ -141,13 +142,13 @@ def clustered_error(values: Floats, clusters: Texts) -> float:
     return math.sqrt(len(names) / (len(names) - 1) * float((sums**2).sum())) / len(values)
 
 
-def _losses(found: JudgedForecasts, rows: Bools) -> tuple[float, float]:
-    """The loss of the three quantiles, and of the middle, over that of the usual wait; what is later is the horizon."""
+def _losses(forecasts: JudgedForecasts, rows: Bools) -> tuple[float, float]:
+    """The loss of the three quantiles, and of the middle, over that of the usual wait; later counts as the horizon."""
     if not rows.any():
         return math.nan, math.nan
-    waited, usual = found.waited_s[rows], np.minimum(found.usual_s[rows], found.horizon_s[rows])
-    told = np.minimum(found.told_s[rows], found.horizon_s[rows, None])
-    own = np.array([pinball(waited, told[:, at], level).mean() for at, level in enumerate(LEVELS)])
+    waited, usual = forecasts.waited_s[rows], np.minimum(forecasts.usual_s[rows], forecasts.horizon_s[rows])
+    told = np.minimum(forecasts.told_s[rows], forecasts.horizon_s[rows, None])
+    own = np.array([pinball(waited, told[:, place], level).mean() for place, level in enumerate(LEVELS)])
     others = np.array([pinball(waited, usual, level).mean() for level in LEVELS])
     if not (others > 0).all():
         return math.nan, math.nan

@@ -1,4 +1,4 @@
-"""What came of forecasts: started after so long, ended without a start, not within the horizon, or still open. Pure."""
+"""Outcomes of forecasts: started, ended without a start, not started within the horizon, or still open. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 
 Kind = Literal["queue", "task", "task_kind"]
 Outcome = Literal["started", "gone", "late"]
-#: Where nothing came for so long that a forecast could be judged by, it is not judged.
+#: A forecast is not judged if no job or task came within this time by which to judge it.
 NOBODY_CAME_S = 3600.0
 
 
 @dataclass(frozen=True)
 class Open:
-    """A forecast that waits for its judgement.
+    """A forecast that is not judged yet.
 
     Attributes:
-        tracked: the job or task by which it is judged; None where none came yet.
+        tracked: the job or task by which it is judged; None if none has come yet.
     """
 
     id: int
@@ -29,10 +29,10 @@ class Open:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of the job or task by which a forecast is judged.
+    """What is known about the job or task by which a forecast is judged.
 
     Attributes:
-        began_at: from when its wait counts: when it came, or when the forecast was made.
+        began_at: start of its wait: when it came, or when the forecast was made.
         started_at: None before its start.
         is_there: whether it may still start.
     """
@@ -44,12 +44,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is noted of a forecast.
+    """The judgement of a forecast.
 
     Attributes:
-        outcome: None while it is open.
-        waited_s: to the start, or so far.
-        is_kept: false where nothing came by which to judge it.
+        outcome: None while the forecast is open.
+        waited_s: wait until the start, or so far.
+        is_kept: false if nothing came by which to judge it.
     """
 
     id: int
@@ -60,18 +60,18 @@ class Judged:
 
 
 def judge(one: Open, tracked: int | None, seen: Seen | None, now: datetime, horizon_s: float) -> Judged:
-    """What is noted of an open forecast at ``now``.
+    """Judge an open forecast at ``now``.
 
     Args:
         one: the forecast.
-        tracked: by what it is judged; None where nothing came yet.
-        seen: what is known of that; None where it is not there any more.
+        tracked: the job or task by which it is judged; None if none has come yet.
+        seen: what is known about that job or task; None if it is gone.
         now: aware.
-        horizon_s: after which it is late.
+        horizon_s: wait from which it is late.
     """
     if tracked is None:
-        came_too_late = (now - one.made_at).total_seconds() >= NOBODY_CAME_S
-        return Judged(one.id, None, None, 0.0, is_kept=not came_too_late)
+        nobody_came = (now - one.made_at).total_seconds() >= NOBODY_CAME_S
+        return Judged(one.id, None, None, 0.0, is_kept=not nobody_came)
     if seen is None:
         return Judged(one.id, tracked, "gone", 0.0)
     ended = now if seen.started_at is None else seen.started_at

@@ -1,4 +1,4 @@
-"""Of what starts are told, and what is known of each now: its situation and its clues. Pure."""
+"""The subjects of forecasts, and what is known about each now: its situation and its clues. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TASK_KIND: Final = "task_kind"
 ONLINE = "online"
 #: Between the names of a queue and a share, or of a share and a resource type.
 _AND = " · "
-#: So many starts are added to those that were seen, so that a rate is never 0.
+#: Added to the starts that were seen, so that a rate is never 0.
 _PRIOR_STARTS = 0.5
 
 
 @dataclass(frozen=True)
 class WaitingTask:
-    """A task of which nothing runs.
+    """A task without running jobs.
 
     Attributes:
-        created_at: aware; None where it is not known.
-        places: of its first job in the line of its share, by queue.
+        created_at: aware; None if unknown.
+        places: position of its first job in the line of its share, by queue.
     """
 
     jeditaskid: int
@@ -47,9 +47,9 @@ class Line:
     """The line of a share at a queue.
 
     Attributes:
-        waiting: jobs that wait; ``started``: those that started lately.
-        waited_s: half of those that started lately waited so long at most; NaN without any.
-        oldest_s: how long the first of those that wait has waited; 0 without any.
+        waiting: jobs that wait; ``started``: jobs that started recently.
+        waited_s: median wait of the jobs that started recently; NaN without any.
+        oldest_s: how long the oldest of the waiting jobs has waited; 0 without any.
     """
 
     waiting: int = 0
@@ -60,13 +60,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Waiting:
-    """All that waits.
+    """All waiting work.
 
     Attributes:
         status: of each queue.
         lines: by queue and share.
-        backlog: of each share, priorities with the jobs that wait at queues or for one, the smallest priority first.
-        tasks: that wait; ``task_kinds``: share and resource type of the tasks of the last days.
+        backlog: for each share, priorities with the jobs that wait at queues or for one, the smallest priority first.
+        tasks: waiting tasks; ``task_kinds``: share and resource type of the tasks of the last days.
     """
 
     status: Mapping[str, str]
@@ -99,7 +99,7 @@ def together(first: str, second: str) -> str:
 
 
 def apart(subject: str) -> tuple[str, str]:
-    """The two parts of such a name; the second is empty where there is one only."""
+    """The two parts of a name made by :func:`together`; the second is empty if there is only one."""
     first, _, second = subject.partition(_AND)
     return first, second
 
@@ -116,10 +116,10 @@ def columns_of(asked: Sequence[Asked]) -> Subjects:
 
 
 def asked_of(waiting: Waiting, now: datetime, window_s: float) -> list[Asked]:
-    """All of which a start is told: shares at queues, waiting tasks, kinds of tasks.
+    """All subjects of forecasts: shares at queues, waiting tasks, kinds of tasks.
 
     Args:
-        waiting: what waits, and started within ``window_s``.
+        waiting: what waits, and what started within ``window_s``.
         now: aware.
         window_s: of starts, in seconds.
     """
@@ -139,14 +139,14 @@ def asked_of(waiting: Waiting, now: datetime, window_s: float) -> list[Asked]:
 def rollout_clues(
     lines: Mapping[tuple[str, str], float], tasks: Mapping[int, float], kinds: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """What a roll-out says of queues' lines, tasks and kinds of tasks, in seconds by kind and subject."""
-    found = {(QUEUE, together(*key)): value for key, value in lines.items()}
-    found |= {(TASK, str(key)): value for key, value in tasks.items()}
-    return found | {(TASK_KIND, together(*key)): value for key, value in kinds.items()}
+    """What a roll-out says about queues' lines, tasks and kinds of tasks, in seconds by kind and subject."""
+    clues = {(QUEUE, together(*key)): value for key, value in lines.items()}
+    clues |= {(TASK, str(key)): value for key, value in tasks.items()}
+    return clues | {(TASK_KIND, together(*key)): value for key, value in kinds.items()}
 
 
 def with_rollout(asked: Sequence[Asked], clues: Mapping[tuple[str, str], float]) -> list[Asked]:
-    """The same with what a roll-out says of them; those of which it says nothing stay without the clue."""
+    """The subjects with the clue of a roll-out; those it says nothing about stay without."""
     return [
         replace(one, clues={**one.clues, "rollout_s": clues[one.kind, one.subject]})
         if (one.kind, one.subject) in clues
@@ -156,7 +156,7 @@ def with_rollout(asked: Sequence[Asked], clues: Mapping[tuple[str, str], float])
 
 
 def time_of(place: float, started: int, window_s: float) -> float:
-    """Seconds until a place in a line has started at the rate of the last ``window_s`` seconds.
+    """Seconds until the job at a place in a line starts, at the rate of the last ``window_s`` seconds.
 
     >>> time_of(10, 20, 7200.0)
     3512.1951219512193
@@ -177,7 +177,7 @@ def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float)
 
 
 def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, window_s: float) -> Asked:
-    """Its first job that starts anywhere counts; queues that are not online start nothing."""
+    """A waiting task: the first job to start anywhere counts; queues that are not online start nothing."""
     times = [
         time_of(place, waiting.lines.get((queue, one.gshare), Line()).started, window_s)
         for queue, place in one.places.items()
@@ -185,7 +185,7 @@ def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, windo
     ]
     age_s = 0.0 if one.created_at is None else max(0.0, (now - one.created_at).total_seconds())
     where = "at queues" if one.places else "at no queue"
-    situation = f"{where}, waited {HORIZON_NAMES[int(horizon_of(_one(age_s))[0])]}"
+    situation = f"{where}, waited {HORIZON_NAMES[int(horizon_of(_array(age_s))[0])]}"
     ahead = jobs_ahead(waiting.backlog.get(one.gshare, ()), one.priority)
     clues = {
         "ahead_s": min(times, default=math.nan),
@@ -195,7 +195,7 @@ def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, windo
     return Asked(TASK, together(one.gshare, one.resource_type), situation, clues, str(one.jeditaskid))
 
 
-def _one(value: float) -> Floats:
+def _array(value: float) -> Floats:
     return np.array([value])
 
 

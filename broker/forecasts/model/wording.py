@@ -6,7 +6,7 @@ import math
 
 
 def start_sentence(low_s: float, middle_s: float, high_s: float, horizon_s: float) -> str:
-    """What is told of a start; infinite stands for later than the horizon.
+    """Put the quantiles of a start into words; infinite stands for later than the horizon.
 
     >>> start_sentence(60.0, 754.0, math.inf, 172_800.0)
     'starts in about 13 min; with 90 % not within 60 s, perhaps in more than 48 h from then'
@@ -24,7 +24,7 @@ def start_sentence(low_s: float, middle_s: float, high_s: float, horizon_s: floa
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it.
+    """A duration as people say it.
 
     >>> [duration(value) for value in (40.4, 754.0, 12_600.0, 400_000.0)]
     ['40 s', '13 min', '3.5 h', '4.6 d']

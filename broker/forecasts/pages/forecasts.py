@@ -1,4 +1,4 @@
-"""The page of forecasts: when work will start, and how good what was told of it was."""
+"""The page of forecasts: when work will start, and how good forecasts were."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ def show_forecasts(
 ) -> Response:
     """When waiting work will start, those that start last first."""
     with asking(api) as asked:
-        found = forecast_list(asked, kind)
+        forecasts = forecast_list(asked, kind)
         check = forecast_check(asked)
-    page = ForecastsPage(**{name: getattr(found, name) for name in ForecastLines.model_fields}, check=check)
+    page = ForecastsPage(**{name: getattr(forecasts, name) for name in ForecastLines.model_fields}, check=check)
     return show(
         request,
         "forecasts",
         page,
         title="When it will start",
-        listed=found.lines,
-        sentence=forecasts_sentence(found, check),
+        listed=forecasts.lines,
+        sentence=forecasts_sentence(forecasts, check),
         names=_NAMES,
-        times={one.subject: [_time(one, value) for value in (one.p10_s, one.p50_s, one.p90_s)] for one in found.lines},
-        longest=max((one.p50_s for one in found.lines if one.p50_s), default=1.0),
+        times={
+            one.subject: [_time(one, value) for value in (one.p10_s, one.p50_s, one.p90_s)] for one in forecasts.lines
+        },
+        longest=max((one.p50_s for one in forecasts.lines if one.p50_s), default=1.0),
     )
 
 
@@ -65,9 +67,9 @@ def forecasts_sentence(found: ForecastLines, check: ForecastCheck) -> str:
     if not found.lines:
         return "Nothing was told yet: see the agent forecasts."
     known = [one for one in found.lines if not one.unknown]
-    said = f"{len(known):,} of {len(found.lines):,} starts are known."
+    count = f"{len(known):,} of {len(found.lines):,} starts are known."
     verdict = next((one for one in check.verdicts if one.name == "all"), None)
     if verdict is None or verdict.covered_percent is None:
-        return f"{said} No forecast was judged yet."
+        return f"{count} No forecast was judged yet."
     covered = f"{verdict.covered_percent:g} % lay between p10 and p90; {verdict.meant_percent:g} % are meant"
-    return f"{said} Of {verdict.resolved:,} that were judged, {covered}."
+    return f"{count} Of {verdict.resolved:,} that were judged, {covered}."

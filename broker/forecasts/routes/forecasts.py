@@ -23,12 +23,12 @@ router = guarded_router(tag="forecasts")
 def list_forecasts(
     request: Request,
     api: State,
-    kind: Annotated[Kind, Query(description="Lines at queues, waiting tasks, or kinds of tasks.")] = "task_kind",
+    kind: Annotated[Kind, Query(description="Lines at queues, waiting tasks, or kinds of task.")] = "task_kind",
 ) -> Response:
-    """When waiting work will start: the newest forecasts, those that start last first."""
+    """List the newest forecasts of when waiting work will start, latest start first."""
     with asking(api) as asked:
-        found = forecast_list(asked, kind)
-    return answer(request, found, items="lines")
+        forecasts = forecast_list(asked, kind)
+    return answer(request, forecasts, items="lines")
 
 
 @router.get("/forecasts/check", response_model=ForecastCheck)
@@ -36,29 +36,29 @@ def list_forecasts(
 def get_forecast_check(
     request: Request,
     api: State,
-    days: Annotated[float, Query(gt=0, le=365, description="Of forecasts of so many days.")] = 14.0,
+    days: Annotated[float, Query(gt=0, le=365, description="Period of the forecasts, in days.")] = 14.0,
     queue: Name | None = None,
     at: At = None,
 ) -> Response:
-    """How good forecasts were: how often starts lay in their 80 % interval, and their loss over the usual wait's."""
+    """Measure forecast accuracy: coverage of the 80 % interval, and loss relative to the usual wait."""
     with asking(api, at) as asked:
-        found = forecast_check(asked, days=days, queue=queue)
-    return answer(request, found, items="verdicts")
+        result = forecast_check(asked, days=days, queue=queue)
+    return answer(request, result, items="verdicts")
 
 
 @router.get("/forecasts/tasks/{task}", response_model=TaskForecast)
 @allow(READ)
 def get_task_forecast(request: Request, api: State, task: TaskId) -> Response:
-    """When the next job of a task will start, and what would make it sooner."""
+    """Forecast when the next job of a task will start, and show what would make it sooner."""
     with asking(api) as asked:
-        found = task_forecast(asked, task)
-    return answer(request, found)
+        forecast = task_forecast(asked, task)
+    return answer(request, forecast)
 
 
 @router.get("/forecasts/queues/{queue}", response_model=ForecastLines)
 @allow(READ)
 def get_queue_forecasts(request: Request, api: State, queue: Annotated[str, Path(max_length=200)]) -> Response:
-    """When jobs that come to a queue now will start, by share."""
+    """Forecast when jobs that reach a queue now will start, by share."""
     with asking(api) as asked:
-        found = queue_forecasts(asked, queue)
-    return answer(request, found, items="lines")
+        forecasts = queue_forecasts(asked, queue)
+    return answer(request, forecasts, items="lines")

@@ -1,4 +1,4 @@
-"""Looking forecasts up: the newest of a subject, and those that are judged."""
+"""Look-ups of forecasts: the newest of a subject, and the judged ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JUDGED = """
     WHERE is_judged AND made_at >= :since AND made_at < :until AND p50_s IS NOT NULL
       AND (CAST(:queue AS text) IS NULL OR (kind = 'queue' AND starts_with(subject, :queue)))
     ORDER BY made_at, id"""
-#: The row of a task that was submitted, by which its kind is told.
+#: The row of a submitted task, which tells its kind.
 _TASK = """
     SELECT coalesce(gshare, '') AS gshare, coalesce(resource_type, '') AS resource_type FROM {panda}.jedi_tasks
     WHERE jeditaskid = :task"""
@@ -38,7 +38,7 @@ def kind_of_task(connection: sa.Connection, names: Names, jeditaskid: int) -> tu
 
 
 def newest(connection: sa.Connection, kind: str, subjects: Sequence[str]) -> list[dict[str, Any]]:
-    """The newest forecasts of some subjects, as far as there are any."""
+    """The newest forecasts of some subjects; subjects without any are left out."""
     rows = connection.execute(sa.text(_ONE), {"kind": kind, "subjects": list(subjects)})
     return [dict(row) for row in rows.mappings()]
 
@@ -56,9 +56,9 @@ def newest_of_kind(connection: sa.Connection, kind: str, most: int) -> list[dict
 
 
 def judged(connection: sa.Connection, since: datetime, until: datetime, queue: str | None) -> JudgedForecasts:
-    """What came of the forecasts that were made between two instants (aware), of all or the lines of a queue."""
-    given = {"since": since, "until": until, "queue": queue}
-    rows = connection.execute(sa.text(_JUDGED), given).all()
+    """The forecasts made between two instants (aware) with their outcomes, for all or for the lines of a queue."""
+    arguments = {"since": since, "until": until, "queue": queue}
+    rows = connection.execute(sa.text(_JUDGED), arguments).all()
     return JudgedForecasts(
         kind=texts(row.kind for row in rows),
         subject=texts(row.subject for row in rows),

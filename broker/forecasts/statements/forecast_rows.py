@@ -1,4 +1,4 @@
-"""The rows of forecasts: what was told, and what came of it."""
+"""The rows of forecasts and their outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.forecasts.model.forecasting import CLUES, Past
 from broker.forecasts.model.resolving import Judged, Open
 from broker.forecasts.model.subjects import Asked
 
-#: Forecasts that others are corrected by: the newest so many.
+#: How many of the newest forecasts correct the next ones.
 MOST_PAST = 20_000
 _COLUMNS = (
     "kind", "subject", "cell", "situation", "made_at", "p10_s", "p50_s", "p90_s", "horizon_s", *CLUES, "n",
@@ -51,10 +51,10 @@ class Made:
     """A forecast as it is stored.
 
     Attributes:
-        told_s: p10, p50 and p90; infinite for later than the horizon, None where not known.
-        usual_s: the middle of what was seen before in its cell; None without any.
+        told_s: p10, p50 and p90; infinite for later than the horizon, None if unknown.
+        usual_s: median of the waits that were seen before in its cell; None without any.
         status_since: since when the queue has its status.
-        is_judged: whether it is kept, and judged by what comes of it.
+        is_judged: whether it is kept, and judged by its outcome.
     """
 
     asked: Asked
@@ -78,7 +78,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Before:
-    """What was told last of a subject: its status then and since when, and when its last judged forecast was made."""
+    """The last forecast of a subject: its status then and since when, and when its last judged forecast was made."""
 
     status: str
     status_since: datetime
@@ -86,9 +86,9 @@ class Before:
 
 
 def read_past(connection: sa.Connection, since: datetime, now: datetime, most: int = MOST_PAST) -> Past:
-    """The judged forecasts made between two instants (aware), the newest so many, in their order."""
-    given = {"since": since, "now": now, "most": most}
-    rows = connection.execute(sa.text(_PAST), given).all()
+    """The newest ``most`` judged forecasts made between two instants (aware), in order."""
+    arguments = {"since": since, "now": now, "most": most}
+    rows = connection.execute(sa.text(_PAST), arguments).all()
     return Past(
         kind=texts(row.kind for row in rows),
         cell=texts(row.cell for row in rows),
@@ -102,12 +102,12 @@ def read_past(connection: sa.Connection, since: datetime, now: datetime, most: i
 
 
 def _floats(values: Sequence[Any], width: int) -> Floats:
-    """NaN where there is no value."""
+    """Rows of ``width`` values, NaN where there is none."""
     return np.array(values, dtype=np.float64).reshape(len(values), width)
 
 
 def told_before(connection: sa.Connection) -> dict[tuple[str, str], Before]:
-    """What was told last, by kind and subject."""
+    """The last forecasts, by kind and subject."""
     rows = connection.execute(sa.text(_NEWEST))
     return {(row.kind, row.subject): Before(row.status, row.status_since, row.judged_at) for row in rows}
 
@@ -130,6 +130,6 @@ def open_forecasts(connection: sa.Connection, most: int) -> list[Open]:
 
 
 def note_judged(connection: sa.Connection, judged: Sequence[Judged], now: datetime) -> None:
-    """Note what came of forecasts; those of which nothing can come are judged no more."""
+    """Record the outcomes of forecasts; those that cannot have one are no longer judged."""
     if judged:
         connection.execute(sa.text(_NOTE), [asdict(one) | {"now": now} for one in judged])

@@ -1,4 +1,4 @@
-"""By which job or task a forecast is judged, and whether that has started."""
+"""The job or task by which a forecast is judged, and whether it has started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.store.connection.tables import TableCatalogue
 _NUMBER = ("pandaid", "computingsite", "gshare", "creationtime", "modificationtime")
 _JOB = ("pandaid", "jeditaskid", "creationtime", "starttime", "jobstatus", "modificationtime")
 _TASK = ("jeditaskid", "status", "gshare", "resource_type", "creationdate")
-# The jobs that came since are read once, whatever the number of queues.
+# Jobs that came since then are read once, whatever the number of queues.
 _FIRST_JOBS = """
     WITH came AS MATERIALIZED (
         SELECT computingsite, gshare, pandaid, creationtime FROM {defined} AS d WHERE creationtime >= :since
@@ -56,7 +56,7 @@ _OVER = frozenset({"done", "finished", "failed", "aborted", "broken", "exhausted
 
 
 def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, found: Sequence[Open]) -> dict[int, int]:
-    """By which job (of a queue) or task each forecast is judged, by its number; those without any are not there."""
+    """The job (of a queue) or task by which each forecast is judged, by forecast id; those without one are left out."""
     known = {one.id: one.tracked for one in found if one.tracked is not None}
     known |= {one.id: int(one.subject) for one in found if one.kind == "task"}
     queues = [one for one in found if one.kind == "queue" and one.tracked is None]
@@ -67,16 +67,16 @@ def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, found: Sequ
         "archived": catalogue.source("jobsarchived4", _NUMBER),
         "tasks": catalogue.source("jedi_tasks", _TASK),
     }
-    for which, parts, query in (
+    for forecasts, parts, query in (
         (queues, ("queues", "shares"), _FIRST_JOBS),
         (kinds, ("shares", "types"), _FIRST_TASKS),
     ):
-        if which:
-            made = [naive(one.made_at) for one in which]
-            names = zip(*(apart(one.subject) for one in which), strict=True)
-            given: dict[str, Any] = {"ids": [one.id for one in which], "made": made}
-            given |= {part: list(column) for part, column in zip(parts, names, strict=True)}
-            rows = connection.execute(sa.text(query.format(**tables)), given | {"since": min(made)})
+        if forecasts:
+            made_at = [naive(one.made_at) for one in forecasts]
+            names = zip(*(apart(one.subject) for one in forecasts), strict=True)
+            arguments: dict[str, Any] = {"ids": [one.id for one in forecasts], "made": made_at}
+            arguments |= {part: list(column) for part, column in zip(parts, names, strict=True)}
+            rows = connection.execute(sa.text(query.format(**tables)), arguments | {"since": min(made_at)})
             known |= {int(number): int(tracked) for number, tracked in rows}
     return known
 
@@ -84,7 +84,7 @@ def tracked_of(connection: sa.Connection, catalogue: TableCatalogue, found: Sequ
 def seen_of(
     connection: sa.Connection, catalogue: TableCatalogue, found: Sequence[Open], tracked: dict[int, int]
 ) -> dict[int, Seen]:
-    """What is known of the job or task by which each forecast is judged, by its number."""
+    """What is known about the job or task by which each forecast is judged, by forecast id."""
     jobs = [one for one in found if one.kind == "queue" and one.id in tracked]
     tasks = [one for one in found if one.kind != "queue" and one.id in tracked]
     seen: dict[int, Seen] = {}
@@ -104,26 +104,26 @@ def seen_of(
 
 
 def _of_tasks(
-    connection: sa.Connection, catalogue: TableCatalogue, found: Sequence[Open], tracked: dict[int, int]
+    connection: sa.Connection, catalogue: TableCatalogue, forecasts: Sequence[Open], tracked: dict[int, int]
 ) -> dict[int, Seen]:
-    if not found:
+    if not forecasts:
         return {}
     tables = {
         "active": catalogue.source("jobsactive4", _JOB),
         "archived": catalogue.source("jobsarchived4", _JOB),
         "tasks": catalogue.source("jedi_tasks", _TASK),
     }
-    given = {
-        "ids": [one.id for one in found],
-        "tasks": [tracked[one.id] for one in found],
-        "since": [naive(one.made_at) for one in found],
+    arguments = {
+        "ids": [one.id for one in forecasts],
+        "tasks": [tracked[one.id] for one in forecasts],
+        "since": [naive(one.made_at) for one in forecasts],
     }
-    by_id = {one.id: one for one in found}
+    by_id = {one.id: one for one in forecasts}
     seen = {}
-    for row in connection.execute(sa.text(_TASK_STARTS.format(**tables)), given):
+    for row in connection.execute(sa.text(_TASK_STARTS.format(**tables)), arguments):
         one = by_id[row.id]
-        came = one.kind == "task_kind" and row.creationdate is not None
-        began = aware(row.creationdate) if came else one.made_at
+        is_new = one.kind == "task_kind" and row.creationdate is not None
+        began = aware(row.creationdate) if is_new else one.made_at
         seen[one.id] = Seen(began, _aware_or_none(row.started), row.status not in _OVER)
     return seen
 

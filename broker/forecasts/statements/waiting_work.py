@@ -1,4 +1,4 @@
-"""What waits and what has started lately, counted in the database: what forecasts are made from."""
+"""Waiting work and recent starts, counted in the database: the input of forecasts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.domain.instants import naive
 from broker.forecasts.model.subjects import Line, Waiting, WaitingTask
 from broker.store.connection.tables import TableCatalogue
 
-#: Kinds of tasks are those of tasks that were made within so long.
+#: Kinds of tasks are those of tasks created within this time.
 KINDS_OF = timedelta(days=7)
 TASKS_THAT_WAIT = "'defined', 'assigning', 'ready', 'pending', 'scouting', 'running', 'throttled'"
 _TASK = ("jeditaskid", "status", "gshare", "resource_type", "creationdate", "currentpriority")
@@ -42,7 +42,7 @@ _STARTED_LINES = """
         SELECT computingsite, gshare, starttime, creationtime FROM {archived} AS a
         WHERE modificationtime >= :since AND starttime >= :since AND starttime <= :now) AS jobs
     WHERE computingsite IS NOT NULL GROUP BY 1, 2"""
-# Jobs that wait at queues, and files that no job has yet: about as many jobs.
+# Jobs that wait at queues, and files without a job yet, which make about as many jobs.
 _BACKLOG = """
     SELECT gshare, priority, sum(jobs) FROM (
         SELECT coalesce(gshare, '') AS gshare, coalesce(currentpriority, 0) AS priority, 1 AS jobs FROM {waiting} AS w
@@ -84,11 +84,11 @@ def read_waiting(
         catalogue: its tables.
         now: aware.
         window: of starts.
-        most_tasks: tasks that are looked at, the newest first.
+        most_tasks: how many tasks are read, newest first.
     """
     tables = _tables(catalogue)
-    found = connection.execute(_sql(_TASKS, tables), {"most": most_tasks}).all()
-    numbers = [int(row.jeditaskid) for row in found]
+    task_rows = connection.execute(_sql(_TASKS, tables), {"most": most_tasks}).all()
+    numbers = [int(row.jeditaskid) for row in task_rows]
     places: dict[tuple[int, str], dict[str, int]] = {}
     for queue, share, task, place in connection.execute(_sql(_PLACES, tables), {"tasks": numbers}):
         places.setdefault((int(task), share), {})[queue] = int(place)
@@ -100,7 +100,7 @@ def read_waiting(
         {row.queue: row.status for row in connection.execute(_sql(_QUEUES, tables))},
         _lines(connection, tables, now, window),
         backlog,
-        tuple(_task(row, places) for row in found),
+        tuple(_task(row, places) for row in task_rows),
         tuple((row.gshare, row.resource_type) for row in kinds),
     )
 
@@ -108,17 +108,17 @@ def read_waiting(
 def _lines(
     connection: sa.Connection, tables: Mapping[str, str], now: datetime, window: timedelta
 ) -> dict[tuple[str, str], Line]:
-    """The lines of queues and shares in which jobs wait, or from which some started lately."""
-    found: dict[tuple[str, str], Line] = {}
-    given = {"since": naive(now - window), "now": naive(now)}
-    for row in connection.execute(_sql(_STARTED_LINES, tables), given):
+    """The lines of queues and shares in which jobs wait, or from which some started recently."""
+    lines: dict[tuple[str, str], Line] = {}
+    arguments = {"since": naive(now - window), "now": naive(now)}
+    for row in connection.execute(_sql(_STARTED_LINES, tables), arguments):
         waited_s = math.nan if row.waited_s is None else max(0.0, float(row.waited_s))
-        found[row.queue, row.gshare] = Line(started=int(row.jobs), waited_s=waited_s)
+        lines[row.queue, row.gshare] = Line(started=int(row.jobs), waited_s=waited_s)
     for row in connection.execute(_sql(_WAITING_LINES, tables)):
-        line = found.get((row.queue, row.gshare), Line())
+        line = lines.get((row.queue, row.gshare), Line())
         oldest_s = 0.0 if row.oldest is None else max(0.0, (naive(now) - row.oldest).total_seconds())
-        found[row.queue, row.gshare] = replace(line, waiting=int(row.jobs), oldest_s=oldest_s)
-    return found
+        lines[row.queue, row.gshare] = replace(line, waiting=int(row.jobs), oldest_s=oldest_s)
+    return lines
 
 
 def _sql(query: str, tables: Mapping[str, str]) -> sa.TextClause:

@@ -34,12 +34,12 @@ CloudMetadata = Annotated[
     typer.Option(
         "--cloud-metadata",
         metavar="URL",
-        help="Where the cloud tells variables that are not set: a folder with the keys, or a JSON document.",
+        help="Cloud metadata for variables that are not set: a folder with the keys, or a JSON document.",
     ),
 ]
 MetadataKept = Annotated[
     Path | None,
-    typer.Option("--metadata-kept", metavar="FILE", help="Keeps what the cloud told, once in the life of a machine."),
+    typer.Option("--metadata-kept", metavar="FILE", help="Stores the cloud metadata, once in the life of a machine."),
 ]
 MAX_NAME_CHARACTERS = 128
 
@@ -49,7 +49,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of th
 
 
 class WrongFeatureUsage(BrokerError):
-    """Arguments that cannot be used."""
+    """The arguments cannot be used."""
 
     exit_status = WRONG_USAGE
 
@@ -63,19 +63,19 @@ def read(
     metadata_kept: MetadataKept = None,
     at: At = None,
     as_json: Json = False,
-    corepower: Annotated[float | None, typer.Option(help="HS06 per core of the queue, if the site says none.")] = None,
+    corepower: Annotated[
+        float | None, typer.Option(help="HS06 per core of the queue, if the site publishes none.")
+    ] = None,
     corecount: Annotated[int | None, typer.Option(help="Cores of a job of the queue, likewise.")] = None,
     process_start: Annotated[int | None, typer.Option(help="UNIX s when this pilot started, likewise.")] = None,
-    owner: Annotated[
-        list[int] | None, typer.Option(help="Believe files of this account only; may be repeated.")
-    ] = None,
+    owner: Annotated[list[int] | None, typer.Option(help="Trust only files of this account; may be repeated.")] = None,
     hs06sec: Annotated[
-        float | None, typer.Option(min=0, help="Work in HS06 s, to be told whether it ends in the guaranteed time.")
+        float | None, typer.Option(min=0, help="Work in HS06 s, to show whether it ends in the guaranteed time.")
     ] = None,
     efficiency: Annotated[float, typer.Option(min=1, max=100, help="CPU efficiency of that work in percent.")] = 100.0,
     base_walltime: Annotated[int, typer.Option(min=0, help="Seconds of it that do not scale with cores.")] = 0,
 ) -> None:
-    """The keys that a site published for this job, and what follows from them."""
+    """Show the keys that a site published for this job, and what follows from them."""
     now = int(time.time()) if at is None else at
     bases = _bases(context, (machinefeatures, jobfeatures), cloud, metadata_kept)
     features = _features(bases, now, owner)
@@ -99,20 +99,20 @@ def described(features: Features, derived: Derived) -> dict[str, Any]:
 
 
 def shown(value: object) -> object:
-    """As a cell of a table: a dash for what is not known."""
+    """A value as a cell of a table: a dash if it is not known."""
     return "-" if value is None else value
 
 
 def _bases(
-    context: typer.Context, given: tuple[str | None, str | None], metadata: str | None, kept: Path | None
+    context: typer.Context, variables: tuple[str | None, str | None], metadata: str | None, kept: Path | None
 ) -> Discovered:
-    """The two variables: as they are set, else as the cloud tells them."""
-    machine, job = given
+    """The two variables: as they are set, else as the cloud publishes them."""
+    machine, job = variables
     if metadata is None or (machine and job):
         return Discovered(machine, job)
     kept = kept or settings_of(context).home / "cloud-metadata.json"
-    found = cloud_metadata.discover(metadata, kept, cloud_metadata.machine_id(), _ask_cloud)
-    return Discovered(machine or found.machinefeatures, job or found.jobfeatures, found.problems)
+    discovered = cloud_metadata.discover(metadata, kept, cloud_metadata.machine_id(), _ask_cloud)
+    return Discovered(machine or discovered.machinefeatures, job or discovered.jobfeatures, discovered.problems)
 
 
 def _ask_cloud(addresses: Sequence[str]) -> dict[str, Fetched]:
@@ -144,14 +144,14 @@ def publish(
     job: OfJob = False,
 ) -> None:
     """Write keys for jobs to read, each in one step."""
-    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for word in values:
         name, equals, text = word.partition("=")
-        if not equals or not name or name in given:
+        if not equals or not name or name in texts:
             raise WrongFeatureUsage(f"not usable: {word[:80]}", "broker features publish", "write KEY=VALUE, each once")
-        given[name] = text
-    feature_publish.publish(directory, _which(job), given)
-    remark(f"published {', '.join(given)} in {directory}")
+        texts[name] = text
+    feature_publish.publish(directory, _which(job), texts)
+    remark(f"published {', '.join(texts)} in {directory}")
 
 
 @app.command("announce-shutdown")
@@ -159,24 +159,25 @@ def announce_shutdown(
     directory: Folder,
     job: OfJob = False,
     shutdown: Annotated[
-        int | None, typer.Option("--shutdown", metavar="UNIX", help="When [the earliest that the grace allows].")
+        int | None,
+        typer.Option("--shutdown", metavar="UNIX", help="Time of the shutdown [the earliest that the grace allows]."),
     ] = None,
     at: At = None,
-    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="No job runs here: nobody was promised a grace.")] = False,
+    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="No job runs here: no grace was promised.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Announce a shutdown, not sooner than the grace that was promised."""
+    """Announce a shutdown, no sooner than the promised grace."""
     now = int(time.time()) if at is None else at
-    done = feature_publish.announce_shutdown(directory, _which(job), shutdown, now, jobs_run=not no_jobs)
+    announcement = feature_publish.announce_shutdown(directory, _which(job), shutdown, now, jobs_run=not no_jobs)
     if as_json:
-        print_json(dataclasses.asdict(done))
+        print_json(dataclasses.asdict(announcement))
         return
-    remark(f"{done.outcome}: {feature_publish.SHUTDOWN_KEYS[_which(job)][0]} {done.shutdown}")
+    remark(f"{announcement.outcome}: {feature_publish.SHUTDOWN_KEYS[_which(job)][0]} {announcement.shutdown}")
 
 
 @app.command()
 def withdraw(directory: Folder, job: OfJob = False, as_json: Json = False) -> None:
-    """Take the announcement of a shutdown back."""
+    """Withdraw the announcement of a shutdown."""
     before = feature_publish.withdraw_shutdown(directory, _which(job))
     if as_json:
         print_json({"withdrawn": before})
@@ -199,20 +200,20 @@ def report(
     at: At = None,
     as_json: Json = False,
 ) -> None:
-    """Report what this pilot reads; the agent `features` adds the reports of a queue up."""
+    """Report what this pilot reads; the agent `features` sums up the reports of a queue."""
     if not queue.strip() or len(queue) > MAX_NAME_CHARACTERS or "\0" in queue:
         raise WrongFeatureUsage("not a queue name", "--queue", f"give 1 to {MAX_NAME_CHARACTERS} characters")
     now = int(time.time()) if at is None else at
     bases = _bases(context, (machinefeatures, jobfeatures), cloud, metadata_kept)
     features = _features(bases, now, None)
     reporter = (pilot or reporter_name(features))[:MAX_NAME_CHARACTERS]
-    found = features_to_keep(queue, reporter, features, scratch_shared, now)
+    to_keep = features_to_keep(queue, reporter, features, scratch_shared, now)
     with open_store(context) as database:
-        kept = keep_features(database, found)
+        kept = keep_features(database, to_keep)
     if as_json:
-        print_json({**dataclasses.asdict(found.report), "problems": list(found.problems), "kept": kept})
+        print_json({**dataclasses.asdict(to_keep.report), "problems": list(to_keep.problems), "kept": kept})
     elif kept:
-        remark(f"{reporter} at {queue}: {len(found.keys)} keys, {len(found.problems)} problems")
+        remark(f"{reporter} at {queue}: {len(to_keep.keys)} keys, {len(to_keep.problems)} problems")
     if not kept:
         remark(f"{reporter} at {queue}: a newer report is there, this one was left out")
 

@@ -1,4 +1,4 @@
-"""``broker job-status``: what a job tells its machine, and which job a site should vacate."""
+"""``broker job-status``: what a job reports to its machine, and which job a site should vacate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JsonFile = Annotated[Path, typer.Argument(metavar="FILE", help="JSON; - for stan
 
 
 class BadStatusDocument(Refused):
-    """A JSON document that is not what the command needs."""
+    """The JSON document is not what the command needs."""
 
 
 class NoStatusDirectory(BrokerError):
@@ -69,12 +69,10 @@ def read(
     directory: Folder = None,
     allocated_cpu: Cores = None,
     at: At = None,
-    owner: Annotated[
-        list[int] | None, typer.Option(help="Believe files of this account only; may be repeated.")
-    ] = None,
+    owner: Annotated[list[int] | None, typer.Option(help="Trust only files of this account; may be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The record of a job and what the formulas make of it."""
+    """Show the record of a job and the results of the formulas."""
     now = int(time.time()) if at is None else at
     status = _status(directory, now, None if owner is None else frozenset(owner))
     reckoning = job_status.reckon(status, allocated_cpu, now)
@@ -90,7 +88,7 @@ def read(
 
 
 def _status(directory: Path | None, now: float, owners: frozenset[int] | None) -> JobStatus:
-    """The record in a directory; none where no directory is named."""
+    """The record in a directory; an empty one if no directory is named."""
     if directory is None:
         return JobStatus(flags=("directory:not-set",))
     return job_status_files.read(directory, now, _waiting(), owners)
@@ -110,7 +108,7 @@ def described(status: JobStatus, reckoning: Reckoning) -> dict[str, Any]:
 def write(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DIR] [KEY=VALUE...]", help="DIR is $JOBSTATUS unless given; such as used_CPU=6."),
+        typer.Argument(metavar="[DIR] [KEY=VALUE...]", help="DIR defaults to $JOBSTATUS; keys such as used_CPU=6."),
     ] = None,
     payloads: Annotated[
         Path | None, typer.Option("--payloads", metavar="FILE", help="JSON of what a pilot runs, instead of values.")
@@ -127,7 +125,7 @@ def write(
     at: At = None,
     as_json: Json = False,
 ) -> None:
-    """Write the record of a job: the keys given and no other, under the lock."""
+    """Write the given keys of the record of a job, and no others, under the lock."""
     directory, values = _directory_and_values(words or [])
     record = _record_of_payloads(payloads) if payloads is not None else _record_of_words(values)
     try:
@@ -192,7 +190,7 @@ def report(
     at: At = None,
     as_json: Json = False,
 ) -> None:
-    """Pass the record of a job on to the broker: jobs that report little waste are moved first."""
+    """Report the record of a job to the broker: jobs that report little waste are moved first."""
     now = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
     status = _status(directory, now.timestamp(), None)
     if not status.by_key():
@@ -208,9 +206,9 @@ def report(
 
 @app.command()
 def rank(file: JsonFile, at: At = None, as_json: Json = False) -> None:
-    """Which jobs to vacate for the cores that a site needs, and why."""
-    asked = _validated(RankRequest, file)
-    need = asked if at is None else dataclasses.replace(asked, now=at)
+    """List the jobs to vacate for the cores that a site needs, and why."""
+    request = _validated(RankRequest, file)
+    need = request if at is None else dataclasses.replace(request, now=at)
     if need.now is None:
         remark("no instant given: losses are taken as reported; give --at, or now in the file, to bound them")
     choice = choose(need.jobs, need)
@@ -224,16 +222,16 @@ def rank(file: JsonFile, at: At = None, as_json: Json = False) -> None:
 def drain(
     context: typer.Context,
     queue: Annotated[str, typer.Argument(help="A queue, as jobs name it.", show_default=False)],
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores that are needed.")],
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Number of cores needed.")],
     mode: Annotated[
         Mode, typer.Option("--mode", help="Kill jobs now, or drain those that end within the window.")
     ] = "kill",
-    window_s: Annotated[int, typer.Option("--window-s", min=0, help="Seconds for which can be waited.")] = 0,
-    ends_by: Annotated[EndBy, typer.Option("--ends-by", help="Believe the enforced end, or the estimate.")] = "limit",
+    window_s: Annotated[int, typer.Option("--window-s", min=0, help="Maximum seconds to wait.")] = 0,
+    ends_by: Annotated[EndBy, typer.Option("--ends-by", help="Trust the enforced end, or the estimate.")] = "limit",
     at: At = None,
     as_json: Json = False,
 ) -> None:
-    """As rank, of the jobs that run at a queue now, by what they reported last."""
+    """Like rank, for the jobs that run at a queue now, by their last reports."""
     now = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
     with open_store(context) as database, database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
@@ -247,11 +245,11 @@ def drain(
 
 def _plain(choice: Choice) -> dict[str, Any]:
     """The choice as one object, without the copies that `dataclasses.asdict` makes of the values of every reason."""
-    return {**vars(choice), "reasons": [vars(one) for one in choice.reasons]}
+    return {**vars(choice), "reasons": [vars(reason) for reason in choice.reasons]}
 
 
 def _show(choice: Choice) -> None:
-    rows = [(one.id, one.action, one.cost, one.cost_per_core, one.why) for one in choice.reasons]
+    rows = [(reason.id, reason.action, reason.cost, reason.cost_per_core, reason.why) for reason in choice.reasons]
     print_table(("job", "what to do", "loss (CPU s)", "for each core", "why"), rows)
     enough = "enough" if choice.enough else "not enough"
     remark(f"{choice.cores_freed} cores come free: {enough}")

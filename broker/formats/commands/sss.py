@@ -29,26 +29,26 @@ XmlFile = Annotated[Path, typer.Argument(metavar="FILE", help="XML; - for standa
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
 Shares = Annotated[
     list[str] | None,
-    typer.Option("--share", metavar="QOS=SHARE", help="What a QualityOfService is called here; may be repeated."),
+    typer.Option("--share", metavar="QOS=SHARE", help="Local share of a QualityOfService; may be repeated."),
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue-name", metavar="NAME=QUEUE", help="What a Queue is called here; may be repeated."),
+    typer.Option("--queue-name", metavar="NAME=QUEUE", help="Local name of a Queue; may be repeated."),
 ]
 
 
 class InvalidDocument(Refused):
-    """A document that is no valid job object; each problem has been told."""
+    """The document is not a valid job object; each problem was reported."""
 
 
 class WrongSssUsage(BrokerError):
-    """Arguments that cannot be used."""
+    """The arguments cannot be used."""
 
     exit_status = WRONG_USAGE
 
 
 def read_bytes(file: Path) -> bytes:
-    """The content of a file, or of standard input for ``-``; no more than a document may have, and one byte.
+    """The content of a file, or of standard input for ``-``; at most one byte more than a document may have.
 
     Raises:
         BrokerError: it cannot be read.
@@ -66,7 +66,7 @@ def load_document(file: Path, data: bytes | None = None) -> Document:
     """The document in a file, or in ``data`` that was read from it.
 
     Raises:
-        InvalidDocument: it is not valid; each problem is told on stderr.
+        InvalidDocument: it is not valid; each problem is reported on stderr.
     """
     try:
         document = read_document(read_bytes(file) if data is None else data)
@@ -89,18 +89,18 @@ def mapping_rules(shares: list[str] | None, queues: list[str] | None) -> Mapping
 
 
 def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for word in words or []:
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise WrongSssUsage(f"not usable: {word[:80]}", option, "write NAME=VALUE")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
 @app.command()
 def validate(file: XmlFile, as_json: Json = False) -> None:
-    """Whether a file is a valid job object; each problem as FILE:LINE: what was expected."""
+    """Validate a job object; show each problem as FILE:LINE: what was expected."""
     try:
         document = read_document(read_bytes(file))
     except BadDocumentError as error:
@@ -129,8 +129,8 @@ def _message(file: Path, error: BadDocumentError) -> dict[str, Any]:
         "column": first.column,
         "problems": [str(problem) for problem in error.problems],
         "findings": [
-            {"line": one.line, "element": one.element, "found": one.found, "expected": one.expected}
-            for one in error.problems
+            {"line": problem.line, "element": problem.element, "found": problem.found, "expected": problem.expected}
+            for problem in error.problems
         ],
         "warnings": [],
     }
@@ -147,7 +147,7 @@ def show(
     queue_name: Queues = None,
     as_json: Json = False,
 ) -> None:
-    """A document with all that jobs inherit, and what they become in PanDA's columns."""
+    """Show a document with all that jobs inherit, and their values in PanDA's columns."""
     data = read_bytes(file)
     document = load_document(file, data)
     if get is not None:
@@ -164,33 +164,33 @@ def show(
 
 
 def _show_level(output: dict[str, Any], title: str, rows: list[dict[str, Any] | None]) -> None:
-    """Every value with its unit, the columns that it becomes, and what was decided on the way."""
+    """Show every value with its unit, the columns that it becomes, and what was decided on the way."""
     print_table(
         ("value of", "is", "unit", "attributes"), [tuple(one.values()) for one in output["values"]], title=title
     )
     for columns in rows:
         known = columns or {"refused": output.get("refused")}
         print_table(("column", "value", "unit"), [(name, known[name], COLUMN_UNITS.get(name, "")) for name in known])
-    about = [
+    sections = [
         ("inherited", "inherited"),
         ("unmapped", "has no column, kept"),
         ("alternatives", "may also be run"),
         ("notes", "note"),
     ]
-    remarks = [(words, one) for name, words in about for one in output.get(name) or ()]
+    remarks = [(words, one) for name, words in sections for one in output.get(name) or ()]
     if remarks:
         print_table(("about it", "what"), remarks)
 
 
 def _show_path(data: bytes, path: str, as_json: bool) -> None:
     try:
-        found = paths.get(read_xml(data), path)
+        texts = paths.get(read_xml(data), path)
     except BadPathError as error:
         raise WrongSssUsage(str(error), f"--get {path[:80]}", "write names, such as /Job/Requested/Memory") from error
     if as_json:
-        print_json({"get": path, "values": found})
+        print_json({"get": path, "values": texts})
         return
-    for text in found:
+    for text in texts:
         typer.echo(escaped(text))
 
 
@@ -201,19 +201,19 @@ def import_file(
     share: Shares = None,
     queue_name: Queues = None,
     same_instance: Annotated[
-        bool, typer.Option("--same-instance", help="Our own export: jobs have the ids that they name.")
+        bool, typer.Option("--same-instance", help="Our own export: jobs keep the ids that they name.")
     ] = False,
     at: Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Time of the import [now].")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the jobs of a document, and its group as a task, into PanDA's tables; tell what has no place there."""
+    """Import the jobs of a document, and its group as a task, into PanDA's tables; show what has no place there."""
     document = load_document(file)
     rules = mapping_rules(share, queue_name)
     wholes = inheritance.whole_jobs(document)
     mapped = [job_columns.map_job(one, rules) for one in wholes]
     task = task_columns.map_task(document, mapped, rules)
     with open_store(context) as database:
-        done = sss_exchange.import_document(
+        imported = sss_exchange.import_document(
             database,
             task,
             list(zip(wholes, mapped, strict=True)),
@@ -222,10 +222,10 @@ def import_file(
             same_instance=same_instance,
         )
     if as_json:
-        for job in done.jobs:
+        for job in imported.jobs:
             print_json(
                 {
-                    "jeditaskid": done.jeditaskid,
+                    "jeditaskid": imported.jeditaskid,
                     "pandaid": job.pandaid,
                     "JobId": job.job_id,
                     "table": job.table,
@@ -234,14 +234,14 @@ def import_file(
                 }
             )
         return
-    rows = [(job.job_id, job.pandaid, job.table, ", ".join(job.unmapped)) for job in done.jobs]
+    rows = [(job.job_id, job.pandaid, job.table, ", ".join(job.unmapped)) for job in imported.jobs]
     print_table(("JobId", "pandaid", "table", "kept beside it"), rows)
-    if done.jeditaskid is not None:
-        remark(f"task {done.jeditaskid}; kept beside it: {', '.join(done.unmapped) or 'nothing'}")
+    if imported.jeditaskid is not None:
+        remark(f"task {imported.jeditaskid}; kept beside it: {', '.join(imported.unmapped) or 'nothing'}")
 
 
 def instant(at: int | None) -> datetime:
-    """A time given in UNIX seconds, now without one."""
+    """A time given in UNIX seconds; now if none is given."""
     return datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
 
 
@@ -253,12 +253,12 @@ def export(
     instance: Annotated[str, typer.Option(help="Name of this installation, for GlobalJobId.")] = "",
     original_ids: Annotated[
         bool,
-        typer.Option("--original-ids", help="Names and states as they were imported, for the system they came from."),
+        typer.Option("--original-ids", help="Keep names and states as imported, for the system of origin."),
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write here [stdout].")] = None,
     as_json: Json = False,
 ) -> None:
-    """A job, or a task with its jobs, as an SSS Job Object."""
+    """Export a job, or a task with its jobs, as an SSS Job Object."""
     if (job is None) == (task is None):
         raise WrongSssUsage("one of the two is needed", "--job or --task", "name one job or one task")
     naming = Naming(instance, original_ids)

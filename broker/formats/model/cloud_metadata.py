@@ -1,7 +1,7 @@
-"""Where a virtual machine learns its two variables: metadata keys of its cloud, asked for once in its life.
+"""Where a virtual machine learns its two variables: metadata keys of its cloud, requested once in its life.
 
-The answer is kept in a file, under a lock, so that processes of one machine ask once between them. An answer that a
-cloned disk image brought along, from another machine, is not believed. Source: HSF-TN-2016-02, environment variables.
+The answer is kept in a file, under a lock, so that all processes of a machine together ask once. An answer from another
+machine, which a cloned disk image brought along, is not used. Source: HSF-TN-2016-02, environment variables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.formats.model.feature_http import Fetched
 from broker.formats.model.feature_keys import JOB, MACHINE, BadTextError, RefusedBaseError, base_of, text_of
 
 MAX_DOCUMENT_BYTES = 64 * 1024
-"""Of one JSON document with all the metadata of a machine."""
+"""The size limit of one JSON document with all the metadata of a machine."""
 
 NAMES = (MACHINE, JOB)
 Ask = Callable[[Sequence[str]], Mapping[str, Fetched]]
@@ -27,7 +27,7 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class CannotKeepMetadataError(BrokerError):
-    """The metadata could not be kept, so that they were not asked for: they may be asked for once only."""
+    """The metadata could not be stored, so they were not requested: they may be requested only once."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Discovered:
 
 
 def machine_id(path: Path = Path("/etc/machine-id")) -> str:
-    """What the operating system calls this machine, empty where it does not say."""
+    """The operating system's identifier of this machine, empty if it has none."""
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -48,14 +48,14 @@ def machine_id(path: Path = Path("/etc/machine-id")) -> str:
 
 
 def discover(address: str, kept_in: Path, machine: str, ask: Ask) -> Discovered:
-    """The two metadata keys of this machine: those that were kept, else those that the cloud tells now.
+    """The two metadata keys of this machine: those that were kept, else those that the cloud gives now.
 
     Args:
-        address: of the metadata: a folder with one file for each key, or, where it ends with ``.json``, a document with
-            the keys in its object ``meta`` (OpenStack) or at its top.
-        kept_in: the file that keeps the answer; made when it is not there, with its folder.
-        machine: of :func:`machine_id`.
-        ask: asks for several addresses at once.
+        address: the address of the metadata: a folder with one file for each key, or, if it ends with ``.json``, a
+            document with the keys in its object ``meta`` (OpenStack) or at its top.
+        kept_in: the file that keeps the answer; created with its folder if it does not exist.
+        machine: the identifier from :func:`machine_id`.
+        ask: requests several addresses at once.
 
     Raises:
         CannotKeepMetadataError: the file cannot be written or locked.
@@ -68,32 +68,37 @@ def discover(address: str, kept_in: Path, machine: str, ask: Ask) -> Discovered:
             f"cannot keep the cloud's metadata: {error.strerror}", str(kept_in), "name another file"
         ) from error
     with os.fdopen(descriptor, "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # whoever holds it asks for at most 10 s
+        fcntl.flock(file, fcntl.LOCK_EX)  # its holder waits for the cloud for at most 10 s
         kept = _kept(file.read(MAX_DOCUMENT_BYTES + 1), machine)
         if kept is not None:
             return kept
-        found = _asked(address, ask)
-        if "cloud-metadata:no-answer" not in found.problems and "cloud-metadata:refused" not in found.problems:
+        discovered = _request(address, ask)
+        if (
+            "cloud-metadata:no-answer" not in discovered.problems
+            and "cloud-metadata:refused" not in discovered.problems
+        ):
             file.seek(0)
             file.truncate()
             file.write(
-                json.dumps({"machine": machine, MACHINE: found.machinefeatures, JOB: found.jobfeatures}).encode()
+                json.dumps(
+                    {"machine": machine, MACHINE: discovered.machinefeatures, JOB: discovered.jobfeatures}
+                ).encode()
             )
-        return found
+        return discovered
 
 
 def _kept(data: bytes, machine: str) -> Discovered | None:
-    """What was asked for before on this machine, ``None`` when nothing was."""
+    """The answer that was kept on this machine, ``None`` without one."""
     if not data:
         return None
     document = _object(data)
     values = [document.get(name, "") for name in NAMES]
-    if not isinstance(document.get("machine"), str) or any(not isinstance(one, str | None) for one in values):
+    if not isinstance(document.get("machine"), str) or any(not isinstance(value, str | None) for value in values):
         return Discovered(problems=("cloud-metadata:kept-file-unusable",))
     return Discovered(values[0] or None, values[1] or None) if document["machine"] == machine else None
 
 
-def _asked(address: str, ask: Ask) -> Discovered:
+def _request(address: str, ask: Ask) -> Discovered:
     try:
         base = base_of(address)
     except RefusedBaseError:
@@ -127,8 +132,8 @@ def _of_document(answer: Fetched) -> Discovered:
     if not document or not isinstance(meta, dict):
         return Discovered(problems=("cloud-metadata:not-json",))
     wrong = tuple(f"cloud-metadata.{name}:not-text" for name in NAMES if not isinstance(meta.get(name), str | None))
-    found = {name: meta[name] for name in NAMES if isinstance(meta.get(name), str)}
-    return Discovered(found.get(MACHINE), found.get(JOB), wrong)
+    values = {name: meta[name] for name in NAMES if isinstance(meta.get(name), str)}
+    return Discovered(values.get(MACHINE), values.get(JOB), wrong)
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Asking a web server for keys: no proxies, no credentials, no way to another host, bounded in size and time.
+"""Requests keys from a web server: no proxies, no credentials, no way to another host, bounded in size and time.
 
-The time limit is that of the whole exchange, and of all keys that are asked for together: what a server sends, and how
-slowly, does not matter. Source: HSF-TN-2016-02, directories; HTTP semantics, informational answers and redirection.
+The time limit covers the whole exchange, and all keys that are requested together: what a server sends, and how slowly,
+does not matter. Source: HSF-TN-2016-02, directories; HTTP semantics, informational answers and redirection.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _GONE = frozenset({404, 410})
 
 @dataclass(frozen=True)
 class Fetched:
-    """What asking for a key gave.
+    """The outcome of requesting a key.
 
     Attributes:
         content: the file; ``None`` without one.
-        informed: whether the answer says anything: a value, a bad value, or that the key is not set. If not, the last
+        informed: whether the answer is conclusive: a value, a bad value, or that the key is not set. If not, the last
             good value stays.
         detail: why there was no information, for people.
-        fresh_s: for how long the server allows to keep the answer; ``None`` when it does not say.
+        fresh_s: how long the server allows the answer to be kept; ``None`` if it does not say.
     """
 
     content: Content | None
@@ -55,47 +55,47 @@ def fetch_all(
     timeout_s: float = TIMEOUT_S,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> dict[str, Fetched]:
-    """Ask for several files at once; an address whose answer is not there in time has given no information.
+    """Request several files at once; an address whose answer does not arrive in time has given no information.
 
     Args:
-        addresses: of the keys (http or https).
+        addresses: the addresses of the keys (http or https).
         monotonic: the clock for the time limit.
-        timeout_s: of all of them together, at most 10.
+        timeout_s: the limit for all of them together, at most 10.
         max_bytes: a longer file holds no value.
     """
     ends = monotonic() + min(timeout_s, TIMEOUT_S)
     answers: queue.SimpleQueue[tuple[str, Fetched]] = queue.SimpleQueue()
-    found: dict[str, Fetched] = {}
+    fetched: dict[str, Fetched] = {}
 
     def ask(address: str) -> None:
         answers.put((address, fetch(address, monotonic, ends - monotonic(), max_bytes)))
 
     for address in addresses:
-        # a daemon: a name server that hangs cannot be interrupted, and must not keep the process
-        asking = threading.Thread(target=ask, args=(address,), daemon=True)
+        # a daemon: a hanging name server cannot be interrupted, and must not keep the process alive
+        thread = threading.Thread(target=ask, args=(address,), daemon=True)
         try:
-            asking.start()
-        except RuntimeError:  # the account has as many threads as it may have
-            found[address] = Fetched(None, informed=False, detail="no thread to ask in")
-    while len(found) < len(set(addresses)) and (left_s := ends - monotonic()) > 0:
+            thread.start()
+        except RuntimeError:  # the account has reached its limit of threads
+            fetched[address] = Fetched(None, informed=False, detail="no thread to ask in")
+    while len(fetched) < len(set(addresses)) and (left_s := ends - monotonic()) > 0:
         try:
             address, answer = answers.get(timeout=left_s)
         except queue.Empty:
             break
-        found[address] = answer
+        fetched[address] = answer
     late = Fetched(None, informed=False, detail="time-out")
-    return {address: found.get(address, late) for address in addresses}
+    return {address: fetched.get(address, late) for address in addresses}
 
 
 def fetch(
     address: str, monotonic: Callable[[], float], timeout_s: float = TIMEOUT_S, max_bytes: int = MAX_FILE_BYTES
 ) -> Fetched:
-    """Ask for the file at ``address`` (http or https), following redirects within its host and scheme.
+    """Request the file at ``address`` (http or https), following redirects within its host and scheme.
 
     Args:
-        address: of the key.
+        address: the address of the key.
         monotonic: the clock for the time limit.
-        timeout_s: of the whole exchange, at most 10.
+        timeout_s: the limit for the whole exchange, at most 10.
         max_bytes: a longer file holds no value.
     """
     limits = _Limits(monotonic() + min(timeout_s, TIMEOUT_S), monotonic, max_bytes)
@@ -127,10 +127,10 @@ class _Limits:
     max_bytes: int
 
     def left_s(self) -> float:
-        """The seconds that are left, above 0.
+        """The remaining seconds, above 0.
 
         Raises:
-            _NoAnswerError: none are.
+            _NoAnswerError: none remain.
         """
         left_s = self.ends - self.monotonic()
         if left_s <= 0:
@@ -139,9 +139,9 @@ class _Limits:
 
 
 class _BoundedStream(io.RawIOBase):
-    """What a server sends, until the time is over: each wait may last as long as is left of the whole.
+    """What a server sends, until the time is over: each wait may last as long as the time that is left.
 
-    Before the body no more than :data:`MAX_HEADER_BYTES` are read, however many answers come before the last.
+    Before the body at most :data:`MAX_HEADER_BYTES` are read, however many answers come before the last.
     """
 
     def __init__(self, sock: socket.socket, limits: _Limits) -> None:
@@ -170,12 +170,12 @@ class _BoundedSocket:
     limits: _Limits
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """The stream of the answer; ``mode`` is that of reading bytes."""
+        """The stream of the answer; ``mode`` is that for reading bytes."""
         return io.BufferedReader(_BoundedStream(self.sock, self.limits))
 
 
 def _ask(address: str, limits: _Limits) -> Fetched | str:
-    """One request: what it gave, or where to ask instead."""
+    """Make one request; returns its outcome, or the address to request instead."""
     parts = urlsplit(address)
     with contextlib.closing(_connection(parts.scheme, parts.hostname or "", parts.port, limits.left_s())) as connection:
         connection.connect()
@@ -223,7 +223,7 @@ def _body(response: http.client.HTTPResponse, limits: _Limits) -> Content:
 
 
 def freshness_s(cache_control: str | None, expires: str | None, date: str | None) -> float | None:
-    """For how many seconds an answer may be kept, by its headers; ``None`` when they do not say."""
+    """How many seconds an answer may be kept, by its headers; ``None`` if they do not say."""
     for directive in (cache_control or "").lower().split(","):
         name, _, value = directive.strip().partition("=")
         if name in ("no-cache", "no-store"):
@@ -235,4 +235,4 @@ def freshness_s(cache_control: str | None, expires: str | None, date: str | None
     try:
         return max(0.0, (parsedate_to_datetime(expires) - parsedate_to_datetime(date)).total_seconds())
     except (ValueError, TypeError):
-        return 0.0  # a date that is none has passed
+        return 0.0  # an invalid date counts as passed

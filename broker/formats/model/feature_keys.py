@@ -1,8 +1,7 @@
-"""The keys of Machine/Job Features: where they stand, what they hold, and which may change while a job runs.
+"""The keys of Machine/Job Features: where they are, what they hold, and which may change while a job runs.
 
-Values in files of one value each: the text of a file to a number or word, or the code of why it is none.
-
-Machine/Job Features and Job-to-Machine share these rules. Source: HSF-TN-2016-02, directories and keys.
+Each file holds one value: its text becomes a number or a word, or a code that says why it is none. Machine/Job Features
+and Job-to-Machine share these rules. Source: HSF-TN-2016-02, directories and keys.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ ZERO = "zero"
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that is there and gives no value; ``code`` says why."""
+    """A file that exists but gives no value; ``code`` says why."""
 
     code: str
 
 
 Content: TypeAlias = bytes | Unreadable
 Contents: TypeAlias = Mapping[str, Content]
-"""What was found of a directory: content by key; a key that is not there is not set."""
+"""The contents of a directory by key; a key without a file is not set."""
 
 
 class BadTextError(ValueError):
-    """A text that is not of the wanted form; ``code`` says why."""
+    """A text that does not have the expected form; ``code`` says why."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -193,10 +192,10 @@ class FeatureKey:
     """One key.
 
     Attributes:
-        name: of the file.
+        name: the name of the file.
         directory: the environment variable in lower case.
-        unit: of the value, for people.
-        parse: text to value; raises :class:`plain_values.BadTextError`.
+        unit: the unit of the value, for people.
+        parse: text to value; raises :class:`BadTextError`.
         dynamic: whether the resource provider may set, change or remove it while jobs run.
     """
 
@@ -237,9 +236,9 @@ LEGACY_NAMES: dict[Directory, tuple[str, ...]] = {
     MACHINE: ("log_cores", "phys_cores", "jobslots"),
     JOB: ("allocated_CPU", "mem_limit_MB", "disk_limit_GB"),
 }
-"""Names from before 2016 that are still met; each stands in for today's key where that one is not set."""
+"""Names from before 2016 that are still in use; each stands in for today's key if that one is not set."""
 
 
 def names_of(directory: Directory) -> tuple[str, ...]:
-    """All names that are looked for in one of the two directories, today's first."""
+    """All names that are looked up in one of the two directories, today's first."""
     return (*(key.name for key in keys_of(directory)), *LEGACY_NAMES[directory])

@@ -1,4 +1,4 @@
-"""What a resource provider does: write keys so that no reader ever sees half of one, announce a shutdown, withdraw it.
+"""What a resource provider does: write keys that no reader ever sees half-written, announce a shutdown, withdraw it.
 
 Source: HSF-TN-2016-02, directories, shutdowntime and grace_secs.
 """
@@ -29,7 +29,7 @@ Announced = Literal["announced", "moved", "unchanged"]
 
 
 class BadFeatureError(Refused):
-    """A key or value that may not be published."""
+    """The key or value may not be published."""
 
 
 class CannotPublishError(BrokerError):
@@ -37,16 +37,16 @@ class CannotPublishError(BrokerError):
 
 
 class TooSoonError(Refused):
-    """The shutdown would come sooner than the grace that jobs were promised."""
+    """The shutdown would come sooner than the grace promised to jobs."""
 
 
 class NoGraceError(Refused):
-    """No grace was promised, so that no shutdown may be announced to jobs that run."""
+    """No grace was promised, so no shutdown may be announced to running jobs."""
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """What became of an announcement: the time in force and what was there before."""
+    """The outcome of an announcement: the time in force, and the one before."""
 
     outcome: Announced
     shutdown: int
@@ -54,10 +54,10 @@ class Announcement:
 
 
 def publish(directory: Path, which: Directory, values: Mapping[str, str]) -> None:
-    """Check and write keys, each in one step; what is not named stays.
+    """Check and write keys, each in one step; other keys stay as they are.
 
     Args:
-        directory: made with mode 0755 if it is not there.
+        directory: created with mode 0755 if it does not exist.
         which: machine or job.
         values: text by key.
 
@@ -68,7 +68,7 @@ def publish(directory: Path, which: Directory, values: Mapping[str, str]) -> Non
     for name, text in values.items():
         key = BY_NAME.get(name)
         if key is None or key.directory != which:
-            known = ", ".join(one.name for one in feature_keys.keys_of(which))
+            known = ", ".join(known_key.name for known_key in feature_keys.keys_of(which))
             raise BadFeatureError(f"{name} is no key of {which}", str(directory), f"known are {known}")
         try:
             key.parse(feature_keys.text_of(text.encode()))
@@ -92,11 +92,11 @@ def announce_shutdown(
     """Announce when the machine, or the job, has to be finished.
 
     Args:
-        directory: of the keys.
+        directory: the directory of the keys.
         which: machine or job.
         shutdown: UNIX seconds; ``None`` for the earliest that the grace allows.
         now: UNIX seconds.
-        jobs_run: whether somebody was promised a grace; without jobs any time from now on is right.
+        jobs_run: whether any job was promised a grace; without jobs any time from now on is allowed.
 
     Raises:
         NoGraceError: jobs run and no grace was published.
@@ -126,7 +126,7 @@ def announce_shutdown(
 
 
 def withdraw_shutdown(directory: Path, which: Directory) -> int | None:
-    """Take an announcement back; what had been announced, ``None`` when nothing was.
+    """Withdraw an announcement; returns the announced time, ``None`` if there was none.
 
     Raises:
         CannotPublishError: the file cannot be removed.
@@ -162,8 +162,8 @@ def _published(directory: Path, name: str) -> int | None:
 
 
 def _write(directory: Path, name: str, text: str) -> None:
-    """A new file beside the old one, complete and on disk before it takes the old one's name."""
-    # its name keeps to the rule for names in these directories, and is no key
+    """Write a new file next to the old one, complete and on disk before it takes the old one's name."""
+    # its name follows the rule for names in these directories, and is not a key
     beside = directory / f"new_{os.getpid()}_{name}"
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:

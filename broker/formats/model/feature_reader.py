@@ -1,7 +1,7 @@
-"""Reading Machine/Job Features again and again, as a pilot does: static keys once, shutdown times when they are due.
+"""Reads Machine/Job Features repeatedly, as a pilot does: static keys once, shutdown times when they are due.
 
-A key that is gone is not set any more: a shutdown was withdrawn. A server that does not answer says nothing: the last
-good value stays. Source: HSF-TN-2016-02, directories and dynamic values.
+A key that is gone is no longer set: a shutdown was withdrawn. A server that does not answer gives no information: the
+last good value stays. Source: HSF-TN-2016-02, directories and dynamic values.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from broker.formats.model.machine_job_features import Features
 from broker.formats.model.untrusted_files import ReadRules
 
 REREAD_S = (60.0, 300.0)
-"""Shutdown times are asked for again no sooner and no later than this; in between the server's headers decide."""
+"""Shutdown times are read again no sooner and no later than this; in between the server's headers decide."""
 
 Fetch = Callable[[Sequence[str]], Mapping[str, Fetched]]
-"""Asks for several addresses at once; the answer of each."""
+"""Requests several addresses at once; returns the answer of each."""
 
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """How a reader reads.
+    """The settings of a reader.
 
     Attributes:
-        owners: accounts whose files are believed; ``None``: all.
+        owners: accounts whose files are trusted; ``None``: all.
         payload_may_write: the payload can write into the job's directory even where its mode does not show it.
         jitter: in [0, 1); spreads the readers of many jobs over time.
     """
@@ -53,7 +53,7 @@ class ReaderSettings:
 
 @dataclass
 class _Kept:
-    """What is known of one key, and when to ask again."""
+    """What is known about one key, and when to read it again."""
 
     content: Content | None
     due: float
@@ -64,9 +64,9 @@ class FeatureReader:
     """Reads the two directories of one job.
 
     Args:
-        machinefeatures: value of the variable, ``None`` when it is not set.
+        machinefeatures: value of the variable, ``None`` if it is not set.
         jobfeatures: likewise.
-        fetch_keys: asks web servers for keys, all that are due together; see :func:`web_fetch`.
+        fetch_keys: requests keys from web servers, all that are due together; see :func:`web_fetch`.
         settings: see :class:`ReaderSettings`.
     """
 
@@ -113,14 +113,14 @@ class FeatureReader:
             trusted = not (
                 directory == JOB and (self.settings.payload_may_write or untrusted_files.written_by_others(opened))
             )
-            found = untrusted_files.read_files(opened, due, ReadRules(MAX_FILE_BYTES, self.settings.owners))
+            contents = untrusted_files.read_files(opened, due, ReadRules(MAX_FILE_BYTES, self.settings.owners))
         finally:
             os.close(opened)
         for name in due:
-            self._keep(directory, name, found.get(name), now, None, trusted)
+            self._keep(directory, name, contents.get(name), now, None, trusted)
 
     def _ask(self, bases: Mapping[Directory, FeatureBase], now: float, problems: list[str]) -> None:
-        """Ask for all that is due in one go, so that a slow server costs its time once."""
+        """Request all due keys at once, so that a slow server costs its time only once."""
         due = [(directory, name) for directory in bases for name in self._due_names(directory, now)]
         if not due:
             return
@@ -137,7 +137,7 @@ class FeatureReader:
                 before.due = now + REREAD_S[0]
 
     def _due_names(self, directory: Directory, now: float) -> list[str]:
-        """The keys to ask for: those never seen, and the shutdown times whose time has come."""
+        """The keys to read: those never seen, and the shutdown times that are due."""
         names = feature_keys.names_of(directory)
         return [name for name in names if (kept := self._kept.get((directory, name))) is None or kept.due <= now]
 
@@ -173,7 +173,7 @@ def _base(directory: Directory, value: str | None, problems: list[str]) -> Featu
 
 
 def _earlier(new: Content | None, old: Content | None) -> bool:
-    """Whether a time may replace another where the payload can write: it may only come nearer."""
+    """Whether a time may replace another one where the payload can write: it may only become earlier."""
     return new is not None and _time(new) < _time(old)
 
 
@@ -187,5 +187,5 @@ def _time(content: Content | None) -> float:
 
 
 def web_fetch(monotonic: Callable[[], float]) -> Fetch:
-    """A :data:`Fetch` that asks real servers."""
+    """A :data:`Fetch` that queries real servers."""
     return lambda addresses: fetch_all(addresses, monotonic)

@@ -1,6 +1,6 @@
-"""What the reports of many pilots amount to for their queue: medians and low percentiles, without outliers. Pure.
+"""Summarises the reports of many pilots for their queue: medians and low percentiles, without outliers. Pure.
 
-No single pilot changes a queue: fewer pilots than a minimum say nothing. Source: HSF-TN-2016-02, use of the keys by a
+No single pilot changes a queue: fewer pilots than a minimum do not count. Source: HSF-TN-2016-02, use of the keys by a
 broker.
 """
 
@@ -17,14 +17,14 @@ from broker.domain.queues import PilotFigures
 
 MB = 1024 * 1024
 #: A value further than this many interquartile ranges from the middle half is an outlier, if it is also further from
-#: the median than this part of it: values that hardly differ are none.
+#: the median than this fraction of it: values that hardly differ are not outliers.
 OUTLIER_RANGES = 3.0
 OUTLIER_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one pilot read last; ``None`` where its site does not say. Times are UNIX seconds.
+    """What one pilot read last; ``None`` if its site does not say. Times are UNIX seconds.
 
     ``corepower`` is HS06 per core from job or machine, never the queue's own. ``scratch_is_shared``: the limit is the
     whole disk, which all jobs of the machine share.
@@ -47,12 +47,12 @@ class SummaryRules(BaseModel):
     """How reports become figures.
 
     Attributes:
-        min_pilots: pilots that must say something about a figure before it counts.
+        min_pilots: number of pilots that must report a figure before it counts.
         pilot_overhead_s: walltime that a pilot takes for itself.
         low_percentile: of walltimes and shutdown times.
         drain_share: a queue drains when more than this part of its pilots announce a shutdown.
         drain_min_pilots: pilots that a queue must have to be called draining.
-        keep_past_shutdown_s: a pilot whose shutdown is further past is gone, and its report says nothing.
+        keep_past_shutdown_s: a pilot whose shutdown is further past is gone, and its report does not count.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -67,23 +67,25 @@ class SummaryRules(BaseModel):
 
 @dataclass(frozen=True)
 class QueueSummary(PilotFigures[int, float | None]):
-    """The figures of one queue; ``None`` where too few pilots said anything."""
+    """The figures of one queue; ``None`` where too few pilots reported a value."""
 
     queue: str
     draining_pilots: int
 
 
 def summarise(reports: Iterable[Report], now_s: float, rules: SummaryRules | None = None) -> tuple[QueueSummary, ...]:
-    """The figures of every queue that has reports, by name; of each pilot the last report counts."""
+    """The figures of every queue that has reports, by name; the last report of each pilot counts."""
     chosen = rules or SummaryRules()
     last: dict[tuple[str, str], Report] = {}
     for report in reports:
         before = last.get((report.queue, report.reporter))
         if before is None or before.reported_s <= report.reported_s:
             last[(report.queue, report.reporter)] = report
-    alive = [one for one in last.values() if not _gone(one, now_s, chosen)]
-    alive.sort(key=lambda one: (one.queue, one.reporter))
-    return tuple(_summary(queue, list(some), chosen) for queue, some in groupby(alive, key=lambda one: one.queue))
+    alive = [latest for latest in last.values() if not _gone(latest, now_s, chosen)]
+    alive.sort(key=lambda latest: (latest.queue, latest.reporter))
+    return tuple(
+        _summary(queue, list(group), chosen) for queue, group in groupby(alive, key=lambda latest: latest.queue)
+    )
 
 
 def _gone(report: Report, now_s: float, rules: SummaryRules) -> bool:
@@ -91,11 +93,11 @@ def _gone(report: Report, now_s: float, rules: SummaryRules) -> bool:
 
 
 def _summary(queue: str, reports: Sequence[Report], rules: SummaryRules) -> QueueSummary:
-    corepowers = _usable([one.corepower for one in reports], rules)
-    walls = _usable([one.wall_limit_s for one in reports], rules)
-    memories = _usable([_per_core_mb(one.max_rss_bytes, one.cores) for one in reports], rules)
-    scratch = _usable([_scratch_per_core_mb(one) for one in reports], rules)
-    shutdowns = [float(one.shutdown_s) for one in reports if one.shutdown_s is not None]
+    corepowers = _usable([report.corepower for report in reports], rules)
+    walls = _usable([report.wall_limit_s for report in reports], rules)
+    memories = _usable([_per_core_mb(report.max_rss_bytes, report.cores) for report in reports], rules)
+    scratch = _usable([_scratch_per_core_mb(report) for report in reports], rules)
+    shutdowns = [float(report.shutdown_s) for report in reports if report.shutdown_s is not None]
     drains = len(reports) >= rules.drain_min_pilots and len(shutdowns) > rules.drain_share * len(reports)
     return QueueSummary(
         queue=queue,
@@ -123,9 +125,9 @@ def _less(value: float | None, overhead: float) -> float | None:
 
 
 def _usable(values: Sequence[float | None], rules: SummaryRules) -> list[float]:
-    """The values that are known, without outliers; none when too few pilots say anything.
+    """The known values without outliers; none if too few pilots reported one.
 
-    The fewest are counted with the outliers: else one pilot that lies could silence the others. At least half is kept.
+    Outliers count towards the minimum: else one lying pilot could silence the others. At least half is kept.
     """
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     if len(known) < rules.min_pilots:

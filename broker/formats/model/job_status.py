@@ -1,4 +1,4 @@
-"""Job-to-Machine: what a job tells its machine about itself, and the formulas of the draft. Pure."""
+"""Job-to-Machine: what a job reports to its machine about itself, and the formulas of the draft. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.formats.model.feature_keys import BadTextError, Contents
 POSTPONE = "can_postpone_last_job"
 HOLD_OFF_S = 600
 REVERTED_FILE = "can_postpone_reverted"
-"""Beside the keys: UNIX seconds when the job turned back to True."""
+"""A file next to the keys: UNIX seconds when the job turned back to True."""
 
 
 UnixSeconds = Annotated[int, Field(strict=True, ge=0)]
@@ -23,12 +23,12 @@ UnixSeconds = Annotated[int, Field(strict=True, ge=0)]
 
 @dataclass(frozen=True)
 class Written:
-    """What a record becomes.
+    """A record as it is written.
 
     Attributes:
-        texts: of all its files, by key.
+        texts: the texts of all its files, by key.
         held: keys whose new values are not written yet.
-        reverted: UNIX seconds of the turn that is being held to, ``None`` without one.
+        reverted: UNIX seconds of the turn for which values are held, ``None`` without one.
         until: UNIX seconds when other values may change again, ``None`` when they may now.
     """
 
@@ -44,15 +44,15 @@ def with_hold_off(
     """What to write when a job wants to replace its record.
 
     Args:
-        before: the texts of the record that is there.
+        before: the texts of the present record.
         wanted: the texts of the new one.
-        reverted: when the job turned back to True, of :data:`REVERTED_FILE`; ``None`` if it never did.
+        reverted: when the job turned back to True, from :data:`REVERTED_FILE`; ``None`` if it never did.
         now: UNIX seconds.
-        hold_off_s: for how long other values stay as they are; 0: not at all.
+        hold_off_s: how long other values stay as they are; 0: not at all.
     """
     if before.get(POSTPONE) == "False" and wanted.get(POSTPONE) == "True":
         reverted = now
-    # a turn that lies ahead was told by another clock
+    # a turn in the future comes from another clock
     if reverted is None or not reverted <= now < reverted + hold_off_s:
         return Written(dict(wanted))
     texts = {key: text for key, text in before.items() if key != POSTPONE}
@@ -94,11 +94,11 @@ KEYS = tuple(PARSERS)
 
 @dataclass(frozen=True)
 class JobStatus:
-    """The record of one job, ``None`` where a file is not there or not usable.
+    """The record of one job, ``None`` where a file is missing or not usable.
 
     Times are UNIX seconds, the addends CPU seconds. ``unreadable`` names the keys whose files hold something else,
     ``flags`` is each finding as ``key:code``. ``stale``: the record was not renewed for so long that only its absolute
-    times mean anything.
+    times are meaningful.
     """
 
     used_cpu: int | None = None
@@ -115,7 +115,7 @@ class JobStatus:
     stale: bool = False
 
     def by_key(self) -> dict[str, int | bool]:
-        """The values that are known, under the names of the files."""
+        """The known values, under the names of the files."""
         values = ((key, getattr(self, key.lower())) for key in KEYS)
         return {key: value for key, value in values if value is not None}
 
@@ -132,7 +132,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Reckoning:
-    """The figures with limits and checks, the plain arithmetic of the draft, and what was noticed."""
+    """The figures with limits and checks, the plain arithmetic of the draft, and the findings."""
 
     result: Stats
     formula_without_limits: Stats
@@ -153,26 +153,26 @@ class Payload:
 
 
 def parse(files: Contents, flags: Sequence[str] = (), *, stale: bool = False) -> JobStatus:
-    """The record in the files of one directory, all taken under one lock."""
-    found: dict[str, int | bool] = {}
+    """The record in the files of one directory, all read under one lock."""
+    values: dict[str, int | bool] = {}
     wrong: dict[str, str] = {}
     for key, read in PARSERS.items():
         if key in files:
             try:
-                found[key.lower()] = read(feature_keys.text_of(files[key]))
+                values[key.lower()] = read(feature_keys.text_of(files[key]))
             except BadTextError as bad:
                 wrong[key] = bad.code
-    noticed = (*flags, *(f"{key}:{code}" for key, code in wrong.items()), *(["record:stale"] if stale else []))
+    findings = (*flags, *(f"{key}:{code}" for key, code in wrong.items()), *(["record:stale"] if stale else []))
     return dataclasses.replace(
-        JobStatus(unreadable=frozenset(wrong), flags=tuple(sorted(noticed)), stale=stale),
-        **found,  # type: ignore[arg-type]
+        JobStatus(unreadable=frozenset(wrong), flags=tuple(sorted(findings)), stale=stale),
+        **values,  # type: ignore[arg-type]
     )
 
 
 def reckon(status: JobStatus, allocated_cpu: int | None, now: int) -> Reckoning:
     """The formulas at ``now`` (UNIX s) for a job with ``allocated_cpu`` processors (``None``: unknown)."""
     flags = list(status.flags)
-    # of a stale record only the absolute times mean anything
+    # only the absolute times of a stale record are meaningful
     used = None if status.stale else status.used_cpu
     if used is not None and allocated_cpu is not None and used > allocated_cpu:
         flags.append("used_CPU:above-allocated")
@@ -200,7 +200,7 @@ def reckon(status: JobStatus, allocated_cpu: int | None, now: int) -> Reckoning:
 
 
 def _addend(status: JobStatus, key: str, wanted: bool, flags: list[str]) -> int | None:
-    """An addend: 0 where its file is not there, unknown where it holds something else."""
+    """An addend: 0 if its file is missing, unknown if it holds something else."""
     value: int | None = getattr(status, key)
     if value is not None or key in status.unreadable:
         return value
@@ -242,42 +242,44 @@ def _not_negative(value: int | None) -> int | None:
 
 def _order_and_age(status: JobStatus, now: int) -> list[str]:
     first, last, longest = status.first_exp_job_end, status.last_exp_job_end, status.last_max_job_end
-    found = []
+    flags = []
     if first is not None and last is not None and first > last:
-        found.append("order:first_exp>last_exp")
+        flags.append("order:first_exp>last_exp")
     if last is not None and longest is not None and last > longest:
-        found.append("order:last_exp>last_max")
+        flags.append("order:last_exp>last_max")
     if last is not None and last < now:
-        found.append("last_exp_job_end:passed")
+        flags.append("last_exp_job_end:passed")
     if longest is not None and longest < now:
-        found.append("last_max_job_end:passed")
-    return found
+        flags.append("last_max_job_end:passed")
+    return flags
 
 
 def record_of(payloads: Sequence[Payload], allocated_cpu: int) -> dict[str, int]:
-    """What a pilot publishes about the payloads that it runs, by key; only ``used_CPU`` when there are none.
+    """What a pilot publishes about the payloads that it runs, by key; only ``used_CPU`` if there are none.
 
     With these values the two formulas for waste equal the direct sums over the payloads.
     """
     if not payloads:
         return {LOCK_FILE: 0}
-    last_start = max(one.start for one in payloads)
-    saved = [one.start if one.committed_until is None else one.committed_until for one in payloads]
-    first_end, last_end = min(one.exp_end for one in payloads), max(one.exp_end for one in payloads)
-    busy = sum(one.cores * (one.exp_end - first_end) for one in payloads)
+    last_start = max(payload.start for payload in payloads)
+    saved = [payload.start if payload.committed_until is None else payload.committed_until for payload in payloads]
+    first_end, last_end = min(payload.exp_end for payload in payloads), max(payload.exp_end for payload in payloads)
+    busy = sum(payload.cores * (payload.exp_end - first_end) for payload in payloads)
     return {
-        LOCK_FILE: sum(one.cores for one in payloads),
+        LOCK_FILE: sum(payload.cores for payload in payloads),
         "last_job_start": last_start,
         "first_exp_job_end": first_end,
         "last_exp_job_end": last_end,
-        "last_max_job_end": max(one.max_end for one in payloads),
-        "add_uncom_time": sum(one.cores * (last_start - until) for one, until in zip(payloads, saved, strict=True)),
+        "last_max_job_end": max(payload.max_end for payload in payloads),
+        "add_uncom_time": sum(
+            payload.cores * (last_start - saved_at) for payload, saved_at in zip(payloads, saved, strict=True)
+        ),
         "add_final_exp_waste": allocated_cpu * (last_end - first_end) - busy,
     }
 
 
 def texts_of(values: Mapping[str, int | bool]) -> dict[str, str]:
-    """The texts of the files for some values by key.
+    """The texts of the files for values by key.
 
     Raises:
         BadTextError: there is no such key, or its value is not of its kind.

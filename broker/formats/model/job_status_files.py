@@ -1,4 +1,4 @@
-"""The directory of ``$JOBSTATUS``: written and read under the lock on ``used_CPU``, so that a reading is one instant's.
+"""The directory of ``$JOBSTATUS``, written and read under the lock on ``used_CPU``: a reading shows a single instant.
 
 The lock is BSD ``flock`` on the open file, shared for readers and exclusive for writers; POSIX record locks do not see
 it. ``used_CPU`` is never replaced, only written in place: the lock belongs to the file, not to its name. Source: Job to
@@ -38,7 +38,7 @@ _MODE = 0o644
 
 @dataclass(frozen=True)
 class Waiting:
-    """The clocks that a wait for the lock needs, handed in by the caller."""
+    """The clocks that a wait for the lock needs, passed in by the caller."""
 
     monotonic: Callable[[], float]
     pause: Callable[[float], None]
@@ -46,24 +46,24 @@ class Waiting:
 
 
 class CannotWriteStatusError(BrokerError):
-    """The record could not be written; what was there before is there still."""
+    """The record could not be written; the previous one remains."""
 
 
 def write(
     directory: Path, texts: Mapping[str, str], waiting: Waiting, now: int, hold_off_s: int = HOLD_OFF_S
 ) -> Written:
-    """Write a whole record: the keys given, and no other. What was written is returned.
+    """Write a whole record, the given keys and no other, and return what was written.
 
     Args:
         directory: made by the site and named in ``$JOBSTATUS``.
-        texts: of :func:`broker.formats.model.job_status.texts_of`; ``used_CPU`` is one of them.
+        texts: from :func:`broker.formats.model.job_status.texts_of`; ``used_CPU`` is one of them.
         waiting: how to wait for a reader or another writer.
         now: UNIX seconds.
-        hold_off_s: for how long other values stay after ``can_postpone_last_job`` turned from False to True; see
+        hold_off_s: how long other values stay after ``can_postpone_last_job`` turned from False to True; see
             :func:`broker.formats.model.job_status.with_hold_off`.
 
     Raises:
-        CannotWriteStatusError: there is no such directory, no right to write, or the lock was not to be had in time.
+        CannotWriteStatusError: there is no such directory, no right to write, or the lock was not obtained in time.
     """
     remedy = "the site makes the directory for the account of the job; check $JOBSTATUS"
     try:
@@ -80,7 +80,7 @@ def write(
 
 @dataclass(frozen=True)
 class _Change:
-    """A record that is to replace the one that is there: its texts, when, and the hold-off in s."""
+    """A record that is to replace the present one: its texts, the time, and the hold-off in s."""
 
     texts: Mapping[str, str]
     now: int
@@ -109,7 +109,7 @@ def _write(opened: int, change: _Change, waiting: Waiting, directory: Path) -> W
 
 
 def _held_off(opened: int, change: _Change) -> Written:
-    """What of the change is written now, as the record that is there says."""
+    """The part of the change that is written now, given the present record."""
     files = read_files(opened, (*KEYS, REVERTED_FILE), ReadRules(MAX_FILE_BYTES))
     before = job_status.texts_of(job_status.parse({key: files[key] for key in KEYS if key in files}).by_key())
     try:
@@ -143,7 +143,7 @@ def _rewrite(descriptor: int, text: str) -> None:
 
 @contextmanager
 def _locked(descriptor: int, kind: int, waiting: Waiting) -> Iterator[bool]:
-    """Whether the lock was to be had within the time; it is held inside the block."""
+    """Whether the lock was obtained in time; it is held inside the block."""
     ends = waiting.monotonic() + waiting.at_most_s
     held = _try(descriptor, kind)
     while not held and waiting.monotonic() < ends:
@@ -165,16 +165,16 @@ def _try(descriptor: int, kind: int) -> bool:
 
 
 def read(directory: Path, now: float, waiting: Waiting, owners: Collection[int] | None = None) -> JobStatus:
-    """The record in a directory; one without any value, and a flag that says why, where there is none.
+    """The record in a directory; if there is none, an empty one with a flag that says why.
 
-    A job that keeps the lock for ever does not hang the reader: after the time allowed the files are read without it,
-    and used only if none was written meanwhile.
+    A job that keeps the lock for ever does not hang the reader: after the time limit the files are read without it, and
+    used only if none was written meanwhile.
 
     Args:
         directory: value of ``$JOBSTATUS``.
         now: UNIX seconds, for the age of the record.
         waiting: how to wait for the lock.
-        owners: accounts whose files are believed, ``None``: all.
+        owners: accounts whose files are trusted, ``None``: all.
     """
     try:
         opened = open_directory(directory)
@@ -211,7 +211,7 @@ def _read(opened: int, now: float, waiting: Waiting, rules: ReadRules) -> JobSta
 
 
 def _open_lock(opened: int) -> int | None:
-    """The lock file, ``None`` where there is nothing that can be locked: the reading of it tells why."""
+    """The lock file, ``None`` if there is nothing that can be locked: reading it will tell why."""
     try:
         descriptor = os.open(LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=opened)
     except OSError:

@@ -1,4 +1,4 @@
-"""Machine/Job Features: typed keys, what follows for a job now, and whether work fits into the time left. Pure."""
+"""Machine/Job Features: typed keys, what they mean for a job now, and whether work fits into the time left. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CorepowerSource = Literal["job", "machine", "queue"]
 
 @dataclass(frozen=True)
 class Features:
-    """The 15 keys, ``None`` where not set or not usable, and each problem as ``key:code``, sorted.
+    """The 15 keys, ``None`` if not set or not usable, and each problem as ``key:code``, sorted.
 
     Times are seconds since 1970 UTC. Ratings are HS06: ``hs06`` of the whole machine, ``hs06_job`` of all processors
     of the job together.
@@ -54,7 +54,7 @@ class Features:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """What is known of the queue centrally, used where the site says nothing: HS06 per core, cores of a job."""
+    """What is known centrally about the queue, used where the site says nothing: HS06 per core, cores of a job."""
 
     corepower: float | None = None
     corecount: int | None = None
@@ -64,9 +64,9 @@ class QueueStats:
 class Derived:
     """What the keys mean for the job at one instant; ``None`` is unknown.
 
-    ``elapsed_s`` is how long the job has been running, ``wall_limit_s`` how long it may in all; ``deadline`` is UNIX
-    seconds. ``guaranteed_s`` is what a new package of work may take whatever the site announces from now on. MB are
-    2**20 bytes, rounded down.
+    ``elapsed_s`` is how long the job has been running, ``wall_limit_s`` how long it may run in all; ``deadline`` is in
+    UNIX seconds. ``guaranteed_s`` is how long a new package of work may take whatever the site announces from now on.
+    MB are 2**20 bytes, rounded down.
     """
 
     cores: int | None
@@ -86,32 +86,32 @@ class Derived:
 
 
 def parse(machine: Contents, job: Contents, problems: tuple[str, ...] = ()) -> Features:
-    """The typed keys of the two directories; what cannot be used is not set and named in ``problems``.
+    """The typed keys of the two directories; what cannot be used is left unset and named in ``problems``.
 
     Args:
         machine: contents of ``$MACHINEFEATURES`` by file name.
         job: contents of ``$JOBFEATURES`` by file name.
-        problems: what is known to be wrong already, such as a directory that could not be read.
+        problems: what is already known to be wrong, such as a directory that could not be read.
     """
-    found: dict[str, FeatureValue] = {}
-    wrong = list(problems)
+    values: dict[str, FeatureValue] = {}
+    flaws = list(problems)
     for directory, contents in ((MACHINE, machine), (JOB, job)):
         for key in feature_keys.keys_of(directory):
             if key.name in contents:
                 try:
-                    found[key.name] = key.parse(feature_keys.text_of(contents[key.name]))
+                    values[key.name] = key.parse(feature_keys.text_of(contents[key.name]))
                 except BadTextError as bad:
-                    wrong.append(f"{key.name}:{bad.code}")
-    for name, value in _legacy(machine, job, wrong):
-        found.setdefault(name, value)
-    cores, total = found.get("allocated_cpu"), found.get("total_cpu")
+                    flaws.append(f"{key.name}:{bad.code}")
+    for name, value in _legacy(machine, job, flaws):
+        values.setdefault(name, value)
+    cores, total = values.get("allocated_cpu"), values.get("total_cpu")
     if isinstance(cores, int) and isinstance(total, int) and cores > total:
-        wrong.append("allocated_cpu:above-total_cpu")
-    return dataclasses.replace(Features(problems=tuple(sorted(wrong))), **found)  # type: ignore[arg-type]
+        flaws.append("allocated_cpu:above-total_cpu")
+    return dataclasses.replace(Features(problems=tuple(sorted(flaws))), **values)  # type: ignore[arg-type]
 
 
-def _legacy(machine: Contents, job: Contents, wrong: list[str]) -> Iterator[tuple[str, int]]:
-    """What names from before 2016 say, under today's names: 1 MB was 10**6 bytes, 1 GB 10**9."""
+def _legacy(machine: Contents, job: Contents, flaws: list[str]) -> Iterator[tuple[str, int]]:
+    """The values under names from before 2016, by today's names: 1 MB was 10**6 bytes, 1 GB 10**9."""
     old = {}
     for directory, contents in ((MACHINE, machine), (JOB, job)):
         for name in feature_keys.LEGACY_NAMES[directory]:
@@ -119,7 +119,7 @@ def _legacy(machine: Contents, job: Contents, wrong: list[str]) -> Iterator[tupl
                 try:
                     old[name] = feature_keys.count(feature_keys.text_of(contents[name]))
                 except BadTextError as bad:
-                    wrong.append(f"{name}:{bad.code}")
+                    flaws.append(f"{name}:{bad.code}")
     cores = [old[name] for name in ("log_cores", "phys_cores") if name in old]
     slots = [*([max(cores)] if cores else []), *([old["jobslots"]] if "jobslots" in old else [])]
     if slots:
@@ -139,17 +139,17 @@ def derive(features: Features, now: int, queue: QueueStats | None = None, proces
     Args:
         features: the keys.
         now: UNIX seconds.
-        queue: figures of the queue for what the site does not say.
-        process_start: when the reader itself started, for a site that does not say when the job did.
+        queue: figures of the queue, for what the site does not say.
+        process_start: when the reader itself started, for a site that does not say when the job started.
     """
     known_of_queue = queue or QueueStats()
-    wrong: list[str] = []
-    start = _start(features, now, process_start, wrong)
+    flaws: list[str] = []
+    start = _start(features, now, process_start, flaws)
     wall_limit_s = _wall_limit_s(features, known_of_queue.corecount)
     shutdowns = [
         time
         for name in ("shutdowntime", "shutdowntime_job")
-        if (time := _shutdown(features, name, start, now, wrong)) is not None
+        if (time := _shutdown(features, name, start, now, flaws)) is not None
     ]
     ends = list(shutdowns)
     if start is not None and wall_limit_s is not None:
@@ -157,7 +157,7 @@ def derive(features: Features, now: int, queue: QueueStats | None = None, proces
     deadline = min(ends, default=None)
     remaining_s = None if deadline is None else max(0, deadline - now)
     graces = [grace for grace in (features.grace_secs, features.grace_secs_job) if grace is not None]
-    corepower, source = _corepower(features, known_of_queue.corepower, wrong)
+    corepower, source = _corepower(features, known_of_queue.corepower, flaws)
     return Derived(
         cores=features.allocated_cpu,
         corepower=corepower,
@@ -172,14 +172,14 @@ def derive(features: Features, now: int, queue: QueueStats | None = None, proces
         maxwdir_mb=_mb(features.scratch_limit_bytes),
         maxswap_mb=_mb(features.max_swap_bytes),
         job_id=features.job_id,
-        problems=tuple(sorted({*features.problems, *wrong})),
+        problems=tuple(sorted({*features.problems, *flaws})),
     )
 
 
-def _start(features: Features, now: int, process_start: int | None, wrong: list[str]) -> int | None:
+def _start(features: Features, now: int, process_start: int | None, flaws: list[str]) -> int | None:
     start = features.jobstart_secs
     if start is not None and start > now + CLOCK_SKEW_S:
-        wrong.append("jobstart_secs:in-future")
+        flaws.append("jobstart_secs:in-future")
         start = None
     return process_start if start is None else min(start, now)
 
@@ -193,23 +193,23 @@ def _wall_limit_s(features: Features, cores_of_queue: int | None) -> int | None:
     return min(limits, default=None)
 
 
-def _shutdown(features: Features, name: str, start: int | None, now: int, wrong: list[str]) -> int | None:
+def _shutdown(features: Features, name: str, start: int | None, now: int, flaws: list[str]) -> int | None:
     time: int | None = getattr(features, name)
     if time is None:
         return None
     if start is not None and time < start:
-        wrong.append(f"{name}:before-start")
+        flaws.append(f"{name}:before-start")
         return None
     if time > now + MAX_TIME_AHEAD_S:
-        wrong.append(f"{name}:implausible")
+        flaws.append(f"{name}:implausible")
         return None
     return time
 
 
 def _corepower(
-    features: Features, of_queue: float | None, wrong: list[str]
+    features: Features, of_queue: float | None, flaws: list[str]
 ) -> tuple[float | None, CorepowerSource | None]:
-    """HS06 per core from the first source that gives a plausible figure."""
+    """HS06 per core, from the first source with a plausible figure."""
     offers: tuple[tuple[CorepowerSource, str, float | None, int | None], ...] = (
         ("job", "hs06_job", features.hs06_job, features.allocated_cpu),
         ("machine", "hs06", features.hs06, features.total_cpu),
@@ -222,7 +222,7 @@ def _corepower(
         corepower = rating / cores
         if low <= corepower <= high:
             return round(corepower, 4), source
-        wrong.append(f"{key}:implausible")
+        flaws.append(f"{key}:implausible")
     return None, None
 
 
@@ -231,16 +231,16 @@ def _mb(size_bytes: int | None) -> int | None:
 
 
 def announced(features: Features, now: int) -> int | None:
-    """The earliest announced shutdown that counts at ``now`` (UNIX s), ``None`` without one."""
-    wrong: list[str] = []
-    start = _start(features, now, None, wrong)
-    times = (_shutdown(features, name, start, now, wrong) for name in ("shutdowntime", "shutdowntime_job"))
+    """The earliest announced shutdown that is valid at ``now`` (UNIX s), ``None`` without one."""
+    flaws: list[str] = []
+    start = _start(features, now, None, flaws)
+    times = (_shutdown(features, name, start, now, flaws) for name in ("shutdowntime", "shutdowntime_job"))
     return min((time for time in times if time is not None), default=None)
 
 
 @dataclass(frozen=True)
 class PackageOfWork:
-    """Work in HS06 s, the slot that is to do it, and what does not scale (``base_walltime_s``)."""
+    """Work in HS06 s, the slot that will do it, and the part that does not scale (``base_walltime_s``)."""
 
     hs06sec: float
     cores: int
@@ -250,26 +250,26 @@ class PackageOfWork:
 
     @property
     def expected_walltime_s(self) -> int:
-        """Seconds that it takes, rounded up; exact, so that a package of just the right size fits."""
+        """The seconds that it takes, rounded up; exact, so that a package of just the right size fits."""
         rate = self.cores * Fraction(str(self.corepower_hs06)) * Fraction(str(self.cpu_efficiency_percent)) / 100
         return math.ceil(self.base_walltime_s + Fraction(str(self.hs06sec)) / rate)
 
 
 def fits(work: PackageOfWork, left_s: int | None) -> bool | None:
-    """Whether the work ends within ``left_s``; ``None`` when that is unknown: the limit of the queue then decides."""
+    """Whether the work ends within ``left_s``; ``None`` if that is unknown: the limit of the queue then decides."""
     return None if left_s is None else work.expected_walltime_s <= left_s
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How long work takes in a slot, and whether it ends in the time that is guaranteed; None where not known."""
+    """How long work takes in a slot, and whether it ends in the guaranteed time; None if unknown."""
 
     expected_walltime_s: int | None
     fits: bool | None
 
 
 def fit_of(slot: Derived, hs06sec: float, cpu_efficiency_percent: float, base_walltime_s: int) -> Fit:
-    """Whether work ends in the guaranteed time of a slot, whose cores and core power the site or the queue told."""
+    """Whether work ends in the guaranteed time of a slot, with cores and core power from the site or the queue."""
     if not slot.cores or not slot.corepower:
         return Fit(None, None)
     work = PackageOfWork(hs06sec, slot.cores, slot.corepower, cpu_efficiency_percent, base_walltime_s)

@@ -1,4 +1,4 @@
-"""Reading small files out of directories that others may write to: no links, no devices, no surprises in size.
+"""Reads small files from directories that others may write to: no links, no devices, no surprises in size.
 
 A payload owns some of these directories. It must not be able to hang the reader (FIFO, device), to make it read a file
 that it cannot read itself (link), or to fill the memory.
@@ -25,19 +25,19 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 @dataclass(frozen=True)
 class ReadRules:
-    """What is accepted of a file: its size, and whose it may be (``None``: anybody's)."""
+    """The files that are accepted: their maximum size, and their owners (``None``: anybody)."""
 
     max_bytes: int
     owners: Collection[int] | None = None
 
 
 def open_directory(path: Path) -> int | None:
-    """A descriptor of the directory, ``None`` when there is none.
+    """A descriptor of the directory, ``None`` if it does not exist.
 
     The caller closes it.
 
     Raises:
-        OSError: it is there and cannot be opened, or is no directory.
+        OSError: it exists and cannot be opened, or is not a directory.
     """
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -46,13 +46,13 @@ def open_directory(path: Path) -> int | None:
 
 
 def read_file(directory: int, name: str, rules: ReadRules) -> Content | None:
-    """The content of the file ``name`` in an open directory, ``None`` when there is none."""
+    """The content of the file ``name`` in an open directory, ``None`` if it does not exist."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=directory)
     except FileNotFoundError:
         return None
     except OSError as error:
-        # ELOOP is what O_NOFOLLOW gives for a link; ENXIO a FIFO or socket without anybody at the other end
+        # O_NOFOLLOW gives ELOOP for a link; ENXIO means a FIFO or socket with nobody at the other end
         code = {errno.ELOOP: LINK, errno.EMLINK: LINK, errno.ENXIO: NOT_A_FILE}.get(error.errno or 0, NOT_READABLE)
         return Unreadable(code)
     try:
@@ -62,10 +62,10 @@ def read_file(directory: int, name: str, rules: ReadRules) -> Content | None:
 
 
 def _read_opened(descriptor: int, rules: ReadRules) -> Content:
-    about = os.fstat(descriptor)
-    if not stat.S_ISREG(about.st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         return Unreadable(NOT_A_FILE)
-    if rules.owners is not None and about.st_uid not in rules.owners:
+    if rules.owners is not None and status.st_uid not in rules.owners:
         return Unreadable(WRONG_OWNER)
     data = b""
     try:
@@ -77,9 +77,9 @@ def _read_opened(descriptor: int, rules: ReadRules) -> Content:
 
 
 def read_files(directory: int, names: Iterable[str], rules: ReadRules) -> dict[str, Content]:
-    """The contents of those of ``names`` that are in an open directory."""
-    found = ((name, read_file(directory, name, rules)) for name in names)
-    return {name: content for name, content in found if content is not None}
+    """The contents of those of ``names`` that exist in an open directory."""
+    contents = ((name, read_file(directory, name, rules)) for name in names)
+    return {name: content for name, content in contents if content is not None}
 
 
 def written_by_others(directory: int) -> bool:

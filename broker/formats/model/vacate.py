@@ -1,7 +1,7 @@
-"""Which jobs a site vacates when it needs cores: those with least to lose, and why. Pure.
+"""Which jobs a site vacates when it needs cores: those with the least to lose, and why. Pure.
 
-Losses decide, for each core. The priority factor is a user's wish about the user's own jobs, so that it only chooses
-among those, and only where the losses are about the same. Source: Job to Machine channel, draft 0.9, use cases 9 to 12.
+The loss for each core decides. The priority factor is a user's wish about the user's own jobs, so it only chooses among
+those, and only where the losses are about the same. Source: Job to Machine channel, draft 0.9, use cases 9 to 12.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt
 from broker.formats.model.job_status import Stats, UnixSeconds
 
 PRIORITY_TOLERANCE = 0.25
-"""How much more a core may lose with a job of lower priority of the same user."""
+"""How much more, as a fraction, a core may lose with a job of lower priority of the same user."""
 
 MAX_LOSS_CPU_S = 10**18 - 1
 """A larger loss counts as this: no file of a record holds more digits, and no machine has lost so much."""
@@ -44,7 +44,7 @@ class RunningJob:
     can_postpone: StrictBool | None = None
 
     def ends_within(self, window_s: int, by: EndBy) -> bool:
-        """Whether the job is over by then: by its enforced limit, or already by its own estimate."""
+        """Whether the job ends within the window: by its enforced limit, or already by its own estimate."""
         end_s = self.remaining_time_max
         if by == "estimate" and self.remaining_time is not None:
             end_s = self.remaining_time
@@ -56,12 +56,12 @@ class Need:
     """What the site needs.
 
     Attributes:
-        cores: to be freed, ``cores_needed`` in a document.
-        mode: kill jobs now, or drain those that are over within the window.
+        cores: the cores to free, ``cores_needed`` in a document.
+        mode: kill jobs now, or drain those that end within the window.
         window_s: seconds for which the site can wait.
-        ends_by: believe the enforced limit of a job, or already its estimate.
+        ends_by: trust the enforced limit of a job, or already its estimate.
         now: UNIX seconds; ``None``: losses are taken as they are reported, without a bound, and a job without a record
-            is reckoned up to the start of the youngest one.
+            is counted up to the start of the youngest one.
     """
 
     cores: Annotated[int, Field(strict=True, ge=0, le=MAX_CORES, validation_alias="cores_needed")]
@@ -80,7 +80,7 @@ class RankRequest(Need):
 
 @dataclass(frozen=True)
 class Cost:
-    """What vacating a job loses (CPU s), for each core, and from what that was worked out."""
+    """What vacating a job loses (CPU s), also for each core, and how that was worked out."""
 
     total: float
     per_core: float
@@ -110,23 +110,23 @@ class Choice:
 
 
 def choose(jobs: Sequence[RunningJob], need: Need) -> Choice:
-    """The jobs to vacate for ``need``, the least loss first."""
+    """The jobs to vacate for ``need``, those with the least loss first."""
     ending: list[RunningJob] = []
     reasons: list[Reason] = []
-    now = max((one.jobstart for one in jobs if one.jobstart is not None), default=0) if need.now is None else need.now
+    now = max((job.jobstart for job in jobs if job.jobstart is not None), default=0) if need.now is None else need.now
     candidates: list[_Candidate] = []
-    for one in jobs:
-        if one.can_postpone is False and one.ends_within(need.window_s, need.ends_by):
-            ending.append(one)
+    for job in jobs:
+        if job.can_postpone is False and job.ends_within(need.window_s, need.ends_by):
+            ending.append(job)
             continue
-        cost = _cost(one, need, now)
+        cost = _cost(job, need, now)
         if isinstance(cost, str):
-            reasons.append(Reason(one.id, "keep", None, None, cost))
+            reasons.append(Reason(job.id, "keep", None, None, cost))
         else:
-            candidates.append(_Candidate(one, cost, len(candidates)))
+            candidates.append(_Candidate(job, cost, len(candidates)))
     ends = f"ends by itself within {need.window_s} s and takes no more work"
-    reasons = [*(Reason(one.id, "wait", None, None, ends) for one in ending), *reasons]
-    freed = sum(one.cores for one in ending)
+    reasons = [*(Reason(job.id, "wait", None, None, ends) for job in ending), *reasons]
+    freed = sum(job.cores for job in ending)
     order = _Order(candidates)
     victims: list[str] = []
     while freed < need.cores and (chosen := order.take()) is not None:
@@ -134,14 +134,14 @@ def choose(jobs: Sequence[RunningJob], need: Need) -> Choice:
         victims.append(victim.job.id)
         freed += victim.job.cores
         reasons.append(_reason(victim, "vacate", f"{why}; {victim.cost.basis}"))
-    kept = (one for one in candidates if one.position not in order.taken)
-    reasons += [_reason(one, "keep", one.cost.basis) for one in kept]
-    return Choice(tuple(one.id for one in ending), tuple(victims), freed, freed >= need.cores, tuple(reasons))
+    left = (candidate for candidate in candidates if candidate.position not in order.taken)
+    reasons += [_reason(candidate, "keep", candidate.cost.basis) for candidate in left]
+    return Choice(tuple(job.id for job in ending), tuple(victims), freed, freed >= need.cores, tuple(reasons))
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A job that may be vacated, what that loses, and which of them it is."""
+    """A job that may be vacated, the loss, and its position among the candidates."""
 
     job: RunningJob
     cost: Cost
@@ -154,12 +154,12 @@ class _Candidate:
         return self.job.priority or 0, *self.by_loss()
 
 
-def _reason(one: _Candidate, action: Literal["vacate", "keep"], why: str) -> Reason:
-    return Reason(one.job.id, action, one.cost.total, round(one.cost.per_core, 3), why)
+def _reason(candidate: _Candidate, action: Literal["vacate", "keep"], why: str) -> Reason:
+    return Reason(candidate.job.id, action, candidate.cost.total, round(candidate.cost.per_core, 3), why)
 
 
 def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
-    """What vacating the job loses, or why it is not to be had."""
+    """What vacating the job loses, or why it cannot be vacated."""
     everything = None if job.jobstart is None else job.cores * max(0, now - job.jobstart)
     if need.mode == "drain":
         if not job.ends_within(need.window_s, need.ends_by):
@@ -179,7 +179,7 @@ def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
 
 
 def _of(job: RunningJob, total: float, basis: str) -> Cost:
-    # a loss below 0 is none, as in the formulas
+    # a loss below 0 counts as none, as in the formulas
     if total > MAX_LOSS_CPU_S:
         total, basis = MAX_LOSS_CPU_S, f"{basis}, of which {MAX_LOSS_CPU_S} counts"
     total = max(0, total)
@@ -187,9 +187,9 @@ def _of(job: RunningJob, total: float, basis: str) -> Cost:
 
 
 class _Order:
-    """Candidates in the order in which they go: each is looked at once by loss and once by importance.
+    """Candidates in the order in which they are vacated: each is considered once by loss and once by importance.
 
-    The least loss for each core only rises, so that a job that was near enough once stays so until it is taken.
+    The least loss for each core only rises, so a job that was near enough once stays so until it is taken.
     """
 
     def __init__(self, candidates: Sequence[_Candidate]) -> None:
@@ -197,11 +197,11 @@ class _Order:
         self._by_loss = sorted(candidates, key=_Candidate.by_loss)
         self._next = 0
         self._users: dict[str, _OfUser] = {}
-        for one in self._by_loss:
-            self._users.setdefault(one.job.user, _OfUser()).by_loss.append(one)
+        for candidate in self._by_loss:
+            self._users.setdefault(candidate.job.user, _OfUser()).by_loss.append(candidate)
 
     def take(self) -> tuple[_Candidate, str] | None:
-        """The next job, and why: least loss for each core, or less important to its user and hardly more loss."""
+        """The next job, and why: the least loss for each core, or less important to its user with hardly more loss."""
         while self._next < len(self._by_loss) and self._by_loss[self._next].position in self.taken:
             self._next += 1
         if self._next == len(self._by_loss):
@@ -216,7 +216,7 @@ class _Order:
 
 @dataclass
 class _OfUser:
-    """The jobs of one user, by loss; those of them that were near enough to be chosen by importance."""
+    """The jobs of one user by loss, and those of them that were near enough to be chosen by importance."""
 
     by_loss: list[_Candidate] = field(default_factory=list)
     _near: list[tuple[tuple[int, float, float, str, int], _Candidate]] = field(default_factory=list)
@@ -225,20 +225,20 @@ class _OfUser:
     def take(self, limit: float) -> _Candidate:
         """The least important of the jobs that lose at most ``limit`` for each core."""
         while self._seen < len(self.by_loss) and self.by_loss[self._seen].cost.per_core <= limit:
-            one = self.by_loss[self._seen]
-            heapq.heappush(self._near, (one.by_importance(), one))
+            candidate = self.by_loss[self._seen]
+            heapq.heappush(self._near, (candidate.by_importance(), candidate))
             self._seen += 1
         return heapq.heappop(self._near)[1]
 
 
 def least_waste_first(jobs: Sequence[int], stats: Mapping[int, Stats], mode: Mode = "kill") -> list[int]:
-    """Jobs in the order in which they are to be moved: reported losses rising, then those that reported nothing.
+    """Jobs in the order in which they are moved: by rising reported loss, then those that reported nothing.
 
-    Jobs of equal loss stay in the order in which they came.
+    Jobs of equal loss keep their order.
 
     Args:
         jobs: ids, in the order in which they would be moved otherwise.
-        stats: of those that reported.
+        stats: the figures of those that reported.
         mode: whether they are killed or drained.
     """
 

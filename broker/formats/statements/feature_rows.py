@@ -1,4 +1,4 @@
-"""The rows of ``broker.feature_reports`` and ``broker.queue_features``: what pilots report, and what it amounts to."""
+"""The rows of ``broker.feature_reports`` and ``broker.queue_features``: what pilots report, and its summary."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def save_report(
     problems: Iterable[str],
     jobstart_s: int | None = None,
 ) -> bool:
-    """Keep a report in place of the pilot's last one; False when a newer one is there."""
+    """Keep a report in place of the pilot's last one; False if a newer one exists."""
     values = {
         "queue": report.queue,
         "reporter": report.reporter,
@@ -90,25 +90,25 @@ def read_reports(connection: sa.Connection, now: datetime, window: timedelta) ->
 
 
 def forget_reports(connection: sa.Connection, before: datetime) -> int:
-    """Remove reports up to a time; how many there were."""
+    """Remove reports up to a time; returns how many there were."""
     return connection.execute(_DELETE_OLD_REPORTS, {"before": before}).rowcount
 
 
 def replace_summaries(connection: sa.Connection, summaries: Iterable[QueueSummary], now: datetime) -> int:
-    """Write the figures of all queues in place of the last ones; how many queues there are."""
+    """Replace the figures of all queues; returns how many queues there are."""
     rows = [
         {
-            "queue": one.queue,
+            "queue": summary.queue,
             "computed_at": now,
-            "pilots": one.pilots,
-            "corepower": one.corepower,
-            "maxtime_s": one.maxtime_s,
-            "maxrss_per_core_mb": one.maxrss_per_core_mb,
-            "maxwdir_per_core_mb": one.maxwdir_per_core_mb,
-            "draining_pilots": one.draining_pilots,
-            "shutdown_at": _aware(one.shutdown_s),
+            "pilots": summary.pilots,
+            "corepower": summary.corepower,
+            "maxtime_s": summary.maxtime_s,
+            "maxrss_per_core_mb": summary.maxrss_per_core_mb,
+            "maxwdir_per_core_mb": summary.maxwdir_per_core_mb,
+            "draining_pilots": summary.draining_pilots,
+            "shutdown_at": _aware(summary.shutdown_s),
         }
-        for one in summaries
+        for summary in summaries
     ]
     connection.execute(_DELETE_SUMMARIES)
     if rows:

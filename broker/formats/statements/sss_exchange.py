@@ -1,7 +1,4 @@
-"""Jobs and tasks of SSS Job Objects into PanDA's tables, each document in one transaction.
-
-Jobs and tasks of PanDA's tables as SSS Job Objects.
-"""
+"""Imports SSS Job Objects into PanDA's tables as jobs and tasks, each document in one transaction, and exports them."""
 
 from __future__ import annotations
 
@@ -41,12 +38,12 @@ class NotOurTables(Refused):
 
 
 class AlreadyThere(Refused):
-    """A job or task of this id exists."""
+    """A job or task with this id exists already."""
 
 
 @dataclass(frozen=True)
 class ImportedJob:
-    """A job that was written: its new id, the one it came with, and what had no column."""
+    """An imported job: its new id, the one it came with, and what had no column."""
 
     pandaid: int
     job_id: str
@@ -65,10 +62,10 @@ class Imported:
 
 
 def check_standalone(database: Database) -> None:
-    """Refuse where PanDA's tables are PanDA's.
+    """Refuse to write where the tables belong to a PanDA installation.
 
     Raises:
-        NotOurTables: they are.
+        NotOurTables: they do.
     """
     if migrate.check(database) != migrate.STANDALONE:
         raise NotOurTables(
@@ -77,7 +74,7 @@ def check_standalone(database: Database) -> None:
 
 
 def insert_row(connection: sa.Connection, names: Names, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Insert one row into one of PanDA's tables; the row as it is there, with the defaults of its columns."""
+    """Insert one row into one of PanDA's tables; returns it as stored, with the defaults of its columns."""
     columns = ", ".join(quoted(column) for column in row)
     values = ", ".join(f":{column}" for column in row)
     statement = f"INSERT INTO {names.table(table)} ({columns}) VALUES ({values}) RETURNING *"  # noqa: S608 - quoted names
@@ -100,26 +97,26 @@ def import_document(
         task: the group, ``None`` for a single job.
         jobs: its jobs.
         now: time of the import (aware).
-        group: the group as it stands in the document, ``None`` for a single job.
+        group: the group as it is in the document, ``None`` for a single job.
         same_instance: the document is our own export, so that jobs have the ids that they name.
 
     Raises:
         NotOurTables: alongside PanDA.
-        AlreadyThere: a job of our own export is there.
+        AlreadyThere: a job of our own export exists.
         Refused: a job or the group cannot be a row; nothing was written.
     """
     check_standalone(database)
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         task_id = None if task is None else _add_task(connection, catalogue, task, group, naive(now))
-        into = _Into(catalogue, task, task_id, naive(now), same_instance)
-        written = [one for whole, mapped in jobs for one in _add_job(connection, into, whole, mapped)]
+        target = _Target(catalogue, task, task_id, naive(now), same_instance)
+        written = [imported for whole, mapped in jobs for imported in _add_job(connection, target, whole, mapped)]
     return Imported(task_id, tuple(written), () if task is None else task.unmapped)
 
 
 @dataclass(frozen=True)
-class _Into:
-    """Where the jobs of a document go: their task if they have one, the time of the import, and whose ids they have."""
+class _Target:
+    """Where the jobs of a document go: their task, if any, the time of the import, and whether they keep their ids."""
 
     catalogue: TableCatalogue
     task: MappedTask | None
@@ -143,22 +140,22 @@ def _add_task(
     return task_id
 
 
-def _add_job(connection: sa.Connection, into: _Into, whole: WholeJob, mapped: MappedJob) -> list[ImportedJob]:
-    """The rows of one job of the document: one, or one for each of its task groups."""
+def _add_job(connection: sa.Connection, target: _Target, whole: WholeJob, mapped: MappedJob) -> list[ImportedJob]:
+    """Add the rows of one job of the document: one, or one for each of its task groups."""
     source = whole.own.source if whole.own is not None else None
     if not mapped.parts:
-        return [_add_row(connection, into, whole, mapped, source)]
+        return [_add_row(connection, target, whole, mapped, source)]
     added: list[ImportedJob] = []
     for number, part in enumerate(mapped.parts):
         own = None if source is None else with_task_group(source, number)
         first = added[0].pandaid if added else None
-        added.append(_add_row(connection, into, whole, part, own, first_part=first, is_part=True))
-    return [replace(one, unmapped=mapped.unmapped, notes=mapped.notes) for one in added]
+        added.append(_add_row(connection, target, whole, part, own, first_part=first, is_part=True))
+    return [replace(job, unmapped=mapped.unmapped, notes=mapped.notes) for job in added]
 
 
 def _add_row(
     connection: sa.Connection,
-    into: _Into,
+    target: _Target,
     whole: WholeJob,
     mapped: MappedJob,
     source: Element | None,
@@ -168,20 +165,20 @@ def _add_row(
 ) -> ImportedJob:
     if mapped.columns is None:
         raise Refused(f"the job cannot be one of PanDA's: {mapped.refused}", mapped.job_id, "; ".join(mapped.notes))
-    names = into.catalogue.names
+    names = target.catalogue.names
     table = _TABLE_OF.get(str(mapped.columns["jobStatus"]), "jobsactive4")
     # our own export of such a job names only its first part
-    pandaid = _job_id(connection, names, mapped, into.same_instance and first_part is None)
-    values = _row(into.catalogue, table, mapped.columns)
-    values |= {"pandaid": pandaid, "modificationtime": into.stamp, "statechangetime": into.stamp}
+    pandaid = _job_id(connection, names, mapped, target.same_instance and first_part is None)
+    values = _row(target.catalogue, table, mapped.columns)
+    values |= {"pandaid": pandaid, "modificationtime": target.stamp, "statechangetime": target.stamp}
     if "currentpriority" in values:
         values["assignedpriority"] = values["currentpriority"]
-    if into.task_id is not None:
-        values["jeditaskid"] = into.task_id
-    elif not into.same_instance:
+    if target.task_id is not None:
+        values["jeditaskid"] = target.task_id
+    elif not target.same_instance:
         values.pop("jeditaskid", None)
     row = insert_row(connection, names, table, values)
-    group_id = None if into.task is None else into.task.group_id
+    group_id = None if target.task is None else target.task.group_id
     identity = Identity(mapped.job_id, group_id, whole.job.text("GlobalJobId"))
     first = (first_part or pandaid) if is_part else None
     written = Written(rows_of(from_panda.job_element(row)), first)
@@ -192,19 +189,21 @@ def _add_row(
 
 
 def _job_id(connection: sa.Connection, names: Names, mapped: MappedJob, same_instance: bool) -> int:
-    wanted = (mapped.columns or {}).get("PandaID")
+    requested_id = (mapped.columns or {}).get("PandaID")
     sequence = f"{quoted(names.panda)}.{quoted('jobsdefined4_pandaid_seq')}"
-    if not same_instance or not isinstance(wanted, int):
+    if not same_instance or not isinstance(requested_id, int):
         return int(connection.scalar(sa.text("SELECT nextval(:name)"), {"name": sequence}) or 0)
-    if find_job(connection, names, wanted) is not None:
-        raise AlreadyThere(f"job {wanted} is there", "the job tables", "import it without --same-instance for a copy")
+    if find_job(connection, names, requested_id) is not None:
+        raise AlreadyThere(
+            f"job {requested_id} is there", "the job tables", "import it without --same-instance for a copy"
+        )
     statement = f"SELECT setval(:name, greatest(:id, (SELECT last_value FROM {sequence})))"  # noqa: S608 - quoted names
-    connection.execute(sa.text(statement), {"name": sequence, "id": wanted})
-    return wanted
+    connection.execute(sa.text(statement), {"name": sequence, "id": requested_id})
+    return requested_id
 
 
 def _row(catalogue: TableCatalogue, table: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that the table has, by their names there; times as times."""
+    """The columns that the table has, by their names there; times become datetimes."""
     present = catalogue.columns_present(table)
     named = {name.lower(): value for name, value in columns.items() if name != "PandaID"}
     return {name: _value(name, value) for name, value in named.items() if name in present}
@@ -231,7 +230,7 @@ class NotThere(Refused):
 
 
 def export_job(database: Database, pandaid: int, naming: Naming | None = None) -> Element:
-    """A job as a document; of one that was imported and became several, the whole.
+    """A job as a document; if an imported job became several, the whole of it.
 
     Raises:
         NotThere: there is no such job.
@@ -262,8 +261,8 @@ def export_task(database: Database, jeditaskid: int, naming: Naming | None = Non
             raise NotThere(f"there is no task {jeditaskid}", "jedi_tasks", "name a jeditaskid that is there")
         rows: list[dict[str, Any]] = []
         for table in JOB_TABLES:
-            found = sa.text(f"SELECT * FROM {names.table(table)} WHERE jeditaskid = :id")  # noqa: S608 - as above
-            rows += [dict(row) for row in connection.execute(found, {"id": jeditaskid}).mappings()]
+            query = sa.text(f"SELECT * FROM {names.table(table)} WHERE jeditaskid = :id")  # noqa: S608 - as above
+            rows += [dict(row) for row in connection.execute(query, {"id": jeditaskid}).mappings()]
         if not rows:
             raise NotThere(f"task {jeditaskid} has no jobs yet", "the job tables", "export it when it has")
         rows.sort(key=lambda row: int(row["pandaid"]))

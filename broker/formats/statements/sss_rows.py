@@ -1,4 +1,4 @@
-"""What is kept alongside PanDA's tables of jobs that came as SSS Job Objects: their names, and what has no column."""
+"""Rows kept alongside PanDA's tables for jobs that came as SSS Job Objects: their names, and what has no column."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _READ_PROPERTIES = sa.text("""
 
 @dataclass(frozen=True)
 class Identity:
-    """The names of a job, or of one job of a task, where it came from."""
+    """The names of a job, or of one job of a task, in the document it came from."""
 
     job_id: str
     group_id: str | None = None
@@ -50,7 +50,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Written:
-    """What a row said when it was imported, and which row is the first part of its job."""
+    """A row as it was imported, and which row is the first part of its job."""
 
     rows: Sequence[KeptRow]
     first_part: int | None = None
@@ -59,8 +59,8 @@ class Written:
 def add_identity(
     connection: sa.Connection, kind: SubmittedKind, number: int, identity: Identity, written: Written | None = None
 ) -> None:
-    """Keep the names of a job or task, and, of one that was imported, what its row said then."""
-    said = None if written is None else [[row.path, row.attributes, row.text] for row in written.rows]
+    """Keep the names of a job or task and, for an imported one, its row at that time."""
+    rows = None if written is None else [[row.path, row.attributes, row.text] for row in written.rows]
     connection.execute(
         _ADD_IDENTITY,
         {
@@ -71,21 +71,21 @@ def add_identity(
             "global_id": identity.global_id,
             "fileid": identity.fileid,
             "first_part": None if written is None else written.first_part,
-            "written": None if said is None else json.dumps(said),
+            "written": None if rows is None else json.dumps(rows),
         },
     )
 
 
 def identities(connection: sa.Connection, kind: SubmittedKind, number: int) -> list[Identity]:
     """The names of a job, or of the jobs of a task in the order of their files."""
-    found = connection.execute(_READ_IDENTITIES, {"kind": kind, "id": number})
-    return [Identity(row.job_id, row.group_id, row.global_id, row.fileid) for row in found]
+    rows = connection.execute(_READ_IDENTITIES, {"kind": kind, "id": number})
+    return [Identity(row.job_id, row.group_id, row.global_id, row.fileid) for row in rows]
 
 
 def add_properties(
     connection: sa.Connection, kind: SubmittedKind, number: int, rows: Iterable[KeptRow], job_id: str = ""
 ) -> int:
-    """Keep what has no column; how many elements that were."""
+    """Keep what has no column; returns the number of elements."""
     values = [
         {
             "kind": kind,
@@ -105,8 +105,8 @@ def add_properties(
 
 def properties(connection: sa.Connection, kind: SubmittedKind, number: int, job_id: str = "") -> Sequence[KeptRow]:
     """What was kept of a job or task, in the order of the document."""
-    found = connection.execute(_READ_PROPERTIES, {"kind": kind, "id": number, "job_id": job_id})
-    return [KeptRow(row.path, dict(row.attributes), row.value) for row in found]
+    rows = connection.execute(_READ_PROPERTIES, {"kind": kind, "id": number, "job_id": job_id})
+    return [KeptRow(row.path, dict(row.attributes), row.value) for row in rows]
 
 
 def records(connection: sa.Connection, kind: SubmittedKind, numbers: Sequence[int]) -> dict[int, Record]:
@@ -127,5 +127,5 @@ def records(connection: sa.Connection, kind: SubmittedKind, numbers: Sequence[in
 
 
 def parts(connection: sa.Connection, pandaid: int) -> list[int]:
-    """The jobs that stand for one job of a document, one for each task group; the job itself where it is the whole."""
+    """The jobs that represent one job of a document, one for each task group; the job itself if it is the whole."""
     return [int(row.id) for row in connection.execute(_READ_PARTS, {"id": pandaid})] or [pandaid]

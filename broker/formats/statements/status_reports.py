@@ -1,4 +1,4 @@
-"""The rows of ``broker.job_status_reports``: what running jobs told last, and what moving them would lose."""
+"""The rows of ``broker.job_status_reports``: what running jobs reported last, and what moving them would lose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _READ_RUNNING_JOBS = """
 
 
 def save(connection: sa.Connection, pandaid: int, status: JobStatus, allocated_cpu: int | None, now: datetime) -> bool:
-    """Keep the record of a job in place of its last one; False when a newer one is there."""
+    """Keep the record of a job in place of its last one; False if a newer one exists."""
     values = {
         "pandaid": pandaid,
         "reported_at": now,
@@ -43,28 +43,28 @@ def save(connection: sa.Connection, pandaid: int, status: JobStatus, allocated_c
 
 
 def queue_of(connection: sa.Connection, names: Names, pandaid: int) -> str | None:
-    """The queue of a job that waits or runs; None when there is no such job."""
+    """The queue of a job that waits or runs; None if there is no such job."""
     query = sa.text(
         names.sql("""
         SELECT computingsite FROM {panda}.jobsactive4 WHERE pandaid = :pandaid
         UNION ALL SELECT computingsite FROM {panda}.jobsdefined4 WHERE pandaid = :pandaid LIMIT 1""")
     )
-    found = connection.execute(query, {"pandaid": pandaid}).scalar()
-    return None if found is None else str(found)
+    queue = connection.execute(query, {"pandaid": pandaid}).scalar()
+    return None if queue is None else str(queue)
 
 
 def stats(connection: sa.Connection, pandaids: Sequence[int], now: datetime) -> dict[int, Stats]:
-    """The figures at ``now`` of those of the jobs that reported; of an old report only the absolute times count."""
+    """The figures at ``now`` of the jobs that reported; in an old report only the absolute times count."""
     return {pandaid: known for pandaid, (_, known) in _reports(connection, pandaids, now).items()}
 
 
 def running_jobs(
     connection: sa.Connection, catalogue: TableCatalogue, queue: str, now: datetime
 ) -> tuple[RunningJob, ...]:
-    """The running jobs of a queue with what they told last, by PandaID: what a drain of the queue chooses from.
+    """The running jobs of a queue with what they reported last, by PandaID: what a drain of the queue chooses from.
 
-    Cores are those in use, else those asked for, else one. A job without a user is nobody else's. Of an old report
-    only the absolute times count.
+    Cores are those in use, else those requested, else one. A job without a user counts as the only one of its user. In
+    an old report only the absolute times count.
     """
     rows = connection.execute(
         sa.text(_READ_RUNNING_JOBS.format(jobs=catalogue.source("jobsactive4", _JOB_COLUMNS))), {"queue": queue}
@@ -91,11 +91,11 @@ def _running(row: Any, reported: tuple[JobStatus, Stats] | None) -> RunningJob:
 
 
 def _reports(connection: sa.Connection, pandaids: Sequence[int], now: datetime) -> dict[int, tuple[JobStatus, Stats]]:
-    """Records and figures of those of the jobs that reported."""
-    found = {}
+    """Records and figures of the jobs that reported."""
+    reports = {}
     for row in connection.execute(_READ_REPORTS, {"pandaids": list(pandaids), "now": now}):
         files = {key: str(value).encode() for key, value in dict(row.record).items()}
         stale = (now - row.reported_at).total_seconds() > STALE_AFTER_S
         status = job_status.parse(files, stale=stale)
-        found[row.pandaid] = (status, job_status.reckon(status, row.allocated_cpu, int(now.timestamp())).result)
-    return found
+        reports[row.pandaid] = (status, job_status.reckon(status, row.allocated_cpu, int(now.timestamp())).result)
+    return reports

@@ -1,4 +1,4 @@
-"""Numbers of tasks: from 10,000,000 on, each given once, without a lock that submissions would wait for.
+"""Numbers of tasks: from 10,000,000 on, each assigned once, without a lock that submissions would wait for.
 
 PanDA's clients take a smaller number for the number of a request.
 """
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from broker.store.connection.tables import Names
 
 FIRST_TASK = 10_000_000
-# An arbitrary constant: the sequence is moved on by one at a time.
+# An arbitrary constant: only one transaction at a time moves the sequence on.
 _LOCK = 4_706_178_262
 _IS_TAKEN = "SELECT EXISTS (SELECT FROM {panda}.jedi_tasks WHERE jeditaskid = :id)"
 _MOVE_ON = """
@@ -19,7 +19,7 @@ SELECT setval('broker.task_id_seq', greatest((SELECT max(jeditaskid) FROM {panda
 
 
 def next_task_id(connection: sa.Connection, names: Names) -> int:
-    """An unused number of a task. Tasks that were loaded with numbers of their own are stepped over."""
+    """An unused number of a task. Tasks that were loaded with numbers of their own are skipped."""
     number = _next(connection)
     if connection.scalar(sa.text(names.sql(_IS_TAKEN)), {"id": number}):
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

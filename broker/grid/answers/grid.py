@@ -1,6 +1,6 @@
-"""What answers about the grid share: stored snapshots, the last one of a brokerage, jobs by status.
+"""Functions shared by the answers about the grid: stored snapshots, the last one of a brokerage, jobs by status.
 
-What was decided about each queue or nucleus in the last day, by the counts that the cycles write.
+Also the decisions about each queue or nucleus in the last day, from the counts that the cycles write.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def snapshot_of(connection: sa.Connection, identifier: str) -> Snapshot:
     """A stored snapshot.
 
     Raises:
-        SnapshotLostError: it is not there any more.
+        SnapshotLostError: it no longer exists.
     """
     with _lock:
         if identifier in _kept:
             _kept.move_to_end(identifier)
             return _kept[identifier]
-    found = stored_snapshot(connection, identifier)
+    snapshot = stored_snapshot(connection, identifier)
     with _lock:
-        _kept[identifier] = found
+        _kept[identifier] = snapshot
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
-    return found
+    return snapshot
 
 
 LINK_CAP = "NQUEUED_SAT_CAP"
@@ -57,16 +57,16 @@ _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER 
 
 
 def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
-    """The last stored snapshot of a brokerage, or of any; None where none is kept. Looked for once in a transaction."""
+    """The last stored snapshot of a brokerage, or of any; None if there is none. Looked up once in a transaction."""
     return asking.once(f"{_LAST_SNAPSHOT} {brokerage}", lambda: _last_snapshot(asking, brokerage))
 
 
 def _last_snapshot(asking: Asking, brokerage: str | None) -> Snapshot | None:
     agents = offered() if brokerage is None else (brokerage,)
-    found = [one.id for one in last_of_agents(asking.connection, agents)]
+    identifiers = [stored.id for stored in last_of_agents(asking.connection, agents)]
     if brokerage is None:
-        found += [identifier for (identifier,) in tuples(asking.connection, _NEWEST, {"now": asking.now})]
-    for identifier in found:
+        identifiers += [identifier for (identifier,) in tuples(asking.connection, _NEWEST, {"now": asking.now})]
+    for identifier in identifiers:
         try:
             return snapshot_of(asking.connection, identifier)
         except SnapshotLostError:
@@ -86,11 +86,11 @@ def job_numbers(snapshot: Snapshot, unified: int) -> JobNumbers:
 
 
 def link_lines(snapshot: Snapshot, tuning: Tuning, source: str | None, nucleus: str | None) -> Iterator[LinkLine]:
-    """The links of which anything is known, from the site of a storage to a nucleus."""
+    """The links with any known figure, from the site of a storage to a nucleus."""
     links, nuclei = snapshot.links, snapshot.nuclei
     cap = tuning.number(LINK_CAP)
     known = ~(np.isnan(links.queued) & np.isnan(links.closeness) & np.isnan(links.mbps_1d))
-    for row, column in zip(*(at.tolist() for at in np.nonzero(known)), strict=True):
+    for row, column in zip(*(indices.tolist() for indices in np.nonzero(known)), strict=True):
         site, name = str(links.sites[row]), str(nuclei.name[column])
         if source not in (None, site) or nucleus not in (None, name):
             continue
@@ -113,7 +113,7 @@ def figure(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-#: Decisions of so long are counted.
+#: The span over which decisions are counted.
 COUNTED = timedelta(hours=24)
 _NOW = timedelta(seconds=1)
 _TOTALS = "totals of the day"
@@ -124,9 +124,9 @@ class DayCount:
     """The decisions about one queue or nucleus.
 
     Attributes:
-        chosen: in so many it was among the candidates.
-        placed: jobs that it got; of a nucleus, tasks.
-        rejected: by code, in so many it was rejected.
+        chosen: decisions in which it was among the candidates.
+        placed: jobs that it got; for a nucleus, tasks.
+        rejected: decisions in which it was rejected, by code.
     """
 
     chosen: int = 0
@@ -140,7 +140,7 @@ class DayCount:
 
     @property
     def main_code(self) -> str | None:
-        """The code that rejected it most often; None where none did."""
+        """The code that rejected it most often; None if none did."""
         return min(self.rejected, key=lambda code: (-self.rejected[code], code), default=None)
 
 
@@ -152,22 +152,22 @@ def totals_of_the_day(asking: Asking, queue: str | None = None) -> dict[str, lis
 
 
 def totals_about(asking: Asking, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:
-    """The same of the brokerages whose candidates are of this kind: ``queue`` or ``nucleus``."""
-    found = totals_of_the_day(asking, queue)
-    return {name: some for name, some in found.items() if brokerage_of(name).candidate == candidate}
+    """As :func:`totals_of_the_day`, of the brokerages whose candidates are of one kind: ``queue`` or ``nucleus``."""
+    totals = totals_of_the_day(asking, queue)
+    return {name: counts for name, counts in totals.items() if brokerage_of(name).candidate == candidate}
 
 
 def day_counts(counts: Iterable[QueueCount]) -> dict[str, DayCount]:
     """The counts by queue or nucleus. Pure."""
-    found: dict[str, DayCount] = {}
-    for one in counts:
-        of_queue = found.setdefault(one.queue, DayCount())
-        if one.code == CANDIDATE:
-            of_queue.chosen += one.decisions
-            of_queue.placed += one.jobs
+    by_queue: dict[str, DayCount] = {}
+    for count in counts:
+        day_count = by_queue.setdefault(count.queue, DayCount())
+        if count.code == CANDIDATE:
+            day_count.chosen += count.decisions
+            day_count.placed += count.jobs
         else:
-            of_queue.rejected[one.code] += one.decisions
-    return found
+            day_count.rejected[count.code] += count.decisions
+    return by_queue
 
 
 def decisions_of_the_day(asking: Asking) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a queue would get if one of its limits were another: chunks that it was rejected for, evaluated again."""
+"""What a queue would get with another value of a limit: the chunks that it was rejected for are evaluated again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from broker.rules.contract import Filter
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking, Evaluation, Proceed
 
-#: Columns of the table of queues by the name under which a rule says what set its limit.
+#: Columns of the table of queues, by the name that a rule gives for the source of its limit.
 COLUMNS: Mapping[str, str] = {
     "queue.maxrss": "maxrss_mb",
     "queue.minrss": "minrss_mb",
@@ -35,12 +35,12 @@ COLUMNS: Mapping[str, str] = {
     "queue.minEventsForJumbo": "min_events_for_jumbo",
     "queue.status": "status",
 }
-#: Round figures, so that no answer names 31,774 MB.
+#: Steps for round figures, so that no answer names 31,774 MB.
 STEPS = {"MB": 1000.0, "s": 3600.0, "kB/s": 100.0, "jobs": 100.0, "events": 100.0}
 
 
 def needed_value(seen: Observation) -> Figure:
-    """The round value of a limit with which the value that a rule saw would pass; None where that is no number."""
+    """The round value of a limit with which an observed value would pass; None if the value is no number."""
     if seen.key == "queue.status":
         return "online"
     if isinstance(seen.value, bool) or not isinstance(seen.value, int | float):
@@ -57,7 +57,7 @@ def needed_value(seen: Observation) -> Figure:
 
 
 def with_field(snapshot: Snapshot, name: str, key: str, seen: Observation) -> tuple[Snapshot, Figure] | None:
-    """The snapshot with one field of a candidate at the value that is needed, and that value; None if there is none."""
+    """The snapshot with one field of a candidate at the needed value, and that value; None if there is none."""
     value = needed_value(seen)
     if value is None:
         return None
@@ -71,12 +71,12 @@ def with_value(snapshot: Snapshot, name: str, key: str, value: Figure) -> Snapsh
     if column is None:
         return None
     queues = snapshot.queues
-    at = (queues.name == name) | (queues.unified_name == name)
-    values = np.where(at, np.array(value, dtype=getattr(queues, column).dtype), getattr(queues, column))
+    rows = (queues.name == name) | (queues.unified_name == name)
+    values = np.where(rows, np.array(value, dtype=getattr(queues, column).dtype), getattr(queues, column))
     return dataclasses.replace(snapshot, queues=dataclasses.replace(queues, **{column: values}))
 
 
-#: At most so many chunks are evaluated for one code; those that wait come first.
+#: Maximum number of chunks evaluated for one code; those that wait come first.
 MOST_CHUNKS = 60
 MOST_VALUES = 3
 SUCH_AS = 4
@@ -85,40 +85,40 @@ SUCH_AS = 4
 def misses_at_queue(
     asking: Asking, brokerage: str, queue: str, rejected: Mapping[str, Sequence[ChunkState]]
 ) -> Evaluation[tuple[NearMiss, ...]]:
-    """For each limit of the queue that rejected chunks, what it would get with another value, the most jobs first.
+    """For each limit that rejected chunks, what the queue would get with another value, the most jobs first.
 
-    The chunks are read here; what is returned evaluates them.
+    Reads the chunks here; the returned function evaluates them.
     """
     kind = brokerage_of(brokerage)
     if not isinstance(kind, JobBrokerage):
         return lambda proceed: ()
     rules = rules_in_force(brokerage, asking.config)
     by_queue = {rule.code for rule in rules.chain if isinstance(rule, Filter)}
-    read: list[tuple[str, list[Group]]] = []
+    groups_by_code: list[tuple[str, list[Group]]] = []
     for code, states in rejected.items():
         if code not in by_queue:
             continue
         waiting_first = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))
         decisions = [state.decision for state in waiting_first[:MOST_CHUNKS]]
-        read.append((code, list(groups_of(asking, kind, rules, decisions))))
+        groups_by_code.append((code, list(groups_of(asking, kind, rules, decisions))))
 
     def evaluated(proceed: Proceed) -> tuple[NearMiss, ...]:
-        return tuple(_best([miss for code, groups in read for miss in _misses(code, queue, groups, proceed)]))
+        return tuple(_best([miss for code, groups in groups_by_code for miss in _misses(code, queue, groups, proceed)]))
 
     return evaluated
 
 
 def _misses(code: str, queue: str, groups: Sequence[Group], proceed: Proceed) -> Iterator[NearMiss]:
     """The near misses for one code: for each pseudo-queue and field, the values that let chunks in."""
-    wanted: defaultdict[tuple[str, str, str], dict[float | str, Observation]] = defaultdict(dict)
+    observations: defaultdict[tuple[str, str, str], dict[float | str, Observation]] = defaultdict(dict)
     for group in groups:
-        for name, seen in _seen(group, queue, code, proceed):
-            value = needed_value(seen)
-            if seen.key in COLUMNS and isinstance(value, float | str):
-                wanted[name, seen.key, seen.unit][value] = seen
-    for (name, field, unit), values in wanted.items():
-        for value in _some(list(values)):
-            chunks, jobs, tasks = _gained(groups, name, field, value, proceed)
+        for name, observation in _observations(group, queue, code, proceed):
+            value = needed_value(observation)
+            if observation.key in COLUMNS and isinstance(value, float | str):
+                observations[name, observation.key, observation.unit][value] = observation
+    for (name, field, unit), values in observations.items():
+        for value in _spread(list(values)):
+            chunks, jobs, tasks = _gain(groups, name, field, value, proceed)
             if chunks:
                 yield NearMiss(
                     code=code,
@@ -133,10 +133,10 @@ def _misses(code: str, queue: str, groups: Sequence[Group], proceed: Proceed) ->
                 )
 
 
-def _best(found: Sequence[NearMiss]) -> list[NearMiss]:
-    """Of pseudo-queues with the same value the one that would gain most, of equals that with the nearest limit."""
+def _best(misses: Sequence[NearMiss]) -> list[NearMiss]:
+    """Of pseudo-queues with the same new value, the one that gains most; of equals, the one with the nearest limit."""
     best: dict[tuple[str, str, object], NearMiss] = {}
-    for miss in sorted(found, key=lambda one: (-one.jobs, -one.chunks, _distance(one), one.pseudo_queue)):
+    for miss in sorted(misses, key=lambda miss: (-miss.jobs, -miss.chunks, _distance(miss), miss.pseudo_queue)):
         best.setdefault((miss.code, miss.field, miss.to), miss)
     return list(best.values())
 
@@ -147,25 +147,25 @@ def _distance(miss: NearMiss) -> float:
     return abs(float(miss.to) - float(miss.now))
 
 
-def _some(values: list[float | str]) -> list[float | str]:
+def _spread(values: list[float | str]) -> list[float | str]:
     """The nearest value, the median and the farthest."""
     ordered = sorted(values, key=lambda value: (isinstance(value, str), value if isinstance(value, float) else 0.0))
-    places = sorted({0, len(ordered) // 2, len(ordered) - 1})
-    return [ordered[place] for place in places][:MOST_VALUES]
+    indices = sorted({0, len(ordered) // 2, len(ordered) - 1})
+    return [ordered[index] for index in indices][:MOST_VALUES]
 
 
-def _seen(group: Group, queue: str, code: str, proceed: Proceed) -> Iterator[tuple[str, Observation]]:
-    """What the rule of this code saw at each pseudo-queue of the queue that it rejected."""
+def _observations(group: Group, queue: str, code: str, proceed: Proceed) -> Iterator[tuple[str, Observation]]:
+    """The observation of the rule of this code at each pseudo-queue that it rejected."""
     cycle = group.cycle(group.snapshot)
     for result in cycle.results():
         proceed()
         for answer in why_not(cycle, result, queue):
-            seen = answer.observation
-            if answer.code == code and seen is not None:
-                yield answer.queue, seen
+            observation = answer.observation
+            if answer.code == code and observation is not None:
+                yield answer.queue, observation
 
 
-def _gained(
+def _gain(
     groups: Sequence[Group], name: str, field: str, value: float | str, proceed: Proceed
 ) -> tuple[int, int, set[int]]:
     """Chunks that would have the pseudo-queue among their candidates, the jobs that they make, and their tasks."""

@@ -15,7 +15,7 @@ from broker.store.query_context import Answer
 
 
 class JobNumbers(Answer):
-    """Jobs by status, as the last snapshot shows them."""
+    """Jobs by status in the last snapshot."""
 
     defined: int
     assigned: int
@@ -26,7 +26,7 @@ class JobNumbers(Answer):
 
 
 class QueueFilters(Answer):
-    """Which queues: ``status`` in CRIC's words, ``idle``: that got no jobs in the last cycle."""
+    """Filters of queues: ``status`` as in CRIC; ``idle``: only queues that got no jobs in the last cycle."""
 
     status: str | None = None
     site: str | None = None
@@ -34,7 +34,7 @@ class QueueFilters(Answer):
 
 
 class QueueLine(Answer):
-    """A queue in short: what it got in 24 hours, in how many decisions, and what rejected it most often."""
+    """A summary of a queue: jobs received in 24 hours, number of decisions, and the most frequent rejection."""
 
     queue: str
     site: str
@@ -50,7 +50,7 @@ class QueueLine(Answer):
 
 
 class OfSnapshot(Answer):
-    """What is read from one snapshot of the grid; None where there is none."""
+    """Data from one snapshot of the grid; null if there is none."""
 
     now: datetime
     snapshot: str | None
@@ -64,12 +64,12 @@ class Queues(OfSnapshot):
 
 
 class RejectedThere(Answer):
-    """How often one rule rejected the queue or nucleus.
+    """How often a rule rejected the queue or nucleus.
 
     Attributes:
-        code: of the rule.
-        decisions: in so many decisions of the 24 hours before.
-        waiting: for so many of the chunks that wait now and were looked at.
+        code: code of the rule.
+        decisions: number of such decisions in the previous 24 hours.
+        waiting: number of such chunks among those that wait now and were examined.
         such_as: some of their tasks.
     """
 
@@ -80,15 +80,15 @@ class RejectedThere(Answer):
 
 
 class NearMiss(Answer):
-    """What the queue would get with one of its limits changed, by evaluating those chunks again.
+    """Jobs that the queue would get with one limit changed, found by evaluating those chunks again.
 
     Attributes:
-        field: ``queue.maxrss`` and so on.
-        pseudo_queue: the one whose field is changed.
-        now: its value.
-        to: the value with which they were evaluated.
-        chunks: that would have the queue among their candidates.
-        jobs: that these chunks make, about.
+        field: field of the limit, such as ``queue.maxrss``.
+        pseudo_queue: pseudo-queue whose field is changed.
+        now: current value.
+        to: value used in the evaluation.
+        chunks: chunks that would have the queue as a candidate.
+        jobs: approximate number of jobs from these chunks.
         such_as: some of their tasks.
     """
 
@@ -104,9 +104,9 @@ class NearMiss(Answer):
 
 
 class RequestLimit(Answer):
-    """A limit of the queue against what the chunks of the last cycle ask for.
+    """A limit of the queue compared with the requests of the chunks of the last cycle.
 
-    ``chunks_beyond`` of ``chunks`` ask for more than the limit (or less than the least).
+    ``chunks_beyond`` of ``chunks`` request more than the limit (or less than the minimum).
     """
 
     field: str
@@ -120,7 +120,7 @@ class RequestLimit(Answer):
 
 
 class LinkLine(Answer):
-    """A link from the site of a storage to a nucleus: files that queue on it against the cap; None: not known."""
+    """A link from the site of a storage to a nucleus: queued files and their cap; null if unknown."""
 
     source: str
     nucleus: str
@@ -134,7 +134,7 @@ class LinkLine(Answer):
 
 
 class NotACandidate(Answer):
-    """Why a queue was no candidate of a brokerage at all, and since when."""
+    """Why a queue was not a candidate of a brokerage, and since when."""
 
     brokerage: str
     code: str
@@ -143,18 +143,18 @@ class NotACandidate(Answer):
 
 
 class BrokerageAtQueue(Answer):
-    """What one brokerage decided about the queue in 24 hours.
+    """Decisions of one brokerage about the queue in 24 hours.
 
     Attributes:
-        decided_at: when it last decided about anything.
-        decisions: about all chunks.
-        considered: decisions in which the queue was chosen or rejected by a rule.
-        chosen: decisions in which it was among the candidates.
-        jobs_placed: that it got.
-        waiting: chunks that wait now.
-        looked_at: of so many of them the decision was read for ``waiting`` of the rejections and for near misses.
-        rejected: by rule; its decisions add up to considered minus chosen.
-        near_misses: what the queue would get with another limit.
+        decided_at: time of its last decision about anything.
+        decisions: number of decisions about all chunks.
+        considered: number of decisions in which the queue was chosen or rejected by a rule.
+        chosen: number of decisions in which the queue was a candidate.
+        jobs_placed: jobs that it placed at the queue.
+        waiting: number of chunks that wait now.
+        looked_at: number of these whose decision was read for ``waiting`` of the rejections and for near misses.
+        rejected: rejections by rule; the decisions add up to considered minus chosen.
+        near_misses: jobs that the queue would get with another limit.
     """
 
     brokerage: str
@@ -170,7 +170,7 @@ class BrokerageAtQueue(Answer):
 
 
 class QueueAnswer(Answer):
-    """Why a queue gets what it gets. ``rejected`` of a brokerage adds up to considered minus chosen."""
+    """Why a queue gets the jobs it gets. ``rejected`` of a brokerage adds up to considered minus chosen."""
 
     now: datetime
     snapshot: str | None
@@ -207,7 +207,7 @@ class TaskAtNucleus(Answer):
 
 
 class NucleusLine(Answer):
-    """A nucleus in short; ``collected``, ``candidate`` and ``considered`` are decisions of the 24 hours before."""
+    """A summary of a nucleus; ``collected``, ``candidate`` and ``considered``: decisions of the previous 24 hours."""
 
     nucleus: str
     role: Literal["nucleus", "satellite"]
@@ -240,7 +240,7 @@ class Nuclei(OfSnapshot):
 
 
 class LinkFilters(Answer):
-    """Which links: by source, nucleus, or only those that are full; ``after``: behind the page that said so."""
+    """Filters of links: by source, by nucleus, or only full links; ``after``: cursor from the previous page."""
 
     source: str | None = None
     nucleus: str | None = None
@@ -250,7 +250,7 @@ class LinkFilters(Answer):
 
 
 class Links(Answer):
-    """Links with anything known about them, those with most files against their cap first; ``total`` of all pages."""
+    """Links with known data, those with most files relative to their cap first; ``total`` over all pages."""
 
     now: datetime
     snapshot: str | None
@@ -262,9 +262,9 @@ class Links(Answer):
 
 
 class ShareLine(Answer):
-    """A global share: its target and what it has, in per cent of all; children add up to their parent.
+    """A global share: target and actual use, in per cent of all; children add up to their parent.
 
-    ``running_hs06`` and ``queued_hs06``: HS06 of jobs that run and that wait.
+    ``running_hs06`` and ``queued_hs06``: HS06 of running and waiting jobs.
     """
 
     gshare: str

@@ -1,8 +1,6 @@
-"""Why a queue gets the jobs that it gets, and not more.
+"""Why a queue gets the jobs that it gets, and not more: as an answer, and in sentences.
 
-Why a queue gets what it gets, in words.
-
-The limits of a queue against what the chunks of the last day ask for.
+Also the limits of a queue against the requests of the chunks of the last day.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Answer, Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 
-#: So many chunks, the newest of each brokerage, stand for all.
+#: Maximum number of chunks, the newest of each brokerage, that stand for all.
 MOST_CHUNKS = 30
 Seen = tuple[str, Observation]
 
@@ -60,9 +58,9 @@ Seen = tuple[str, Observation]
 def request_limits(
     asking: Asking, snapshot: Snapshot, queue: str, states: Sequence[ChunkState]
 ) -> Evaluation[tuple[RequestLimit, ...]]:
-    """Each limit of the pseudo-queues of a queue, with how many chunks ask for more (or for less than the least).
+    """Each limit of a queue's pseudo-queues, with how many chunks request more (or less than a minimum).
 
-    The chunks are read here; what is returned evaluates them.
+    Reads the chunks here; the returned function evaluates them.
     """
     names = [str(one) for one in snapshot.queues.name[snapshot.queues.unified_name == queue]]
     groups: list[Group] = []
@@ -77,41 +75,41 @@ def request_limits(
 
 
 def _limits(groups: Sequence[Group], names: Sequence[str], proceed: Proceed) -> tuple[RequestLimit, ...]:
-    found: defaultdict[tuple[str, str], list[Observation]] = defaultdict(list)
+    by_limit: defaultdict[tuple[str, str], list[Observation]] = defaultdict(list)
     for group in groups:
-        for name, seen in _seen(group, names, proceed):
-            found[name, seen.key].append(seen)
-    return tuple(_line(name, key, seen) for (name, key), seen in sorted(found.items()))
+        for name, seen in _limit_observations(group, names, proceed):
+            by_limit[name, seen.key].append(seen)
+    return tuple(_request_limit(name, key, observations) for (name, key), observations in sorted(by_limit.items()))
 
 
-def _seen(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen]:
-    """What the rules on limits of queues see of each chunk at pseudo-queues with the cores that the chunk asks for."""
+def _limit_observations(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen]:
+    """Observations of the rules on queue limits: each chunk at the pseudo-queues that have its requested cores."""
     cycle = group.cycle(group.snapshot)
     queues = group.snapshot.queues
     rules = [rule for rule in cycle.chain.filters if isinstance(rule, Filter) and rule.reason.limit]
     for result in cycle.results():
         proceed()
-        asked = np.nan_to_num(cycle.work.chunks.corecount[result.row])
+        requested_cores = np.nan_to_num(cycle.work.chunks.corecount[result.row])
         for position in np.flatnonzero(np.isin(queues.name, names)).tolist():
-            if (asked > 1) != (queues.cores[position] > 1):
+            if (requested_cores > 1) != (queues.cores[position] > 1):
                 continue
-            at = np.array([position])
-            for rule, pairs in zip(rules, cycle.pairs_for(result, rules, at), strict=True):
+            positions = np.array([position])
+            for rule, pairs in zip(rules, cycle.pairs_for(result, rules, positions), strict=True):
                 seen = rule.observe(pairs)
                 if seen.key == rule.reason.limit and _is_number(seen.value) and _is_number(seen.limit):
                     yield str(queues.name[position]), seen
 
 
-def _line(name: str, key: str, seen: Sequence[Observation]) -> RequestLimit:
-    values = [float(one.value or 0) for one in seen]
-    limit = float(seen[0].limit or 0)
-    beyond = sum(not _holds(float(one.value or 0), one.operator, float(one.limit or 0)) for one in seen)
+def _request_limit(name: str, key: str, observations: Sequence[Observation]) -> RequestLimit:
+    values = [float(seen.value or 0) for seen in observations]
+    limit = float(observations[0].limit or 0)
+    beyond = sum(not _holds(float(seen.value or 0), seen.operator, float(seen.limit or 0)) for seen in observations)
     return RequestLimit(
         field=key,
         pseudo_queue=name,
         limit=limit,
-        unit=seen[0].unit,
-        chunks=len(seen),
+        unit=observations[0].unit,
+        chunks=len(observations),
         chunks_beyond=beyond,
         median=statistics.median(values),
         largest=max(values),
@@ -135,37 +133,37 @@ def queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> QueueAn
     """What the queue got, what was rejected there, its limits against the requests, and what it would get.
 
     Args:
-        asking: who is asked.
-        name: of a queue, or one of its pseudo-queues, whatever its case.
+        asking: context of the query.
+        name: name of a queue or of one of its pseudo-queues, in any case.
         evaluate: whether to evaluate chunks again for near misses.
 
     Raises:
-        NothingFound: there is no such queue; the nearest names are said.
+        NothingFound: there is no such queue; the error names the nearest.
     """
     return read_queue_answer(asking, name, evaluate=evaluate)(proceed)
 
 
 def read_queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> Evaluation[QueueAnswer]:
-    """The same in two parts: this reads, and what it returns evaluates without a connection."""
+    """As :func:`queue_answer`, in two parts: this reads; the returned function evaluates without a connection."""
     snapshot = last_snapshot(asking)
     if snapshot is None:
         raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
     queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
-    # what was brokered is looked at for near misses, and where the queue is not online
+    # brokered chunks are read for near misses, and if the queue is not online
     is_online = snapshot.unified.status[snapshot.unified.name == queue][0] == ONLINE
     last = last_states(asking.connection, asking.now, brokered=evaluate or not is_online)
     states = [one for some in last.values() for one in some.newest]
     counted, decisions = totals_about(asking, "queue", queue), decisions_of_the_day(asking)
     brokerages = [
-        _at_brokerage(asking, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
+        _brokerage_line(asking, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
         for kind, own in _by_brokerage(last, counted).items()
     ]
     limits = request_limits(asking, snapshot, queue, states) if evaluate else _nothing
-    found = _answer(asking, snapshot, queue, states, tuple(line for line, _ in brokerages))
+    answer = _answer(asking, snapshot, queue, states, tuple(line for line, _ in brokerages))
 
     def evaluated(proceed: Proceed) -> QueueAnswer:
         lines = tuple(line.model_copy(update={"near_misses": misses(proceed)}) for line, misses in brokerages)
-        return found.model_copy(update={"brokerages": lines, "limits": limits(proceed)})
+        return answer.model_copy(update={"brokerages": lines, "limits": limits(proceed)})
 
     return evaluated
 
@@ -181,7 +179,7 @@ def _answer(
     states: Sequence[ChunkState],
     brokerages: tuple[BrokerageAtQueue, ...],
 ) -> QueueAnswer:
-    at = int(np.flatnonzero(snapshot.unified.name == queue)[0])
+    row = int(np.flatnonzero(snapshot.unified.name == queue)[0])
     unified = snapshot.unified
     failing = failing_queues(asking).get(queue)
     return QueueAnswer(
@@ -189,19 +187,19 @@ def _answer(
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
         queue=queue,
-        site=str(unified.atlas_site[at] or ""),
-        cloud=unified.cloud[at],
-        status=str(unified.status[at] or ""),
-        type=str(unified.type[at] or ""),
-        pseudo_queues=tuple(str(one) for one in snapshot.queues.name[snapshot.queues.unified == at]),
-        jobs=job_numbers(snapshot, at),
-        pilots=float(unified.n_pilots[at]),
-        workers=float(unified.n_workers[at]),
-        last_start_at=_instant(float(unified.laststart_s[at])),
+        site=str(unified.atlas_site[row] or ""),
+        cloud=unified.cloud[row],
+        status=str(unified.status[row] or ""),
+        type=str(unified.type[row] or ""),
+        pseudo_queues=tuple(str(name) for name in snapshot.queues.name[snapshot.queues.unified == row]),
+        jobs=job_numbers(snapshot, row),
+        pilots=float(unified.n_pilots[row]),
+        workers=float(unified.n_workers[row]),
+        last_start_at=_instant(float(unified.laststart_s[row])),
         brokerages=brokerages,
-        not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, states)),
+        not_a_candidate=tuple(_refusing_brokerages(asking, snapshot, row, queue, states)),
         limits=(),
-        links=_links_of(asking, snapshot, at),
+        links=_links_of(asking, snapshot, row),
         pins=tuple(pin.held_field for pin in held_pins(asking.connection, asking.now, queue)),
         failing=failing is not None and failing.is_failing,
         failed_jobs=0 if failing is None else failing.failed,
@@ -212,7 +210,7 @@ def _answer(
 
 @dataclass(frozen=True)
 class _Decided:
-    """What one brokerage decided: how often in a day, about the queue, and last about chunks; None: about none."""
+    """What one brokerage decided: how often in a day, about the queue, and last about chunks (None: about none)."""
 
     brokerage: str
     decisions: int
@@ -221,18 +219,18 @@ class _Decided:
 
 
 def _by_brokerage(last: Mapping[str, LastStates], counted: Iterable[str]) -> dict[str, LastStates | None]:
-    """The last states of the brokerages of queues that have decided lately, by name."""
+    """The last states of the brokerages of queues that have decided recently, by name."""
     names = {name for name in last if brokerage_of(name).candidate == "queue"}
     return {name: last.get(name) for name in sorted({*names, *counted})}
 
 
-def _at_brokerage(
+def _brokerage_line(
     asking: Asking, decided: _Decided, queue: str, evaluate: bool
 ) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
-    """What one brokerage did with the queue, but for the near misses, which are evaluated later."""
+    """What one brokerage did with the queue, without the near misses, which are evaluated later."""
     last = decided.last
     states = () if last is None else last.newest
-    # decisions that brokered are read for the near misses only, as that takes long
+    # decisions that brokered are read only for near misses, as reading them takes long
     some = [state for state in states if evaluate or state.outcome != "brokered"]
     waiting = 0 if last is None else last.waiting
     rejected = rejected_at(some, queue)
@@ -254,47 +252,47 @@ def _at_brokerage(
 
 
 def rejected_there(count: DayCount, waiting: Mapping[str, Sequence[ChunkState]]) -> tuple[RejectedThere, ...]:
-    """What rejected a queue or nucleus in a day, most often first, with what waits for it now. Pure."""
+    """The reasons that rejected a queue or nucleus in a day, most frequent first, with the waiting work. Pure."""
     lines = []
     for code, decisions in sorted(count.rejected.items(), key=lambda item: (-item[1], item[0])):
-        found = waiting.get(code, ())
-        tasks = sorted({state.jeditaskid for state in found})
-        lines.append(RejectedThere(code=code, decisions=decisions, waiting=len(found), such_as=tuple(tasks[:SUCH_AS])))
+        states = waiting.get(code, ())
+        tasks = sorted({state.jeditaskid for state in states})
+        lines.append(RejectedThere(code=code, decisions=decisions, waiting=len(states), such_as=tuple(tasks[:SUCH_AS])))
     return tuple(lines)
 
 
-def _not_candidates(
-    asking: Asking, snapshot: Snapshot, at: int, queue: str, states: Sequence[ChunkState]
+def _refusing_brokerages(
+    asking: Asking, snapshot: Snapshot, row: int, queue: str, states: Sequence[ChunkState]
 ) -> list[NotACandidate]:
-    """The brokerages of which the queue is no candidate, or only one that is rejected for its status."""
+    """The brokerages for which the queue is no candidate, or is always rejected for its status."""
     unified = snapshot.unified
-    found = []
+    refusals = []
     for name in brokerages_in_force(asking.config):
         if brokerage_of(name).candidate != "queue":
             continue
-        runs = unified.runs_analysis[at] if "analysis" in name else unified.runs_production[at]
+        runs = unified.runs_analysis[row] if "analysis" in name else unified.runs_production[row]
         if not runs:
             seen = Observation(
-                value=unified.type[at], operator="in", limit="its kind, unified", unit="-", key="queue.type"
+                value=unified.type[row], operator="in", limit="its kind, unified", unit="-", key="queue.type"
             )
-            found.append(
+            refusals.append(
                 NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(asking, queue, "type"))
             )
-        elif unified.status[at] != ONLINE and not _is_chosen(queue, [one for one in states if one.brokerage == name]):
-            seen = Observation(value=unified.status[at], operator="==", limit=ONLINE, unit="-", key="queue.status")
+        elif unified.status[row] != ONLINE and not _is_chosen(queue, [one for one in states if one.brokerage == name]):
+            seen = Observation(value=unified.status[row], operator="==", limit=ONLINE, unit="-", key="queue.status")
             since = _since(asking, queue, "status")
-            found.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
-    return found
+            refusals.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
+    return refusals
 
 
 def _is_chosen(queue: str, states: Sequence[ChunkState]) -> bool:
-    """Whether the queue is a candidate by one of the newest decisions about chunks."""
+    """Whether the queue is a candidate of one of the newest decisions about chunks."""
     newest = sorted(states, key=lambda state: -state.decision)[:MOST_READ]
     return any(unified_of(name) == queue for state in looked_at(newest) for name in state.chosen)
 
 
 def _since(asking: Asking, queue: str, field: str) -> datetime | None:
-    """Since when a field of the queue is as it is: by a pin, else by the last change that a feed made."""
+    """Since when a field of the queue has its value: from a pin, else from the last change by a feed."""
     pins = [pin for pin in pins_of_queue(asking.connection, queue) if pin.field == field and pin.holds(asking.now)]
     if pins:
         return pins[0].set_at
@@ -304,41 +302,41 @@ def _since(asking: Asking, queue: str, field: str) -> datetime | None:
     return None
 
 
-def _links_of(asking: Asking, snapshot: Snapshot, at: int) -> tuple[LinkLine, ...]:
-    """The links from the storage of the queue to the nuclei, those with most files first."""
-    sites = {int(one) for one in snapshot.queues.storage_site[snapshot.queues.unified == at] if one >= 0}
+def _links_of(asking: Asking, snapshot: Snapshot, row: int) -> tuple[LinkLine, ...]:
+    """The links from the storage of the queue to the nuclei, those with the most files first."""
+    sites = {int(site) for site in snapshot.queues.storage_site[snapshot.queues.unified == row] if site >= 0}
     tuning = tuning_in_force(asking)
-    lines = [line for one in sites for line in link_lines(snapshot, tuning, str(snapshot.links.sites[one]), None)]
+    lines = [line for site in sites for line in link_lines(snapshot, tuning, str(snapshot.links.sites[site]), None)]
     return tuple(sorted(lines, key=lambda line: (-(line.queued_files or 0.0), line.source, line.nucleus)))
 
 
 def _instant(seconds: float) -> datetime | None:
-    known = figure(seconds)
-    return None if known is None or known <= 0 else datetime.fromtimestamp(known, UTC)
+    timestamp = figure(seconds)
+    return None if timestamp is None or timestamp <= 0 else datetime.fromtimestamp(timestamp, UTC)
 
 
 def queue_sentences(answer: QueueAnswer) -> Iterator[str]:
-    """The verdict: what it got of each brokerage, or why it is no candidate at all."""
-    for one in answer.not_a_candidate:
-        yield not_a_candidate_sentence(one)
-    closed = {one.brokerage for one in answer.not_a_candidate}
+    """The verdict: what the queue got from each brokerage, or why it is no candidate at all."""
+    for refusal in answer.not_a_candidate:
+        yield not_a_candidate_sentence(refusal)
+    closed = {refusal.brokerage for refusal in answer.not_a_candidate}
     for line in answer.brokerages:
         if line.brokerage not in closed:
             yield brokerage_sentence(line)
     if answer.failing:
         total = answer.failed_jobs + answer.finished_jobs
-        yield f"Jobs of many tasks fail here: {answer.failed_jobs:,} of {total:,} that ended lately."
+        yield f"Jobs of many tasks fail here: {answer.failed_jobs:,} of {total:,} that ended recently."
     yield from health_sentences(answer.unhealthy)
 
 
 def health_sentences(places: Iterable[PlaceHealth]) -> Iterator[str]:
-    """How jobs end at the queue as a whole, and at how many of its nodes they fail."""
-    nodes = [one for one in places if one.node]
-    for one in places:
-        if not one.node:
-            yield f"For how jobs end here: {one.sentence}."
+    """Sentences on how jobs end at the queue as a whole, and at how many of its nodes they fail."""
+    nodes = [place for place in places if place.node]
+    for place in places:
+        if not place.node:
+            yield f"For how jobs end here: {place.sentence}."
     if nodes:
-        first = ", ".join(one.node for one in nodes[:SUCH_AS])
+        first = ", ".join(place.node for place in nodes[:SUCH_AS])
         yield f"Jobs fail at {len(nodes)} of its nodes ({first}{', ...' if len(nodes) > SUCH_AS else ''})."
 
 
@@ -378,6 +376,6 @@ class Pins(Answer):
 
 
 def pins_answer(asking: Asking) -> Pins:
-    """What is held, whatever CRIC says."""
-    held = held_pins(asking.connection, asking.now)
-    return Pins(now=asking.now, pins=tuple(one.line(asking.now) for one in held))
+    """The fields that operators hold, whatever CRIC says."""
+    pins = held_pins(asking.connection, asking.now)
+    return Pins(now=asking.now, pins=tuple(pin.line(asking.now) for pin in pins))

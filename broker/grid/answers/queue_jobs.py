@@ -1,4 +1,4 @@
-"""How many jobs ran and waited at a queue over a day, as the snapshots of the cycles counted them."""
+"""Running and waiting jobs of a queue over a day, from the snapshots of the cycles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 class JobsThen(Answer):
-    """Jobs of a queue at an instant: those that ran, and those that waited there (``defined`` to ``starting``)."""
+    """Running and waiting jobs of a queue at an instant (waiting: ``defined`` to ``starting``)."""
 
     at: datetime
     running: int
@@ -33,9 +33,9 @@ class JobsThen(Answer):
 
 
 class QueueJobs(OverTime):
-    """The jobs of a queue in some time before ``now``: the last snapshot of each step of ``step_s`` seconds.
+    """Jobs of a queue over time until ``now``: the last snapshot of each step of ``step_s`` seconds.
 
-    ``lost``: snapshots whose count of jobs is no longer kept, or is damaged.
+    ``lost``: snapshots whose job counts are deleted or damaged.
     """
 
     queue: str
@@ -47,15 +47,15 @@ def queue_jobs(asking: Asking, name: str, span: timedelta = SHOWN) -> QueueJobs:
     """The jobs of a queue over the last 24 hours, or another span.
 
     Raises:
-        NothingFound: there is no such queue; the nearest names are said.
+        NothingFound: there is no such queue; the error names the nearest.
     """
     snapshot = last_snapshot(asking)
-    known = [] if snapshot is None else [str(one) for one in snapshot.unified.name]
+    known = [] if snapshot is None else [str(queue_name) for queue_name in snapshot.unified.name]
     queue = known_name("queue", name, known, "schedconfig_json")
     since, step_s = asking.now - span, span.total_seconds() / STEPS
     parts = parts_over_time(asking.connection, JOBS.name, since, asking.now, step_s)
-    counted = _counted(asking, {one.digest for one in parts})
-    steps = [_then(one.taken_at, counted[one.digest].get(queue, (0, 0))) for one in parts if one.digest in counted]
+    counts = _counts_by_digest(asking, {part.digest for part in parts})
+    steps = [_then(part.taken_at, counts[part.digest].get(queue, (0, 0))) for part in parts if part.digest in counts]
     lost = len(parts) - len(steps)
     return QueueJobs(now=asking.now, since=since, step_s=step_s, queue=queue, lost=lost, steps=tuple(steps))
 
@@ -64,22 +64,22 @@ def _then(at: datetime, jobs: tuple[int, int]) -> JobsThen:
     return JobsThen(at=at, running=jobs[0], queued=jobs[1])
 
 
-def _counted(asking: Asking, digests: set[str]) -> dict[str, Counted]:
-    """Sources by digest; what a digest stands for never changes, so the last ones stay at hand."""
+def _counts_by_digest(asking: Asking, digests: set[str]) -> dict[str, Counted]:
+    """The counts of sources by digest; the source of a digest never changes, so the last ones are cached."""
     with _lock:
-        found = {digest: _kept[digest] for digest in digests if digest in _kept}
-    for digest, data in read_parts(asking.connection, digests - found.keys()):
+        counts = {digest: _kept[digest] for digest in digests if digest in _kept}
+    for digest, data in read_parts(asking.connection, digests - counts.keys()):
         try:
-            found[digest] = jobs_by_queue(decode(digest, data))
+            counts[digest] = jobs_by_queue(decode(digest, data))
         except SnapshotCorruptError:
-            continue  # counted among those that are lost
+            continue  # counted as lost
     with _lock:
-        for digest in digests & found.keys():
-            _kept[digest] = found[digest]
+        for digest in digests & counts.keys():
+            _kept[digest] = counts[digest]
             _kept.move_to_end(digest)
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
-    return found
+    return counts
 
 
 def jobs_by_queue(source: RawSource) -> Counted:

@@ -1,4 +1,4 @@
-"""What ``schedconfig_json`` says of the queues: read once in a transaction, parsed anew where a row has changed."""
+"""The rows of ``schedconfig_json``: read once in a transaction, parsed again only when a row has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QueueRecord:
 
     Attributes:
         panda_queue: its name in the column.
-        document: those fields of its document that answers show, as they stand there; None for what it does not have.
+        document: the fields of its document that answers show, unchanged; None for missing fields.
     """
 
     panda_queue: str
@@ -37,7 +37,7 @@ class QueueRecords:
 
     Attributes:
         rows: one a queue; a row that cannot be used has an empty document.
-        about: what classes are made from, of the rows that can be used.
+        about: the data for classes, from the usable rows.
     """
 
     rows: Sequence[QueueRecord]
@@ -45,33 +45,33 @@ class QueueRecords:
 
 
 def queue_records(asking: Asking) -> QueueRecords:
-    """What is on record now."""
+    """The rows that are on record now."""
     return asking.once(_RECORDS, lambda: _read(asking))
 
 
 def _read(asking: Asking) -> QueueRecords:
     rows = read_queue_rows(asking.connection, asking.catalogue)
-    return _parsed(tuple((row["panda_queue"], row["data"]) for row in rows))
+    return _parse(tuple((row["panda_queue"], row["data"]) for row in rows))
 
 
-# by all of the rows: whatever changes in one of them, all are parsed again
+# keyed by all rows: a change in any of them parses all again
 @lru_cache(maxsize=1)
-def _parsed(rows: tuple[tuple[str, str | None], ...]) -> QueueRecords:
+def _parse(rows: tuple[tuple[str, str | None], ...]) -> QueueRecords:
     dropped: list[DroppedRow] = []
     about = queues_about(({"panda_queue": name, "data": data} for name, data in rows), dropped)
     return QueueRecords(
-        tuple(QueueRecord(str(name), _shown(json_document(data))) for name, data in rows), MappingProxyType(about)
+        tuple(QueueRecord(str(name), _fields(json_document(data))) for name, data in rows), MappingProxyType(about)
     )
 
 
-def _shown(document: Mapping[str, object]) -> Mapping[str, object]:
+def _fields(document: Mapping[str, object]) -> Mapping[str, object]:
     return MappingProxyType({name: document.get(name) for name in _SHOWN})
 
 
 def json_document(text: str | None) -> dict[str, object]:
-    """The object of a column with a document; empty where it holds none."""
+    """The JSON object in a column; empty if it holds none."""
     try:
-        found = json.loads(text or "{}")
+        document = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -1,8 +1,7 @@
-"""The list of queues, each with its state, load and what decisions made of it.
+"""Lists of queues and nuclei.
 
-The places of queues on the map, by tier and cloud, and where jobs went in the last hour.
-
-Nuclei: their state and space, what was drawn there, and what rejected them.
+Queues with their state, load and decisions, their places on the map, by tier and cloud, and where jobs went in the
+last hour. Nuclei with their state and space, what was drawn there, and what rejected them.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ from broker.store.summaries.reason_counts import queue_totals
 
 
 class Places(Answer):
-    """Tier and cloud of each queue, by name; empty where CRIC says none.
+    """Tier and cloud of each queue, by name; empty if CRIC has none.
 
     Attributes:
-        tier: by name.
-        cloud: by name.
-        degrees: north and east, of the queues of which both are known, or of whose site.
+        tier: tier by queue name.
+        cloud: cloud by queue name.
+        degrees: latitude and longitude of queues that have both, or whose site has.
     """
 
     tier: dict[str, str]
@@ -64,7 +63,7 @@ class Places(Answer):
 
 
 def places(asking: Asking) -> Places:
-    """Tier, cloud and place of the queues on record: a place as the queue says, else that of its site."""
+    """Tier, cloud and place of the queues on record: the place that the queue gives, else that of its site."""
     tier, cloud, degrees = {}, {}, {}
     of_sites = site_places(asking.connection)
     for row in queue_records(asking).rows:
@@ -79,12 +78,12 @@ def places(asking: Asking) -> Places:
 
 
 def _degrees(value: object, most: float) -> float | None:
-    """Degrees of a document, also as a text; None for what cannot be any."""
+    """Degrees from a document, also from a text; None for any other value."""
     try:
-        found = float(value) if isinstance(value, int | float | str) else math.nan
+        degrees = float(value) if isinstance(value, int | float | str) else math.nan
     except ValueError:
         return None
-    return found if -most <= found <= most else None
+    return degrees if -most <= degrees <= most else None
 
 
 LATELY = timedelta(hours=1)
@@ -92,7 +91,7 @@ _NOW = timedelta(seconds=1)
 
 
 class Placed(Answer):
-    """The jobs that each queue got since ``since``, by name; queues that got none are not there."""
+    """Jobs placed at each queue since ``since``, by name; queues without jobs are omitted."""
 
     now: datetime
     since: datetime
@@ -100,35 +99,35 @@ class Placed(Answer):
 
 
 def placed_lately(asking: Asking) -> Placed:
-    """The jobs that each queue got in the last hour, of all brokerages of jobs."""
+    """The jobs that each queue got in the last hour from all job brokerages."""
     since = asking.now - LATELY
     totals = queue_totals(asking.connection, since, asking.now + _NOW)
-    found = day_counts(one for name, some in totals.items() if brokerage_of(name).candidate == "queue" for one in some)
+    counts = day_counts(one for name, some in totals.items() if brokerage_of(name).candidate == "queue" for one in some)
     return Placed(
-        now=asking.now, since=since, jobs={name: one.placed for name, one in sorted(found.items()) if one.placed}
+        now=asking.now, since=since, jobs={name: one.placed for name, one in sorted(counts.items()) if one.placed}
     )
 
 
 def queues(asking: Asking, filters: QueueFilters | None = None, *, with_decisions: bool = True) -> Queues:
-    """The queues for which all filters hold, by name; those that came after the last snapshot as they are on record.
+    """The queues that pass all filters, by name; queues newer than the last snapshot as they are on record.
 
     Args:
-        asking: whom.
+        asking: context of the query.
         filters: which queues.
-        with_decisions: whether it is counted what was decided about them in the last day; else these figures are 0.
+        with_decisions: whether to count the decisions about them in the last day; if not, these figures are 0.
     """
     snapshot, wanted = last_snapshot(asking), filters or QueueFilters()
     totals = totals_about(asking, "queue") if with_decisions else {}
     counts = [one for some in totals.values() for one in some]
-    found = queues_of(snapshot, counts, wanted, asking.now)
+    listing = queues_of(snapshot, counts, wanted, asking.now)
     known = set() if snapshot is None else set(map(str, snapshot.unified.name))
-    new = [line for line in _on_record(asking, known) if _holds(line, wanted)]
-    lines = sorted((*found.queues, *new), key=lambda line: line.queue)
-    return found.model_copy(update={"queues": tuple(lines)}) if new else found
+    new = [line for line in _new_queues(asking, known) if _holds(line, wanted)]
+    lines = sorted((*listing.queues, *new), key=lambda line: line.queue)
+    return listing.model_copy(update={"queues": tuple(lines)}) if new else listing
 
 
-def _on_record(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
-    """Other queues of ``schedconfig_json`` with what their rows say; a row that cannot be used has no status."""
+def _new_queues(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
+    """Other queues of ``schedconfig_json`` as their rows describe them; an unusable row has no status."""
     none = JobNumbers(**dict.fromkeys(COUNTED_STATUSES, 0))
     for row in queue_records(asking).rows:
         document = row.document
@@ -151,7 +150,7 @@ def _on_record(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
 
 
 def queues_of(snapshot: Snapshot | None, counts: Iterable[QueueCount], filters: QueueFilters, now: datetime) -> Queues:
-    """The list, of a snapshot and what was counted of each queue. Pure."""
+    """The list from a snapshot and the counts of each queue. Pure."""
     if snapshot is None:
         return Queues(now=now, snapshot=None, taken_at=None, queues=())
     lines = _lines(snapshot, day_counts(counts))
@@ -162,18 +161,18 @@ def queues_of(snapshot: Snapshot | None, counts: Iterable[QueueCount], filters: 
 def _lines(snapshot: Snapshot, counts: Mapping[str, DayCount]) -> list[QueueLine]:
     unified, own = snapshot.unified, snapshot.queues.unified
     lines, pseudo_queues = [], np.bincount(own[own >= 0], minlength=len(unified)).tolist()
-    for at in sorted(range(len(unified)), key=lambda at: str(unified.name[at])):
-        name = str(unified.name[at])
+    for row in sorted(range(len(unified)), key=lambda row: str(unified.name[row])):
+        name = str(unified.name[row])
         counted = counts.get(name, DayCount())
         lines.append(
             QueueLine(
                 queue=name,
-                site=str(unified.atlas_site[at] or ""),
-                status=str(unified.status[at] or ""),
-                type=str(unified.type[at] or ""),
-                pseudo_queues=pseudo_queues[at],
-                jobs=job_numbers(snapshot, at),
-                pilots=float(unified.n_pilots[at]),
+                site=str(unified.atlas_site[row] or ""),
+                status=str(unified.status[row] or ""),
+                type=str(unified.type[row] or ""),
+                pseudo_queues=pseudo_queues[row],
+                jobs=job_numbers(snapshot, row),
+                pilots=float(unified.n_pilots[row]),
                 considered=counted.considered,
                 chosen=counted.chosen,
                 placed=counted.placed,
@@ -198,14 +197,14 @@ MOST_LINKS = 50
 
 def nuclei(asking: Asking) -> Nuclei:
     """All nuclei and satellites, by name."""
-    return nuclei_of(last_snapshot(asking), _counted(asking), asking.now)
+    return nuclei_of(last_snapshot(asking), _nucleus_counts(asking), asking.now)
 
 
 def nuclei_of(snapshot: Snapshot | None, counts: Mapping[str, DayCount], now: datetime) -> Nuclei:
-    """The list, of a snapshot and what was counted of each nucleus. Pure."""
+    """The list from a snapshot and the counts of each nucleus. Pure."""
     if snapshot is None:
         return Nuclei(now=now, snapshot=None, taken_at=None, nuclei=())
-    lines = tuple(_line(snapshot, at, counts) for at in range(len(snapshot.nuclei)))
+    lines = tuple(_nucleus_line(snapshot, row, counts) for row in range(len(snapshot.nuclei)))
     return Nuclei(now=now, snapshot=snapshot.id, taken_at=snapshot.taken_at, nuclei=lines)
 
 
@@ -213,7 +212,7 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
     """One nucleus: what was drawn there with which probability, and what rejected it.
 
     Raises:
-        NothingFound: there is no such nucleus; the nearest names are said.
+        NothingFound: there is no such nucleus; the error names the nearest.
     """
     snapshot = last_snapshot(asking)
     if snapshot is None:
@@ -221,18 +220,18 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
             "nucleus", name, "broker.snapshots", remedy="run a brokerage first: broker run production_task"
         )
     nucleus = known_name("nucleus", name, [str(one) for one in snapshot.nuclei.name], "site")
-    at = int(np.flatnonzero(snapshot.nuclei.name == nucleus)[0])
-    counts, states = _counted(asking, nucleus), _states(asking)
+    row = int(np.flatnonzero(snapshot.nuclei.name == nucleus)[0])
+    counts, states = _nucleus_counts(asking, nucleus), _states(asking)
     waiting = rejected_at([one for one in states if one.outcome != "brokered"], nucleus)
     links = sorted(
         link_lines(snapshot, tuning_in_force(asking), None, nucleus), key=lambda one: -(one.queued_files or 0.0)
     )
-    of_site = snapshot.queues.unified_name[snapshot.queues.nucleus == at]
+    of_site = snapshot.queues.unified_name[snapshot.queues.nucleus == row]
     return NucleusAnswer(
         now=asking.now,
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
-        line=_line(snapshot, at, counts),
+        line=_nucleus_line(snapshot, row, counts),
         rejected=rejected_there(counts.get(nucleus, DayCount()), waiting),
         tasks=tuple(_tasks(nucleus, states)),
         links=tuple(links[:MOST_LINKS]),
@@ -241,24 +240,24 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
 
 
 def _states(asking: Asking) -> list[ChunkState]:
-    found = last_states(asking.connection, asking.now)
-    return [one for name, some in found.items() if brokerage_of(name).candidate == NUCLEUS for one in some.newest]
+    last = last_states(asking.connection, asking.now)
+    return [one for name, some in last.items() if brokerage_of(name).candidate == NUCLEUS for one in some.newest]
 
 
-def _counted(asking: Asking, nucleus: str | None = None) -> dict[str, DayCount]:
-    found: list[QueueCount] = [one for some in totals_about(asking, NUCLEUS, nucleus).values() for one in some]
-    return day_counts(found)
+def _nucleus_counts(asking: Asking, nucleus: str | None = None) -> dict[str, DayCount]:
+    totals: list[QueueCount] = [one for some in totals_about(asking, NUCLEUS, nucleus).values() for one in some]
+    return day_counts(totals)
 
 
-def _line(snapshot: Snapshot, at: int, counts: Mapping[str, DayCount]) -> NucleusLine:
-    nuclei, name = snapshot.nuclei, str(snapshot.nuclei.name[at])
+def _nucleus_line(snapshot: Snapshot, row: int, counts: Mapping[str, DayCount]) -> NucleusLine:
+    nuclei, name = snapshot.nuclei, str(snapshot.nuclei.name[row])
     counted = counts.get(name, DayCount())
-    storage = int(nuclei.output_storage[at])
-    role: Literal["nucleus", "satellite"] = "nucleus" if nuclei.is_nucleus[at] else "satellite"
+    storage = int(nuclei.output_storage[row])
+    role: Literal["nucleus", "satellite"] = "nucleus" if nuclei.is_nucleus[row] else "satellite"
     return NucleusLine(
         nucleus=name,
         role=role,
-        state=str(nuclei.state[at] or ""),
+        state=str(nuclei.state[row] or ""),
         output_endpoint=None if storage < 0 else str(snapshot.storages.name[storage]),
         free_gb=None if storage < 0 else figure(snapshot.storages.space_free_gb[storage]),
         total_gb=None if storage < 0 else figure(snapshot.storages.space_total_gb[storage]),
@@ -269,10 +268,10 @@ def _line(snapshot: Snapshot, at: int, counts: Mapping[str, DayCount]) -> Nucleu
 
 
 def _tasks(nucleus: str, states: Sequence[ChunkState]) -> Iterator[TaskAtNucleus]:
-    """The last tasks for which the nucleus was a candidate, with the probability that it is drawn."""
+    """The last tasks for which the nucleus was a candidate, with the probability of being drawn."""
     brokered = [state for state in states if state.outcome == "brokered"]
     some = sorted(looked_at(brokered), key=lambda state: -state.decision)
-    # the candidates of a decision are made when they are asked for
+    # the candidates of a decision are created on demand
     for state in islice((state for state in some if nucleus in state.chosen), MOST_TASKS):
         stored = state.decided.of(state.decision)
         if stored is not None:
@@ -282,8 +281,8 @@ def _tasks(nucleus: str, states: Sequence[ChunkState]) -> Iterator[TaskAtNucleus
 def task_at_nucleus(stored: StoredDecision, nucleus: str) -> TaskAtNucleus:
     """A decision for which a nucleus was a candidate. Pure."""
     candidates = stored.record.decision.candidates
-    weight = next(one.weight for one in candidates if one.name == nucleus)
-    total = sum(one.weight for one in candidates)
+    weight = next(candidate.weight for candidate in candidates if candidate.name == nucleus)
+    total = sum(candidate.weight for candidate in candidates)
     return TaskAtNucleus(
         jeditaskid=stored.record.decision.jeditaskid,
         decided_at=stored.origin.decided_at,

@@ -1,4 +1,4 @@
-"""Whether an installation is ready for its first job, as it is now or as it was for a decision."""
+"""Whether an installation is ready for its first job, now or at the time of a decision."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from broker.store.query_context import Asking
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 
 PILOT_RULES = frozenset({"pilots", "task_pilots"})
-"""Rules of brokerages of jobs by which queues without pilots get none."""
+"""Rules of job brokerages that give no jobs to queues without pilots."""
 
 
 def readiness(asking: Asking) -> tuple[Check, ...]:
-    """The whole check list, of the grid as it is now."""
+    """The whole check list for the grid as it is now."""
     reader = GridReader("live", config_file("sources.yaml", asking.config))
-    found = reader.read(asking.connection, asking.catalogue, asking.now, lambda: None).snapshot
-    return _checks(asking, found)
+    snapshot = reader.read(asking.connection, asking.catalogue, asking.now, lambda: None).snapshot
+    return _checks(asking, snapshot)
 
 
 def missing_for(asking: Asking, snapshot: str | None) -> tuple[Check, ...]:
-    """What kept anything from being brokered in the cycle of a snapshot; nothing where the snapshot is kept no more."""
+    """What kept everything from being brokered in the cycle of a snapshot; empty if the snapshot is no longer kept."""
     try:
-        found = None if snapshot is None else snapshot_of(asking.connection, snapshot)
+        stored = None if snapshot is None else snapshot_of(asking.connection, snapshot)
     except SnapshotLostError:
-        found = None
-    return () if found is None else missing(_checks(asking, found))
+        stored = None
+    return () if stored is None else missing(_checks(asking, stored))
 
 
 def _checks(asking: Asking, snapshot: Snapshot) -> tuple[Check, ...]:
@@ -49,7 +49,7 @@ def _checks(asking: Asking, snapshot: Snapshot) -> tuple[Check, ...]:
 
 
 def _pilots_needed(asking: Asking) -> bool:
-    """Whether the profile in force has a rule by which queues without pilots get no jobs."""
+    """Whether the profile in force has a rule that gives no jobs to queues without pilots."""
     profile = profile_in_force(load_process(config_file("broker.yaml", asking.config), asking.config))
     try:
         chain = build_chain(profile.of("production_job"), RuleChain)

@@ -1,6 +1,6 @@
-"""Global shares: their targets, and what runs and waits of each.
+"""Global shares: their targets, and what runs and waits in each.
 
-Setting and removing global shares, each change with who made it and why.
+Also setting and removing global shares; each change records who made it and why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUEUED = ("defined", "assigned", "activated", "starting")
 
 @dataclass
 class _Totals:
-    """What a share has, with all shares below it."""
+    """The load of a share, including all shares below it."""
 
     running_hs06: float = 0.0
     queued_hs06: float = 0.0
@@ -64,15 +64,15 @@ def shares(asking: Asking) -> Shares:
 
 
 def jobs_by_share(snapshot: Snapshot | None) -> dict[str, tuple[int, int]]:
-    """Jobs that run and that wait, by share, over all queues; none without a snapshot."""
+    """Running and waiting jobs by share, over all queues; empty without a snapshot."""
     if snapshot is None:
         return {}
     totals = snapshot.jobs.by_accounting_key.sum(axis=0)
     running = [COUNTED_STATUSES.index(status) for status in RUNNING]
     queued = [COUNTED_STATUSES.index(status) for status in QUEUED]
     return {
-        tag: (int(totals[at, running].sum()), int(totals[at, queued].sum()))
-        for at, tag in enumerate(snapshot.jobs.accounting_keys)
+        tag: (int(totals[row, running].sum()), int(totals[row, queued].sum()))
+        for row, tag in enumerate(snapshot.jobs.accounting_keys)
         if not tag.startswith("#")
     }
 
@@ -80,9 +80,9 @@ def jobs_by_share(snapshot: Snapshot | None) -> dict[str, tuple[int, int]]:
 def share_lines(
     nodes: Sequence[ShareNode], loads: Mapping[str, ShareLoad], jobs: Mapping[str, tuple[int, int]]
 ) -> list[ShareLine]:
-    """The lines of the tree; the children of a share add up to it, with what it has itself. Pure.
+    """The lines of the tree; a share adds up its own load and that of its children. Pure.
 
-    The target of a share is its part among its siblings of its parent's target; that of all top-level shares is 100.
+    The target of a share is its part, among its siblings, of its parent's target; all top-level shares add up to 100.
     """
     children: defaultdict[str | None, list[ShareNode]] = defaultdict(list)
     for node in nodes:
@@ -107,7 +107,7 @@ def _total(
     total = totals[node.name] = _Totals(load.running_hs, load.queuing_hs, running, queued)
     for child in children.get(node.name, ()):
         if child.name in totals:
-            continue  # a circle in the table
+            continue  # a cycle in the table
         below = _total(child, children, loads, jobs, totals)
         total.running_hs06 += below.running_hs06
         total.queued_hs06 += below.queued_hs06
@@ -166,21 +166,21 @@ class ShareEdit:
 def set_share(
     database: Database, name: str, value: int, fields: Mapping[str, str | None], edit: ShareEdit
 ) -> tuple[GlobalShare, bool]:
-    """Make a share or change it; running services use it from their next cycle on.
+    """Create or change a share; running services use it from their next cycle on.
 
     Args:
-        database: of an installation of its own.
-        name: of the share.
-        value: its part, relative to those of its siblings.
-        fields: further fields of :class:`GlobalShare` that change; those left out stay.
+        database: database of a standalone installation.
+        name: name of the share.
+        value: its part, relative to its siblings.
+        fields: further fields of :class:`GlobalShare` to change; omitted fields stay.
         edit: who changes it.
 
     Returns:
-        The share as it is now, and whether it was made.
+        The share as it is now, and whether it was created.
 
     Raises:
         NotOurShares: alongside PanDA.
-        ShareRefused: it cannot be like this.
+        ShareRefused: the share is invalid.
         NotFound: there is no such parent.
     """
     _check_standalone(database)
@@ -188,15 +188,15 @@ def set_share(
         share_rows.lock_shares(connection, database.names)
         known = share_rows.read_shares(connection, database.names)
         old = known.get(name)
-        found = old or GlobalShare(name, value, vo=database.names.vo)
-        new = GlobalShare(**{**dataclasses.asdict(found), **fields, "value": value})
+        current = old or GlobalShare(name, value, vo=database.names.vo)
+        new = GlobalShare(**{**dataclasses.asdict(current), **fields, "value": value})
         check_share(new, known)
         _write(connection, database, old, new, edit)
     return new, old is None
 
 
 def add_share(database: Database, name: str, value: int, edit: ShareEdit) -> bool:
-    """Make a share, unless there is one of this name: it stays as it is; whether it was made.
+    """Create a share unless its name exists, and return whether it was created; an existing share stays as it is.
 
     Raises:
         NotOurShares: alongside PanDA.
@@ -224,8 +224,8 @@ def remove_share(database: Database, name: str, edit: ShareEdit) -> None:
 
     Raises:
         NotOurShares: alongside PanDA.
-        NothingFound: there is no such share; those that look like it are named.
-        ShareRefused: shares are below it, or tasks of it have not ended.
+        NothingFound: there is no such share; the error names similar ones.
+        ShareRefused: shares are below it, or some of its tasks have not ended.
     """
     _check_standalone(database)
     with database.begin() as connection:

@@ -37,28 +37,28 @@ _AGE = ("age_s", "limit_s", "fresh", "problem")
 def classes(
     context: typer.Context,
     at: Annotated[str | None, at_option("Ages as of this time")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a class on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per class on stdout.")] = False,
 ) -> None:
-    """The classes of queues, users and tasks, and the usage of shares: how old they are, and whether they count."""
-    check_time(at)  # a wrong time is told before anything is opened
+    """List the classes of queues, users and tasks, and the usage of shares, with age and whether they count."""
+    check_time(at)  # report a wrong time before anything is opened
     with open_store(context) as database:
         now = moment_of(at, database)
         with database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, database.names)
             metrics, tasks = read_metric_rows(connection, catalogue), read_task_rows(connection, catalogue)
-    found = {
+    rows_by_kind = {
         "queue": list(_queues(metrics, now)),
         "share": list(_shares(metrics, now)),
         "user": list(_users(metrics, now)),
         "task": list(_tasks(tasks, now)),
     }
-    for kind, rows in found.items():
+    for kind, rows in rows_by_kind.items():
         if json:
-            for one in rows:
-                print_json({"kind": kind, **one})
+            for row in rows:
+                print_json({"kind": kind, **row})
             continue
         columns = (*_SHOWN[kind], *_AGE)
-        print_table(columns, [[one.get(column) for column in columns] for one in rows], title=f"{kind}: {len(rows)}")
+        print_table(columns, [[row.get(column) for column in columns] for row in rows], title=f"{kind}: {len(rows)}")
 
 
 def _queues(rows: list[dict[str, Any]], now: datetime) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ def _fault(class_name: str | None) -> str | None:
 
 
 def _age(row: dict[str, Any], now: datetime, limit_s: float, problem: str | None) -> dict[str, Any]:
-    """How old a row is; without a time, or with a document that cannot be read, it does not count."""
+    """The age of a row; a row without a time, or with an unreadable document, does not count."""
     made_s = seconds(row["timestamp"], "timestamp")
     age_s = None if row["timestamp"] is None else max(0.0, round(now.timestamp() - made_s, 1))
     fresh = problem is None and now.timestamp() - made_s <= limit_s

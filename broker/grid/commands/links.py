@@ -17,17 +17,17 @@ def links(
     source: Annotated[str | None, typer.Option("--from", help="Only from this site.")] = None,
     nucleus: Annotated[str | None, typer.Option("--nucleus", help="Only to this nucleus.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Only links with more files than the cap.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="So many links.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a link.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of links.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per link.")] = False,
 ) -> None:
-    """The links to nuclei: files queued against the cap, closeness, throughput. Those with most files come first."""
+    """List links to nuclei: files queued against the cap, closeness, throughput; most files first."""
     with asked(context) as asking:
-        found = all_links(asking, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
+        page = all_links(asking, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
     if as_json:
-        for line in found.links:
+        for line in page.links:
             print_json(line)
         return
-    show_links(found)
+    show_links(page)
 
 
 def show_links(found: Links) -> None:
@@ -45,17 +45,17 @@ def show_links(found: Links) -> None:
     )
     rows = [
         (
-            one.source,
-            one.nucleus,
-            one.queued_files,
-            one.cap_files,
-            one.full,
-            one.closeness,
-            one.mbps_1h,
-            one.mbps_1d,
-            one.mbps_1w,
+            link.source,
+            link.nucleus,
+            link.queued_files,
+            link.cap_files,
+            link.full,
+            link.closeness,
+            link.mbps_1h,
+            link.mbps_1d,
+            link.mbps_1w,
         )
-        for one in found.links
+        for link in found.links
     ]
     print_table(columns, rows, title=f"Links: {found.total}; cap {found.cap_key}")
     if found.total > len(found.links):

@@ -18,12 +18,10 @@ MOST_LINKS = 10
 
 def nucleus(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="The nucleus, whatever its case; all without it.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Nucleus, case-insensitive [all].", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """What a nucleus collects, with which probability tasks were drawn, what rejected it, its space and links."""
+    """Show what a nucleus collects, the probability of its draws, what rejected it, its space and links."""
     with asked(context) as asking:
         if name is None:
             every = nuclei(asking)
@@ -54,17 +52,17 @@ def show_nuclei(found: Nuclei) -> None:
     )
     rows = [
         (
-            one.nucleus,
-            one.role,
-            one.state,
-            one.free_gb,
-            one.total_gb,
-            one.collected,
-            one.candidate,
-            one.considered,
-            one.output_endpoint or "",
+            line.nucleus,
+            line.role,
+            line.state,
+            line.free_gb,
+            line.total_gb,
+            line.collected,
+            line.candidate,
+            line.considered,
+            line.output_endpoint or "",
         )
-        for one in found.nuclei
+        for line in found.nuclei
     ]
     print_table(columns, rows, title=f"Nuclei and satellites: {len(found.nuclei)}")
 

@@ -23,13 +23,13 @@ def queues(
     context: typer.Context,
     status: Annotated[str | None, typer.Option("--status", help="Only queues in this status.")] = None,
     site: Annotated[str | None, typer.Option("--site", help="Only queues of this site.")] = None,
-    idle: Annotated[bool, typer.Option("--idle", help="Only queues that got no jobs lately.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a queue.")] = False,
+    idle: Annotated[bool, typer.Option("--idle", help="Only queues that got no jobs recently.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per queue.")] = False,
 ) -> None:
-    """All queues: jobs, pilots, for how many chunks each was considered and chosen, what rejected it most often."""
+    """List queues: jobs, pilots, chunks for which each was considered and chosen, what rejected it most often."""
     with asked(context) as asking:
-        wanted = known_queue_filters(asking, QueueFilters(status=status, site=site, idle=idle))
-        found = all_queues(asking, wanted)
+        filters = known_queue_filters(asking, QueueFilters(status=status, site=site, idle=idle))
+        found = all_queues(asking, filters)
     if as_json:
         for line in found.queues:
             print_json(line)
@@ -55,30 +55,30 @@ def show_queues(found: Queues) -> None:
     )
     rows = [
         (
-            one.queue,
-            one.status,
-            one.placed,
-            one.chosen,
-            one.considered,
-            one.main_code or "",
-            one.jobs.running,
-            one.jobs.defined + one.jobs.assigned + one.jobs.activated + one.jobs.starting,
-            one.pilots,
-            one.site,
-            one.pseudo_queues,
-            one.type,
+            line.queue,
+            line.status,
+            line.placed,
+            line.chosen,
+            line.considered,
+            line.main_code or "",
+            line.jobs.running,
+            line.jobs.defined + line.jobs.assigned + line.jobs.activated + line.jobs.starting,
+            line.pilots,
+            line.site,
+            line.pseudo_queues,
+            line.type,
         )
-        for one in found.queues
+        for line in found.queues
     ]
     print_table(columns, rows, title=f"Queues: {len(found.queues)}")
 
 
 def show_queue(
     context: typer.Context,
-    queue: Annotated[str, typer.Argument(help="The queue, whatever its case.", show_default=False)],
+    queue: Annotated[str, typer.Argument(help="Queue, case-insensitive.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """What a queue got, what was rejected there by which rule, what it would get with other limits, and its links."""
+    """Show what a queue got, what each rule rejected there, what it would get with other limits, and its links."""
     with asked(context) as asking:
         found = queue_answer(asking, queue)
     if as_json:
@@ -101,7 +101,7 @@ def show_queue_answer(found: QueueAnswer) -> None:
 
 
 def _show_misses(found: QueueAnswer) -> None:
-    misses = sorted((miss for line in found.brokerages for miss in line.near_misses), key=lambda one: -one.jobs)
+    misses = sorted((miss for line in found.brokerages for miss in line.near_misses), key=lambda miss: -miss.jobs)
     for miss in misses[:MOST_MISSES]:
         say(near_miss_sentence(miss))
     if not misses and found.brokerages and not found.not_a_candidate:
@@ -128,26 +128,24 @@ def _show_facts(found: QueueAnswer) -> None:
 
 
 def _show_rejected(line: BrokerageAtQueue) -> None:
-    rows = [(one.code, one.decisions, one.waiting, one.such_as) for one in line.rejected]
+    rows = [(reason.code, reason.decisions, reason.waiting, reason.such_as) for reason in line.rejected]
     columns = ("rule's code", "decisions in 24 h", "chunks that wait", Column("such as", give_up=1))
     rejected = f"Rejected here by {line.brokerage}: in {line.considered - line.chosen:,} decisions of 24 h"
-    looked_at = (
-        "" if line.looked_at == line.waiting else f"; {line.looked_at:,} of {line.waiting:,} that wait looked at"
-    )
-    print_table(columns, rows, title=f"{rejected}{looked_at}")
+    checked = "" if line.looked_at == line.waiting else f"; {line.looked_at:,} of {line.waiting:,} that wait looked at"
+    print_table(columns, rows, title=f"{rejected}{checked}")
 
 
 def _show_limits(found: QueueAnswer) -> None:
     rows = [
         (
-            one.pseudo_queue,
-            one.field,
-            with_unit(one.limit, one.unit),
-            f"{one.chunks_beyond} of {one.chunks}",
-            with_unit(one.median, one.unit),
-            with_unit(one.largest, one.unit),
+            limit.pseudo_queue,
+            limit.field,
+            with_unit(limit.limit, limit.unit),
+            f"{limit.chunks_beyond} of {limit.chunks}",
+            with_unit(limit.median, limit.unit),
+            with_unit(limit.largest, limit.unit),
         )
-        for one in found.limits
+        for limit in found.limits
     ]
     columns = (
         "pseudo-queue",
@@ -162,8 +160,8 @@ def _show_limits(found: QueueAnswer) -> None:
 
 def _show_links(found: QueueAnswer) -> None:
     rows = [
-        (one.source, one.nucleus, one.queued_files, one.cap_files, one.full, one.mbps_1d)
-        for one in found.links[:MOST_LINKS]
+        (link.source, link.nucleus, link.queued_files, link.cap_files, link.full, link.mbps_1d)
+        for link in found.links[:MOST_LINKS]
     ]
     columns = ("from", "nucleus", "files queued", "cap", "full", Column("MB/s in a day", give_up=1))
     print_table(columns, rows, title="Links with most files queued")
@@ -171,5 +169,5 @@ def _show_links(found: QueueAnswer) -> None:
 
 def _show_pins(found: QueueAnswer) -> None:
     if found.pins:
-        rows = [(one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
+        rows = [(pin.field, str(pin.value), pin.until, pin.editor, pin.reason) for pin in found.pins]
         print_table(("field", "held at", "until", "by", "reason"), rows, title="Held by operators")

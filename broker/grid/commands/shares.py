@@ -16,22 +16,22 @@ from broker.grid.answers.shares import shares as all_shares
 
 def shares(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a share.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per share.")] = False,
     plot: Plot = None,
 ) -> None:
-    """The tree of global shares: target, what runs, what waits. Children add up to their parent."""
+    """Show the tree of global shares: target, running, waiting. Children add up to their parent."""
     check_plot(plot)
     with asked(context) as asking:
-        found = all_shares(asking)
+        tree = all_shares(asking)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_shares
 
-        plot_shares(found, plot)
+        plot_shares(tree, plot)
     if as_json:
-        for line in found.shares:
+        for line in tree.shares:
             print_json(line)
         return
-    show_shares(found)
+    show_shares(tree)
 
 
 def show_shares(found: Shares) -> None:

@@ -1,4 +1,4 @@
-"""``broker snapshot``: what is kept of the grid, how large it is, and files of it."""
+"""``broker snapshot``: the stored snapshots of the grid, their size, and files of them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from broker.whatif.answers.stored_cases import snapshot_of_scenario
 
 app = typer.Typer(no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 SCENARIO_NAMES = (".scenario.json", ".scenario.json.gz")
 
 
 class WrongArguments(BrokerError):
-    """Arguments that do not go together."""
+    """The arguments cannot be combined."""
 
     exit_status = WRONG_USAGE
 
@@ -44,20 +44,20 @@ def list_(
     last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d [all].")] = None,
     as_json: Json = False,
 ) -> None:
-    """The stored snapshots: bytes of their sources, bytes that no other snapshot shares, and decisions on them."""
+    """List stored snapshots: bytes of their sources, bytes that no other snapshot shares, and decisions on them."""
     span = None if last is None else duration(last, "--last")
     with open_store(context) as database:
         since = None if span is None else moment_of(None, database, of_scenario=True) - span
         with database.read_snapshot() as connection:
-            found, total = stored_snapshots(connection, since), total_bytes(connection)
+            stored, total = stored_snapshots(connection, since), total_bytes(connection)
     if as_json:
-        for one in found:
-            print_json(asdict(one))
+        for row in stored:
+            print_json(asdict(row))
         return
     columns = ("snapshot", "taken at", "engine", "sources", "bytes", "own bytes", "decisions", "not ok")
     rows = [
-        (one.id, one.taken_at, one.engine, one.sources, one.bytes, one.own_bytes, one.decisions, _message(one.not_ok))
-        for one in found
+        (row.id, row.taken_at, row.engine, row.sources, row.bytes, row.own_bytes, row.decisions, _message(row.not_ok))
+        for row in stored
     ]
     print_table(columns, rows, title=f"{len(rows)} snapshots, {total} bytes in all")
 
@@ -69,28 +69,28 @@ def _message(states: Any) -> str:
 @app.command()
 def show(
     context: typer.Context,
-    snapshot: Annotated[str | None, typer.Argument(help="Its name [the newest].")] = None,
+    snapshot: Annotated[str | None, typer.Argument(help="Name of the snapshot [the newest].")] = None,
     as_json: Json = False,
 ) -> None:
-    """One snapshot: each source with its state, rows, bytes, and the number of snapshots that share it."""
+    """Show a snapshot: each source with its state, rows, bytes, and the number of snapshots that share it."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        name = _named(connection, snapshot)
-        found, header = sources_of(connection, name), snapshots.header(connection, name)
-        corrupt = _corrupt(connection, name)
+        name = _snapshot_name(connection, snapshot)
+        sources, header = sources_of(connection, name), snapshots.header(connection, name)
+        corrupt = _fault_of(connection, name)
     states = {str(one.get("name")): one for one in header.about.get("states", [])}
-    described = [_described(one, states.get(one.name, {})) for one in found]
+    described = [_description(one, states.get(one.name, {})) for one in sources]
     if as_json:
         fault = {"corrupt": corrupt or None}
         print_json({"id": name, "taken_at": header.taken_at, "engine": header.engine, "sources": described, **fault})
     else:
         columns = ("source", "state", "rows", "age (s)", "left out", "bytes", "in snapshots", "sha256")
-        print_table(columns, [_line(one) for one in described], title=f"Snapshot {name} of {header.taken_at}")
+        print_table(columns, [_cells(one) for one in described], title=f"Snapshot {name} of {header.taken_at}")
     if corrupt:
         raise SnapshotLostError(f"snapshot {name} cannot be read: {corrupt}", "broker.snapshots", "use another one")
 
 
-def _corrupt(connection: sa.Connection, name: str) -> str:
-    """What is wrong with a snapshot, empty if it can be used."""
+def _fault_of(connection: sa.Connection, name: str) -> str:
+    """What is wrong with a snapshot; empty if it can be used."""
     try:
         kept_snapshot(connection, name).build()
     except (SnapshotCorruptError, SnapshotLostError) as error:
@@ -98,54 +98,54 @@ def _corrupt(connection: sa.Connection, name: str) -> str:
     return ""
 
 
-def _described(one: SourceLine, state: Any) -> dict[str, Any]:
+def _description(line: SourceLine, state: Any) -> dict[str, Any]:
     output = {name: state.get(name) for name in ("state", "rows", "age_s", "left_out", "detail")}
-    return {"name": one.name, **output, "bytes": one.bytes, "snapshots": one.snapshots, "sha256": one.sha256}
+    return {"name": line.name, **output, "bytes": line.bytes, "snapshots": line.snapshots, "sha256": line.sha256}
 
 
-def _line(one: dict[str, Any]) -> tuple[object, ...]:
-    state = f"{one['state'] or '-'} {one['detail'] or ''}".strip()
-    size = "lost" if one["bytes"] is None else one["bytes"]
+def _cells(source: dict[str, Any]) -> tuple[object, ...]:
+    state = f"{source['state'] or '-'} {source['detail'] or ''}".strip()
+    size = "lost" if source["bytes"] is None else source["bytes"]
     return (
-        one["name"],
+        source["name"],
         state,
-        one["rows"],
-        one["age_s"],
-        one["left_out"],
+        source["rows"],
+        source["age_s"],
+        source["left_out"],
         size,
-        one["snapshots"],
-        one["sha256"][:16],
+        source["snapshots"],
+        source["sha256"][:16],
     )
 
 
 @app.command()
 def export(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="[SNAPSHOT] FILE", help="The newest snapshot without a name.")],
-    decisions: Annotated[bool, typer.Option("--decisions", help="With what was decided on it.")] = False,
+    words: Annotated[list[str], typer.Argument(metavar="[SNAPSHOT] FILE", help="SNAPSHOT defaults to the newest.")],
+    decisions: Annotated[bool, typer.Option("--decisions", help="Include what was decided on it.")] = False,
     scenario: Annotated[
-        bool, typer.Option("--scenario", help="As a scenario, as for FILE.scenario.json: for broker db load.")
+        bool, typer.Option("--scenario", help="Export a scenario, as for FILE.scenario.json, for broker db load.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a snapshot to a file (.json or .json.gz), its sources with their digests."""
+    """Export a snapshot to a file (.json or .json.gz), its sources with their digests."""
     *names, file = words
-    wanted = scenario or file.endswith(SCENARIO_NAMES)
-    if len(names) > 1 or (wanted and decisions):
+    as_scenario = scenario or file.endswith(SCENARIO_NAMES)
+    if len(names) > 1 or (as_scenario and decisions):
         what = "a scenario holds no decisions" if len(names) <= 1 else "more than a snapshot and a file"
         raise WrongArguments(what, "broker snapshot export", "write: broker snapshot export [SNAPSHOT] FILE")
     with open_store(context) as database, database.read_snapshot() as connection:
-        name = _named(connection, names[0] if names else None)
+        name = _snapshot_name(connection, names[0] if names else None)
         kept = kept_snapshot(connection, name)
         try:
-            if wanted:
-                found = scenario_of(kept.taken_at, kept.sources())
-                write_scenario(Path(file), found.scenario)
-                for lost in found.lost:
+            if as_scenario:
+                result = scenario_of(kept.taken_at, kept.sources())
+                write_scenario(Path(file), result.scenario)
+                for lost in result.lost:
                     remark(f"not in the scenario: {lost}")
             else:
-                whole = _with_decisions(database, connection, kept) if decisions else SnapshotFile(kept)
-                write_text(Path(file), json.dumps(to_document(whole), indent=None, separators=(",", ":")) + "\n")
+                bundle = _with_decisions(database, connection, kept) if decisions else SnapshotFile(kept)
+                write_text(Path(file), json.dumps(to_document(bundle), indent=None, separators=(",", ":")) + "\n")
         except SnapshotCorruptError as error:
             raise SnapshotLostError(f"snapshot {name}: {error}", "broker.snapshots", "export another one") from error
     output = {"id": name, "taken_at": kept.taken_at, "file": file, "bytes": Path(file).stat().st_size}
@@ -153,10 +153,10 @@ def export(
 
 
 def _with_decisions(database: Database, connection: sa.Connection, kept: KeptSnapshot) -> SnapshotFile:
-    found = [one for cycle in stored_cycles(connection, snapshot=kept.id) for one in cycle.decisions]
+    decisions = [decision for cycle in stored_cycles(connection, snapshot=kept.id) for decision in cycle.decisions]
     store = TuningStore(database.names)
-    versions = {one.origin.tuning for one in found}
-    return SnapshotFile(kept, found, {version: store.version(connection, version) for version in versions})
+    versions = {decision.origin.tuning for decision in decisions}
+    return SnapshotFile(kept, decisions, {version: store.version(connection, version) for version in versions})
 
 
 @app.command("import")
@@ -165,13 +165,13 @@ def import_(
     file: Annotated[Path, typer.Argument(help="A snapshot, or a scenario: .json or .json.gz", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Store the snapshot in a file, or the one that a cycle would take of a scenario; its digests are checked."""
+    """Import the snapshot of a file, or the one that a cycle would take of a scenario; its digests are checked."""
     document = read_document(file)
     if isinstance(document, dict) and MARK in document:
-        whole = from_document(document, shipped_catalogue(), str(file))
-        kept = whole.snapshot
-        if whole.decisions:
-            remark(f"its {len(whole.decisions)} decisions are not stored; broker replay --file {file} looks at them")
+        bundle = from_document(document, shipped_catalogue(), str(file))
+        kept = bundle.snapshot
+        if bundle.decisions:
+            remark(f"its {len(bundle.decisions)} decisions are not stored; broker replay --file {file} looks at them")
     else:
         kept = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
     with open_store(context, make=True) as database, database.begin() as connection:
@@ -179,8 +179,8 @@ def import_(
     _say({"id": kept.id, "taken_at": kept.taken_at, "file": str(file), "sources": len(kept.parts)}, as_json, "Stored")
 
 
-def _named(connection: sa.Connection, snapshot: str | None) -> str:
-    """The name of a snapshot: as given, or of the newest."""
+def _snapshot_name(connection: sa.Connection, snapshot: str | None) -> str:
+    """The given name of a snapshot, else that of the newest."""
     name = snapshot or newest_id(connection)
     if name is None:
         raise NoSuchSnapshot("no snapshot is stored", "broker.snapshots", "run a brokerage first")

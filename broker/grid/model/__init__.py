@@ -1,1 +1,1 @@
-"""What may be said of shares and of the readiness of a grid, and what follows; pure."""
+"""Pure rules on global shares and on the readiness of a grid."""

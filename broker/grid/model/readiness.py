@@ -1,4 +1,4 @@
-"""What must be there before anything can be brokered, and what of it is missing: a check list of one snapshot. Pure."""
+"""What must be present before anything can be brokered, and what is missing: a check list of one snapshot. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.domain.ready_check import Check, Level
 from broker.snapshot.snapshot import Snapshot
 
 NEEDED = ("queues", "resource_types", "storages")
-"""Sources of a snapshot without which no nucleus is found."""
+"""Sources of a snapshot that are required to find a nucleus."""
 GB_A_TB = 1024.0
 MOST_NAMED = 3
 _FILE = "write it in sites.yaml and import it (broker import sites), or see what feeds it"
@@ -21,14 +21,14 @@ _FILE = "write it in sites.yaml and import it (broker import sites), or see what
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a snapshot does not hold.
+    """Facts that a snapshot does not hold.
 
     Attributes:
-        vo: of the installation.
+        vo: VO of the installation.
         shares: names of the global shares.
         waiting_cap: jobs that may wait at a queue of a task without a share (NQUEUELIMITSITE).
         disk_threshold_tb: usable space that a nucleus must keep (DISK_THRESHOLD).
-        pilots_needed: whether the profile places jobs only where pilots were seen.
+        pilots_needed: whether the profile places jobs only at queues where pilots were seen.
     """
 
     vo: str
@@ -39,7 +39,7 @@ class Surroundings:
 
 
 def checks(snapshot: Snapshot, around: Surroundings) -> tuple[Check, ...]:
-    """The check list, in the order in which things are to be mended."""
+    """The check list, in the order in which to fix problems."""
     return (
         _vo(around),
         _shares(around),
@@ -53,31 +53,31 @@ def checks(snapshot: Snapshot, around: Surroundings) -> tuple[Check, ...]:
 
 
 def missing(found: Sequence[Check]) -> tuple[Check, ...]:
-    """What keeps anything from being brokered."""
-    return tuple(one for one in found if one.level == "problem")
+    """The checks that keep everything from being brokered."""
+    return tuple(check for check in found if check.level == "problem")
 
 
 def why_queues_are_not_usable(snapshot: Snapshot) -> dict[str, str]:
-    """For each queue that takes no jobs at all, all that is wrong with it; dropped rows included."""
+    """For each queue that takes no jobs at all, all its faults; dropped rows are included."""
     unified, candidates = snapshot.unified, snapshot.queues
-    found: dict[str, str] = {
-        one.identifier: f"its record cannot be used: {one.detail}"
-        for one in snapshot.dropped_rows
-        if one.source == "queues" and one.code != "defaulted"
+    faults: dict[str, str] = {
+        row.identifier: f"its record cannot be used: {row.detail}"
+        for row in snapshot.dropped_rows
+        if row.source == "queues" and row.code != "defaulted"
     }
     on_record = set(map(str, snapshot.nuclei.name))
-    for at, name in enumerate(map(str, unified.name)):
-        own = candidates.unified == at
-        why = [
-            f"status {unified.status[at]}" if unified.status[at] != "online" else "",
-            "" if unified.cloud[at] else "no cloud, so it is on no map and its site is no nucleus",
-            _site_fault(unified.atlas_site[at], on_record, bool(unified.runs_production[at])),
+    for index, name in enumerate(map(str, unified.name)):
+        own = candidates.unified == index
+        queue_faults = [
+            f"status {unified.status[index]}" if unified.status[index] != "online" else "",
+            "" if unified.cloud[index] else "no cloud, so it is on no map and its site is no nucleus",
+            _site_fault(unified.atlas_site[index], on_record, bool(unified.runs_production[index])),
             "" if own.any() else "no resource type fits its cores",
             "no endpoint to write to" if own.any() and bool((candidates.output_storage[own] < 0).all()) else "",
         ]
-        if any(why):
-            found[name] = "; ".join(filter(None, why))
-    return dict(sorted(found.items()))
+        if any(queue_faults):
+            faults[name] = "; ".join(filter(None, queue_faults))
+    return dict(sorted(faults.items()))
 
 
 def _site_fault(site: object, on_record: set[str], runs_production: bool) -> str:
@@ -105,10 +105,10 @@ def _shares(around: Surroundings) -> Check:
 
 def _sources(snapshot: Snapshot) -> Check:
     why = {
-        one.name: f"{one.state}"
-        + ("" if one.age_s is None else f", {one.age_s:,.0f} s old, limit {one.limit_s:,.0f} s")
-        for one in snapshot.states
-        if one.name in NEEDED and one.state in ("stale", "failed", "missing")
+        state.name: f"{state.state}"
+        + ("" if state.age_s is None else f", {state.age_s:,.0f} s old, limit {state.limit_s:,.0f} s")
+        for state in snapshot.states
+        if state.name in NEEDED and state.state in ("stale", "failed", "missing")
     }
     stale = {name: text for name, text in why.items() if not text.startswith("missing")}
     if stale:
@@ -119,7 +119,7 @@ def _sources(snapshot: Snapshot) -> Check:
 
 
 def _resource_types(snapshot: Snapshot) -> Check:
-    names = [one.name for one in snapshot.resource_types]
+    names = [resource_type.name for resource_type in snapshot.resource_types]
     if not names:
         remedy = "broker init --vo NAME, or resource_types in sites.yaml"
         return _check("resource_types", "problem", "none: unified queues have no candidates", remedy, 0)
@@ -143,14 +143,14 @@ def _endpoints(snapshot: Snapshot) -> Check:
     if not names:
         return _check("endpoints", "problem", "no endpoint is on record: jobs have nowhere to write", _FILE, 0)
     why: dict[str, str] = {}
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         closed = [
             activity
             for activity in ("read_lan", "write_lan", "read_wan", "write_wan")
-            if not getattr(storages, activity)[at]
+            if not getattr(storages, activity)[index]
         ]
         faults = [f"closed for {', '.join(closed)}" if closed else ""]
-        faults += ["space unknown" if not storages.is_tape[at] and np.isnan(storages.space_free_gb[at]) else ""]
+        faults += ["space unknown" if not storages.is_tape[index] and np.isnan(storages.space_free_gb[index]) else ""]
         if any(faults):
             why[name] = "; ".join(filter(None, faults))
     usable = len(names) - len(why)
@@ -164,8 +164,8 @@ def _nuclei(snapshot: Snapshot, around: Surroundings) -> Check:
     if not rows:
         what = "no nucleus: that is a site with the role nucleus and a production queue that has a cloud"
         return _check("nuclei", "problem", what, _FILE, 0)
-    names = [str(nuclei.name[at]) for at in rows]
-    why = {str(nuclei.name[at]): "; ".join(faults) for at in rows if (faults := list(_faults(snapshot, at, around)))}
+    names = [str(nuclei.name[row]) for row in rows]
+    why = {str(nuclei.name[row]): "; ".join(faults) for row in rows if (faults := list(_faults(snapshot, row, around)))}
     usable = len(rows) - len(why)
     level: Level = "problem" if not usable else "note" if why else "ok"
     remedy = "give it space, lower DISK_THRESHOLD, or open its endpoint; see broker nucleus NAME" if why else ""
@@ -173,29 +173,29 @@ def _nuclei(snapshot: Snapshot, around: Surroundings) -> Check:
 
 
 def _faults(snapshot: Snapshot, nucleus: int, around: Surroundings) -> Iterator[str]:
-    """What keeps tasks from a nucleus, whatever they ask for."""
+    """What keeps all tasks from a nucleus, whatever they request."""
     nuclei, storages = snapshot.nuclei, snapshot.storages
     if nuclei.state[nucleus] != "ACTIVE":
         yield f"state {nuclei.state[nucleus]}"
-    at = int(nuclei.output_storage[nucleus])
-    if at < 0:
+    row = int(nuclei.output_storage[nucleus])
+    if row < 0:
         yield "its first queue has no endpoint to write to"
         return
-    name, free = storages.name[at], float(storages.space_free_gb[at] + np.nan_to_num(storages.space_expired_gb[at]))
+    name, free = storages.name[row], float(storages.space_free_gb[row] + np.nan_to_num(storages.space_expired_gb[row]))
     limit = around.disk_threshold_tb * GB_A_TB
     if np.isnan(free):
         yield f"the space of {name} is unknown"
     elif free <= limit:
         yield f"{name} has {free:,.0f} GB, limit above {limit:,.0f} GB (DISK_THRESHOLD)"
-    if not storages.write_wan[at]:
+    if not storages.write_wan[row]:
         yield f"{name} is closed for write_wan"
 
 
 def _pilots(snapshot: Snapshot, around: Surroundings) -> Check:
     unified = snapshot.unified
     out_of_use = why_queues_are_not_usable(snapshot)
-    rows = [at for at, name in enumerate(map(str, unified.name)) if name not in out_of_use]
-    without = [str(unified.name[at]) for at in rows if not unified.n_pilots[at] > 0]
+    rows = [row for row, name in enumerate(map(str, unified.name)) if name not in out_of_use]
+    without = [str(unified.name[row]) for row in rows if not unified.n_pilots[row] > 0]
     seen = len(rows) - len(without)
     level: Level = "ok" if not without else "problem" if around.pilots_needed and not seen else "note"
     what = f"seen in 3 h at {seen} of {len(rows)} usable queues"

@@ -1,4 +1,4 @@
-"""Global shares as operators declare them, and whether a change leaves the tree whole.
+"""Global shares as operators declare them, and checks that a change keeps the tree intact.
 
 Source: PanDA data model, global_shares.
 """
@@ -16,7 +16,7 @@ LARGEST_VALUE = 32_767
 
 
 class ShareRefused(Refused):
-    """A share cannot be set or removed like this."""
+    """The share cannot be set or removed in this way."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class GlobalShare:
     """A share.
 
     Attributes:
-        name: of the share.
-        value: its part, relative to those of its siblings.
+        name: name of the share.
+        value: its part, relative to its siblings.
         parent: the share that it is a part of; None at the top.
-        prodsourcelabel: pattern of the labels of tasks that belong to it by themselves; None: any.
+        prodsourcelabel: pattern of the labels of tasks that belong to it automatically; None: any.
         workinggroup: pattern of their working groups.
         processingtype: pattern of their processing types.
         vo: VO of the share; None: any.
@@ -43,10 +43,10 @@ class GlobalShare:
 
 
 def check_share(share: GlobalShare, known: Mapping[str, GlobalShare]) -> None:
-    """Refuse a share that PanDA's table cannot hold, or that would not hang in the tree.
+    """Refuse a share that PanDA's table cannot hold, or that has no place in the tree.
 
     Args:
-        share: as it is to be.
+        share: the share after the change.
         known: the shares on record, by name.
 
     Raises:
@@ -71,33 +71,35 @@ def check_share(share: GlobalShare, known: Mapping[str, GlobalShare]) -> None:
 
 
 def _check_parent(share: GlobalShare, known: Mapping[str, GlobalShare]) -> None:
-    above = share.parent
-    if above is not None and above != share.name and above not in known:
+    ancestor = share.parent
+    if ancestor is not None and ancestor != share.name and ancestor not in known:
         raise NotFound(
-            f"there is no share {above[:40]}", f"parent of {share.name}", did_you_mean(above, known, "set it first")
+            f"there is no share {ancestor[:40]}",
+            f"parent of {share.name}",
+            did_you_mean(ancestor, known, "set it first"),
         )
-    seen: set[str] = set()
-    while above is not None and above not in seen:
-        if above == share.name:
+    visited: set[str] = set()
+    while ancestor is not None and ancestor not in visited:
+        if ancestor == share.name:
             raise ShareRefused(
                 f"{share.name} would be below itself", f"parent of {share.name}", "name another parent, or none"
             )
-        seen.add(above)
-        above = known[above].parent if above in known else None
+        visited.add(ancestor)
+        ancestor = known[ancestor].parent if ancestor in known else None
 
 
 def check_removal(name: str, known: Iterable[GlobalShare], open_tasks: int) -> None:
     """Refuse to remove a share that others or tasks need.
 
     Args:
-        name: of the share.
+        name: name of the share.
         known: the shares on record.
-        open_tasks: how many tasks of it have not ended.
+        open_tasks: how many of its tasks have not ended.
 
     Raises:
-        ShareRefused: shares are below it, or tasks of it have not ended.
+        ShareRefused: shares are below it, or some of its tasks have not ended.
     """
-    below = sorted(one.name for one in known if one.parent == name)
+    below = sorted(share.name for share in known if share.parent == name)
     if below:
         raise ShareRefused(
             f"{', '.join(below[:5])} would lose the parent", f"share {name}", "move or remove them first"

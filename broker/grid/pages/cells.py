@@ -10,12 +10,12 @@ from markupsafe import Markup
 from broker.web.pictures.bars import element, heat, label, link, picture, rectangle
 
 CELL, LETTER = 18.0, 7.4
-"""Width of a cell, and about that of a letter."""
+"""Width of a cell, and approximate width of a letter."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: how much, what it says, where it leads, and whether it is at its limit."""
+    """One cell: its value, text and link, and whether it is at its limit."""
 
     value: float
     text: str
@@ -29,18 +29,18 @@ def cells(
     columns: Sequence[tuple[str, str | None]],
     found: Mapping[tuple[str, str], Cell],
 ) -> Markup:
-    """A grid: rows and columns with their names and where they lead; what is not found is empty."""
+    """A grid of cells: rows and columns are names with links; a pair without a cell is empty."""
     largest = max((cell.value for cell in found.values()), default=0.0)
     left = 16 + LETTER * max((len(name) for name, _ in rows), default=0)
     slanted = LETTER * max((len(name) for name, _ in columns), default=0)
     top = 12 + 0.87 * slanted
     drawn: list[Markup] = []
-    for at, (name, address) in enumerate(columns):
-        x = left + at * CELL + 13
+    for index, (name, address) in enumerate(columns):
+        x = left + index * CELL + 13
         text = element("text", name, class_="label", transform=f"translate({x:.0f},{top - 6:.0f}) rotate(-60)")
         drawn.append(text if address is None else link(address, [text]))
-    for at, (name, address) in enumerate(rows):
-        y = top + at * CELL
+    for index, (name, address) in enumerate(rows):
+        y = top + index * CELL
         text = label(left - 8, y + 13, name, anchor="end")
         drawn.append(text if address is None else link(address, [text]))
         for column, (other, _) in enumerate(columns):

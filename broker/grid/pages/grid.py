@@ -49,16 +49,16 @@ def one_nucleus(request: Request, api: State, nucleus: Annotated[str, Path(min_l
 
 
 def draws(found: NucleusAnswer) -> Markup | None:
-    """With what probability the nucleus was drawn for each of its last tasks."""
+    """The probability with which the nucleus was drawn, for each of its last tasks."""
     lines = [
         Bar(
-            str(one.jeditaskid),
-            100 * one.probability,
-            f"{100 * one.probability:.1f} %{', drawn' if one.drawn else ''}",
-            f"/tasks/{one.jeditaskid}",
-            class_="bar-good" if one.drawn else "bar-left",
+            str(task.jeditaskid),
+            100 * task.probability,
+            f"{100 * task.probability:.1f} %{', drawn' if task.drawn else ''}",
+            f"/tasks/{task.jeditaskid}",
+            class_="bar-good" if task.drawn else "bar-left",
         )
-        for one in found.tasks
+        for task in found.tasks
     ]
     return bars("Probability that the nucleus is drawn", lines) if lines else None
 
@@ -75,20 +75,22 @@ def list_links(
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
     at: At = None,
 ) -> Response:
-    """Links: files that queue against the cap, as a matrix of all and a page of the list."""
+    """Links: queued files against the cap, as a matrix of all links and a page of the list."""
     with asking(api, at) as asked:
         every = every_link(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full))
     shown = page_of_links(every, after, limit)
-    given = {"source": source or "", "nucleus": nucleus or "", "full": full}
-    kept = {name: value for name, value in (("source", source), ("nucleus", nucleus), ("full", full or "")) if value}
-    further = None if shown.next_after is None else urlencode({**kept, "limit": limit, "after": shown.next_after})
+    filters = {"source": source or "", "nucleus": nucleus or "", "full": full}
+    parameters = {
+        name: value for name, value in (("source", source), ("nucleus", nucleus), ("full", full or "")) if value
+    }
+    further = None if shown.next_after is None else urlencode({**parameters, "limit": limit, "after": shown.next_after})
     return show(
         request,
         "links",
         shown,
         title="Links",
         items="links",
-        given=given,
+        given=filters,
         further=further,
         picture=lambda: matrix(every),
         time=time_shown(request, at, every.now),
@@ -96,20 +98,20 @@ def list_links(
 
 
 def matrix(found: Links) -> Markup:
-    """Sites with storage against nuclei: files that queue. On a large grid the links that are listed first."""
-    busy = [one for one in found.links if one.queued_files]
-    names = sorted(list(dict.fromkeys(one.nucleus for one in busy))[:MOST_CELLS])
-    every = list(dict.fromkeys(one.source for one in busy))
+    """Queued files, of sites with storage against nuclei. On a large grid only the links that are listed first."""
+    busy = [row for row in found.links if row.queued_files]
+    names = sorted(list(dict.fromkeys(row.nucleus for row in busy))[:MOST_CELLS])
+    every = list(dict.fromkeys(row.source for row in busy))
     sources = every[: min(MOST_SOURCES, MOST_CELLS // max(len(names), 1))]
     boxes = {
-        (one.source, one.nucleus): Cell(
-            one.queued_files or 0.0,
-            f"{one.source} to {one.nucleus}: {one.queued_files or 0:,.0f} files queue, cap {one.cap_files or 0:,.0f}",
-            f"/links?source={in_path(one.source)}&nucleus={in_path(one.nucleus)}",
-            bool(one.full),
+        (row.source, row.nucleus): Cell(
+            row.queued_files or 0.0,
+            f"{row.source} to {row.nucleus}: {row.queued_files or 0:,.0f} files queue, cap {row.cap_files or 0:,.0f}",
+            f"/links?source={in_path(row.source)}&nucleus={in_path(row.nucleus)}",
+            bool(row.full),
         )
-        for one in found.links
-        if one.source in sources and one.nucleus in names and one.queued_files is not None
+        for row in found.links
+        if row.source in sources and row.nucleus in names and row.queued_files is not None
     }
     rows = [(name, f"/links?source={in_path(name)}") for name in sorted(sources)]
     columns = [(name, f"/nuclei/{in_path(name)}") for name in names]
@@ -121,7 +123,7 @@ def matrix(found: Links) -> Markup:
 @router.get("/shares")
 @allow(READ)
 def list_shares(request: Request, api: State, at: At = None) -> Response:
-    """Global shares: their targets and what they have."""
+    """Global shares: their targets and their load."""
     with asking(api, at) as asked:
         found = shares(asked)
     drawn = shares_picture(found)
@@ -134,24 +136,24 @@ NEAR = 0.15
 
 
 def share_class(running: float | None, target: float | None) -> str:
-    """The colour of a share: near its target, below it, or above it."""
+    """The CSS class of a share: near its target, below it, or above it."""
     if running is None or not target or abs(running - target) <= NEAR * target:
         return "bar-good"
     return "bar-wait" if running < target else "bar-limit"
 
 
 def shares_picture(found: Shares) -> Markup:
-    """What runs of each share, with its target as a mark."""
+    """The running part of each share, with its target as a mark."""
     lines = [
         Bar(
-            "  " * one.depth + one.gshare,
-            one.running_percent or 0.0,
-            f"{one.running_percent or 0.0:.1f} %",
-            f"/tasks?gshare={in_path(one.gshare)}",
-            one.target_percent,
-            share_class(one.running_percent, one.target_percent),
-            f", target {one.target_percent or 0.0:.1f} %",
+            "  " * line.depth + line.gshare,
+            line.running_percent or 0.0,
+            f"{line.running_percent or 0.0:.1f} %",
+            f"/tasks?gshare={in_path(line.gshare)}",
+            line.target_percent,
+            share_class(line.running_percent, line.target_percent),
+            f", target {line.target_percent or 0.0:.1f} %",
         )
-        for one in found.shares
+        for line in found.shares
     ]
     return bars("Shares against their targets", lines)

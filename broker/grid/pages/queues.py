@@ -48,11 +48,11 @@ def list_queues(
     first: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     at: At = None,
 ) -> Response:
-    """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first one shown."""
+    """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first queue shown."""
     with asking(api, at) as asked:
-        wanted = known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
+        filters = known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
         all_queues = queues(asked)
-        found = all_queues if wanted == QueueFilters() else queues(asked, wanted)
+        found = all_queues if filters == QueueFilters() else queues(asked, filters)
         rejected = rejection_map(asked)
     every = all_queues.queues
     lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
@@ -77,47 +77,48 @@ def list_queues(
 
 
 def chips(lines: Sequence[QueueLine], status: str, idle: bool) -> list[dict[str, object]]:
-    """The choices above the list, each with how many queues it holds."""
+    """The choices above the list, each with its number of queues."""
     states = Counter(line.status or "unknown" for line in lines)
     got_none = sum(1 for line in lines if not line.placed)
-    found: list[dict[str, object]] = [
+    choices: list[dict[str, object]] = [
         {"word": "all", "count": len(lines), "address": "/queues", "on": not status and not idle},
         {"word": "got no jobs", "count": got_none, "address": "/queues?idle=true", "on": idle},
     ]
     for name, number in sorted(states.items(), key=lambda one: (-one[1], one[0])):
         address = f"/queues?{urlencode({'status': name})}"
-        found.append({"word": name, "count": number, "address": address, "on": status == name})
-    return found
+        choices.append({"word": name, "count": number, "address": address, "on": status == name})
+    return choices
 
 
 def list_sentence(lines: Sequence[QueueLine]) -> str:
-    """How many queues there are, and what is odd about them."""
+    """A sentence on how many queues there are, and how many got no jobs."""
     online = [line for line in lines if line.status == "online"]
     idle = [line for line in online if not line.placed]
     reasons = Counter(line.main_code for line in idle if line.main_code)
     sites = len({line.site or line.queue for line in lines})
-    said = f"{len(lines):,} queues at {sites:,} sites, {len(online):,} online. {len(idle):,} of those got no jobs"
-    return said + (f", mostly for {reasons.most_common(1)[0][0]}." if reasons else ".")
+    sentence = f"{len(lines):,} queues at {sites:,} sites, {len(online):,} online. {len(idle):,} of those got no jobs"
+    return sentence + (f", mostly for {reasons.most_common(1)[0][0]}." if reasons else ".")
 
 
 def _address(request: Request, first: int) -> str:
-    """The same list from another queue on."""
+    """The address of the same list from another queue on."""
     return f"?{request.url.include_query_params(first=max(1, first)).query}"
 
 
 def heat_map(found: RejectionMap, names: set[str]) -> Markup:
     """Queues against codes: how many chunks each code kept from each queue."""
     shown = sorted(
-        (one for one in found.queues if one.queue in names), key=lambda one: (-sum(one.rejected.values()), one.queue)
+        (queue for queue in found.queues if queue.queue in names),
+        key=lambda queue: (-sum(queue.rejected.values()), queue.queue),
     )
     codes = found.codes[:MOST_CODES]
     boxes = {
-        (one.queue, code): Cell(chunks, f"{code}: {chunks:,} chunks", f"/queues/{in_path(one.queue)}#rejected")
-        for one in shown
-        for code, chunks in one.rejected.items()
+        (queue.queue, code): Cell(chunks, f"{code}: {chunks:,} chunks", f"/queues/{in_path(queue.queue)}#rejected")
+        for queue in shown
+        for code, chunks in queue.rejected.items()
         if code in codes
     }
-    rows = [(one.queue, f"/queues/{in_path(one.queue)}") for one in shown]
+    rows = [(queue.queue, f"/queues/{in_path(queue.queue)}") for queue in shown]
     columns = [(code, f"/reasons/{in_path(code)}") for code in codes]
     return cells(f"Heat map of {len(rows)} queues against {len(columns)} reasons", rows, columns, boxes)
 
@@ -147,12 +148,12 @@ async def one_queue(
             "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, shown_h),
             "held": [f"No jobs go to {one}." for one in held],
         }
-        return _shown(request, found, over_time, ended, evaluate, plotted)
+        return _queue_page(request, found, over_time, ended, evaluate, plotted)
 
     return await decided_if(evaluate, request, api, work)
 
 
-def _shown(
+def _queue_page(
     request: Request,
     found: QueueAnswer,
     over_time: QueueJobs,
@@ -171,7 +172,7 @@ def _shown(
         evaluated=evaluate,
         **plotted,
         ended=ended.queues,
-        unhealthy=[f"{one.node}: {one.sentence}" if one.node else one.sentence for one in ended.unhealthy],
+        unhealthy=[f"{place.node}: {place.sentence}" if place.node else place.sentence for place in ended.unhealthy],
         picture=lambda: jobs_picture(found),
         over_time=lambda: jobs_over_time(over_time),
     )
@@ -180,11 +181,14 @@ def _shown(
 def jobs_over_time(found: QueueJobs) -> Markup:
     """Jobs that ran and waited at the queue."""
     points = {
-        name: [(one.at.timestamp(), float(getattr(one, name))) for one in found.steps] for name in ("running", "queued")
+        name: [(step.at.timestamp(), float(getattr(step, name))) for step in found.steps]
+        for name in ("running", "queued")
     }
     lines = [Line("running", "good", points["running"]), Line("queued", "wait", points["queued"])]
-    said = ", ".join(f"{name} {int(at[-1][1]):,} at last" for name, at in points.items() if at)
-    return lines_over_time(f"Jobs at {found.queue} in this time: {said or 'not known'}", found.since, found.now, lines)
+    last_counts = ", ".join(f"{name} {int(steps[-1][1]):,} at last" for name, steps in points.items() if steps)
+    return lines_over_time(
+        f"Jobs at {found.queue} in this time: {last_counts or 'not known'}", found.since, found.now, lines
+    )
 
 
 def jobs_picture(found: QueueAnswer) -> Markup:

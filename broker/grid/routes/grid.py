@@ -38,7 +38,7 @@ from broker.store.query_context import Proceed
 router = guarded_router(tag="grid")
 
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
-LinkPlace = Annotated[str | None, Query(max_length=LONGEST_CURSOR, description="`next_after` of the page before.")]
+LinkPlace = Annotated[str | None, Query(max_length=LONGEST_CURSOR, description="`next_after` of the previous page.")]
 
 
 @router.get("/queues", response_model=Queues)
@@ -48,10 +48,10 @@ def list_queues(
     api: State,
     status: Name | None = None,
     site: Name | None = None,
-    idle: Annotated[bool, Query(description="Only those that got no jobs in the last cycle.")] = False,
+    idle: Annotated[bool, Query(description="Only queues that got no jobs in the last cycle.")] = False,
     at: At = None,
 ) -> Response:
-    """All queues: what each got in the last cycle, and what rejected it most often."""
+    """List all queues: jobs received in the last cycle, and the most frequent rejection."""
     with asking(api, at) as asked:
         found = queues(asked, known_queue_filters(asked, QueueFilters(status=status, site=site, idle=idle)))
     return answer(request, found, items="queues")
@@ -63,10 +63,10 @@ async def get_queue(
     request: Request,
     api: State,
     queue: InPath,
-    evaluate: Annotated[bool, Query(description="Decide again for nearest misses: with a token only.")] = False,
+    evaluate: Annotated[bool, Query(description="Decide again to find nearest misses. Needs a token.")] = False,
     at: At = None,
 ) -> Response:
-    """Why a queue gets what it gets, and why not more."""
+    """Explain why a queue gets the jobs it gets, and why no more."""
 
     def work(proceed: Proceed) -> Response:
         with asking(api, at) as asked:
@@ -79,7 +79,7 @@ async def get_queue(
 @router.get("/queues/{queue}/jobs", response_model=QueueJobs)
 @allow(READ)
 def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -> Response:
-    """How many jobs ran and waited at a queue over the last 24 hours."""
+    """Get the numbers of running and waiting jobs at a queue over the last 24 hours."""
     with asking(api, at) as asked:
         found = queue_jobs(asked, queue)
     return answer(request, found, items="steps")
@@ -88,7 +88,7 @@ def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -
 @router.get("/queues/{queue}/summary", response_model=QueueAnswer)
 @allow(READ)
 def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) -> Response:
-    """As the queue itself, without deciding anything again."""
+    """Explain a queue without deciding anything again."""
     with asking(api, at) as asked:
         found = queue_answer(asked, queue, evaluate=False)
     return answer(request, found)
@@ -97,7 +97,7 @@ def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) 
 @router.get("/nuclei", response_model=Nuclei)
 @allow(READ)
 def list_nuclei(request: Request, api: State, at: At = None) -> Response:
-    """All nuclei and satellites, with their space and what they collected."""
+    """List all nuclei and satellites, with their space and collected tasks."""
     with asking(api, at) as asked:
         found = nuclei(asked)
     return answer(request, found, items="nuclei")
@@ -106,7 +106,7 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
 @router.get("/nuclei/{nucleus}", response_model=NucleusAnswer)
 @allow(READ)
 def get_nucleus(request: Request, api: State, nucleus: InPath, at: At = None) -> Response:
-    """A nucleus: its space, what was drawn there, and what rejected it."""
+    """Get a nucleus: its space, what was drawn there, and what rejected it."""
     with asking(api, at) as asked:
         found = nucleus_answer(asked, nucleus)
     return answer(request, found)
@@ -119,12 +119,12 @@ def list_links(
     api: State,
     source: Name | None = None,
     nucleus: Name | None = None,
-    full: Annotated[bool, Query(description="Only those at their cap.")] = False,
+    full: Annotated[bool, Query(description="Only links at their cap.")] = False,
     after: LinkPlace = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     at: At = None,
 ) -> Response:
-    """Links with anything known about them, those with most files against their cap first."""
+    """List links with known data, those with most files relative to their cap first."""
     with asking(api, at) as asked:
         found = links(asked, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
     return answer(request, found, items="links")
@@ -133,7 +133,7 @@ def list_links(
 @router.get("/shares", response_model=Shares)
 @allow(READ)
 def list_shares(request: Request, api: State, at: At = None) -> Response:
-    """Global shares: their targets and what they have."""
+    """List global shares with their targets and actual use."""
     with asking(api, at) as asked:
         found = shares(asked)
     return answer(request, found, items="shares")
@@ -142,7 +142,7 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
 @router.get("/users/{user}", response_model=UserAnswer)
 @allow(READ_NAMES)
 def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
-    """A user: tasks, throttles, quota. In the path ``/`` and control characters stand as ``~2f`` and ``~1b``."""
+    """Get a user: tasks, throttles, quota. In the path, write ``/`` and control characters as ``~2f`` and ``~1b``."""
     with asking(api, at) as asked:
         found = user_answer(asked, from_path(user))
     return answer(request, found)
@@ -151,7 +151,7 @@ def get_user(request: Request, api: State, user: InPath, at: At = None) -> Respo
 @router.get("/pools/{pool}", response_model=PoolAnswer)
 @allow(READ)
 def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
-    """A SubmitPool with the queues that meet it."""
+    """Get a SubmitPool with the queues that match it."""
     with asking(api, at) as asked:
         found = pool_answer(asked, pool)
     return answer(request, found)
@@ -160,7 +160,7 @@ def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Respo
 @router.get("/rules/{brokerage}", response_model=Rules)
 @allow(READ)
 def list_rules(request: Request, api: State, brokerage: InPath, at: At = None) -> Response:
-    """The rules of a brokerage in their order, with what they rejected in 24 h."""
+    """List the rules of a brokerage in order, with their rejections in 24 h."""
     with asking(api, at) as asked:
         found = rules(asked, brokerage)
     return answer(request, found, items="rules")

@@ -1,1 +1,1 @@
-"""Reads and writes of what the grid is."""
+"""Reads and writes of the state of the grid."""

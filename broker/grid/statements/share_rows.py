@@ -1,4 +1,4 @@
-"""The rows of ``global_shares``, and who changed which when and why."""
+"""The rows of ``global_shares``, and the history of their changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENDED = ("done", "finished", "failed", "aborted", "broken", "exhausted")
 
 @dataclass(frozen=True)
 class ShareChange:
-    """A change of a share; ``old`` or ``new`` None: there was, or is, no such share."""
+    """A change of a share; ``old`` is None for a new share, ``new`` for a removed one."""
 
     changed_at: datetime
     editor: str
@@ -42,12 +42,12 @@ def read_shares(connection: sa.Connection, names: Names) -> dict[str, GlobalShar
 
 
 def lock_shares(connection: sa.Connection, names: Names) -> None:
-    """Let nobody else change the shares before the transaction ends; readers go on."""
+    """Lock the shares against other changes until the transaction ends; readers are not blocked."""
     connection.execute(sa.text(f"LOCK TABLE {names.table('global_shares')} IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def write_share(connection: sa.Connection, names: Names, share: GlobalShare) -> None:
-    """Put a share on record, in place of the one of its name; columns that are no fields of it stay."""
+    """Insert or replace a share by name; columns that are not fields of it keep their values."""
     table = names.table("global_shares")
     values = dataclasses.asdict(share)
     settings = ", ".join(f"{name} = excluded.{name}" for name in values if name != "name")
@@ -60,7 +60,7 @@ def write_share(connection: sa.Connection, names: Names, share: GlobalShare) -> 
 
 
 def remove_share(connection: sa.Connection, names: Names, name: str) -> None:
-    """Take a share off the record."""
+    """Delete the row of a share."""
     table = names.table("global_shares")
     connection.execute(sa.text(f"DELETE FROM {table} WHERE name = :name"), {"name": name})  # noqa: S608 - a quoted name
 
@@ -73,7 +73,7 @@ def open_tasks(connection: sa.Connection, names: Names, share: str) -> int:
 
 
 def note_change(connection: sa.Connection, change: ShareChange) -> None:
-    """Keep who changed a share, when, and why."""
+    """Record who changed a share, when, and why."""
     values = {
         "at": change.changed_at,
         "editor": change.editor,
@@ -91,7 +91,7 @@ def note_change(connection: sa.Connection, change: ShareChange) -> None:
 
 
 def share_changes(connection: sa.Connection, share: str | None, most: int) -> list[ShareChange]:
-    """What was changed, of one share or of all, the newest first."""
+    """The changes of one share or of all, newest first."""
     query = sa.text("""
         SELECT changed_at, editor, reason, share, old_row, new_row FROM broker.share_changes
         WHERE CAST(:share AS text) IS NULL OR share = :share ORDER BY id DESC LIMIT :most""")

@@ -1,6 +1,6 @@
-"""The history of a task: its decisions folded, and beside them what changed of tuning, queues, sources and pins.
+"""The history of a task: its folded decisions, and alongside them changes of tuning, queues, sources and pins.
 
-The events of a task's history in words, repeats folded.
+Also describes the events in words, with repeats folded.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
 from broker.store.query_context import Answer, Asking, NothingFound
 
-#: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
+#: Limits: the newest decisions read in full, the queues most recently gained or lost, and their changes and pins.
 MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50
-#: Fields of queues whose changes count; measured ones change all the time.
+#: Fields of queues whose changes count; measured fields change all the time.
 FIELDS = frozenset(
     {
         "status",
@@ -55,14 +55,14 @@ FIELDS = frozenset(
 
 
 class HistoryEvent(Answer):
-    """Something that happened to the task or beside it.
+    """An event of the task or its surroundings.
 
     Attributes:
-        at: when, or since when.
-        until: of folded decisions the instant of the last; None of what has no length.
+        at: start of the event.
+        until: time of the last of the folded decisions; null for events without duration.
         event: ``decision``, ``tuning``, ``status``, ``job_action``, ``rebrokered_from``, ``queue``, ``pin``,
             ``source`` or ``retry_rule``.
-        about: what is known of it, by the kind of event.
+        about: details, by the kind of event.
     """
 
     at: datetime
@@ -81,17 +81,17 @@ class History(Answer):
 
 @dataclass(frozen=True)
 class Beside:
-    """What happened beside the decisions, as it is read: changes and pins of the queues that came and went."""
+    """What happened alongside the decisions, as read: changes and pins of the queues that were gained or lost."""
 
     changes: Mapping[str, Sequence[KeptChange]]
     pins: Mapping[str, Sequence[Pin]]
 
 
 def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> History:
-    """What is on record about a task.
+    """Return everything on record about a task.
 
     Raises:
-        NothingFound: nothing is.
+        NothingFound: there is nothing on record.
     """
     events = story(read_record(asking.connection, asking.names, jeditaskid, since))
     if not events:
@@ -102,8 +102,8 @@ def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> H
                 "record of task", jeditaskid, f"since {since.isoformat(timespec='seconds')}", remedy=remedy
             )
         raise no_decision(jeditaskid, bool(facts), None)
-    read = _decisions(asking, events)
-    folded = [_with_failures(asking, _with_rules(event, read)) for event in events]
+    decisions = _decisions(asking, events)
+    folded = [_with_failures(asking, _with_rules(event, decisions)) for event in events]
     queues = _queues(folded)
     beside = Beside(
         {name: changes_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
@@ -111,60 +111,60 @@ def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> H
     )
     start = datetime.fromisoformat(events[0]["at"])
     retried = retry_events(actions_of(asking, task=jeditaskid, since=since))
-    more = [*beside_events(beside, start, asking.now), *source_events(folded, read), *retried]
+    more = [*beside_events(beside, start, asking.now), *source_events(folded, decisions), *retried]
     every = sorted([*map(_event, folded), *more], key=lambda event: event.at)
     return History(now=asking.now, jeditaskid=jeditaskid, events=tuple(every))
 
 
 def _decisions(asking: Asking, events: Iterable[Event]) -> dict[int, StoredDecision]:
-    """The first and the last decision of each folded event."""
+    """Return the first and the last decision of each folded event."""
     decided = [event for event in events if event["event"] == "decision"]
-    wanted = sorted({number for event in decided for number in event["decisions"]}, reverse=True)[:MOST_DECISIONS]
-    if not wanted:
+    newest = sorted({number for event in decided for number in event["decisions"]}, reverse=True)[:MOST_DECISIONS]
+    if not newest:
         return {}
     first = min(datetime.fromisoformat(event["at"]) for event in decided)
     last = max(datetime.fromisoformat(event["until"]) for event in decided)
-    return {one.id: one for one in by_id(asking.connection, wanted, first, last, WITHOUT_WORK)}
+    return {stored.id: stored for stored in by_id(asking.connection, newest, first, last, WITHOUT_WORK)}
 
 
-def _with_rules(event: Event, read: Mapping[int, StoredDecision]) -> Event:
-    """A decision with the main reason, and the rule that took or released each queue. Pure."""
+def _with_rules(event: Event, decisions: Mapping[int, StoredDecision]) -> Event:
+    """Return a decision with the main reason, and the rule that rejected or released each queue. Pure."""
     if event["event"] != "decision":
         return event
-    first = read.get(event["decisions"][0])
+    first = decisions.get(event["decisions"][0])
     if first is None:
         return {**event, "main_code": event["reason"] or None, "taken_by": {}, "released_by": {}}
     decision = first.record.decision
-    # candidates are counted where the code is that of the rule that rejected most, as that takes long
+    # candidates are counted only if the code is that of the rule that rejected most, as counting takes long
     is_by_rule = decision.outcome != "brokered" and decision.reason in NO_CANDIDATES
     counts = counts_of(decision) if is_by_rule else rejection_counts({}, (), ())
     code = main_code(decision.outcome, decision.reason, counts)
     changed = event["changed"] or {"lost": [], "gained": []}
-    taken = {name: decision.rejected[name] for name in changed["lost"] if name in decision.rejected}
-    before = [one for number, one in read.items() if number < first.id and _same_chunk(one, first)]
-    earlier = max(before, key=lambda one: one.id, default=None)
+    rejecting_rules = {name: decision.rejected[name] for name in changed["lost"] if name in decision.rejected}
+    before = [stored for number, stored in decisions.items() if number < first.id and _same_chunk(stored, first)]
+    earlier = max(before, key=lambda stored: stored.id, default=None)
     rejected = {} if earlier is None else earlier.record.decision.rejected
     released = {name: rejected[name] for name in changed["gained"] if name in rejected}
-    return {**event, "main_code": code, "taken_by": taken, "released_by": released}
+    return {**event, "main_code": code, "taken_by": rejecting_rules, "released_by": released}
 
 
 def _with_failures(asking: Asking, event: Event) -> Event:
-    """Jobs that failed with how many did by which code."""
+    """Add to failed jobs how many failed with which code."""
     if event["event"] != "job_action":
         return event
     about = {name: value for name, value in event.items() if name != "pandaids"}
     return {**about, "failures": failures_of(asking, event["pandaids"]) if event["pandaids"] else {}}
 
 
-def _same_chunk(one: StoredDecision, other: StoredDecision) -> bool:
-    a, b = one.record.decision, other.record.decision
+def _same_chunk(first: StoredDecision, second: StoredDecision) -> bool:
+    a, b = first.record.decision, second.record.decision
     return (a.brokerage, a.datasetid, a.ramcount) == (b.brokerage, b.datasetid, b.ramcount)
 
 
 def _queues(events: Iterable[Event]) -> list[str]:
-    """The queues that the task gained or lost, the last of them first."""
+    """Return the queues that the task gained or lost, the most recent first."""
     names: dict[str, None] = {}
-    for event in reversed([one for one in events if one["event"] == "decision" and one["changed"]]):
+    for event in reversed([event for event in events if event["event"] == "decision" and event["changed"]]):
         for name in (*event["changed"]["lost"], *event["changed"]["gained"]):
             names.setdefault(unified_of(name))
     return list(names)[:MOST_QUEUES]
@@ -182,7 +182,7 @@ def _event(event: Event) -> HistoryEvent:
 
 
 def beside_events(beside: Beside, start: datetime, now: datetime) -> Iterator[HistoryEvent]:
-    """Changes and pins of queues from ``start`` to ``now`` (aware). Pure."""
+    """Yield changes and pins of queues from ``start`` to ``now`` (aware). Pure."""
     for queue, changes in beside.changes.items():
         for change in changes:
             fields = {name: list(pair) for name, pair in change.fields.items() if name in FIELDS}
@@ -204,10 +204,10 @@ def _pin_events(queue: str, pin: Pin, start: datetime, now: datetime) -> Iterato
 
 
 def source_events(events: Sequence[Event], read: Mapping[int, StoredDecision]) -> Iterator[HistoryEvent]:
-    """When sources became unusable for the decisions, and usable again; of folded ones the first and the last. Pure."""
-    seen = [decision for event in events if event["event"] == "decision" for decision in event["decisions"]]
+    """Yield when sources became unusable for the decisions and usable again, from the ends of folded ones. Pure."""
+    numbers = [decision for event in events if event["event"] == "decision" for decision in event["decisions"]]
     unusable: set[str] = set()
-    for decision in dict.fromkeys(seen):
+    for decision in dict.fromkeys(numbers):
         if decision not in read:
             continue
         stored = read[decision]
@@ -223,10 +223,10 @@ def source_events(events: Sequence[Event], read: Mapping[int, StoredDecision]) -
 
 
 def retry_events(actions: Iterable[RetryActionLine]) -> Iterator[HistoryEvent]:
-    """What retry rules did, the jobs of one instant to which one did the same as one event. Pure."""
+    """Yield the actions of retry rules; jobs treated alike by one rule at one instant are one event. Pure."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for one in actions:
-        alike[one.acted_at, one.rule, one.action, one.active, one.target, one.reason].append(one.pandaid)
+    for line in actions:
+        alike[line.acted_at, line.rule, line.action, line.active, line.target, line.reason].append(line.pandaid)
     for (at, rule, action, active, target, reason), jobs in alike.items():
         about = {"rule": rule, "action": action, "active": active, "target": target, "reason": reason}
         about |= {"jobs": len(jobs), "first_pandaid": jobs[0]}
@@ -238,7 +238,7 @@ SHOWN_QUEUES = 6
 
 
 def event_sentence(event: HistoryEvent) -> str:
-    """One event; of folded decisions how often, as in ``pending lowmemory x 14, 05:21 to 12:20``."""
+    """Describe one event; folded decisions with their number, as in ``pending lowmemory x 14, 05:21 to 12:20``."""
     return _WORDS[event.event](event.about) + _span(event)
 
 
@@ -260,23 +260,25 @@ def _decision(about: About) -> str:
     if changed is not None:
         if (changed["was_outcome"], changed["was_reason"]) != (about["outcome"], about["reason"]):
             words.append(f"was {changed['was_outcome']} {changed['was_reason']}".strip())
-        words += _moved("lost", changed["lost"], about.get("taken_by", {}), "to")
-        words += _moved("gained", changed["gained"], about.get("released_by", {}), "from")
+        words += _queue_phrases("lost", changed["lost"], about.get("taken_by", {}), "to")
+        words += _queue_phrases("gained", changed["gained"], about.get("released_by", {}), "from")
     first, last = about["decisions"]
     words.append(f"decision {first}" if first == last else f"decisions {first} to {last}")
     return "; ".join(words)
 
 
-def _moved(word: str, names: list[str], rules: Mapping[str, str], preposition: str) -> list[str]:
-    """``lost DESY-HH/MCORE, BNL/MCORE to link_unusable``: the queues of one rule together."""
+def _queue_phrases(word: str, names: list[str], rules: Mapping[str, str], preposition: str) -> list[str]:
+    """Describe the queues of each rule together, as in ``lost DESY-HH/MCORE, BNL/MCORE to link_unusable``."""
     by_rule: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         by_rule[rules.get(name, "")].append(name)
-    found = []
-    for code, some in by_rule.items():
-        more = f" and {len(some) - SHOWN_QUEUES} more" if len(some) > SHOWN_QUEUES else ""
-        found.append(f"{word} {', '.join(some[:SHOWN_QUEUES])}{more}{f' {preposition} {code}' if code else ''}")
-    return found
+    phrases = []
+    for code, names_of_rule in by_rule.items():
+        more = f" and {len(names_of_rule) - SHOWN_QUEUES} more" if len(names_of_rule) > SHOWN_QUEUES else ""
+        phrases.append(
+            f"{word} {', '.join(names_of_rule[:SHOWN_QUEUES])}{more}{f' {preposition} {code}' if code else ''}"
+        )
+    return phrases
 
 
 def _tuning(about: About) -> str:
@@ -297,8 +299,8 @@ def _action(about: About) -> str:
     limit = "" if about["limit_s"] is None else f", {length(about['value_s'] or 0)} over {length(about['limit_s'])}"
     where = "" if about["queue"] is None else f" at {about['queue']}"
     failures = "; ".join(f"{count} x {failure}" for failure, count in about.get("failures", {}).items())
-    said = f"{about['agent']}: {number(about['jobs'])} jobs{where} {about['action']} by {about['rule']}{limit}"
-    return f"{said}: {failures}" if failures else said
+    sentence = f"{about['agent']}: {number(about['jobs'])} jobs{where} {about['action']} by {about['rule']}{limit}"
+    return f"{sentence}: {failures}" if failures else sentence
 
 
 def _status(about: About) -> str:

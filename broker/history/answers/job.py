@@ -1,4 +1,4 @@
-"""Jobs: where they are and why there, why they failed, and what happened to them."""
+"""Jobs: where they are and why, why they failed, and what happened to them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SAME = (
     "corecount", "minramcount", "resource_type",
 )  # fmt: skip
 _COMPARED = {"queue": "computingsite", "memory_mb": "minramcount", "cores": "corecount"}
-# jobs are made in the transaction that writes their decision, and bear its time
+# jobs are created in the transaction that writes their decision, and carry its time
 _READ_BROKERED = sa.text(f"""
     SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
     WHERE jeditaskid = :task AND decided_at <= :created + interval '1 second' AND outcome = 'brokered'
@@ -61,13 +61,13 @@ _READ_BROKERED = sa.text(f"""
 
 
 def error_classes(config: Path | None) -> ErrorClasses:
-    """The classes of error codes: of the operator's folder where it has the file, else as shipped.
+    """Load the error classes: from the operator's folder if the file is there, else as shipped.
 
     Raises:
-        WrongErrorClasses: the file cannot be read, or used.
+        WrongErrorClasses: the file cannot be read or used.
     """
-    own = None if config is None else config / ERROR_CLASSES
-    file = own if own is not None and own.is_file() else path(f"config/{ERROR_CLASSES}")
+    own_file = None if config is None else config / ERROR_CLASSES
+    file = own_file if own_file is not None and own_file.is_file() else path(f"config/{ERROR_CLASSES}")
     try:
         return _read(file, file.stat().st_mtime_ns)
     except (OSError, UnicodeError) as error:
@@ -76,53 +76,53 @@ def error_classes(config: Path | None) -> ErrorClasses:
 
 @lru_cache(maxsize=4)
 def _read(file: Path, changed_ns: int) -> ErrorClasses:
-    """As it was at the time of its last change."""
+    """Read the file; the cache key includes its last change."""
     return read_error_classes(file.read_text(encoding="utf-8"), str(file))
 
 
 def job_list(asking: Asking, filters: JobFilters) -> JobList:
-    """The jobs for which all filters hold, the newest first.
+    """Return the jobs that match all filters, newest first.
 
     Raises:
-        WrongErrorFilter: the error is none.
+        WrongErrorFilter: the error filter matches nothing known.
     """
     classes = error_classes(asking.config)
     errors = None
     if filters.error is not None:
-        errors = [(SOURCES.get(one, NO_CODE), low, high) for one, low, high in classes.ranges_of(filters.error)]
+        errors = [(SOURCES.get(source, NO_CODE), low, high) for source, low, high in classes.ranges_of(filters.error)]
     selection = JobSelection(filters, errors=errors, limit=filters.limit + 1)
     rows = read_jobs(asking.connection, asking.catalogue, selection)
-    shown = tuple(_line(row, classes) for row in rows[: filters.limit])
-    after = shown[-1].pandaid if len(rows) > filters.limit else None
-    return JobList(now=asking.now, filters=filters, jobs=shown, next_after=after)
+    page = tuple(_line(row, classes) for row in rows[: filters.limit])
+    after = page[-1].pandaid if len(rows) > filters.limit else None
+    return JobList(now=asking.now, filters=filters, jobs=page, next_after=after)
 
 
 def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
-    """How many of some jobs failed with which code and meaning, the most frequent first."""
+    """Return how many of some jobs failed with which code and meaning, the most frequent first."""
     classes = error_classes(asking.config)
     selection = JobSelection(jobs=pandaids, limit=max(len(pandaids), 1))
     rows = read_jobs(asking.connection, asking.catalogue, selection)
-    found = [failures[0] for failures in map(classes.decode, rows) if failures]
-    return dict(Counter(f"{one.error} {one.meaning}" for one in found).most_common())
+    failed = [failures[0] for failures in map(classes.decode, rows) if failures]
+    return dict(Counter(f"{failure.error} {failure.meaning}" for failure in failed).most_common())
 
 
 MOST_FAILED = 200
 
 
 LOOKED_BACK, SHORTEST = timedelta(hours=6), timedelta(minutes=10)
-"""How far back ends are looked at, and the shortest span that says how fast jobs finish."""
+"""How far back finished jobs are counted, and the shortest span from which a rate is derived."""
 FEWEST_FINISHED = 3
 LONGEST_WAIT = timedelta(days=365)
 ENDED = ("finished", "failed", "cancelled", "closed")
 
 
 def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
-    """The jobs of some tasks by state, and the codes with which the last ones failed."""
-    counted = read_state_counts(asking.connection, asking.catalogue, tasks)
+    """Return the jobs of some tasks by state, and the codes of the latest failures."""
+    states_by_task = read_state_counts(asking.connection, asking.catalogue, tasks)
     states: Counter[str] = Counter()
-    for found in counted.values():
-        states.update(found)
-    failed = [task for task, found in counted.items() if found.get("failed")]
+    for states_of_task in states_by_task.values():
+        states.update(states_of_task)
+    failed = [task for task, states_of_task in states_by_task.items() if states_of_task.get("failed")]
     most = max(1, MOST_FAILED // max(1, len(failed)))
     rows = [
         row
@@ -149,33 +149,33 @@ def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
 
 
 def finished_an_hour(jobs: int, first: datetime | None, now: datetime) -> float | None:
-    """How fast jobs finish, from how many did since the first of them; None where too few did. Pure."""
+    """Return the jobs finished an hour, from the number that did since the first of them; None if too few did. Pure."""
     if first is None or jobs < FEWEST_FINISHED:
         return None
     return jobs * (timedelta(hours=1) / max(SHORTEST, now - first))
 
 
 def expected_end(states: Mapping[str, int], speed: float | None, now: datetime) -> datetime | None:
-    """When the jobs that there are have ended; None where it is not known, or all have. Pure."""
-    left = sum(jobs for state, jobs in states.items() if state not in ENDED)
-    if not left or not speed:
+    """Return when the present jobs will have ended; None if unknown, or if all have. Pure."""
+    unfinished = sum(jobs for state, jobs in states.items() if state not in ENDED)
+    if not unfinished or not speed:
         return None
-    return now + min(LONGEST_WAIT, timedelta(hours=left / speed))
+    return now + min(LONGEST_WAIT, timedelta(hours=unfinished / speed))
 
 
 def _error_counts(rows: Sequence[Mapping[str, Any]], classes: ErrorClasses) -> Iterator[ErrorCount]:
-    """The codes of failed jobs, the most frequent first; of each job the one that says most. Pure."""
+    """Yield the codes of failed jobs, most frequent first; each job counts with its most specific code. Pure."""
     first = [failures[0] for failures in map(classes.decode, rows) if failures]
-    by_error = {one.error: one for one in first}
-    for error, jobs in Counter(one.error for one in first).most_common():
+    by_error = {failure.error: failure for failure in first}
+    for error, jobs in Counter(failure.error for failure in first).most_common():
         yield ErrorCount(jobs=jobs, failure=by_error[error])
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
-    """A job by its number.
+    """Return a job by its number.
 
     Raises:
-        NothingFound: it is in none of PanDA's tables of jobs.
+        NothingFound: the job is in none of PanDA's job tables.
     """
     job = read_job(asking.connection, asking.catalogue, pandaid)
     if job is None:
@@ -216,22 +216,24 @@ def _line(job: Mapping[str, Any], classes: ErrorClasses) -> JobLine:
 
 
 def _known(moment: Any) -> Any:
-    """The instant; None for 1970, PanDA's default of columns that were never set."""
+    """Return the instant; None for 1970, PanDA's default for columns that were never set."""
     return None if moment is None or moment.year == 1970 else moment
 
 
 def _placement(asking: Asking, job: Mapping[str, Any]) -> JobPlacement | None:
-    """The last decision before the job was made that placed jobs of its task at its queue."""
+    """Return the last decision, before the job was created, that placed jobs of its task at its queue."""
     queue, created = job["computingsite"], job["creationtime"]
     if queue is None or created is None or job["jeditaskid"] is None:
         return None
-    asked = {"task": job["jeditaskid"], "created": created, "most": MOST_DECISIONS}
-    rows = (dict(row._mapping) for row in asking.connection.execute(_READ_BROKERED, asked))
+    values = {"task": job["jeditaskid"], "created": created, "most": MOST_DECISIONS}
+    rows = (dict(row._mapping) for row in asking.connection.execute(_READ_BROKERED, values))
     for stored in decisions_of(asking.connection, rows):
         jobs = stored.record.assigned.get(queue)
         if jobs:
             decision = stored.record.decision
-            weights = [one.weight for one in decision.candidates if one.name.partition("/")[0] == queue]
+            weights = [
+                candidate.weight for candidate in decision.candidates if candidate.name.partition("/")[0] == queue
+            ]
             return JobPlacement(
                 decision=stored.id,
                 decided_at=stored.origin.decided_at,
@@ -254,12 +256,12 @@ def _attempts(asking: Asking, job: Mapping[str, Any], classes: ErrorClasses) -> 
         return ()
     before: list[Mapping[str, Any]] = [rows[0], *rows]
     return tuple(
-        JobAttempt(job=_line(row, classes), inputs=row["ninputdatafiles"], changed=_changed(old, row))
+        JobAttempt(job=_line(row, classes), inputs=row["ninputdatafiles"], changed=_differences(old, row))
         for old, row in zip(before, rows, strict=False)
     )
 
 
-def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     compared = {**_COMPARED, "inputs": "ninputdatafiles"}
     return {name: (old[column], new[column]) for name, column in compared.items() if old[column] != new[column]}
 

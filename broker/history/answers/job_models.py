@@ -1,4 +1,4 @@
-"""Jobs as every interface gives them: the row of the list, and all that is known of one."""
+"""Jobs as every interface returns them: the row of the list, and the details of a single job."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class JobLine(Answer):
     """A job.
 
     Attributes:
-        minramcount: MB of the job.
-        node: where it runs, or ran.
-        failure: the code that says most; None where nothing went wrong.
+        minramcount: memory of the job, in MB.
+        node: node where it runs or ran.
+        failure: most informative error code; null if nothing went wrong.
     """
 
     pandaid: int
@@ -41,7 +41,7 @@ class JobLine(Answer):
 
 
 class JobList(Answer):
-    """Jobs, the newest first; ``next_after``: of the page that follows, null at the end."""
+    """Jobs, newest first; ``next_after``: cursor of the next page, null at the end."""
 
     now: datetime
     filters: JobFilters
@@ -50,7 +50,7 @@ class JobList(Answer):
 
 
 class JobStep(Answer):
-    """Something that happened to a job."""
+    """An event of a job."""
 
     at: datetime
     event: Literal["status", "action"]
@@ -65,11 +65,11 @@ class JobPlacement(Answer):
     """The decision that sent the job to its queue.
 
     Attributes:
-        decision: its number.
-        jobs: so many were placed there by it.
-        candidates: queues that could have had it.
-        weight: of the queue among them; None where it is not known.
-        link: of all that was decided about the task.
+        decision: number of the decision.
+        jobs: number of jobs that it placed there.
+        candidates: number of candidate queues.
+        weight: weight of the queue; null if unknown.
+        link: link to all decisions about the task.
     """
 
     decision: int
@@ -82,11 +82,11 @@ class JobPlacement(Answer):
 
 
 class JobAttempt(Answer):
-    """One of the jobs that had the same input.
+    """One of the jobs with the same input.
 
     Attributes:
-        inputs: files of its input.
-        changed: what is different from the attempt before: name to value before and after.
+        inputs: number of input files.
+        changed: differences from the previous attempt: name to value before and after.
     """
 
     job: JobLine
@@ -95,15 +95,15 @@ class JobAttempt(Answer):
 
 
 class JobAnswer(JobLine):
-    """A job: where it is, why there, why it failed, and what happened to it, oldest first.
+    """A job: where it is and why, why it failed, and its history, oldest first.
 
     Attributes:
-        table: of PanDA's that it is in.
-        failures: every code of it, the one that says most first.
-        log_url: of its log, by the pattern of ``error_classes.yaml``; null without.
-        placement: why it is there; null where the decision is not stored any more.
-        attempts: the jobs that had the same input, the oldest first; empty where there was one only.
-        retries: what retry rules made of its failure.
+        table: PanDA table of the job.
+        failures: all its error codes, most informative first.
+        log_url: URL of its log, by the pattern of ``error_classes.yaml``; null if there is none.
+        placement: decision that placed it; null if no longer stored.
+        attempts: jobs with the same input, oldest first; empty if there was only one.
+        retries: actions of retry rules on its failure.
     """
 
     now: datetime
@@ -118,21 +118,21 @@ class JobAnswer(JobLine):
 
 
 class ErrorCount(Answer):
-    """So many jobs that failed with a code; ``failure``: the code of one of them, decoded."""
+    """Number of jobs that failed with a code; ``failure``: one of these errors, decoded."""
 
     jobs: int
     failure: Failure
 
 
 class JobsOfTasks(Answer):
-    """The jobs of some tasks by state, and why those failed that did.
+    """The jobs of some tasks by state, and the reasons of failures.
 
     Attributes:
-        tasks: their numbers.
-        states: how many are in which state.
-        errors: of the last ``looked_at`` jobs that failed, the most frequent first.
-        finished_an_hour: how fast jobs finished in the last hours; null where too few did.
-        expected_end: when the jobs that there are have ended at that speed; null where it is not known, or all have.
+        tasks: numbers of the tasks.
+        states: number of jobs by state.
+        errors: errors of the last ``looked_at`` failed jobs, most frequent first.
+        finished_an_hour: rate of finished jobs in the last hours; null if too few finished.
+        expected_end: expected end of the existing jobs at that rate; null if unknown, or if all have ended.
     """
 
     now: datetime

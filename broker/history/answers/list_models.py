@@ -1,4 +1,4 @@
-"""The answers that are lists over many tasks: tasks, reasons, users."""
+"""Answers that list many items: tasks, reasons, users."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from broker.store.query_context import Answer
 
 
 class TaskFilters(Answer):
-    """Filters of tasks, all of which must hold. Names of queues and nuclei match in upper or lower case.
+    """Filters of tasks; all must match. Names of queues and nuclei are case-insensitive.
 
     Attributes:
         user: ``username`` of the task.
-        status: of the task, in PanDA's words; or an outcome of the last decision (``throttled``, ``pending``).
-        reason: of the last decision, or the code of the rule that rejected most queues.
-        queue: at which its jobs were placed by the last decision.
-        nucleus: of the task.
-        gshare: of the task.
-        since: brokered or waiting at this instant or later.
-        limit: so many lines.
-        after: only tasks behind this one in the list, for the next page.
+        status: status of the task, in PanDA's terms, or an outcome of the last decision (``throttled``, ``pending``).
+        reason: reason of the last decision, or the code of the rule that rejected most queues.
+        queue: queue where the last decision placed its jobs.
+        nucleus: nucleus of the task.
+        gshare: global share of the task.
+        since: only tasks brokered or waiting at this instant or later.
+        limit: maximum number of tasks.
+        after: only tasks after this one in the list, for the next page.
     """
 
     user: str | None = None
@@ -40,20 +40,20 @@ class TaskFilters(Answer):
 
 
 class TaskLine(Answer):
-    """A task with what the brokerages last decided about it.
+    """A task with the last decision of the brokerages.
 
     Attributes:
-        brokerage: that decided last; None: none has looked at the task.
-        outcome: of that decision: pending if any of its chunks waits.
-        reason: of the chunk that waits, or of the decision.
-        main_code: the main reason: the code that rejected most queues where rules left none, else the reason.
+        brokerage: brokerage that decided last; null if none has considered the task.
+        outcome: outcome of that decision: pending if any of its chunks waits.
+        reason: reason of the waiting chunk, or of the decision.
+        main_code: main reason: the code that rejected most queues if rules left none, else the reason.
         chunks: input chunks decided last.
-        chunks_waiting: of them that got no queue.
-        jobs: that were placed.
-        queues: at which they were placed.
-        waiting_since: first of the decisions, without a break, that did not place it.
-        times_seen: so many cycles in a row came to this.
-        decided_at: when the last cycle looked at it.
+        chunks_waiting: number of these that got no queue.
+        jobs: number of placed jobs.
+        queues: queues where they were placed.
+        waiting_since: first of the uninterrupted decisions that did not place it.
+        times_seen: number of consecutive cycles with this result.
+        decided_at: time of the last cycle that considered the task.
     """
 
     task: TaskFacts
@@ -71,7 +71,7 @@ class TaskLine(Answer):
 
 
 class TaskList(Answer):
-    """Tasks: those that wait come first, the longest wait before the others. ``total`` match, ``tasks`` are shown."""
+    """Tasks, longest waiting first, then those that do not wait. ``total`` match; ``tasks`` are returned."""
 
     now: datetime
     filters: TaskFilters
@@ -81,9 +81,9 @@ class TaskList(Answer):
 
 
 class ReasonFilters(Answer):
-    """Which reasons: of one brokerage or of all; ``compare_s``: against how long ago, in seconds.
+    """Filters of reasons: one brokerage or all; ``compare_s``: age of the time to compare with, in seconds.
 
-    ``with_rules``: also how often each rule rejected queues, for which every decision has to be read.
+    ``with_rules``: also count the rejections of each rule, which requires reading every decision.
     """
 
     brokerage: str | None = None
@@ -92,16 +92,16 @@ class ReasonFilters(Answer):
 
 
 class ReasonLine(Answer):
-    """What waits for one reason, now and ``compare_s`` ago.
+    """Waiting work for one reason, now and ``compare_s`` ago.
 
     Attributes:
-        reason: of the decisions.
-        main_code: the main reason: the code that rejected most queues where rules left none, else the reason.
-        tasks: that wait for it.
-        chunks: that wait for it.
-        chunks_before: that waited for it then; None where nothing is on record of that time.
-        oldest_since: since when the first of them waits.
-        such_as: some of the tasks, the longest wait first.
+        reason: reason of the decisions.
+        main_code: main reason: the code that rejected most queues if rules left none, else the reason.
+        tasks: number of tasks that wait for it.
+        chunks: number of chunks that wait for it.
+        chunks_before: number of chunks that waited for it then; null if nothing is on record.
+        oldest_since: start of the longest wait.
+        such_as: some of the tasks, longest wait first.
     """
 
     brokerage: str
@@ -118,8 +118,8 @@ class RuleLine(Answer):
     """How often one rule rejected queues in 24 hours.
 
     Attributes:
-        queues: that it rejected, over all decisions.
-        decides: chunks that wait now of which it rejected most queues.
+        queues: number of queues that it rejected, over all decisions.
+        decides: number of waiting chunks for which it rejected most queues.
     """
 
     brokerage: str
@@ -129,7 +129,7 @@ class RuleLine(Answer):
 
 
 class Reasons(Answer):
-    """What waits, by reason, most frequent first. The lines of a brokerage add up to its ``waiting``."""
+    """Waiting work by reason, most frequent first. The lines of a brokerage add up to its ``waiting``."""
 
     now: datetime
     compared_with: datetime
@@ -140,7 +140,7 @@ class Reasons(Answer):
 
 
 class QuotaUse(Answer):
-    """One line of an account's quota, in bytes; a limit of None: there is none."""
+    """One line of an account's quota, in bytes; a null limit means no limit."""
 
     place: str
     used_bytes: float
@@ -148,12 +148,12 @@ class QuotaUse(Answer):
 
 
 class UserAnswer(Answer):
-    """A user: his tasks, what throttles them, and what he uses.
+    """A user: tasks, what throttles them, and resource use.
 
     Attributes:
-        running_jobs: of all his tasks outside working groups.
-        caps: for each figure its cap, with the key that sets it; 0 is no cap.
-        advice: for each code of a reason among his tasks, who can do something: ``you``, ``wait`` or ``ask``.
+        running_jobs: running jobs of all the user's tasks outside working groups.
+        caps: cap of each figure, with the key that sets it; 0 means no cap.
+        advice: who can act on each reason code among the user's tasks: ``you``, ``wait`` or ``ask``.
     """
 
     now: datetime

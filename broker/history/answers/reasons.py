@@ -17,14 +17,14 @@ SUCH_AS = 5
 
 
 def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
-    """What waits now, by reason, against some time ago."""
-    wanted = filters or ReasonFilters()
-    before = asking.now - timedelta(seconds=wanted.compare_s)
+    """Return what waits now, by reason, compared with some time ago."""
+    chosen_filters = filters or ReasonFilters()
+    before = asking.now - timedelta(seconds=chosen_filters.compare_s)
     waiting, considered = waiting_groups(asking, SUCH_AS)
     then = waited_at(asking.connection, before)
-    waited = Counter({(one.brokerage, one.reason, one.main_reason or None): one.chunks for one in then})
-    counted = totals_of_the_day(asking) if wanted.with_rules else {}
-    return reasons_of(waiting, considered, waited if then else None, wanted, asking.now, before, counted)
+    waited = Counter({(group.brokerage, group.reason, group.main_reason or None): group.chunks for group in then})
+    queue_counts = totals_of_the_day(asking) if chosen_filters.with_rules else {}
+    return reasons_of(waiting, considered, waited if then else None, chosen_filters, asking.now, before, queue_counts)
 
 
 def reasons_of(
@@ -36,23 +36,28 @@ def reasons_of(
     before: datetime,
     counted: Mapping[str, Sequence[QueueCount]],
 ) -> Reasons:
-    """The answer, of the chunks that wait now, and of how many waited then (None: unknown). Pure.
+    """Build the answer from the chunks that wait now, and from how many waited then (None: unknown). Pure.
 
     Args:
         groups: the chunks that wait, by brokerage, reason and main reason.
-        considered: how many chunks there are of all, by brokerage.
+        considered: number of all chunks, by brokerage.
         then: how many waited, by brokerage, reason and main reason.
         filters: what to show.
-        now: of the groups.
-        before: of ``then``.
-        counted: what was counted of queues in a day by brokerage, for the lines of rules.
+        now: instant of the groups.
+        before: instant of ``then``.
+        counted: the queue counts of a day by brokerage, for the lines of rules.
     """
-    waiting = [one for one in groups if filters.brokerage in (None, one.brokerage)]
-    keys = {_key(one) for one in waiting}
+    waiting = [group for group in groups if filters.brokerage in (None, group.brokerage)]
+    keys = {_key(group) for group in waiting}
     lines = [
-        one.model_copy(update={"chunks_before": None if then is None else then.get(_key(one), 0)}) for one in waiting
+        group.model_copy(update={"chunks_before": None if then is None else then.get(_key(group), 0)})
+        for group in waiting
     ]
-    lines += [_gone(key, number) for key, number in (then or {}).items() if key not in keys and _shown(key, filters)]
+    lines += [
+        _resolved_reason(key, number)
+        for key, number in (then or {}).items()
+        if key not in keys and _shown(key, filters)
+    ]
     lines.sort(key=lambda line: (-line.chunks, line.brokerage, line.reason, line.main_code or ""))
     return Reasons(
         now=now,
@@ -65,10 +70,10 @@ def reasons_of(
 
 
 def _chunks(groups: Iterable[ReasonLine]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for one in groups:
-        found[one.brokerage] += one.chunks
-    return dict(found)
+    sums: Counter[str] = Counter()
+    for group in groups:
+        sums[group.brokerage] += group.chunks
+    return dict(sums)
 
 
 def _key(group: ReasonLine) -> tuple[str, str, str | None]:
@@ -79,8 +84,8 @@ def _shown(key: tuple[str, str, str | None], filters: ReasonFilters) -> bool:
     return filters.brokerage in (None, key[0])
 
 
-def _gone(key: tuple[str, str, str | None], before: int) -> ReasonLine:
-    """A reason for which something waited then, and nothing waits now."""
+def _resolved_reason(key: tuple[str, str, str | None], before: int) -> ReasonLine:
+    """Return the line of a reason for which something waited then and nothing waits now."""
     return ReasonLine(
         brokerage=key[0],
         reason=key[1],
@@ -99,14 +104,14 @@ def _rules(
     queues: Counter[tuple[str, str]] = Counter()
     decides: Counter[tuple[str, str]] = Counter()
     for brokerage, counts in counted.items():
-        for one in counts:
-            if one.code != CANDIDATE and filters.brokerage in (None, brokerage):
-                queues[brokerage, one.code] += one.decisions
+        for count in counts:
+            if count.code != CANDIDATE and filters.brokerage in (None, brokerage):
+                queues[brokerage, count.code] += count.decisions
     for group in groups:
         if group.main_code is not None:
             decides[group.brokerage, group.main_code] += group.chunks
-    found = [
+    lines = [
         RuleLine(brokerage=key[0], code=key[1], queues=queues[key], decides=decides[key])
         for key in queues.keys() | decides.keys()
     ]
-    return sorted(found, key=lambda line: (line.brokerage, -line.queues, line.code))
+    return sorted(lines, key=lambda line: (line.brokerage, -line.queues, line.code))

@@ -1,4 +1,4 @@
-"""The last decision of each brokerage about each task and chunk, for lists; and how it was some time ago."""
+"""The last decision of each brokerage about each task and chunk, for lists; also as of some time ago."""
 
 from __future__ import annotations
 
@@ -23,51 +23,53 @@ from broker.store.summaries.newest_states import StateSums, newest_states, state
 from broker.store.summaries.states_until import StateUntil, states_until
 
 LOOKED_BACK = timedelta(hours=24)
-#: Of so many chunks at most a list reads the decisions themselves; what it counts comes from the counts of the cycles.
+#: A list reads the decisions themselves for at most this many chunks; its counts come from those of the cycles.
 MOST_READ = 200
 _IS_PAST, _SUMS = "a later cycle has changed the states", "sums of the states of a day"
 
 
 class Decided:
-    """The decisions behind the states of a list: only those are read that are asked for, without their work."""
+    """The decisions behind the states of a list: only requested ones are read, and without their work."""
 
     def __init__(self, connection: sa.Connection, moments: Mapping[int, datetime]) -> None:
-        """``moments``: when each decision was made, by its number."""
+        """Take the instant of each decision, by its number, as ``moments``."""
         self._connection, self._moments = connection, moments
         self._read: dict[int, StoredDecision | None] = {}
 
     def read(self, numbers: Iterable[int]) -> None:
-        """Read these at once, so that :meth:`of` asks the database no more for each."""
-        wanted = [one for one in numbers if one in self._moments and one not in self._read]
-        if wanted:
-            found = {one.id: one for one in by_id(self._connection, wanted, *self._span(wanted), WITHOUT_WORK)}
-            self._read |= {one: found.get(one) for one in wanted}
+        """Read these decisions at once, so that :meth:`of` needs no query for each."""
+        unread = [number for number in numbers if number in self._moments and number not in self._read]
+        if unread:
+            decisions = {
+                stored.id: stored for stored in by_id(self._connection, unread, *self._span(unread), WITHOUT_WORK)
+            }
+            self._read |= {number: decisions.get(number) for number in unread}
 
     def of(self, number: int) -> StoredDecision | None:
-        """The decision of this number; None if it was cleared away meanwhile."""
+        """Return the decision of this number; None if it has since been removed."""
         self.read([number])
         return self._read.get(number)
 
     def codes_at(self, numbers: Iterable[int], queue: str) -> dict[int, str]:
-        """The reason with which a queue or nucleus went from each of these decisions that did not choose it."""
-        wanted = [one for one in numbers if one in self._moments]
-        if not wanted:
+        """Return the reason why each of these decisions did not choose a queue or nucleus, by decision number."""
+        known = [number for number in numbers if number in self._moments]
+        if not known:
             return {}
-        return codes_at(self._connection, wanted, *self._span(wanted), queue)
+        return codes_at(self._connection, known, *self._span(known), queue)
 
     def _span(self, numbers: Sequence[int]) -> tuple[datetime, datetime]:
-        moments = [self._moments[one] for one in numbers]
+        moments = [self._moments[number] for number in numbers]
         return min(moments), max(moments)
 
 
 @dataclass(frozen=True)
 class ChunkState(states.DecidedState):
-    """The last decision about a task or chunk, and since when it is like this.
+    """The last decision about a task or chunk, and since when this state holds.
 
     Attributes:
-        waiting_since: first of the decisions, without a break, that did not broker it; None where it is brokered.
-        times_seen: so many cycles in a row came to this outcome and reason.
-        main_code: why it waits, see :func:`main_code`; None where it is brokered.
+        waiting_since: first of the uninterrupted decisions that did not broker it; None if it is brokered.
+        times_seen: number of consecutive cycles with this outcome and reason.
+        main_code: why it waits, see :func:`main_code`; None if it is brokered.
         decided: reads the decision.
     """
 
@@ -78,7 +80,7 @@ class ChunkState(states.DecidedState):
 
     @cached_property
     def counts(self) -> RejectionCounts:
-        """The candidates by reason; none where the decision was cleared away."""
+        """Candidates by reason; empty if the decision has been removed."""
         stored = self.decided.of(self.decision)
         return rejection_counts({}, (), ()) if stored is None else counts_of(stored.record.decision)
 
@@ -86,7 +88,7 @@ class ChunkState(states.DecidedState):
     def chosen(self) -> tuple[str, ...]:
         """Names of the chosen candidates."""
         stored = self.decided.of(self.decision)
-        return () if stored is None else tuple(one.name for one in stored.record.decision.candidates)
+        return () if stored is None else tuple(candidate.name for candidate in stored.record.decision.candidates)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -102,40 +104,42 @@ def chunk_states(
     waiting_at: Collection[str] | None = None,
     tasks: Collection[int] | None = None,
 ) -> list[ChunkState]:
-    """The states at ``now`` of all tasks and chunks that were brokered in the day before it.
+    """Return the states at ``now`` of all tasks and chunks brokered in the day before.
 
     Args:
-        connection: to read from.
+        connection: connection to read from.
         now: an aware instant.
-        waiting_at: only of those that wait, at these brokerages.
-        tasks: only of these tasks.
+        waiting_at: only the states that wait, at these brokerages.
+        tasks: only the states of these tasks.
     """
     if states.decided_after(connection, now):
         every = _until(connection, states_until(connection, now - LOOKED_BACK, now))
-        every = [one for one in every if tasks is None or one.jeditaskid in tasks]
-        return [one for one in every if waiting_at is None or (one.brokerage in waiting_at and one.waiting_since)]
-    found = states.list_states(
+        every = [state for state in every if tasks is None or state.jeditaskid in tasks]
+        return [
+            state for state in every if waiting_at is None or (state.brokerage in waiting_at and state.waiting_since)
+        ]
+    listed = states.list_states(
         connection,
         seen_since=now - LOOKED_BACK,
         brokerages=None if waiting_at is None else sorted(waiting_at),
         tasks=None if tasks is None else sorted(tasks),
         waiting=waiting_at is not None,
     )
-    return _listed(connection, found)
+    return _listed(connection, listed)
 
 
 def waiting_since(connection: sa.Connection, now: datetime) -> dict[int, datetime | None]:
-    """The time since each task in :func:`chunk_states` waits, at the brokerage that decided last."""
+    """Return since when each task in :func:`chunk_states` waits, at the brokerage that decided last."""
     if not states.decided_after(connection, now):
         return states.waiting_since_by_task(connection, now - LOOKED_BACK)
     by_task: defaultdict[int, list[ChunkState]] = defaultdict(list)
     for state in chunk_states(connection, now):
         by_task[state.jeditaskid].append(state)
-    return {task: first_wait(of_last_brokerage(found)) for task, found in by_task.items()}
+    return {task: first_wait(of_last_brokerage(states_of_task)) for task, states_of_task in by_task.items()}
 
 
 def of_last_brokerage(found: Sequence[ChunkState]) -> Sequence[ChunkState]:
-    """Of the states of a task those of the brokerage that decided last; of equals the first."""
+    """Select the states of the brokerage that decided last about a task; on a tie, of the first one."""
     if len(found) < 2:
         return found
     last = max(found, key=lambda state: state.decided_at)
@@ -143,22 +147,26 @@ def of_last_brokerage(found: Sequence[ChunkState]) -> Sequence[ChunkState]:
 
 
 def first_wait(found: Iterable[ChunkState]) -> datetime | None:
-    """Since when the first of the chunks waits; None where none does."""
-    return min((one.waiting_since for one in found if one.outcome != "brokered" and one.waiting_since), default=None)
+    """Return since when the longest-waiting chunk waits; None if none does."""
+    return min(
+        (state.waiting_since for state in found if state.outcome != "brokered" and state.waiting_since), default=None
+    )
 
 
 def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[ChunkState], dict[str, int]]:
-    """Of the states at ``now`` those that wait, and how many there are of all, by brokerage."""
+    """Return the states at ``now`` that wait, and the number of all states, by brokerage."""
     if states.decided_after(connection, now):
         every = chunk_states(connection, now)
-        return [one for one in every if one.outcome != "brokered"], dict(Counter(one.brokerage for one in every))
+        return [state for state in every if state.outcome != "brokered"], dict(
+            Counter(state.brokerage for state in every)
+        )
     since = now - LOOKED_BACK
     waiting = states.list_states(connection, seen_since=since, waiting=True)
     return _listed(connection, waiting), states.count_listed(connection, since)[0]
 
 
 def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
-    """What waits by reason, with some of its tasks, and how many states there are of all, by brokerage."""
+    """Return what waits by reason, with some of its tasks, and the number of all states, by brokerage."""
     since = asking.now - LOOKED_BACK
     sums = state_sums(asking.connection, since, such_as)
     asking.kept[_SUMS] = sums
@@ -168,16 +176,22 @@ def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
     for state in waiting:
         groups[state.brokerage, state.reason, state.main_code].append(state)
-    found = []
-    for key, some in groups.items():
-        oldest = sorted(some, key=lambda state: (state.waiting_since or state.decided_at, state.jeditaskid))
+    lines = []
+    for key, group in groups.items():
+        oldest = sorted(group, key=lambda state: (state.waiting_since or state.decided_at, state.jeditaskid))
         tasks = list(dict.fromkeys(state.jeditaskid for state in oldest))
-        found.append(_group(*key, len(some), len(tasks), oldest[0].waiting_since, tasks[:such_as]))
-    return found, considered
+        lines.append(_group(*key, len(group), len(tasks), oldest[0].waiting_since, tasks[:such_as]))
+    return lines, considered
 
 
 def _group(
-    brokerage: str, reason: str, code: str | None, chunks: int, tasks: int, oldest: datetime | None, some: Sequence[int]
+    brokerage: str,
+    reason: str,
+    code: str | None,
+    chunks: int,
+    tasks: int,
+    oldest: datetime | None,
+    numbers: Sequence[int],
 ) -> ReasonLine:
     return ReasonLine(
         brokerage=brokerage,
@@ -187,33 +201,33 @@ def _group(
         chunks=chunks,
         chunks_before=None,
         oldest_since=oldest,
-        such_as=tuple(some),
+        such_as=tuple(numbers),
     )
 
 
 def waiting_codes(connection: sa.Connection, now: datetime) -> Counter[tuple[str, str, str | None]]:
-    """How many of the states at ``now`` wait, by brokerage, reason and main reason."""
+    """Return how many states at ``now`` wait, by brokerage, reason and main reason."""
     if states.decided_after(connection, now):
-        return Counter((one.brokerage, one.reason, one.main_code) for one in waiting_states(connection, now)[0])
-    counted = states.count_waiting(connection, now - LOOKED_BACK)
-    return Counter({(name, reason, main or None): number for (name, reason, main), number in counted.items()})
+        return Counter((state.brokerage, state.reason, state.main_code) for state in waiting_states(connection, now)[0])
+    counts = states.count_waiting(connection, now - LOOKED_BACK)
+    return Counter({(name, reason, main or None): number for (name, reason, main), number in counts.items()})
 
 
 def waiting_for(connection: sa.Connection, now: datetime, code: str) -> list[ChunkState]:
-    """Of the states at ``now`` those that wait with a code as their reason or main reason."""
+    """Return the states at ``now`` that wait with a code as their reason or main reason."""
     if states.decided_after(connection, now):
-        return [one for one in waiting_states(connection, now)[0] if code in (one.reason, one.main_code)]
+        return [state for state in waiting_states(connection, now)[0] if code in (state.reason, state.main_code)]
     return _listed(connection, states.list_states(connection, seen_since=now - LOOKED_BACK, code=code))
 
 
 @dataclass(frozen=True)
 class LastStates:
-    """The states of one brokerage at an instant.
+    """The states of one brokerage at one instant.
 
     Attributes:
-        decided_at: instant of the last of its cycles that decided about any of them.
-        waiting: how many of them wait.
-        newest: the newest decisions of those that wait and of those that do not, :data:`MOST_READ` of each at most.
+        decided_at: instant of its latest cycle that decided about any of them.
+        waiting: number of states that wait.
+        newest: the newest decisions of the waiting and of the other states, at most :data:`MOST_READ` of each.
     """
 
     decided_at: datetime
@@ -222,9 +236,9 @@ class LastStates:
 
 
 def last_states(connection: sa.Connection, now: datetime, *, brokered: bool = True) -> dict[str, LastStates]:
-    """The states in :func:`chunk_states` whose decisions lists read, by brokerage.
+    """Return the states in :func:`chunk_states` whose decisions lists read, by brokerage.
 
-    With ``brokered`` False the newest are those that wait alone.
+    With ``brokered`` False, the newest decisions are only those of states that wait.
     """
     if states.decided_after(connection, now):
         by_name: defaultdict[str, list[ChunkState]] = defaultdict(list)
@@ -232,26 +246,30 @@ def last_states(connection: sa.Connection, now: datetime, *, brokered: bool = Tr
             by_name[state.brokerage].append(state)
         return {
             name: LastStates(
-                max(one.decided_at for one in some), sum(one.outcome != "brokered" for one in some), _newest(some)
+                max(state.decided_at for state in states_of_brokerage),
+                sum(state.outcome != "brokered" for state in states_of_brokerage),
+                _newest(states_of_brokerage),
             )
-            for name, some in by_name.items()
+            for name, states_of_brokerage in by_name.items()
         }
-    found: dict[str, LastStates] = {}
-    for some in newest_states(connection, now - LOOKED_BACK, MOST_READ, brokered=brokered):
-        known = found.get(some.brokerage)
-        waiting, own = 0 if some.is_brokered else some.states, _listed(connection, some.newest)
-        if known is None:
-            found[some.brokerage] = LastStates(some.last_seen_at, waiting, own)
+    by_brokerage: dict[str, LastStates] = {}
+    for part in newest_states(connection, now - LOOKED_BACK, MOST_READ, brokered=brokered):
+        earlier = by_brokerage.get(part.brokerage)
+        waiting, newest = 0 if part.is_brokered else part.states, _listed(connection, part.newest)
+        if earlier is None:
+            by_brokerage[part.brokerage] = LastStates(part.last_seen_at, waiting, newest)
         else:
-            last = max(known.decided_at, some.last_seen_at)
-            found[some.brokerage] = LastStates(last, known.waiting + waiting, [*known.newest, *own])
-    return found
+            last = max(earlier.decided_at, part.last_seen_at)
+            by_brokerage[part.brokerage] = LastStates(last, earlier.waiting + waiting, [*earlier.newest, *newest])
+    return by_brokerage
 
 
-def _newest(some: Iterable[ChunkState]) -> list[ChunkState]:
-    ordered = sorted(some, key=lambda one: -one.decision)
-    kinds = [[one for one in ordered if (one.outcome == "brokered") == is_brokered] for is_brokered in (False, True)]
-    return [one for kind in kinds for one in kind[:MOST_READ]]
+def _newest(chunks: Iterable[ChunkState]) -> list[ChunkState]:
+    ordered = sorted(chunks, key=lambda state: -state.decision)
+    kinds = [
+        [state for state in ordered if (state.outcome == "brokered") == is_brokered] for is_brokered in (False, True)
+    ]
+    return [state for kind in kinds for state in kind[:MOST_READ]]
 
 
 Brokered = tuple[str, int, datetime]
@@ -259,16 +277,16 @@ Brokered = tuple[str, int, datetime]
 
 
 def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
-    """Of the states those that have waited since before an instant, and the tasks that were brokered.
+    """Return the states that have waited since before an instant, and the tasks that were brokered.
 
-    Where nothing waits for so long no brokered task is read.
+    If nothing has waited for so long, no brokered tasks are read.
     """
     connection = asking.connection
     if _is_past(asking):
         every = chunk_states(connection, asking.now)
-        late = [one for one in every if one.waiting_since and one.waiting_since < before]
-        done = [one for one in every if one.outcome == "brokered" and one.assigned]
-        return late, [(one.brokerage, one.jeditaskid, one.decided_at) for one in done]
+        late = [state for state in every if state.waiting_since and state.waiting_since < before]
+        done = [state for state in every if state.outcome == "brokered" and state.assigned]
+        return late, [(state.brokerage, state.jeditaskid, state.decided_at) for state in done]
     sums: StateSums | None = asking.kept.get(_SUMS)
     since = asking.now - LOOKED_BACK
     if sums is not None and (sums.waiting_since is None or sums.waiting_since >= before):
@@ -278,8 +296,8 @@ def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], li
 
 
 def changes_since(asking: Asking, since: datetime, least: int) -> list[states.Change]:
-    """The chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
-    # where they were read in this transaction: of all states that changed since
+    """Return the chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
+    # if read in this transaction: the sums of all states changed since
     sums: StateSums | None = asking.kept.get(_SUMS)
     if sums is not None and since >= asking.now - LOOKED_BACK and sums.most_changes < least:
         return []
@@ -287,40 +305,40 @@ def changes_since(asking: Asking, since: datetime, least: int) -> list[states.Ch
 
 
 def _is_past(asking: Asking) -> bool:
-    """Whether a later cycle has changed the states; looked for once in a transaction."""
+    """Return whether a later cycle has changed the states; checked once per transaction."""
     return asking.once(_IS_PAST, lambda: states.decided_after(asking.connection, asking.now))
 
 
-def _listed(connection: sa.Connection, found: Sequence[states.ListedState]) -> list[ChunkState]:
-    decided = Decided(connection, {one.decision: one.decided_at for one in found})
-    return [_state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None) for one in found]
+def _listed(connection: sa.Connection, rows: Sequence[states.ListedState]) -> list[ChunkState]:
+    decided = Decided(connection, {row.decision: row.decided_at for row in rows})
+    return [_state(row, decided, row.last_seen_at, row.decisions, row.main_reason or None) for row in rows]
 
 
 def _state(
-    one: states.ListedState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
+    row: states.ListedState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
 ) -> ChunkState:
     return ChunkState(
-        one.brokerage, one.jeditaskid, one.datasetid, one.ramcount, one.decision, decided_at, one.outcome, one.reason,
-        one.waiting_since, one.pending_until, times_seen, one.assigned, main_code, decided,
+        row.brokerage, row.jeditaskid, row.datasetid, row.ramcount, row.decision, decided_at, row.outcome, row.reason,
+        row.waiting_since, row.pending_until, times_seen, row.assigned, main_code, decided,
     )  # fmt: skip
 
 
-def _until(connection: sa.Connection, found: Sequence[StateUntil]) -> list[ChunkState]:
-    """States of the past, from the decisions themselves."""
-    decided = Decided(connection, {one.decision: one.decided_at for one in found})
-    decided.read(one.decision for one in found if one.reason in NO_CANDIDATES)
-    return [_state(one, decided, one.decided_at, one.times_seen, _main_code(decided, one)) for one in found]
+def _until(connection: sa.Connection, rows: Sequence[StateUntil]) -> list[ChunkState]:
+    """Return states of the past, from the decisions themselves."""
+    decided = Decided(connection, {row.decision: row.decided_at for row in rows})
+    decided.read(row.decision for row in rows if row.reason in NO_CANDIDATES)
+    return [_state(row, decided, row.decided_at, row.times_seen, _main_code(decided, row)) for row in rows]
 
 
-def _main_code(decided: Decided, one: StateUntil) -> str | None:
-    if one.outcome == "brokered" or one.reason not in NO_CANDIDATES:
-        return one.reason or None
-    stored = decided.of(one.decision)
-    return one.reason if stored is None else main_reasons([stored.record])[0]
+def _main_code(decided: Decided, row: StateUntil) -> str | None:
+    if row.outcome == "brokered" or row.reason not in NO_CANDIDATES:
+        return row.reason or None
+    stored = decided.of(row.decision)
+    return row.reason if stored is None else main_reasons([stored.record])[0]
 
 
 def main_code(outcome: str, reason: str, counts: RejectionCounts) -> str | None:
-    """Why work waits: the code that rejected most queues where rules left none, else the reason of the decision."""
+    """Return why work waits: the code that rejected most queues if rules left none, else the reason of the decision."""
     if outcome == "brokered":
         return None
     if reason not in NO_CANDIDATES:
@@ -329,7 +347,7 @@ def main_code(outcome: str, reason: str, counts: RejectionCounts) -> str | None:
 
 
 def most_rejecting(counts: RejectionCounts) -> str | None:
-    """The code that rejected most queues, of equals the later one; else that of a name that stood for no queue."""
+    """Return the code that rejected most queues, on a tie the later one; else that of a name matching no queue."""
     best = max(enumerate(counts.rejected), key=lambda line: (line[1].rejected.queues, line[0]), default=None)
     if best is not None:
         return best[1].code
@@ -337,24 +355,24 @@ def most_rejecting(counts: RejectionCounts) -> str | None:
 
 
 def looked_at(states: Iterable[ChunkState], most: int = MOST_READ) -> list[ChunkState]:
-    """The states whose decisions are read in one query: waiting ones first, newest first."""
-    some = _first_looked_at(states, most)
-    for decided, numbers in _by_reader(some):
+    """Return the states whose decisions are read in one query: waiting ones first, newest first."""
+    candidates = _first_looked_at(states, most)
+    for decided, numbers in _by_reader(candidates):
         decided.read(numbers)
-    return some
+    return candidates
 
 
 def rejected_at(states: Iterable[ChunkState], queue: str, most: int = MOST_READ) -> dict[str, list[ChunkState]]:
-    """Of the states that :func:`looked_at` has those whose decision did not choose a queue or nucleus, by reason."""
-    some = _first_looked_at(states, most)
+    """Return, by reason, the states of :func:`looked_at` whose decision did not choose a queue or nucleus."""
+    candidates = _first_looked_at(states, most)
     codes: dict[int, str] = {}
-    for decided, numbers in _by_reader(some):
+    for decided, numbers in _by_reader(candidates):
         codes |= decided.codes_at(numbers, queue)
-    found: defaultdict[str, list[ChunkState]] = defaultdict(list)
-    for state in some:
+    by_reason: defaultdict[str, list[ChunkState]] = defaultdict(list)
+    for state in candidates:
         if state.decision in codes:
-            found[codes[state.decision]].append(state)
-    return found
+            by_reason[codes[state.decision]].append(state)
+    return by_reason
 
 
 def _first_looked_at(states: Iterable[ChunkState], most: int) -> list[ChunkState]:

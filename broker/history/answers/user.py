@@ -1,6 +1,6 @@
-"""What a user asks for: his tasks, what throttles them, what he uses, and who can do something about what waits.
+"""A user's tasks, throttles and usage, and who can do something about waiting work.
 
-What throttles a user's tasks, in words.
+The throttles of a user's tasks are also described in words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANALYSIS = "analysis_job"
 
 
 def user_answer(asking: Asking, name: str) -> UserAnswer:
-    """A user's tasks, throttles, caps and quota.
+    """Return a user's tasks, throttles, caps and quota.
 
     Raises:
         NothingFound: no user of this name has tasks; the error lists the nearest names.
@@ -40,8 +40,8 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
     tasks = task_list(asking, TaskFilters(user=user)).tasks
     snapshot, tuning = last_snapshot(asking, ANALYSIS), tuning_in_force(asking)
     grid = AnalysisGrid() if snapshot is None else snapshot.analysis
-    seen = grid.of_user.get(user)
-    throttles = {one.throttle.condition: one.throttle for one in tasks if one.throttle is not None}
+    figures = grid.of_user.get(user)
+    throttles = {task.throttle.condition: task.throttle for task in tasks if task.throttle is not None}
     codes = sorted({line.main_code for line in tasks if line.main_code is not None})
     classes = _task_classes(asking)
     return UserAnswer(
@@ -49,11 +49,11 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
         user=user,
         tasks=tasks,
         throttles=tuple(throttles.values()),
-        caps=tuple(caps_of(seen or OwnerJobs(), tuning)),
-        running_jobs=None if seen is None else seen.running_jobs,
-        queued_jobs=None if seen is None else seen.queued_jobs,
-        running_cores=None if seen is None else seen.running_cores,
-        queued_cores=None if seen is None else seen.queued_cores,
+        caps=tuple(caps_of(figures or OwnerJobs(), tuning)),
+        running_jobs=None if figures is None else figures.running_jobs,
+        queued_jobs=None if figures is None else figures.queued_jobs,
+        running_cores=None if figures is None else figures.running_cores,
+        queued_cores=None if figures is None else figures.queued_cores,
         task_classes={
             line.task.jeditaskid: classes[line.task.jeditaskid] for line in tasks if line.task.jeditaskid in classes
         },
@@ -63,7 +63,7 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
 
 
 def caps_of(seen: OwnerJobs, tuning: Tuning) -> Iterator[Throttle]:
-    """Each figure of a user against its cap; twice as much as may run may wait. Pure."""
+    """Yield each figure of a user against its cap; twice as many may wait as may run. Pure."""
     stats = (
         ("running_jobs", seen.running_jobs, 1.0, USER_JOBS, "jobs"),
         ("queued_jobs", seen.queued_jobs, QUEUED_TIMES, USER_JOBS, "jobs"),
@@ -81,19 +81,19 @@ def _quotas(grid: AnalysisGrid, user: str) -> Iterator[QuotaUse]:
 
 
 def _task_classes(asking: Asking) -> dict[int, str]:
-    found = {}
+    classes = {}
     for row in read_task_rows(asking.connection, asking.catalogue):
         try:
             number = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS).get("class")
         except BadValueError:
-            continue  # a document that cannot be read has no class; `broker classes` says so
+            continue  # a document that cannot be read has no class; `broker classes` reports it
         if isinstance(number, int | float) and number in TASK_CLASS_NAMES:
-            found[int(row["jeditaskid"])] = TASK_CLASS_NAMES[int(number)]
-    return found
+            classes[int(row["jeditaskid"])] = TASK_CLASS_NAMES[int(number)]
+    return classes
 
 
 class Throttled(NamedTuple):
-    """A task that a throttle holds back: when that was decided, and by which figures."""
+    """A task held back by a throttle: when that was decided, and by which figures."""
 
     decided_at: datetime
     throttle: Throttle
@@ -101,19 +101,19 @@ class Throttled(NamedTuple):
 
 
 def throttle_sentences(answer: UserAnswer) -> Iterator[str]:
-    """Each throttle as the newest decision has it, when that was, and when the next is made.
+    """Describe each throttle as of the newest decision, with its time and the time of the next one.
 
-    The figures are of that decision: beside those of now they may look wrong.
+    The figures are those of the decision: next to current figures they may look wrong.
     """
     lines = [
         Throttled(line.decided_at, line.throttle, line.task)
         for line in answer.tasks
         if line.throttle is not None and line.decided_at is not None
     ]
-    for condition in dict.fromkeys(one.condition for one in answer.throttles):
-        some = [line for line in lines if line.throttle.condition == condition]
-        if some:
-            yield _sentence(some)
+    for condition in dict.fromkeys(limit.condition for limit in answer.throttles):
+        lines_of_condition = [line for line in lines if line.throttle.condition == condition]
+        if lines_of_condition:
+            yield _sentence(lines_of_condition)
 
 
 def _sentence(lines: list[Throttled]) -> str:

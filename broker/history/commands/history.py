@@ -1,4 +1,4 @@
-"""``broker history`` (also ``broker story``): what happened to one task, and what changed beside it."""
+"""``broker history`` (also ``broker story``): what happened to one task, and what changed alongside."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from broker.store.query_context import Asking
 def history(
     context: typer.Context,
     task: Annotated[int, typer.Argument(help="The task (jeditaskid).")],
-    last: Annotated[
-        str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d; all without it.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object an event.")] = False,
+    last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d [all].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per event.")] = False,
     plot: Plot = None,
 ) -> None:
-    """What happened to one task: decisions with repeats folded, and changes of tuning, queues, sources and pins."""
+    """Show what happened to a task: decisions with repeats folded, and changes of tuning, queues, sources and pins."""
     span = None if last is None else duration(last, "--last")
     check_plot(plot)
     with open_store(context) as database:
@@ -30,16 +28,16 @@ def history(
         since = None if span is None else now - span
         with database.read_snapshot() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
-            found = history_of(asking, task, since)
+            record = history_of(asking, task, since)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_history
 
-        plot_history(found, plot)
+        plot_history(record, plot)
     if as_json:
-        for event in found.events:
+        for event in record.events:
             print_json(event)
         return
-    show_history(found)
+    show_history(record)
 
 
 def show_history(found: History) -> None:

@@ -1,4 +1,4 @@
-"""``broker jobs`` and ``broker job``: where jobs are and why there, and why they failed."""
+"""``broker jobs`` and ``broker job``: where jobs are and why, and why they failed."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def jobs(
     error: Annotated[
         str | None,
         typer.Option(
-            "--error", help="Only with this: 1099, pilot:1099, a class (memory, vanished), or a fault (site)."
+            "--error", help="Only with this error: 1099, pilot:1099, a class (memory, vanished), or a fault (site)."
         ),
     ] = None,
     after: Annotated[int | None, typer.Option("--after", help="Only jobs with a lower number: the next page.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="So many jobs.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a job.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="Maximum number of jobs.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per job.")] = False,
 ) -> None:
-    """Jobs with their states, queues and errors, the newest first."""
+    """List jobs with their states, queues and errors, newest first."""
     filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
     with asked(context) as asking:
-        found = job_list(asking, filters)
+        matches = job_list(asking, filters)
     if as_json:
-        for line in found.jobs:
+        for line in matches.jobs:
             print_json(line)
         return
-    show_jobs(found)
+    show_jobs(matches)
 
 
 def show_jobs(found: JobList) -> None:
@@ -56,19 +56,19 @@ def job(
     pandaid: Annotated[int, typer.Argument(metavar="PANDAID", help="The job.")],
     as_json: Json = False,
 ) -> None:
-    """One job: where it is and why there, why it failed, its other attempts, and what happened to it."""
+    """Show a job: where it is and why, why it failed, its other attempts, and what happened to it."""
     with asked(context) as asking:
-        found = job_answer(asking, pandaid)
+        details = job_answer(asking, pandaid)
     if as_json:
-        print_json(found)
+        print_json(details)
     else:
-        show_job(found)
+        show_job(details)
 
 
 def show_job(found: JobAnswer) -> None:
-    """Print all that is known of a job."""
-    for one in found.failures[:1]:
-        say(f"Failed: {one.meaning} ({one.error}, {one.error_class}); fault by default: {_faults(one)}")
+    """Print all details of a job."""
+    for failure in found.failures[:1]:
+        say(f"Failed: {failure.meaning} ({failure.error}, {failure.error_class}); fault by default: {_faults(failure)}")
     rows = [
         ("state", " ".join(filter(None, (found.jobstatus, found.jobsubstatus)))),
         ("task", found.jeditaskid),
@@ -92,20 +92,28 @@ def show_job(found: JobAnswer) -> None:
         )
     print_table(("", ""), rows, title=f"Job {found.pandaid}")
     if found.failures:
-        codes = [(one.error, one.meaning, one.error_class, _faults(one), one.diag) for one in found.failures]
+        codes = [
+            (failure.error, failure.meaning, failure.error_class, _faults(failure), failure.diag)
+            for failure in found.failures
+        ]
         print_table(("code", "meaning", "class", "fault", "diagnostics"), codes, title="Why it failed")
     if found.retries:
-        rules = [(one.rule, one.action, "active" if one.active else "passive", one.reason) for one in found.retries]
+        rules = [
+            (retry.rule, retry.action, "active" if retry.active else "passive", retry.reason) for retry in found.retries
+        ]
         print_table(("rule", "action", "mode", "what it did"), rules, title="Retry rules")
     if found.attempts:
-        tried = [(*_row(one.job)[:1], *_row(one.job)[2:6], one.inputs, _changes(one.changed)) for one in found.attempts]
-        print_table(("job", "state", "queue", "error", "fault", "inputs", "changed"), tried, title="Attempts")
-    steps = [(one.at, one.event, one.status, one.queue, one.rule) for one in found.steps]
+        attempts = [
+            (*_row(attempt.job)[:1], *_row(attempt.job)[2:6], attempt.inputs, _changes(attempt.changed))
+            for attempt in found.attempts
+        ]
+        print_table(("job", "state", "queue", "error", "fault", "inputs", "changed"), attempts, title="Attempts")
+    steps = [(step.at, step.event, step.status, step.queue, step.rule) for step in found.steps]
     print_table(("at", "event", "state", "queue", "rule"), steps, title="What happened")
 
 
-def _faults(one: Failure) -> str:
-    return " or ".join(one.faults) or one.fault
+def _faults(failure: Failure) -> str:
+    return " or ".join(failure.faults) or failure.fault
 
 
 def _changes(changed: dict[str, tuple[object, object]]) -> str:
@@ -114,6 +122,6 @@ def _changes(changed: dict[str, tuple[object, object]]) -> str:
 
 def _row(line: JobLine) -> tuple[object, ...]:
     failure = line.failure
-    said = ("", "", "") if failure is None else (failure.error, failure.fault, failure.meaning)
+    cause = ("", "", "") if failure is None else (failure.error, failure.fault, failure.meaning)
     place = (line.pandaid, line.jeditaskid, line.jobstatus, line.computingsite)
-    return (*place, *said, line.minramcount, line.started_at, line.ended_at)
+    return (*place, *cause, line.minramcount, line.started_at, line.ended_at)

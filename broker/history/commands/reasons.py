@@ -19,28 +19,26 @@ from broker.history.answers.tasks import known_value
 def reasons(
     context: typer.Context,
     brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only of this brokerage.")] = None,
-    compare: Annotated[
-        str, typer.Option("--compare", metavar="SPAN", help="Show the change against so long ago.")
-    ] = "1h",
-    rules: Annotated[bool, typer.Option("--rules", help="Also how often each rule rejected queues.")] = False,
+    compare: Annotated[str, typer.Option("--compare", metavar="SPAN", help="Show the change over this time.")] = "1h",
+    rules: Annotated[bool, typer.Option("--rules", help="Also show how often each rule rejected queues.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What waits, by reason, most frequent first, with the change against an hour ago."""
+    """List what waits by reason, most frequent first, with the change since an hour ago."""
     span = duration(compare, "--compare")
     if brokerage is not None:
         brokerage = known_value("brokerage", brokerage, offered())
     with asked(context) as asking:
-        found = reasons_now(
+        answer = reasons_now(
             asking, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)
         )
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    show_reasons(found, rules)
+    show_reasons(answer, rules)
 
 
 def show_reasons(found: Reasons, with_rules: bool = False) -> None:
-    """Print what waits, by reason; ``with_rules``: also how often each rule rejected queues."""
+    """Print what waits, by reason; ``with_rules`` adds how often each rule rejected queues."""
     columns = (
         Column("brokerage", give_up=2),
         Column("reason"),
@@ -65,7 +63,7 @@ def show_reasons(found: Reasons, with_rules: bool = False) -> None:
     waiting, considered = sum(found.waiting.values()), sum(found.considered.values())
     print_table(columns, rows, title=f"{waiting:,} of {considered:,} chunks and tasks wait")
     if with_rules:
-        lines = [(one.brokerage, one.code, one.queues, one.decides) for one in found.rules]
+        lines = [(rule.brokerage, rule.code, rule.queues, rule.decides) for rule in found.rules]
         heads = ("brokerage", "rule's code", "queues rejected", "decides for")
         print_table(heads, lines, title="Queues rejected, over all decisions of 24 h")
     say(f"now {utc(found.now)}; change against {length((found.now - found.compared_with).total_seconds())} ago")

@@ -1,4 +1,4 @@
-"""``broker tasks``: the tasks, those that wait first, with why."""
+"""``broker tasks``: the tasks, waiting ones first, with the reason."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def tasks(
     nucleus: Annotated[str | None, typer.Option("--nucleus", help="Only tasks of this nucleus.")] = None,
     gshare: Annotated[str | None, typer.Option("--gshare", help="Only tasks of this global share.")] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="SPAN", help="Only tasks looked at within this time: 30m, 24h, 7d.")
+        str | None,
+        typer.Option("--since", metavar="SPAN", help="Only tasks considered within this time: 30m, 24h, 7d."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="So many tasks.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a task.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="Maximum number of tasks.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per task.")] = False,
 ) -> None:
-    """The tasks: what the brokerage last decided, why they wait, since when. The longest wait comes first."""
+    """List tasks: what the brokerage last decided, why they wait and since when; longest wait first."""
     span = None if since is None else duration(since, "--since")
     with asked(context) as asking:
         filters = TaskFilters(
@@ -61,16 +62,16 @@ def tasks(
             since=None if span is None else asking.now - span,
             limit=limit,
         )
-        found = task_list(asking, known_task_filters(asking, filters))
+        matches = task_list(asking, known_task_filters(asking, filters))
     if as_json:
-        for line in found.tasks:
+        for line in matches.tasks:
             print_json(line)
         return
-    show_task_list(found)
+    show_task_list(matches)
 
 
 def show_task_list(found: TaskList) -> None:
-    """Print the tasks that were asked for."""
+    """Print the selected tasks."""
     show_tasks(found, found.tasks, f"Tasks: {found.total}")
 
 
@@ -82,18 +83,18 @@ def show_tasks(found: TaskList, lines: tuple[TaskLine, ...], title: str) -> None
 
 
 def why(line: TaskLine) -> str:
-    """Why a task waits, in a few words."""
+    """Return why a task waits, in a few words."""
     return throttle(line.throttle) if line.throttle is not None else line.main_code or ""
 
 
-def _row(line: TaskLine, found: TaskList) -> tuple[object, ...]:
+def _row(line: TaskLine, answer: TaskList) -> tuple[object, ...]:
     task = line.task
     return (
         task.jeditaskid,
         task.status or "",
         line.outcome or "not brokered yet",
         why(line),
-        Since(task.waiting_since, found.now),
+        Since(task.waiting_since, answer.now),
         line.chunks,
         line.chunks_waiting,
         line.jobs,

@@ -1,4 +1,4 @@
-"""``broker user``: a user's tasks, what throttles them, what he uses."""
+"""``broker user``: a user's tasks, throttles and usage."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ ADVICE = {
 
 def user(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The user, whatever the case.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="User, case-insensitive.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """A user's tasks, what throttles them in words, who can do something about what waits, and his quota."""
+    """Show a user's tasks, what throttles them in words, who can act on what waits, and the quota."""
     with asked(context) as asking:
-        found = user_answer(asking, name)
+        answer = user_answer(asking, name)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    show_user(found)
+    show_user(answer)
 
 
 def show_user(found: UserAnswer) -> None:
-    """Print a user's tasks, what throttles them, and what he uses."""
+    """Print a user's tasks, throttles and usage."""
     waiting = sum(line.chunks_waiting > 0 for line in found.tasks)
     say(f"{found.user}: {many(len(found.tasks), 'task')}; waiting: {waiting}.")
     for sentence in throttle_sentences(found):
@@ -54,20 +54,20 @@ def show_user(found: UserAnswer) -> None:
     _show_use(found)
 
 
-def _show_use(found: UserAnswer) -> None:
+def _show_use(answer: UserAnswer) -> None:
     rows = [
         (
-            one.condition.replace("_", " "),
-            number(one.figure),
-            number(one.cap) if one.cap > 0 else "none",
-            one.unit,
-            one.key,
+            cap.condition.replace("_", " "),
+            number(cap.figure),
+            number(cap.cap) if cap.cap > 0 else "none",
+            cap.unit,
+            cap.key,
         )
-        for one in found.caps
+        for cap in answer.caps
     ]
     print_table(("what", "now", "cap", "unit", "set by"), rows, title="Caps")
     quotas = [
-        (one.place, size(one.used_bytes), "none" if one.limit_bytes is None else size(one.limit_bytes))
-        for one in found.quotas
+        (quota.place, size(quota.used_bytes), "none" if quota.limit_bytes is None else size(quota.limit_bytes))
+        for quota in answer.quotas
     ]
     print_table(("place", "used", "limit"), quotas, title="Quota")

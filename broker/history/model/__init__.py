@@ -1,1 +1,1 @@
-"""What a history is made of, and what the error codes of jobs say. Pure."""
+"""The parts of a history, and the meaning of jobs' error codes. Pure."""

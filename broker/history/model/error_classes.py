@@ -1,4 +1,4 @@
-"""What the error codes of a job say: class, default fault and meaning, from ``config/error_classes.yaml``. Pure.
+"""The meaning of a job's error codes: class, default fault and text, from ``config/error_classes.yaml``. Pure.
 
 Source: PanDA data model, jobs (eight sources of codes); pilot, Harvester and panda-server, their lists of codes.
 """
@@ -25,7 +25,7 @@ SOURCES: Mapping[str, str] = {
     "brokerage": "brokerageerror",
     "sup": "superror",
 }
-"""Source to the beginning of its columns, in the order in which PanDA's job retry module looks at them."""
+"""Each source with the prefix of its columns, in the order in which PanDA's job retry module checks them."""
 FAULTS = ("site", "payload", "data", "system", "user", "request", "none")
 NO_CODE, UNKNOWN = "none", "unknown"
 LOG_FIELDS = frozenset({"pandaid", "jeditaskid", "attemptnr", "queue", "log", "scope"})
@@ -35,11 +35,11 @@ _KEYS = frozenset({"source", "codes", "class", "faults", "meaning", "see"})
 
 
 class WrongErrorClasses(BrokerError):
-    """A file of error classes that cannot be used."""
+    """The file of error classes cannot be used."""
 
 
 class WrongErrorFilter(BrokerError):
-    """An error that jobs are asked for by, and that is none."""
+    """The filter of jobs names no valid error."""
 
     exit_status = WRONG_USAGE
     http_status = 422
@@ -47,15 +47,15 @@ class WrongErrorFilter(BrokerError):
 
 @dataclass(frozen=True)
 class ErrorClass:
-    """What some codes of one source say.
+    """The meaning of some codes of one source.
 
     Attributes:
         source: a key of ``SOURCES``, or ``none``.
-        ranges: of codes, both ends included.
-        name: of the class.
-        faults: whose fault it may be, the default first.
-        meaning: in words.
-        see: source whose code says more, where it has one; empty without.
+        ranges: ranges of codes, both ends included.
+        name: name of the class.
+        faults: possible parties at fault, the default first.
+        meaning: explanation in words.
+        see: source whose code says more, if it has one; else empty.
     """
 
     source: str
@@ -71,14 +71,14 @@ class Failure:
     """One error code of a job, decoded.
 
     Attributes:
-        source: pilot, exe, ddm, trans, taskBuffer, jobDispatcher, brokerage or sup; none: there is no code at all.
-        code: None where there is none.
-        error: as one asks for it: ``pilot:1099``; ``vanished`` without a code.
-        error_class: the kind of failure; ``unknown`` for a code that no line of the configuration names.
-        fault: whose fault it is where nothing else is known: site, payload, data, system, user, request, none.
-        faults: whose it may be.
-        meaning: of the code.
-        diag: what the source says itself.
+        source: pilot, exe, ddm, trans, taskBuffer, jobDispatcher, brokerage or sup; none: there is no code.
+        code: error code; null if there is none.
+        error: error as used in filters: ``pilot:1099``; ``vanished`` without a code.
+        error_class: kind of failure; ``unknown`` for a code that the configuration does not name.
+        fault: who is at fault by default: site, payload, data, system, user, request, none.
+        faults: who may be at fault.
+        meaning: meaning of the code.
+        diag: message of the source.
     """
 
     source: str
@@ -93,32 +93,32 @@ class Failure:
 
 @dataclass(frozen=True)
 class ErrorClasses:
-    """All classes, and where logs are.
+    """All error classes, and the address pattern of logs.
 
     Attributes:
-        classes: in the order of the file.
-        log_url: pattern of the address of a job's log; None without.
+        classes: the classes in the order of the file.
+        log_url: address pattern of a job's log; None if not configured.
     """
 
     classes: tuple[ErrorClass, ...]
     log_url: str | None = None
 
     def of(self, source: str, code: int | None) -> ErrorClass | None:
-        """The class of a code; None for one that no line names."""
-        for one in self.classes:
-            if one.source == source and (code is None or any(low <= code <= high for low, high in one.ranges)):
-                return one
+        """Return the class of a code; None if no line lists it."""
+        for entry in self.classes:
+            if entry.source == source and (code is None or any(low <= code <= high for low, high in entry.ranges)):
+                return entry
         return None
 
     def decode(self, job: Mapping[str, Any]) -> tuple[Failure, ...]:
-        """The codes of a job's row, the one that says most first; of a failed job without any, that it vanished."""
-        found = list(self._codes(job))
-        if not found and job.get("jobstatus") == "failed":
-            known = self.of(NO_CODE, None)
-            if known is not None:
-                return (Failure(NO_CODE, None, known.name, known.name, known.faults[0], known.faults, known.meaning),)
-        sources = {one.source for one in found}
-        return tuple(sorted(found, key=lambda one: self._says_less(one, sources)))
+        """Decode the codes of a job's row, most specific first; a failed job without any has vanished."""
+        failures = list(self._codes(job))
+        if not failures and job.get("jobstatus") == "failed":
+            entry = self.of(NO_CODE, None)
+            if entry is not None:
+                return (Failure(NO_CODE, None, entry.name, entry.name, entry.faults[0], entry.faults, entry.meaning),)
+        sources = {failure.source for failure in failures}
+        return tuple(sorted(failures, key=lambda failure: self._says_less(failure, sources)))
 
     def _codes(self, job: Mapping[str, Any]) -> Iterator[Failure]:
         for source, column in SOURCES.items():
@@ -127,58 +127,58 @@ class ErrorClasses:
                 continue
             error = f"{source}:{code}"
             diag = str(job.get(f"{column}diag") or "")
-            known = self.of(source, code)
-            if known is None:
+            entry = self.of(source, code)
+            if entry is None:
                 yield Failure(source, code, error, UNKNOWN, UNKNOWN, (), "no class is known for this code", diag)
             else:
-                yield Failure(source, code, error, known.name, known.faults[0], known.faults, known.meaning, diag)
+                yield Failure(source, code, error, entry.name, entry.faults[0], entry.faults, entry.meaning, diag)
 
     def _says_less(self, failure: Failure, sources: set[str]) -> bool:
-        known = self.of(failure.source, failure.code)
-        return known is None or (known.see != "" and known.see in sources)
+        entry = self.of(failure.source, failure.code)
+        return entry is None or (entry.see != "" and entry.see in sources)
 
     def ranges_of(self, error: str) -> list[tuple[str, int, int]]:
-        """What is meant by an error that jobs are asked for by: source and range of codes; source ``none``: no code.
+        """Return the source and code range of an error filter; source ``none`` means no code.
 
         Args:
             error: ``1099``, ``pilot:1099``, a class (``memory``), or a default fault (``site``).
 
         Raises:
-            WrongErrorFilter: it is none of these.
+            WrongErrorFilter: the error is none of these.
         """
         source, colon, code = error.rpartition(":")
         if code.isascii() and code.isdigit() and len(code) <= 6:
-            known = {one.casefold(): one for one in SOURCES}
-            if colon and source.casefold() not in known:
+            sources_by_name = {source.casefold(): source for source in SOURCES}
+            if colon and source.casefold() not in sources_by_name:
                 raise WrongErrorFilter(f"no source of codes: {source}", "--error", f"known are {', '.join(SOURCES)}")
-            sources = [known[source.casefold()]] if colon else list(SOURCES)
-            return [(one, int(code), int(code)) for one in sources]
-        chosen = [one for one in self.classes if error in (one.name, one.faults[0])]
-        if not chosen:
-            names = sorted({one.name for one in self.classes} | {one.faults[0] for one in self.classes})
+            sources = [sources_by_name[source.casefold()]] if colon else list(SOURCES)
+            return [(source, int(code), int(code)) for source in sources]
+        matches = [entry for entry in self.classes if error in (entry.name, entry.faults[0])]
+        if not matches:
+            names = sorted({entry.name for entry in self.classes} | {entry.faults[0] for entry in self.classes})
             remedy = did_you_mean(error, names, "write a code, source:code, a class or a fault")
             raise WrongErrorFilter(f"no error, class or fault: {error[:80]}", "--error", remedy)
-        return [(one.source, low, high) for one in chosen for low, high in one.ranges or ((0, 0),)]
+        return [(entry.source, low, high) for entry in matches for low, high in entry.ranges or ((0, 0),)]
 
     def log_of(self, fields: Mapping[str, object]) -> str | None:
-        """The address of a job's log; None where no pattern is configured, or it names what the job lacks."""
+        """Return the address of a job's log; None without a pattern, or if the job lacks one of its fields."""
         if self.log_url is None:
             return None
-        wanted = {name for _, name, _, _ in string.Formatter().parse(self.log_url) if name}
-        return None if any(fields.get(name) in (None, "") for name in wanted) else self.log_url.format_map(dict(fields))
+        names = {name for _, name, _, _ in string.Formatter().parse(self.log_url) if name}
+        return None if any(fields.get(name) in (None, "") for name in names) else self.log_url.format_map(dict(fields))
 
 
 def _code_of(value: object) -> int:
-    """The code in a column; transexitcode is a text."""
+    """Return the code in a column; transexitcode is a text."""
     text = str(value or "").strip()
     return int(text) if text.lstrip("-").isdigit() and len(text) < 10 else 0
 
 
 def read_error_classes(text: str, where: str) -> ErrorClasses:
-    """The classes in a YAML text; ``where`` names it in errors.
+    """Read the classes in a YAML text; ``where`` names it in errors.
 
     Raises:
-        WrongErrorClasses: with the line, what is wrong in it, and what to do.
+        WrongErrorClasses: the text is wrong; the error says where, what is wrong, and what to do.
     """
     try:
         document = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -192,13 +192,13 @@ def read_error_classes(text: str, where: str) -> ErrorClasses:
         raise WrongErrorClasses(f"unknown key {min(unknown)}", where, "known are classes and log_url")
     lines = {key.value: key.start_mark.line + 1 for key, _ in document.value}
     nodes = next(node for key, node in document.value if key.value == "classes").value
-    read = [
+    classes = [
         _read_class(item, f"{where} line {node.start_mark.line + 1}")
         for item, node in zip(value["classes"], nodes, strict=True)
     ]
-    for number, (one, node) in enumerate(zip(read, nodes, strict=True)):
-        _check_new(one, read[:number], f"{where} line {node.start_mark.line + 1}")
-    return ErrorClasses(tuple(read), _log_url(value.get("log_url"), f"{where} line {lines.get('log_url', 1)}"))
+    for number, (entry, node) in enumerate(zip(classes, nodes, strict=True)):
+        _check_new(entry, classes[:number], f"{where} line {node.start_mark.line + 1}")
+    return ErrorClasses(tuple(classes), _log_url(value.get("log_url"), f"{where} line {lines.get('log_url', 1)}"))
 
 
 def _read_class(item: Any, where: str) -> ErrorClass:
@@ -206,15 +206,15 @@ def _read_class(item: Any, where: str) -> ErrorClass:
         raise WrongErrorClasses("not a class of codes", where, f"known keys are {', '.join(sorted(_KEYS))}")
     source = str(item.get("source"))
     if source not in (*SOURCES, NO_CODE):
-        known = did_you_mean(source, SOURCES, f"known are {', '.join(SOURCES)}, {NO_CODE}")
-        raise WrongErrorClasses(f"source is {source}: there is none of that name", where, known)
+        hint = did_you_mean(source, SOURCES, f"known are {', '.join(SOURCES)}, {NO_CODE}")
+        raise WrongErrorClasses(f"source is {source}: there is none of that name", where, hint)
     name, meaning = item.get("class"), item.get("meaning")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise WrongErrorClasses(f"class is {name}", where, "write words in small letters, joined by _")
     if not isinstance(meaning, str) or not meaning.strip():
         raise WrongErrorClasses("meaning is missing", where, "say in words what the code means")
     faults = item.get("faults")
-    if not isinstance(faults, list) or not faults or any(one not in FAULTS for one in faults):
+    if not isinstance(faults, list) or not faults or any(fault not in FAULTS for fault in faults):
         raise WrongErrorClasses(f"faults is {faults}", where, f"write a list of {', '.join(FAULTS)}, the default first")
     see = item.get("see", "")
     if see and see not in SOURCES:
@@ -229,23 +229,25 @@ def _read_codes(codes: Any, source: str, where: str) -> tuple[tuple[int, int], .
         return ()
     if not isinstance(codes, list) or not codes:
         raise WrongErrorClasses(f"codes is {codes}", where, "write a list of codes and ranges: [137, 64-83]")
-    found = []
-    for one in codes:
-        match = _RANGE.fullmatch(one) if isinstance(one, str) else None
-        low, high = map(int, match.groups()) if match else (one, one)
+    ranges = []
+    for code in codes:
+        match = _RANGE.fullmatch(code) if isinstance(code, str) else None
+        low, high = map(int, match.groups()) if match else (code, code)
         if isinstance(low, bool) or not isinstance(low, int) or not 0 < low <= high:
-            raise WrongErrorClasses(f"codes has {one}", where, "write a number above 0, or a range such as 64-83")
-        found.append((low, high))
-    return tuple(found)
+            raise WrongErrorClasses(f"codes has {code}", where, "write a number above 0, or a range such as 64-83")
+        ranges.append((low, high))
+    return tuple(ranges)
 
 
-def _check_new(one: ErrorClass, before: list[ErrorClass], where: str) -> None:
-    """Refuse a code that an earlier line names."""
-    for other in before:
-        if other.source != one.source:
+def _check_new(added: ErrorClass, before: list[ErrorClass], where: str) -> None:
+    """Refuse a code that an earlier line lists."""
+    for earlier in before:
+        if earlier.source != added.source:
             continue
-        if one.source == NO_CODE or any(a <= d and c <= b for a, b in one.ranges for c, d in other.ranges):
-            raise WrongErrorClasses(f"a code of {one.source} stands twice", where, f"it is of class {other.name} above")
+        if added.source == NO_CODE or any(a <= d and c <= b for a, b in added.ranges for c, d in earlier.ranges):
+            raise WrongErrorClasses(
+                f"a code of {added.source} stands twice", where, f"it is of class {earlier.name} above"
+            )
 
 
 def _log_url(value: Any, where: str) -> str | None:

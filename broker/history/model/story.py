@@ -1,6 +1,6 @@
-"""The story of a task: what is on record about it, as one line of events in the order of time. Pure.
+"""The story of a task: everything on record about it, as events in chronological order. Pure.
 
-Decisions of one chunk that come out alike are one event; an event shows what is different from the one before.
+Decisions about one chunk with the same result are one event; an event shows the difference from the previous one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from broker.tuning.statements.gdpconfig_rows import TuningEvent
 
 Event = dict[str, Any]
 
-#: Events of one instant come in this order: what holds, what was decided, what became of it.
+#: Events of one instant come in this order: what is in force, what was decided, what resulted.
 _ORDER = ("tuning", "decision", "status", "job_action", "rebrokered_from")
 
 
 def story(record: TaskRecord) -> list[Event]:
-    """The events, oldest first; each has ``at`` and ``event``, decisions also ``until``."""
+    """Return the events, oldest first; each has ``at`` and ``event``, decisions also ``until``."""
     chunks: dict[tuple[str, int | None, float | None], list[DecisionLine]] = {}
-    for one in record.decisions:
-        chunks.setdefault((one.brokerage, one.datasetid, one.ramcount), []).append(one)
+    for decision in record.decisions:
+        chunks.setdefault((decision.brokerage, decision.datasetid, decision.ramcount), []).append(decision)
     events = [
         *_tunings(record.decisions, record.versions),
         *(event for lines in chunks.values() for event in _decisions(lines)),
@@ -40,12 +40,12 @@ def _message(moment: datetime) -> str:
 
 
 def _decisions(lines: Sequence[DecisionLine]) -> Iterator[Event]:
-    """The decisions on one chunk, those alike as one event."""
+    """Yield the decisions about one chunk, folding those with the same result into one event."""
     before: DecisionLine | None = None
-    for _, alike in groupby(lines, key=lambda one: (one.outcome, one.reason, frozenset(one.candidates))):
-        some = list(alike)
-        first, last = some[0], some[-1]
-        assigned = _assigned(some)
+    for _, alike in groupby(lines, key=lambda line: (line.outcome, line.reason, frozenset(line.candidates))):
+        decisions = list(alike)
+        first, last = decisions[0], decisions[-1]
+        assigned = _assigned(decisions)
         yield {
             "at": _message(first.decided_at),
             "event": "decision",
@@ -55,29 +55,29 @@ def _decisions(lines: Sequence[DecisionLine]) -> Iterator[Event]:
             "ramcount": first.ramcount,
             "outcome": first.outcome,
             "reason": first.reason,
-            "times": len(some) + sum(one.seen_again for one in some),
+            "times": len(decisions) + sum(decision.seen_again for decision in decisions),
             "decisions": [first.id, last.id],
             "candidates": list(first.candidates),
             "assigned": assigned,
             "pending_until": None if last.pending_until is None else _message(last.pending_until),
-            "tuning": sorted({one.tuning for one in some}),
-            "engine": sorted({one.engine for one in some}),
-            "changed": None if before is None else _changed(before, first),
+            "tuning": sorted({decision.tuning for decision in decisions}),
+            "engine": sorted({decision.engine for decision in decisions}),
+            "changed": None if before is None else _differences(before, first),
         }
         before = last
 
 
 def _assigned(lines: Sequence[DecisionLine]) -> dict[str, int]:
-    """The jobs of all of them, also of the cycles that came to the same."""
-    found: Counter[str] = Counter()
-    for one in lines:
-        for queue, jobs in one.assigned.items():
-            found[queue] += jobs * (1 + one.seen_again)
-    return {queue: jobs for queue, jobs in found.items() if jobs > 0}
+    """Return the jobs assigned by all of them, including those of cycles with the same result."""
+    jobs_by_queue: Counter[str] = Counter()
+    for line in lines:
+        for queue, jobs in line.assigned.items():
+            jobs_by_queue[queue] += jobs * (1 + line.seen_again)
+    return {queue: jobs for queue, jobs in jobs_by_queue.items() if jobs > 0}
 
 
-def _changed(before: DecisionLine, after: DecisionLine) -> Event:
-    """What is different from the decision before."""
+def _differences(before: DecisionLine, after: DecisionLine) -> Event:
+    """Return what differs from the previous decision."""
     return {
         "was_outcome": before.outcome,
         "was_reason": before.reason,
@@ -87,24 +87,24 @@ def _changed(before: DecisionLine, after: DecisionLine) -> Event:
 
 
 def _tunings(decisions: Sequence[DecisionLine], versions: Sequence[TuningEvent]) -> Iterator[Event]:
-    """The versions of the tuning as the decisions came to use them: who changed what since the one before."""
-    known: int | None = None
-    published: int | None = None  # of a canary, the version is negative and brings nothing that was published
-    for one in sorted(decisions, key=lambda line: (line.decided_at, line.id)):
-        if one.tuning == known:
+    """Yield the tuning versions in the order in which decisions used them: who changed what since the previous one."""
+    previous: int | None = None
+    published: int | None = None  # the version of a canary is negative and brings nothing that was published
+    for decision in sorted(decisions, key=lambda line: (line.decided_at, line.id)):
+        if decision.tuning == previous:
             continue
-        # a version that is older than the one before it was used by another process; it brought nothing new
-        since = [item for item in versions if (published or one.tuning - 1) < item.version <= one.tuning]
+        # a version older than the previous one was used by another process; it brought nothing new
+        since = [item for item in versions if (published or decision.tuning - 1) < item.version <= decision.tuning]
         yield {
-            "at": _message(one.decided_at),
+            "at": _message(decision.decided_at),
             "event": "tuning",
-            "version": one.tuning,
-            "was": known,
+            "version": decision.tuning,
+            "was": previous,
             "changes": [] if published is None else [_change(item) for item in since],
-            **_published([item for item in since if item.version == one.tuning]),
+            **_published([item for item in since if item.version == decision.tuning]),
         }
-        known = one.tuning
-        published = one.tuning if one.tuning > 0 else published
+        previous = decision.tuning
+        published = decision.tuning if decision.tuning > 0 else published
 
 
 def _published(items: Sequence[TuningEvent]) -> Event:

@@ -1,4 +1,4 @@
-"""Lists that lead to pages of single things: users, runs, documents, fields that operators hold."""
+"""Lists that link to pages of single items: users, runs, documents, fields pinned by operators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Documents(BaseModel):
 
 def _page(
     request: Request,
-    found: BaseModel,
+    content: BaseModel,
     field: str,
     title: str,
     sentence: str,
@@ -58,13 +58,13 @@ def _page(
     none: str,
     further: str | None = None,
 ) -> Response:
-    """A page of one list; ``cells`` are made of what the reader may see."""
-    lines = getattr(for_reader(request, found), field)
-    rows = [[cell if isinstance(cell, Markup) else escape(text(cell)) for cell in cells(one)] for one in lines]
+    """Return a page of one list; ``cells`` are built from what the reader may see."""
+    lines = getattr(for_reader(request, content), field)
+    rows = [[cell if isinstance(cell, Markup) else escape(text(cell)) for cell in cells(line)] for line in lines]
     return show(
         request,
         "list",
-        found,
+        content,
         title=title,
         items=field,
         sentence=sentence,
@@ -84,18 +84,18 @@ def _link(address: str, name: object) -> Markup:
 def list_users(request: Request, api: State) -> Response:
     """Those who have tasks."""
     with asking(api) as asked:
-        found = Users(now=asked.now, users=read_tasks_by_user(asked.connection, asked.catalogue))
-    waits = sum(one.pending for one in found.users)
+        users = Users(now=asked.now, users=read_tasks_by_user(asked.connection, asked.catalogue))
+    waits = sum(user.pending for user in users.users)
     return _page(
         request,
-        found,
+        users,
         "users",
         "Users",
-        f"{len(found.users):,} users have tasks; {waits:,} of those are pending.",
+        f"{len(users.users):,} users have tasks; {waits:,} of those are pending.",
         ("User", "Open tasks|n", "Running|n", "Pending|n", "All tasks|nh"),
-        lambda one: (
-            _link(f"/users/{to_path(one.user)}", one.user),
-            *map(shown, (one.open, one.running, one.pending, one.tasks)),
+        lambda user: (
+            _link(f"/users/{to_path(user.user)}", user.user),
+            *map(shown, (user.open, user.running, user.pending, user.tasks)),
         ),
         "Nobody has tasks.",
     )
@@ -109,8 +109,8 @@ def list_runs(
     """What was tried: previews, sweeps, replays, simulations."""
     now = moment(api)
     with api.database.begin() as connection:
-        found = runs.newest(connection, RUNS_OF_A_PAGE + 1, before)
-    lines = [runs.RunLine(**{name: getattr(one, name) for name in runs.RunLine.model_fields}) for one in found]
+        newest_runs = runs.newest(connection, RUNS_OF_A_PAGE + 1, before)
+    lines = [runs.RunLine(**{name: getattr(run, name) for name in runs.RunLine.model_fields}) for run in newest_runs]
     more = f"/runs?before={lines[RUNS_OF_A_PAGE - 1].id}" if len(lines) > RUNS_OF_A_PAGE else None
     return _page(
         request,
@@ -119,13 +119,13 @@ def list_runs(
         "Runs",
         "Decisions that were made again with other values, replays and simulations; none of them changes anything.",
         ("Run|n", "Kind", "State", "Done|nh", "By|h", "Asked for|n"),
-        lambda one: (
-            _link(f"/runs/{one.id}", one.id),
-            one.kind.replace("_", " "),
-            state(one.state),
-            shown(one.done),
-            one.subject,
-            ago(one.created_at, now),
+        lambda run: (
+            _link(f"/runs/{run.id}", run.id),
+            run.kind.replace("_", " "),
+            state(run.state),
+            shown(run.done),
+            run.subject,
+            ago(run.created_at, now),
         ),
         "Nothing was tried yet. The page of a key has a preview.",
         more,
@@ -138,21 +138,21 @@ def list_sources(request: Request, api: State) -> Response:
     """The documents that facts of the grid come from, and their ages."""
     now = api.now()
     with api.database.begin() as connection:
-        found = Documents(now=now, documents=list(feed_documents.all_documents(connection)))
+        documents = Documents(now=now, documents=list(feed_documents.all_documents(connection)))
     return _page(
         request,
-        found,
+        documents,
         "documents",
         "Sources",
-        f"{len(found.documents):,} documents are on record; the ages of the tables are on the page of the service.",
+        f"{len(documents.documents):,} documents are on record; the ages of the tables are on the page of the service.",
         ("Document", "Feed|h", "From|h", "Records|n", "Seen|n", "Changed|n"),
-        lambda one: (
-            one.document,
-            one.feed,
-            one.source,
-            shown(one.records),
-            ago(one.checked_at, now),
-            ago(one.changed_at, now),
+        lambda document: (
+            document.document,
+            document.feed,
+            document.source,
+            shown(document.records),
+            ago(document.checked_at, now),
+            ago(document.changed_at, now),
         ),
         "No document was fetched or sent yet; facts come from the tables of PanDA.",
     )
@@ -163,14 +163,14 @@ def list_sources(request: Request, api: State) -> Response:
 def list_pins(request: Request, api: State) -> Response:
     """The fields of queues that operators hold now."""
     with asking(api) as asked:
-        found = pins_answer(asked)
+        pins = pins_answer(asked)
     return _page(
         request,
-        found,
+        pins,
         "pins",
         "Pins",
-        f"{len(found.pins):,} fields of queues are held at a value, whatever CRIC says.",
+        f"{len(pins.pins):,} fields of queues are held at a value, whatever CRIC says.",
         ("Queue", "Field", "Value", "Until|h", "By|h", "Reason|h"),
-        lambda one: (queue_link(one.queue), one.field, one.value, instant(one.until), one.editor, one.reason),
+        lambda pin: (queue_link(pin.queue), pin.field, pin.value, instant(pin.until), pin.editor, pin.reason),
         "None is held. An operator holds one with broker queue set.",
     )

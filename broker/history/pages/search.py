@@ -1,4 +1,4 @@
-"""What is found for the letters in the bar of every page."""
+"""Results for the search box on every page."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MOST_OF_A_KIND, MOST_SUGGESTED = 3, 10
 @allow(READ)
 def find(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Tasks, jobs, queues, sites, users, keys, rules and reasons; one that is named exactly is shown at once."""
-    keys = [one.key for one in tuning_values.values(api.database)]
+    keys = [entry.key for entry in tuning_values.values(api.database)]
     with asking(api) as asked:
-        found = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
-    if found.exact and not wants_json(request):
-        return back_to(address_of(found.hits[0]))
-    title = f"Search: {visible(found.asked)}" if found.asked else "Search"
+        results = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    if results.exact and not wants_json(request):
+        return back_to(address_of(results.hits[0]))
+    title = f"Search: {visible(results.asked)}" if results.asked else "Search"
     return show(
         request,
         "search",
-        found,
+        results,
         title=title,
         items="hits",
         named=who is not None,
-        addresses=list(map(address_of, found.hits)),
+        addresses=list(map(address_of, results.hits)),
     )
 
 
@@ -60,25 +60,25 @@ class Suggestions(Answer):
 @allow(READ)
 def suggest(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Suggestions of the search box while the user types: some of each kind, with their addresses."""
-    keys = [one.key for one in tuning_values.values(api.database)]
+    keys = [entry.key for entry in tuning_values.values(api.database)]
     with asking(api) as asked:
-        found = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
-    lines = [Suggestion(**one.model_dump(), address=address_of(one)) for one in some_of(found.hits)]
+        results = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    lines = [Suggestion(**hit.model_dump(), address=address_of(hit)) for hit in some_of(results.hits)]
     return answer(request, Suggestions(suggestions=tuple(lines)))
 
 
 def some_of(hits: Sequence[SearchHit]) -> list[SearchHit]:
-    """The nearest of each kind, ``MOST_SUGGESTED`` at most, in their order. Pure."""
-    left: Counter[str] = Counter()
-    found = []
-    for one in hits:
-        left[one.kind] += 1
-        if left[one.kind] <= MOST_OF_A_KIND:
-            found.append(one)
-    return found[:MOST_SUGGESTED]
+    """Return the nearest hits of each kind, at most ``MOST_SUGGESTED``, in their order. Pure."""
+    remaining: Counter[str] = Counter()
+    chosen = []
+    for hit in hits:
+        remaining[hit.kind] += 1
+        if remaining[hit.kind] <= MOST_OF_A_KIND:
+            chosen.append(hit)
+    return chosen[:MOST_SUGGESTED]
 
 
-#: The page of each kind of things; behind it stands the number or name.
+#: The page of each kind; the number or name follows it.
 PAGES: dict[Kind, str] = {
     "task": "/tasks/",
     "job": "/jobs/",
@@ -92,5 +92,5 @@ PAGES: dict[Kind, str] = {
 
 
 def address_of(hit: SearchHit) -> str:
-    """Where the page of something is."""
+    """Return the address of a hit's page."""
     return PAGES[hit.kind] + (to_path(hit.place) if hit.kind == "user" else in_path(hit.place))

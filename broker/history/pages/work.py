@@ -1,4 +1,4 @@
-"""Pages of what was asked for: a user's tasks, a pool, jobs, what waits by reason, and runs under way."""
+"""Pages of work: a user's tasks, a pool, jobs, what waits by reason, and runs under way."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
 Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 TASKS_OF_A_USER, TASKS_LISTED = 20, 100
-"""Tasks whose jobs are counted on the page of a user, and those that it lists: those that wait, then the newest."""
+"""Number of tasks whose jobs are counted on a user's page, and of those listed: waiting ones, then the newest."""
 
 
 @router.get("/mine")
@@ -48,8 +48,8 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
     name = None if who is None else who.username
     if name is not None:
         with asking(api) as asked:
-            known = read_user_names(asked.connection, asked.catalogue)
-        if name in known:
+            user_names = read_user_names(asked.connection, asked.catalogue)
+        if name in user_names:
             return back_to(f"/users/{to_path(name)}")
     return show(request, "mine", {"user": name}, title="My tasks")
 
@@ -59,21 +59,21 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
 def one_user(request: Request, api: State, user: InPath) -> Response:
     """A user: tasks, what throttles them, and who can do something."""
     with asking(api) as asked:
-        found = user_answer(asked, from_path(user))
-        jobs = jobs_of_tasks(asked, [one.task.jeditaskid for one in found.tasks[:TASKS_OF_A_USER]])
-    words = list(throttle_sentences(found))
-    cures = {code: cure(code) for code in found.advice}
-    listed = found if wants_json(request) else found.model_copy(update={"tasks": found.tasks[:TASKS_LISTED]})
-    more = len(found.tasks) > TASKS_LISTED
+        details = user_answer(asked, from_path(user))
+        jobs = jobs_of_tasks(asked, [line.task.jeditaskid for line in details.tasks[:TASKS_OF_A_USER]])
+    words = list(throttle_sentences(details))
+    cures = {code: cure(code) for code in details.advice}
+    shortened = details if wants_json(request) else details.model_copy(update={"tasks": details.tasks[:TASKS_LISTED]})
+    more = len(details.tasks) > TASKS_LISTED
     return show(
         request,
         "user",
-        listed,
-        title=f"User {visible(found.user)}",
+        shortened,
+        title=f"User {visible(details.user)}",
         items="tasks",
-        listed=found.tasks,
-        further=f"/tasks?{urlencode({'user': found.user})}" if more else None,
-        said=f"{TASKS_LISTED} of {len(found.tasks):,}" if more else None,
+        listed=details.tasks,
+        further=f"/tasks?{urlencode({'user': details.user})}" if more else None,
+        said=f"{TASKS_LISTED} of {len(details.tasks):,}" if more else None,
         words=words,
         cures=cures,
         jobs=jobs,
@@ -88,8 +88,15 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
 def list_reasons(request: Request, api: State, at: At = None) -> Response:
     """What waits, by brokerage and reason, against an hour ago."""
     with asking(api, at) as asked:
-        found = reasons(asked)
-    return show(request, "reasons", found, title="Reasons", items="lines", time=time_shown(request, at, found.now))
+        waiting_reasons = reasons(asked)
+    return show(
+        request,
+        "reasons",
+        waiting_reasons,
+        title="Reasons",
+        items="lines",
+        time=time_shown(request, at, waiting_reasons.now),
+    )
 
 
 @router.get("/pools/{pool}")
@@ -97,8 +104,8 @@ def list_reasons(request: Request, api: State, at: At = None) -> Response:
 def one_pool(request: Request, api: State, pool: InPath) -> Response:
     """A SubmitPool with the queues that meet it."""
     with asking(api) as asked:
-        found = pool_answer(asked, pool)
-    return show(request, "pool", found, title=f"Pool {found.pool_id}", items="queues")
+        pool_details = pool_answer(asked, pool)
+    return show(request, "pool", pool_details, title=f"Pool {pool_details.pool_id}", items="queues")
 
 
 @router.get("/jobs")
@@ -118,17 +125,21 @@ def list_jobs(
         task=task, queue=queue or None, state=state or None, error=error or None, after=after, limit=limit
     )
     with asking(api) as asked:
-        found = job_list(asked, filters)
-    kept = {name: value for name, value in filters.model_dump().items() if value is not None and name != "after"}
-    further = None if found.next_after is None else urlencode({**kept, "after": found.next_after})
+        matches = job_list(asked, filters)
+    chosen_filters = {
+        name: value for name, value in filters.model_dump().items() if value is not None and name != "after"
+    }
+    further = None if matches.next_after is None else urlencode({**chosen_filters, "after": matches.next_after})
     return show(
         request,
         "jobs",
-        found,
+        matches,
         title="Jobs",
         items="jobs",
         given={"task": task or "", "queue": queue or "", "error": error or ""},
-        chips=state_chips(state or "", {name: kept[name] for name in ("task", "queue", "error") if name in kept}),
+        chips=state_chips(
+            state or "", {name: chosen_filters[name] for name in ("task", "queue", "error") if name in chosen_filters}
+        ),
         further=further,
     )
 
@@ -137,7 +148,7 @@ STATES = ("activated", "starting", "running", "holding", "transferring", "finish
 
 
 def state_chips(state: str, kept: Mapping[str, object]) -> list[dict[str, object]]:
-    """The choices of a state above the list of jobs; what else was chosen is kept."""
+    """Return the choices of a state above the list of jobs; the other filters are kept."""
     return [
         {
             "word": name or "all",
@@ -156,19 +167,29 @@ def state_chips(state: str, kept: Mapping[str, object]) -> list[dict[str, object
 def one_job(request: Request, api: State, pandaid: Id) -> Response:
     """A job: where it is and why there, why it failed, its other attempts, and what happened to it."""
     with asking(api) as asked:
-        found = job_answer(asked, pandaid)
-    marks = [Mark(one.at, one.event, f"{one.status or ''} {one.rule or ''} {one.queue or ''}") for one in found.steps]
-    drawn = timeline(marks)
-    sentence = job_sentence(found)
-    return show(request, "job", found, title=f"Job {pandaid}", items="steps", sentence=sentence, picture=lambda: drawn)
+        details = job_answer(asked, pandaid)
+    events = [
+        Mark(step.at, step.event, f"{step.status or ''} {step.rule or ''} {step.queue or ''}") for step in details.steps
+    ]
+    picture_of_events = timeline(events)
+    sentence = job_sentence(details)
+    return show(
+        request,
+        "job",
+        details,
+        title=f"Job {pandaid}",
+        items="steps",
+        sentence=sentence,
+        picture=lambda: picture_of_events,
+    )
 
 
 def job_sentence(found: JobAnswer) -> str:
-    """What is with a job, in one sentence. Pure."""
+    """Describe the state of a job in one sentence. Pure."""
     where = f" at {found.computingsite}" if found.computingsite else ""
     if found.failures:
-        one = found.failures[0]
-        return f"It failed{where}: {one.meaning.rstrip('.')} ({one.error}); {FAULTS.get(one.fault, one.fault)}."
+        error = found.failures[0]
+        return f"It failed{where}: {error.meaning.rstrip('.')} ({error.error}); {FAULTS.get(error.fault, error.fault)}."
     if found.ended_at is not None:
         return f"It is {found.jobstatus}{where}."
     if found.started_at is not None:
@@ -194,15 +215,15 @@ FAULTS = {
 def one_run(request: Request, api: State, run: Id) -> Response:
     """A run: how far it is, and what came of it."""
     with api.database.begin() as connection:
-        found = runs.find(connection, run)
-    if found is None:
+        row = runs.find(connection, run)
+    if row is None:
         raise Problem(404, "no_such_run", f"there is no run {run}")
-    detail = RunDetail(**{name: getattr(found, name) for name in RunDetail.model_fields})
+    detail = RunDetail(**{name: getattr(row, name) for name in RunDetail.model_fields})
     result = None if detail.result is None else json.dumps(detail.result, indent=1, sort_keys=True)
     summary = (detail.result or {}).get("summary")
     ended = detail.state in ("done", "failed", "cancelled")
-    points, drawn = points_of(detail.result), before_and_after(detail.result)
-    keys = [*detail.asked.get("set", ()), *(one.partition("=")[0] for one in detail.asked.get("ranges", ()))]
+    points, picture_of_result = points_of(detail.result), before_and_after(detail.result)
+    keys = [*detail.asked.get("set", ()), *(text.partition("=")[0] for text in detail.asked.get("ranges", ()))]
     pictures = curves(keys[0] if keys else "", "", points, None)
     return show(
         request,
@@ -213,9 +234,9 @@ def one_run(request: Request, api: State, run: Id) -> Response:
         sentence=None if summary is None else comparison_sentence(summary),
         ended=ended,
         keys=keys,
-        points=[vars(one) for one in points],
+        points=[vars(point) for point in points],
         curves=lambda: pictures,
-        before_and_after=lambda: drawn,
+        before_and_after=lambda: picture_of_result,
     )
 
 
@@ -228,12 +249,12 @@ def replay(request: Request, api: State, who: Who, fields: Form) -> Response:
 
 
 def begin_run(api: ApiState, kind: str, asked: BaseModel, subject: str) -> Response:
-    """Have a run decided in the background, and show how far it is.
+    """Start a run in the background and show its progress.
 
     Raises:
-        Problem: too many wait already.
+        Problem: too many runs are already waiting.
     """
-    long_runs.check(asked, api.database.names.vo)
+    long_runs.check(asked, api.database.names.vo, api.folder)
     with api.database.begin() as connection:
         if runs.waiting(connection) >= api.configuration.runs.waiting:
             raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})

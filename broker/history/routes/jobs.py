@@ -1,4 +1,4 @@
-"""Jobs: a list of them, and one with why it is where it is, and why it failed."""
+"""Jobs: the list, and single jobs with why they are where they are and why they failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import JobAnswer, JobFilters, JobList
 
 router = guarded_router(tag="jobs")
-ERROR = "A code (`1099`), with its source (`pilot:1099`), a class (`memory`), or a default fault (`site`)."
+ERROR = "A code (`1099`), a code with its source (`pilot:1099`), a class (`memory`), or a default fault (`site`)."
 
 
 @router.get("/jobs", response_model=JobList)
@@ -27,15 +27,15 @@ def list_jobs(
     queue: Name | None = None,
     state: Name | None = None,
     error: Annotated[str | None, Query(max_length=100, description=ERROR)] = None,
-    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the page before.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the previous page.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     at: At = None,
 ) -> Response:
-    """Jobs with their states, queues and errors, the newest first."""
+    """List jobs with their states, queues and errors, newest first."""
     filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
     with asking(api, at) as asked:
-        found = job_list(asked, filters)
-    return answer(request, found, items="jobs")
+        matches = job_list(asked, filters)
+    return answer(request, matches, items="jobs")
 
 
 @router.get("/jobs/{pandaid}", response_model=JobAnswer)
@@ -43,7 +43,7 @@ def list_jobs(
 def get_job(
     request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)], at: At = None
 ) -> Response:
-    """A job: where it is and why there, why it failed, its other attempts, and what happened to it."""
+    """Get a job: where it is and why, why it failed, its other attempts, and its history."""
     with asking(api, at) as asked:
-        found = job_answer(asked, pandaid)
-    return answer(request, found)
+        details = job_answer(asked, pandaid)
+    return answer(request, details)

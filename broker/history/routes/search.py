@@ -1,4 +1,4 @@
-"""Tasks, jobs, queues, sites, users, keys, rules and reasons by some letters of their names."""
+"""Search for tasks, jobs, queues, sites, users, keys, rules and reasons by a few letters of their names."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def search(
     request: Request,
     api: State,
     who: Who,
-    q: Annotated[str, Query(max_length=200, description="Some letters of a name, or a number.")],
+    q: Annotated[str, Query(max_length=200, description="Part of a name, or a number.")],
     at: At = None,
 ) -> Response:
-    """What has that number or name, and what has a name like it; users and names of tasks need a token."""
-    keys = [one.key for one in values.values(api.database)]
+    """Find objects by number or name, exact matches first. Users and task names need a token."""
+    keys = [entry.key for entry in values.values(api.database)]
     with asking(api, at) as asked:
-        found = answers.search(asked, q.replace("\0", ""), keys, with_names=who is not None)
-    return answer(request, found, items="hits")
+        results = answers.search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    return answer(request, results, items="hits")

@@ -1,7 +1,7 @@
-"""Tasks whose last decision is of some kind: what a list with such a filter counts and orders.
+"""Selects tasks by their last decision; lists with such a filter count and order the result.
 
-The brokerage that decided last counts. Its chunk that has waited longest speaks for the task; where none waits, the
-first that its last cycle decided about.
+The brokerage that decided last counts. A task is represented by its chunk that has waited longest; if none waits, by
+the first chunk that the brokerage's last cycle decided about.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from broker.history.statements.task_facts import COLUMNS, SELECTED, TaskSelection, selected_values
 from broker.store.connection.tables import TableCatalogue
 
-# A window over the chunks of a task at a brokerage, in the order of an index, so that nothing is joined with itself.
+# A window over the chunks of a task at a brokerage, in index order, so that nothing is joined with itself.
 _READ = """
     WITH selected AS (SELECT jeditaskid, status FROM {tasks} AS t {selected}),
     listed AS (
@@ -44,12 +44,12 @@ _READ = """
 
 @dataclass(frozen=True)
 class DecisionFilters:
-    """Of the last decision; None: any.
+    """Filters of the last decision; None: any.
 
     Attributes:
-        outcome: of it, or the status of the task.
-        reason: of it, or its main reason.
-        queue: at which jobs were placed, whatever its case.
+        outcome: its outcome, or the status of the task.
+        reason: its reason or main reason.
+        queue: queue at which jobs were placed, case-insensitive.
         since: decided at this instant (aware) or later.
     """
 
@@ -66,14 +66,14 @@ def filtered_tasks(
     filters: DecisionFilters,
     seen_since: datetime,
 ) -> dict[int, datetime | None]:
-    """Since when each of these tasks waits; None where it does not.
+    """Return since when each matching task waits; None if it does not.
 
     Args:
-        connection: to read from.
-        catalogue: of PanDA's tables.
-        selection: of tasks.
-        filters: of their last decision.
-        seen_since: decisions that no cycle after it (aware) came to do not count.
+        connection: connection to read from.
+        catalogue: PanDA's tables.
+        selection: selection of tasks.
+        filters: filters of their last decision.
+        seen_since: decisions that no cycle confirmed after this instant (aware) are ignored.
     """
     query = _READ.format(tasks=catalogue.source("jedi_tasks", COLUMNS), selected=SELECTED)
     values = {**selected_values(selection), **vars(filters), "seen_since": seen_since}

@@ -1,4 +1,4 @@
-"""All that is on record of a task: decisions, versions of the tuning, status, actions on its jobs, and queues left."""
+"""Everything on record about a task: decisions, tuning versions, status, actions on its jobs, and queues left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.store.decisions import legends
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of, unreadable, with_live_counts
 from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
 
-# there may be thousands: without what is most of a row, past the layers that look up columns by name
+# there may be thousands: read without the bulk of a row, bypassing the layers that look up columns by name
 _READ_LINES = f"""
     SELECT id, decided_at, brokerage, datasetid, ramcount, outcome, reason, legend, candidates, named_candidates,
         assigned::text, tuning, engine, pending_until, seen_again, last_seen_at
@@ -30,7 +30,7 @@ _READ_LINES = f"""
 _READ_LAST_SEEN = """
     SELECT decision, seen_again, last_seen_at FROM broker.chunk_states WHERE jeditaskid = %(task)s AND seen_again > 0"""
 
-# without the work, which is most of a row
+# without the work, which is the bulk of a row
 _READ_MADE = sa.text(f"""
     SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
     WHERE jeditaskid = ANY(:tasks) AND decided_at > :since AND decided_at <= :until
@@ -49,15 +49,15 @@ _READ_QUEUES_LEFT = sa.text("""
     WHERE jeditaskid = :task AND rebrokered_at >= coalesce(:since, '-infinity'::timestamptz)
     ORDER BY rebrokered_at, datasetid, queue""")
 
-#: Items of the history of the tuning that are looked at, newest first.
+#: Number of items of the tuning history that are read, newest first.
 MOST_CHANGES = 10_000
 
 
 @dataclass(frozen=True)
 class DecisionLine:
-    """One decision, in short; see ``broker.decisions`` for the columns.
+    """A decision, in short; see ``broker.decisions`` for the columns.
 
-    ``seen_again`` later cycles of the same day came to the same, the last of them for ``last_seen_at``.
+    ``seen_again`` later cycles of the same day had the same result, the last of them at ``last_seen_at``.
     """
 
     id: int
@@ -78,7 +78,7 @@ class DecisionLine:
 
 @dataclass(frozen=True)
 class StatusLine:
-    """A status that the task got, and why."""
+    """A status that the task entered, and why."""
 
     at: datetime
     status: str | None
@@ -87,9 +87,9 @@ class StatusLine:
 
 @dataclass(frozen=True)
 class ActionLine:
-    """What was done at once, and by the same rule, to jobs at a queue. ``value_s`` and ``limit_s``: the largest.
+    """An action taken at once, and by the same rule, on jobs at a queue. ``value_s`` and ``limit_s`` are the largest.
 
-    ``pandaids``: the first thousand of them.
+    ``pandaids`` holds the first thousand jobs.
     """
 
     at: datetime
@@ -108,7 +108,7 @@ class ActionLine:
 
 @dataclass(frozen=True)
 class LeftLine:
-    """A queue that is not given jobs of a dataset for a while, since it lost some."""
+    """A queue that gets no jobs of a dataset for a while, since it lost some."""
 
     at: datetime
     datasetid: int
@@ -117,9 +117,9 @@ class LeftLine:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """What is on record about a task.
+    """Everything on record about a task.
 
-    ``versions`` are the changes that made each version of the tuning which its decisions used, or that came between.
+    ``versions`` are the changes behind each tuning version that its decisions used, and those in between.
     """
 
     decisions: Sequence[DecisionLine]
@@ -130,56 +130,60 @@ class TaskRecord:
 
 
 def read_record(connection: sa.Connection, names: Names, task: int, since: datetime | None = None) -> TaskRecord:
-    """All that is on record about a task from ``since`` on."""
-    asked: dict[str, Any] = {"task": task, "since": since}
-    decisions = _lines(connection, asked)
-    actions = [ActionLine(*row) for row in connection.execute(_READ_ACTIONS, asked)]
-    left = [LeftLine(*row) for row in connection.execute(_READ_QUEUES_LEFT, asked)]
-    used = [one.tuning for one in decisions]
-    history = TuningStore(names).history(connection, limit=MOST_CHANGES) if used else []
-    versions = [item for item in reversed(history) if min(used) <= item.version <= max(used)]
-    return TaskRecord(decisions, _statuses(connection, names, task, since), actions, left, versions)
+    """Read everything on record about a task from ``since`` on."""
+    parameters: dict[str, Any] = {"task": task, "since": since}
+    decisions = _lines(connection, parameters)
+    actions = [ActionLine(*row) for row in connection.execute(_READ_ACTIONS, parameters)]
+    queues_left = [LeftLine(*row) for row in connection.execute(_READ_QUEUES_LEFT, parameters)]
+    versions_used = [decision.tuning for decision in decisions]
+    history = TuningStore(names).history(connection, limit=MOST_CHANGES) if versions_used else []
+    versions = [item for item in reversed(history) if min(versions_used) <= item.version <= max(versions_used)]
+    return TaskRecord(decisions, _statuses(connection, names, task, since), actions, queues_left, versions)
 
 
 def decisions_between(
     connection: sa.Connection, tasks: Sequence[int], since: datetime, until: datetime
 ) -> list[StoredDecision]:
-    """The decisions about tasks that were made after ``since`` up to ``until``, oldest first, without their work."""
-    asked: dict[str, Any] = {"tasks": list(tasks), "since": since, "until": until}
-    rows = (dict(row._mapping) for row in connection.execute(_READ_MADE, asked))
+    """Return the decisions about tasks made after ``since`` up to ``until``, oldest first, without their work."""
+    parameters: dict[str, Any] = {"tasks": list(tasks), "since": since, "until": until}
+    rows = (dict(row._mapping) for row in connection.execute(_READ_MADE, parameters))
     return with_live_counts(connection, decisions_of(connection, rows))
 
 
-def _lines(connection: sa.Connection, asked: Mapping[str, Any]) -> list[DecisionLine]:
-    """The decisions about a task; of the last one of a chunk its state knows how often it was seen again by now."""
+def _lines(connection: sa.Connection, parameters: Mapping[str, Any]) -> list[DecisionLine]:
+    """Return the decisions about a task; the state of a chunk holds how often its last decision was seen again."""
     with Database.raw(connection).cursor(binary=True) as cursor:
-        rows = cursor.execute(_READ_LINES, asked).fetchall()
-        live = {row[0]: row[1:] for row in cursor.execute(_READ_LAST_SEEN, asked).fetchall()}
-    known = legends.read(connection, [row[7] for row in rows if row[7] is not None])
+        rows = cursor.execute(_READ_LINES, parameters).fetchall()
+        live = {row[0]: row[1:] for row in cursor.execute(_READ_LAST_SEEN, parameters).fetchall()}
+    legends_by_id = legends.read(connection, [row[7] for row in rows if row[7] is not None])
     assigned: dict[str | None, Mapping[str, int]] = {None: {}}
-    found = []
+    lines = []
     for row in rows:
         if row[10] not in assigned:
             assigned[row[10]] = json.loads(row[10])
-        found.append(_line(row, known.get(row[7]), assigned[row[10]], live.get(row[0], row[14:])))
-    return found
+        lines.append(_line(row, legends_by_id.get(row[7]), assigned[row[10]], live.get(row[0], row[14:])))
+    return lines
 
 
 def _line(
-    row: Sequence[Any], legend: Legend | None, assigned: Mapping[str, int], seen: tuple[int, datetime | None]
+    row: Sequence[Any], legend: Legend | None, assigned: Mapping[str, int], repeats: tuple[int, datetime | None]
 ) -> DecisionLine:
-    """A row of the decisions about a task.
+    """Convert a row of the decisions about a task.
 
     Raises:
-        DecisionUnreadable: it is damaged.
+        DecisionUnreadable: the row is damaged.
     """
-    number, decided_at, brokerage, datasetid, ramcount, outcome, reason, _, packed, named = row[:10]
+    number, decided_at, brokerage, datasetid, ramcount, outcome, reason, _, packed, named_candidates = row[:10]
     try:
-        names = unpack_names(legend, packed) if named is None else tuple(one["name"] for one in named)
+        names = (
+            unpack_names(legend, packed)
+            if named_candidates is None
+            else tuple(candidate["name"] for candidate in named_candidates)
+        )
     except CandidatesCorruptError as error:
         raise unreadable(number, error) from error
     tuning, engine, pending_until = row[11:14]
-    seen_again, last_seen_at = seen
+    seen_again, last_seen_at = repeats
     if pending_until is not None and last_seen_at is not None:
         pending_until += last_seen_at - decided_at
     return DecisionLine(
@@ -208,5 +212,5 @@ def _statuses(connection: sa.Connection, names: Names, task: int, since: datetim
         "WHERE jeditaskid = :task AND modificationtime >= coalesce(:since, '-infinity'::timestamp) ORDER BY 1"
     )
     start = None if since is None else naive(since)
-    found = connection.execute(query, {"task": task, "since": start})
-    return [StatusLine(row[0].replace(tzinfo=UTC), row[1], row[2]) for row in found]
+    rows = connection.execute(query, {"task": task, "since": start})
+    return [StatusLine(row[0].replace(tzinfo=UTC), row[1], row[2]) for row in rows]

@@ -29,7 +29,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 At = Annotated[str | None, at_option("Check as of this time")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 _ACTIONS = sa.text("""
     SELECT acted_at, agent, rule, old_status, new_status, queue, action, code, value_s, limit_s
@@ -37,12 +37,12 @@ _ACTIONS = sa.text("""
 
 
 class NoSuchJob(NotFound):
-    """Nothing is known of a job."""
+    """The job is not known."""
 
 
 @dataclass(frozen=True)
 class _Look:
-    """One read-only look at the database, and what jobs are judged by there."""
+    """A read-only transaction, and what jobs are judged by in it."""
 
     connection: sa.Connection
     catalogue: TableCatalogue
@@ -52,16 +52,20 @@ class _Look:
         return find_due(self.connection, self.catalogue, self.inputs.timeout_context)
 
     def job(self, pandaid: int) -> tuple[Job, list[Verdict]] | None:
-        """A job with what each rule says of it."""
+        """A job with the verdict of each rule on it."""
         job = find_job(self.connection, self.catalogue, pandaid)
         if job is None:
             return None
-        given = self.inputs.timeout_context
+        timeout_context = self.inputs.timeout_context
         inactive_queue_triggered = job.computingsite in triggered_inactive_queues(
-            self.connection, self.catalogue, given
+            self.connection, self.catalogue, timeout_context
         )
         return job, check_job(
-            job, given.queues.get(job.computingsite or ""), given.limits, given.now, inactive_queue_triggered
+            job,
+            timeout_context.queues.get(job.computingsite or ""),
+            timeout_context.limits,
+            timeout_context.now,
+            inactive_queue_triggered,
         )
 
 
@@ -80,11 +84,11 @@ def _looking(context: typer.Context, database: Database, now: datetime) -> Itera
 def timeouts(
     context: typer.Context,
     at: At = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="As always here: nothing is written.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Always so here: nothing is written.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The jobs on which the timeouts would act now, by rule. `broker run timeouts` acts."""
-    check_time(at)  # a wrong time is told before anything is opened
+    """List the jobs on which the timeouts would act now, by rule. `broker run timeouts` acts."""
+    check_time(at)  # a wrong time is reported before anything is opened
     with open_store(context) as database:
         now = moment_of(at, database)
         with _looking(context, database, now) as look:
@@ -107,26 +111,26 @@ def why_timeout(
     at: At = None,
     as_json: Json = False,
 ) -> None:
-    """When each timeout rule fires or did fire for a job, and what keeps the others from it."""
+    """Show when each timeout rule fires or fired for a job, and what keeps the others from firing."""
     check_time(at)
     with open_store(context) as database:
         now = moment_of(at, database)
         with _looking(context, database, now) as look:
             rows = look.connection.execute(_ACTIONS, {"pandaid": pandaid, "now": now}).mappings()
             done = [{"pandaid": pandaid, **row} for row in rows]
-            found = look.job(pandaid)
-    if found is None and not done:
+            judged = look.job(pandaid)
+    if judged is None and not done:
         raise NoSuchJob(f"no job {pandaid}", "jobsdefined4, jobsactive4, broker.job_actions", "see jobsarchived4")
-    output = [] if found is None else _message(*found, now)
+    output = [] if judged is None else _message(*judged, now)
     if as_json:
-        for one in (*output, *done):
-            print_json(one)
+        for record in (*output, *done):
+            print_json(record)
         return
-    if found is not None:
-        _show(found[0], output)
+    if judged is not None:
+        _show(judged[0], output)
     if done:
         columns = list(done[0])[1:]
-        print_table(columns, [[one[name] for name in columns] for one in done], title="What was done")
+        print_table(columns, [[record[name] for name in columns] for record in done], title="What was done")
 
 
 def _cells(move: JobAction) -> tuple[object, ...]:
@@ -136,7 +140,7 @@ def _cells(move: JobAction) -> tuple[object, ...]:
 
 
 def _message(job: Job, verdicts: Sequence[Verdict], now: datetime) -> list[dict[str, Any]]:
-    """One object a rule that looks at jobs in this table."""
+    """One object for each rule about jobs in this table."""
     acts = acting(list(verdicts))
     moment = naive(now)
     return [
@@ -144,17 +148,17 @@ def _message(job: Job, verdicts: Sequence[Verdict], now: datetime) -> list[dict[
             "pandaid": job.pandaid,
             "queue": job.computingsite,
             "status": job.jobstatus,
-            "rule": one.rule.name,
-            "value_s": None if one.since is None else (moment - one.since).total_seconds(),
-            "limit_s": one.limit_s,
-            "action": one.rule.action,
-            "code": one.code,
-            "fires_at": one.fires_at,
-            "fired": one.fired,
-            "acts": one is acts,
-            "excused": list(one.excused),
+            "rule": verdict.rule.name,
+            "value_s": None if verdict.since is None else (moment - verdict.since).total_seconds(),
+            "limit_s": verdict.limit_s,
+            "action": verdict.rule.action,
+            "code": verdict.code,
+            "fires_at": verdict.fires_at,
+            "fired": verdict.fired,
+            "acts": verdict is acts,
+            "excused": list(verdict.excused),
         }
-        for one in verdicts
+        for verdict in verdicts
     ]
 
 
@@ -162,11 +166,11 @@ def _show(job: Job, output: Sequence[dict[str, Any]]) -> None:
     columns = ("rule", "age s", "limit s", "fires after (UTC)", "action", "code", "now")
     rows = [
         (
-            one["rule"], one["value_s"], one["limit_s"], one["fires_at"], one["action"], one["code"],
-            "acts" if one["acts"] else "over the limit" if one["fired"] else ", ".join(one["excused"]) or "waits",
+            line["rule"], line["value_s"], line["limit_s"], line["fires_at"], line["action"], line["code"],
+            "acts" if line["acts"] else "over the limit" if line["fired"] else ", ".join(line["excused"]) or "waits",
         )
-        for one in output
-        if "status" not in one["excused"]
+        for line in output
+        if "status" not in line["excused"]
     ]  # fmt: skip
     title = f"Job {job.pandaid}: {job.jobstatus} at {job.computingsite}, priority {job.currentpriority or 0}"
     print_table(columns, rows, title=title)

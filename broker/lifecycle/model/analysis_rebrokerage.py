@@ -1,6 +1,6 @@
 """Rebrokerage of users' jobs: which submissions make no progress at their queue. Pure.
 
-A submission is judged as a whole, by the time since which it waits and by whether any of its jobs did anything lately.
+A submission is judged as a whole, by how long it has waited and by whether any of its jobs was active recently.
 Source: PanDA, timeout and rebrokerage rules, analysis rebrokerage.
 """
 
@@ -15,7 +15,7 @@ from broker.lifecycle.model.jobs import JobTable, Queue
 
 RULE = "analysis_rebrokerage"
 IMMEDIATELY = ("offline", "test")
-"""Statuses of queues at which neither the timeout nor recent activity is asked for."""
+"""Statuses of queues at which neither the timeout nor recent activity matters."""
 
 Outcome = Literal["rebrokered", "unknown_queue", "exempt", "time_unknown", "too_young", "fresh", "active"]
 
@@ -31,9 +31,9 @@ class JobSet:
         produsername: the user.
         queue: where they wait.
         workinggroup: the group that they were submitted for; None for the user's own.
-        waits_since: when the first of them was activated, or the last of them made; None when nobody knows.
+        waits_since: when the first of them was activated, or the last of them created; None when unknown.
         active_at: when another job of the submission last changed its state there, other than by failing, being closed
-            or starting; None when none did for as long as is asked for.
+            or starting; None when none did within the period that was read.
     """
 
     table: JobTable
@@ -53,8 +53,8 @@ class AnalysisLimits:
     Attributes:
         timeout_s: of sets without a group, and of groups without a value of their own.
         by_group_s: of groups that have one.
-        activity_s: how long ago activity still counts.
-        least_wait_s: sets that wait for less are not looked at.
+        activity_s: the age up to which activity still counts.
+        least_wait_s: sets that have waited for less are not considered.
     """
 
     timeout_s: float
@@ -69,13 +69,13 @@ class AnalysisLimits:
 
 @dataclass(frozen=True)
 class SetVerdict:
-    """What is done about a set.
+    """The decision about a set.
 
     Attributes:
         jobs: the set.
         outcome: what is done, or why nothing is.
-        value_s: for how long it waits; None when nobody knows.
-        limit_s: what that was compared with.
+        value_s: how long it has waited; None when unknown.
+        limit_s: the limit that this was compared with.
         exceptions: why the queue is exempt.
     """
 
@@ -87,7 +87,7 @@ class SetVerdict:
 
 
 def check_job_set(jobs: JobSet, queue: Queue | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
-    """Judge one set at ``now`` (naive UTC). One that waits exactly as long as the timeout is rebrokered.
+    """Judge one set at ``now`` (naive UTC). A set that has waited exactly as long as the timeout is rebrokered.
 
     Args:
         jobs: the set.

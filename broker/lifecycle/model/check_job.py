@@ -1,6 +1,6 @@
 """One job against every rule: what fires, when, and what keeps it from firing.
 
-The same table is evaluated in the database for a million jobs at once; here it is for one job, and with reasons.
+The database evaluates the same table for a million jobs at once; here it is evaluated for one job, with reasons.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from broker.lifecycle.model.rules import TimeoutRule, rules_of
 
 @dataclass(frozen=True)
 class Verdict:
-    """One rule about one job.
+    """The verdict of one rule on one job.
 
     Attributes:
         rule: the rule.
-        excused: why the rule does not look at the job, or never acts on it; empty when it does.
+        excused: why the rule does not cover the job, or never acts on it; empty when it does.
         since: the time of the job that its age is counted from, naive UTC; None when it is not set.
         limit_s: the limit; None where there is none.
         fires_at: the rule fires after this instant; None when it does not.
         fired: whether it fires now.
-        code: the code that it would leave.
+        code: the code that it would set.
     """
 
     rule: TimeoutRule
@@ -39,12 +39,12 @@ class Verdict:
 def check_job(
     job: Job, queue: Queue | None, limits: TimeoutLimits, now: datetime, inactive_queue_triggered: bool = False
 ) -> list[Verdict]:
-    """What each rule of the job's table says, in order; the first that fires is the one that acts.
+    """The verdicts of the rules of the job's table, in order; the first that fires is the one that acts.
 
     Args:
         job: the job.
-        queue: its queue, None when nothing is known of it.
-        limits: in force.
+        queue: its queue, None when nothing is known about it.
+        limits: the limits in force.
         now: naive UTC.
         inactive_queue_triggered: another job at the queue has waited so long that the whole queue counts as
             inactive.
@@ -86,10 +86,10 @@ def _since(rule: TimeoutRule, job: Job, cut: datetime, inactive_queue_triggered:
         own = _time_of_state(rule, job)
         if not inactive_queue_triggered or (own is not None and own < cut):
             return own
-    found = [time for clock in rule.clock if (time := job.time(clock)) is not None]
-    if not found:
+    times = [time for clock in rule.clock if (time := job.time(clock)) is not None]
+    if not times:
         return None
-    return found[0] if rule.combined == "first" else min(found)
+    return times[0] if rule.combined == "first" else min(times)
 
 
 def _time_of_state(rule: TimeoutRule, job: Job) -> datetime | None:
@@ -105,9 +105,9 @@ def _later(since: datetime, limit_s: float) -> datetime | None:
 
 
 def unmet_conditions(rule: TimeoutRule, job: Job, limits: TimeoutLimits) -> list[str]:
-    """Which conditions of the rule the job does not meet."""
+    """The conditions of the rule that the job does not meet."""
     high = (job.currentpriority or 0) >= limits.high_priority
-    unmarked = rule.exempt_if_null
+    exempts_null = rule.exempt_if_null
     checks = {
         "status": job.jobstatus in rule.statuses,
         "event_service": not job.is_event_service,
@@ -116,9 +116,9 @@ def unmet_conditions(rule: TimeoutRule, job: Job, limits: TimeoutLimits) -> list
         "not_made_from_task": rule.origin != "from_task" or job.lockedby == JEDI,
         "made_from_task": rule.origin != "not_from_task" or job.lockedby is None or job.is_build,
         "queue_is_fixed": not rule.exempt_if_pinned
-        or (job.relocationflag != NEVER_MOVED and not (unmarked and job.relocationflag is None)),
+        or (job.relocationflag != NEVER_MOVED and not (exempts_null and job.relocationflag is None)),
         "merging": not rule.exempt_if_merging
-        or (job.processingtype != MERGING and not (unmarked and job.processingtype is None)),
+        or (job.processingtype != MERGING and not (exempts_null and job.processingtype is None)),
         "told_to_stop": not (rule.exempt_if_kill_requested and job.commandtopilot == TO_BE_KILLED),
         "no_substatus": not rule.needs_substatus or bool(job.jobsubstatus),
     }

@@ -1,6 +1,6 @@
-"""Which waiting jobs are taken back since jobs fail where they wait: at closed queues, and of single tasks. Pure.
+"""Which waiting jobs are taken back because jobs fail there: all at closed queues, or those of single tasks. Pure.
 
-Jobs that were sent before a queue was found failing would go on failing there.
+Jobs that were sent before a queue was found to be failing would keep failing there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Why = Literal["queue_unhealthy", "task_fails_here"]
 
 
 class TuningReader(Protocol):
-    """The tuning, as far as it says what is taken back."""
+    """The part of the tuning that decides what is taken back."""
 
     def number(self, key: str) -> float:
         """The value of a numeric key, or its default."""
@@ -49,11 +49,11 @@ class FailingPlaces:
 
     @property
     def queues(self) -> list[str]:
-        """The queues at which something is to be looked at, by name."""
+        """The names of the queues at which jobs are to be checked."""
         return sorted({queue for queue, _ in self.closed} | {queue for at in self.tasks.values() for queue in at})
 
     def why(self, queue: str, prodsourcelabel: str | None, jeditaskid: int | None) -> Why | None:
-        """The rule by which a job that waits at a queue goes; None if it stays."""
+        """The rule that takes back a job waiting at a queue; None if the job stays."""
         if (queue, kind_of(prodsourcelabel)) in self.closed:
             return "queue_unhealthy"
         return "task_fails_here" if queue in self.tasks.get(jeditaskid or 0, {}) else None
@@ -70,11 +70,11 @@ class WaitingThere:
 def failing_places(
     learned: LearnedQueues, tasks: FailingTasks, online: Sequence[str], now_s: float, tuning: TuningReader
 ) -> FailingPlaces:
-    """Where jobs are taken back from: nowhere unless LEARNED_TAKE_BACK is on, and the rule that keeps new ones away.
+    """Where jobs are taken back from: nowhere unless LEARNED_TAKE_BACK and the rule that keeps new ones away are on.
 
     Args:
         learned: the queues that are not healthy.
-        tasks: those of which jobs failed.
+        tasks: the tasks with failed jobs.
         online: queues, by name; their number bounds how many are closed at once.
         now_s: the instant (s since 1970).
         tuning: the values in force.

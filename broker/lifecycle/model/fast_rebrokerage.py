@@ -1,4 +1,4 @@
-"""Fast rebrokerage: which queues hold too many waiting jobs of a share, and how many of them are to go. Pure.
+"""Fast rebrokerage: which queues hold too many waiting jobs of a share, and how many of them to take back. Pure.
 
 Figures are compared exactly, as the decimal numbers that operators wrote: 29 of 100 jobs are not more than 0.29 of
 them.
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 RULE = "fast_rebrokerage"
 DRY_THRESHOLD = 10
-"""Queued jobs that are taken for the threshold of a share without one, which is only reported."""
+"""The threshold in queued jobs that is assumed for a share without one, which is only reported."""
 SLOTS = "harvester_slots"
 SETTLING = "settling"
 UNKNOWN_QUEUE = "unknown_queue"
@@ -54,18 +54,18 @@ class FastLimits:
 
 @dataclass(frozen=True)
 class FastVerdict:
-    """What was found of a share at a queue.
+    """The verdict on a share at a queue.
 
     Attributes:
         load: its jobs.
         nqueue_total: queued jobs of the share at all queues that are counted.
-        threshold: that was compared with.
+        threshold: the threshold that was applied.
         triggers: whether the share has a threshold of its own; otherwise nothing is moved.
         over_ratio: more queued jobs than ``ratio`` times the running ones.
         over_threshold: more queued jobs than the threshold.
         over_fraction: more than ``fraction`` of the queued jobs of the share.
         exempt: why the queue is left alone all the same; None when it is not.
-        excess: how many jobs are to go; 0 unless all conditions hold.
+        excess: how many jobs to take back; 0 unless all conditions hold.
     """
 
     load: ShareLoad
@@ -94,16 +94,16 @@ def check_shares(
     Args:
         loads: one for each queue and share.
         limits: the limits in force.
-        exempt: queue to the reason for which it is left alone.
+        exempt: why a queue is left alone, by queue.
         settling: shares of which jobs were taken back just now; they are left alone everywhere.
     """
-    some = sorted(loads, key=lambda load: (load.queue, load.gshare or "", load.gshare is None))
+    ordered = sorted(loads, key=lambda load: (load.queue, load.gshare or "", load.gshare is None))
     totals: dict[str | None, int] = {}
-    for load in some:
+    for load in ordered:
         if exempt.get(load.queue) != SLOTS:
             totals[load.gshare] = totals.get(load.gshare, 0) + load.nqueue
     verdicts = []
-    for load in some:
+    for load in ordered:
         why = exempt.get(load.queue) or (SETTLING if load.gshare in settling else None)
         verdicts.append(_judge(load, totals.get(load.gshare, 0), limits, why))
     return verdicts
@@ -112,14 +112,14 @@ def check_shares(
 def _judge(load: ShareLoad, total: int, limits: FastLimits, exempt: str | None) -> FastVerdict:
     own = limits.thresholds.get(load.gshare)
     threshold = DRY_THRESHOLD if own is None else own
-    over = (
+    margins = (
         load.nqueue - load.nrunning * _exact(limits.ratio),
         load.nqueue - _exact(threshold),
         load.nqueue - total * _exact(limits.fraction),
     )
-    excess = math.ceil(min(over)) if exempt is None and min(over) > 0 else 0
-    met = [margin > 0 for margin in over]
-    return FastVerdict(load, total, threshold, own is not None, met[0], met[1], met[2], exempt, excess)
+    excess = math.ceil(min(margins)) if exempt is None and min(margins) > 0 else 0
+    exceeded = [margin > 0 for margin in margins]
+    return FastVerdict(load, total, threshold, own is not None, exceeded[0], exceeded[1], exceeded[2], exempt, excess)
 
 
 def _exact(value: float) -> Fraction:

@@ -1,8 +1,7 @@
-"""A job and its queue as the timeouts see them.
+"""A job and its queue as the timeouts see them. Pure.
 
-Jobs that wait at a queue, and which of them lose least when they are taken back. Pure.
-
-What is written into a job that is ended: states, error codes and their texts.
+Also the jobs that wait at a queue, and which of them lose least when they are taken back; and what is written into a
+job that ends: states, error codes and their texts.
 
 Source: PanDA server, killing of jobs and verdicts of the watcher; PanDA data model, jobs.
 """
@@ -23,13 +22,13 @@ UNSET_TIME = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in PanDA's tab
 ANALYSIS_LABELS = ("user", "panda")
 BUILDING_LABEL = "panda"
 DEFAULT_LABEL = "managed"
-"""What PanDA takes a job without prodsourcelabel for."""
+"""The label that PanDA assumes for a job without prodsourcelabel."""
 
 NEVER_MOVED = 2
 """relocationflag of jobs whose queue is fixed."""
 
 JEDI = "jedi"
-"""lockedby of jobs that were made from tasks, and can be made again."""
+"""lockedby of jobs that were made from tasks and can be made again."""
 
 MERGING = "pmerge"
 """processingtype of merge jobs."""
@@ -37,7 +36,7 @@ MERGING = "pmerge"
 NO_EVENT_SERVICE = 0
 """eventservice of ordinary jobs; any other value but NULL is a job of the event service, whose events PanDA watches."""
 
-# Why a queue is excepted from all timeouts.
+# Why a queue is exempt from all timeouts.
 PAUSED = "paused"
 DISABLE_REASSIGN = "disableReassign"
 UNREADABLE = "queue_unreadable"
@@ -98,12 +97,12 @@ class Queue:
 
     Attributes:
         name: as jobs name it.
-        known: whether there is a CRIC row for it; some are only known by their pilots.
+        known: whether there is a CRIC row for it; some are known only from their pilots.
         exceptions: why no timeout touches a job here: ``paused``, ``disableReassign``, or ``queue_unreadable`` when
-            what the row says of these two is not known; empty when they do.
+            the row cannot be read for these two; empty when timeouts act.
         status: CRIC status, None when unknown.
         workflow: CRIC workflow.
-        laststart: when a job last started, naive UTC; None when that is not known.
+        laststart: when a job last started, naive UTC; None when unknown.
     """
 
     name: str
@@ -133,9 +132,9 @@ class WaitingJob:
         gshare: its share.
         jeditaskid: its task.
         jobdefinitionid: the submission that it belongs to.
-        modificationtime: of its last change.
-        creationtime: when it was made.
-        starttime: when it was started, as far as that is known.
+        modificationtime: when it last changed.
+        creationtime: when it was created.
+        starttime: when it was started, if known.
     """
 
     pandaid: int
@@ -156,19 +155,19 @@ class WaitingJob:
 
     @property
     def made(self) -> tuple[datetime, int]:
-        """What says which of two jobs is older; one without a time of creation is older than all others."""
+        """The sort key by age; a job without a creation time is older than all others."""
         return self.creationtime or UNSET_TIME, self.pandaid
 
 
 def youngest_first(jobs: Iterable[WaitingJob]) -> tuple[list[int], list[int]]:
-    """The jobs that were never started, and those that were, the youngest first."""
-    some = sorted(jobs, key=lambda job: job.made, reverse=True)
-    return [job.pandaid for job in some if not job.was_started], [job.pandaid for job in some if job.was_started]
+    """The jobs that were never started, and those that were, each the youngest first."""
+    ordered = sorted(jobs, key=lambda job: job.made, reverse=True)
+    return [job.pandaid for job in ordered if not job.was_started], [job.pandaid for job in ordered if job.was_started]
 
 
 Action = Literal["failed", "reassigned", "killed"]
 ErrorColumn = Literal["jobdispatcher", "taskbuffer", "reported"]
-"""Where the error code of a failed job stands; ``reported``: where its pilot's report put it."""
+"""The column with the error code of a failed job; ``reported``: the one that its pilot's report filled."""
 
 TO_REASSIGN = "toreassign"
 TO_BE_KILLED = "tobekilled"
@@ -199,12 +198,12 @@ LOST_AFTER_END = 105
 
 @dataclass(frozen=True)
 class Kill:
-    """What a kill code makes of a job that has not run.
+    """What a kill code does to a job that has not run.
 
     Attributes:
-        substatus: None: as it was.
+        substatus: its new jobsubstatus; None leaves it as it was.
         taskbuffer_code: its taskbuffererrorcode.
-        diag: the text of that.
+        diag: the text of that code.
         jobstatus: closed by the system, or cancelled by a person.
     """
 
@@ -233,20 +232,20 @@ FAILURES: dict[tuple[ErrorColumn, int], str] = {
     ("jobdispatcher", LOST_WHILE_TRANSFERRING): "lost while it transferred its own output",
     ("jobdispatcher", LOST_AFTER_END): "lost after its end",
 }
-"""What an error code of a failed job says."""
+"""The text of each error code of a failed job."""
 
 
 def watcher_code(
     jobstatus: str, *, has_ended: bool, has_error: bool, dispatcher_diag: str | None, dispatcher_code: int | None
 ) -> int:
-    """The jobdispatchererrorcode of a job that is failed because nothing was heard of it.
+    """The jobdispatchererrorcode of a job that is set to failed because nothing was heard from it.
 
     Args:
         jobstatus: its state.
         has_ended: its endtime is set.
         has_error: the payload or the pilot left a diagnosis.
-        dispatcher_diag: what jobdispatchererrordiag says already; the code that belongs to it stays.
-        dispatcher_code: the jobdispatchererrorcode that is there.
+        dispatcher_diag: its present jobdispatchererrordiag; the code that belongs to it stays.
+        dispatcher_code: its present jobdispatchererrorcode.
     """
     if jobstatus == "sent":
         return NEVER_STARTED

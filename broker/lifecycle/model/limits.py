@@ -1,7 +1,4 @@
-"""The limits of the timeout rules in force for one cycle, in seconds.
-
-The limits that a version of the tuning gives to timeouts and rebrokerages. Pure.
-"""
+"""The limits of timeouts and rebrokerages that a version of the tuning sets for one cycle, in seconds. Pure."""
 
 from __future__ import annotations
 
@@ -36,11 +33,11 @@ class TimeoutLimits:
 
     Attributes:
         seconds: by rule name, for the rules whose limit is a key.
-        high_priority: jobs of this priority and more are of high priority.
+        high_priority: jobs of this priority or above are of high priority.
         by_workflow_s: heartbeat limit of the workflows that have one of their own.
-        production_s: heartbeat limit of all others but analysis jobs.
-        analysis_s: that of analysis jobs.
-        laststart_s: age of the last start from which on a queue counts as one that starts nothing.
+        production_s: heartbeat limit of all others except analysis jobs.
+        analysis_s: heartbeat limit of analysis jobs.
+        laststart_s: age of the last start above which a queue counts as starting nothing.
     """
 
     seconds: Mapping[str, float]
@@ -72,7 +69,7 @@ class TimeoutLimits:
 
 
 def before(now: datetime, age_s: float) -> datetime:
-    """``now`` less an age; the beginning of time when there is no such instant."""
+    """``now`` less an age; ``datetime.min`` when there is no such instant."""
     try:
         return now - timedelta(seconds=age_s)
     except OverflowError:
@@ -86,10 +83,10 @@ def read_limits(
 
     Args:
         tuning: the values in force.
-        own: the value that was set for a family and a suffix, None when none was.
-        workflows: those of the queues.
+        own: returns the value that was set for a family and a suffix, None when none was.
+        workflows: the workflows of the queues.
     """
-    found = {workflow: own(HEARTBEAT, workflow) for workflow in {*workflows, PRODUCTION, ANALYSIS}}
+    heartbeats = {workflow: own(HEARTBEAT, workflow) for workflow in {*workflows, PRODUCTION, ANALYSIS}}
     fallback = tuning.number(HEARTBEAT)
     return TimeoutLimits(
         seconds={
@@ -98,9 +95,9 @@ def read_limits(
             if rule.limit not in (HEARTBEAT, OWN_STAGE_OUT)
         },
         high_priority=int(tuning.number(HIGH_PRIORITY)),
-        by_workflow_s={workflow: value * HOUR_S for workflow, value in found.items() if value is not None},
-        production_s=_or(found[PRODUCTION], fallback) * HOUR_S,
-        analysis_s=_or(found[ANALYSIS], fallback) * HOUR_S,
+        by_workflow_s={workflow: value * HOUR_S for workflow, value in heartbeats.items() if value is not None},
+        production_s=_or(heartbeats[PRODUCTION], fallback) * HOUR_S,
+        analysis_s=_or(heartbeats[ANALYSIS], fallback) * HOUR_S,
         laststart_s=tuning.number(LASTSTART) * HOUR_S,
     )
 
@@ -129,7 +126,7 @@ class ValueSource(Protocol):
 
 
 class TuningReader(Protocol):
-    """The tuning, as far as limits are read from it."""
+    """The part of the tuning that limits are read from."""
 
     def number(self, key: str) -> float:
         """The value of a numeric key, or its default."""
@@ -161,7 +158,7 @@ def fast_limits(tuning: TuningReader, shares: Iterable[str]) -> FastLimits:
 
 
 def analysis_limits(tuning: TuningReader, groups: Iterable[str]) -> AnalysisLimits:
-    """The limits of analysis rebrokerage for these working groups; a group's 0 is no value of its own."""
+    """The limits of analysis rebrokerage for these working groups; a group's 0 counts as not set."""
     by_group_s = {}
     for group in groups:
         own = tuning.source_of(TIMEOUT, group)

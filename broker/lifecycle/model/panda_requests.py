@@ -1,4 +1,4 @@
-"""What PanDA is asked for where it ends jobs itself: requests of its API, and its answers. Pure.
+"""Requests to PanDA's API where PanDA itself ends jobs, and its answers. Pure.
 
 Source: PanDA server 1.0.4, ``POST /v1/job/kill``, ``GET /v1/system/get_user_attributes`` and the daemons that end
 jobs.
@@ -14,22 +14,22 @@ from broker.lifecycle.model.jobs import FAST_REBROKERAGE, REASSIGNED
 
 KILL_PATH = "/v1/job/kill"
 IDENTITY_PATH = "/v1/system/get_user_attributes"
-#: With these codes PanDA's own daemons keep what event-service jobs have done.
+#: With these codes PanDA's own daemons keep the finished work of event-service jobs.
 _KEEPS_UNMERGED = frozenset({FAST_REBROKERAGE, REASSIGNED})
 
 
 class UnusableAnswerError(Exception):
-    """An answer of PanDA's that says nothing about the jobs."""
+    """An answer from PanDA that says nothing about the jobs."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom PanDA takes us for.
+    """The identity under which PanDA knows this client.
 
     Attributes:
-        name: of the user.
-        production: whether it grants the production role, without which only one's own jobs can be ended.
-        fqans: groups and roles that it sees.
+        name: the name of the user.
+        production: whether PanDA grants the production role, without which only one's own jobs can be ended.
+        fqans: the groups and roles that PanDA sees.
     """
 
     name: str
@@ -56,23 +56,23 @@ class KillRequest:
 
     @property
     def body(self) -> dict[str, Any]:
-        """As PanDA reads it."""
+        """The body of the request."""
         options = ["keepUnmerged"] if self.code in _KEEPS_UNMERGED else []
         return {"job_ids": list(self.pandaids), "code": self.code, "kill_options": options}
 
 
 def kill_requests(jobs: Iterable[tuple[int, int]], most: int) -> list[KillRequest]:
-    """Jobs with their kill codes as requests of at most ``most`` jobs, in the order of the first job of each."""
+    """Group jobs by kill code into requests of at most ``most`` jobs, in the order of the first job of each."""
     by_code: dict[int, list[int]] = {}
     requests: list[tuple[int, KillRequest]] = []
     order: dict[int, int] = {}
-    for place, (pandaid, code) in enumerate(jobs):
-        order.setdefault(pandaid, place)
+    for position, (pandaid, code) in enumerate(jobs):
+        order.setdefault(pandaid, position)
         by_code.setdefault(code, []).append(pandaid)
     for code, pandaids in by_code.items():
         for start in range(0, len(pandaids), most):
-            some = tuple(pandaids[start : start + most])
-            requests.append((order[some[0]], KillRequest(code, some)))
+            chunk = tuple(pandaids[start : start + most])
+            requests.append((order[chunk[0]], KillRequest(code, chunk)))
     return [request for _, request in sorted(requests, key=lambda pair: pair[0])]
 
 
@@ -85,13 +85,13 @@ def _data(document: Any) -> Any:
 
 
 def accepted(document: Any, pandaids: Sequence[int]) -> frozenset[int]:
-    """The jobs that PanDA says to have ended, or told to stop.
+    """The jobs that PanDA reports as ended or told to stop.
 
-    It answers success even where it ends nothing: what became of a job is its own value, true or false, or a list that
-    begins with it for a job of the event service.
+    PanDA answers success even where it ends nothing: each job has its own value, true or false, or a list that begins
+    with it for a job of the event service.
 
     Raises:
-        UnusableAnswerError: it refuses, or says nothing about each of the jobs.
+        UnusableAnswerError: PanDA refuses, or does not answer for each of the jobs.
     """
     answers = _data(document)
     if not isinstance(answers, list) or len(answers) != len(pandaids):
@@ -104,14 +104,14 @@ def _ended(answer: Any) -> bool:
 
 
 def identity_of(document: Any) -> Identity:
-    """Whom PanDA takes us for, by its answer.
+    """The identity in PanDA's answer.
 
     Raises:
-        UnusableAnswerError: it refuses, or does not say it.
+        UnusableAnswerError: PanDA refuses, or does not say whether we have the production role.
     """
-    found = _data(document)
-    if not isinstance(found, dict) or not isinstance(found.get("is_production_user"), bool):
+    data = _data(document)
+    if not isinstance(data, dict) or not isinstance(data.get("is_production_user"), bool):
         raise UnusableAnswerError("the answer does not say whether we have the production role")
-    fqans = found.get("fqans")
-    name = found.get("user_dn_clean") or found.get("user_dn_raw") or "nobody"
-    return Identity(str(name), found["is_production_user"], tuple(map(str, fqans)) if isinstance(fqans, list) else ())
+    fqans = data.get("fqans")
+    name = data.get("user_dn_clean") or data.get("user_dn_raw") or "nobody"
+    return Identity(str(name), data["is_production_user"], tuple(map(str, fqans)) if isinstance(fqans, list) else ())

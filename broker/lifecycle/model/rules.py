@@ -1,7 +1,7 @@
 """The timeout rules, one row each. This table is the policy; one engine evaluates it for all jobs at once.
 
-A job is judged by the first row that it meets. What ends a job that has lost its pilot comes first, then what is wrong
-with transfers, then what takes waiting jobs back. Queues that are paused or have disableReassign are exempt from every
+A job is judged by the first row that it meets. Rows for jobs that have lost their pilot come first, then those for
+transfers, then those that take waiting jobs back. Queues that are paused or have disableReassign are exempt from every
 row, and so are jobs of the event service. Ages are compared strictly: a job of exactly the limit is left alone.
 Source: ATLAS brokerage, Timeout Rules.
 """
@@ -29,7 +29,7 @@ Combined = Literal["earliest", "first", "by_status"]
 """How several times of a job become one: the earliest that is set; the first that is set; that of the job's state or,
 where it is not over the limit and another job at the queue is, the earliest."""
 
-# The two limits that depend on the queue of the job; all others are a tuning key.
+# The two limits that depend on the queue of the job; every other limit is a tuning key.
 HEARTBEAT = "HEARTBEAT_TIMEOUT"
 OWN_STAGE_OUT = "HEARTBEAT_TIMEOUT of transfers"
 
@@ -38,7 +38,7 @@ Origin = Literal["any", "from_task", "not_from_task"]
 
 @dataclass(frozen=True)
 class TimeoutRule:
-    """One row.
+    """One timeout rule, a row of the table.
 
     Attributes:
         name: shown to operators, kept with each action.
@@ -50,15 +50,15 @@ class TimeoutRule:
         limit: tuning key of the limit, or one of the limits that depend on the queue.
         unit_s: seconds of one unit of the key.
         action: what becomes of the job.
-        code: kill code, or error code; None: by what is known of the job, see :mod:`broker.lifecycle.model.jobs`.
+        code: kill code, or error code; None: depends on the job, see :mod:`broker.lifecycle.model.jobs`.
         error: for ``failed``, the column of the error code.
-        priority: high and low are told apart by TIMEOUT_HIGH_PRIORITY.
+        priority: TIMEOUT_HIGH_PRIORITY separates high from low.
         labels: production source labels, empty for any.
-        origin: whether only jobs made from tasks are meant, or only the others and builds.
+        origin: whether only jobs made from tasks are covered, or only the others and builds.
         exempt_if_pinned: jobs whose queue is fixed (relocationflag 2) are left alone.
         exempt_if_merging: merge jobs are left alone.
-        exempt_if_null: for these two a job of which the column is NULL is left alone as well.
-        exempt_if_kill_requested: a job that has been told to stop already is left alone.
+        exempt_if_null: for these two, a job whose column is NULL is left alone as well.
+        exempt_if_kill_requested: jobs that were already told to stop are left alone.
         needs_substatus: only jobs with a jobsubstatus.
         inactive_queues: only at queues that start nothing. A job is over the limit by the time of its state; once one
             is, the other jobs at the queue are judged by any of their times.
@@ -89,7 +89,7 @@ class TimeoutRule:
 
 
 RULES: tuple[TimeoutRule, ...] = (
-    # -- what has lost its pilot
+    # -- jobs that have lost their pilot
     TimeoutRule(
         "sent", "30 min for sent jobs",
         ACTIVE, ("sent",), ("modificationtime",), "TIMEOUT_sent", "failed", None,
@@ -121,13 +121,13 @@ RULES: tuple[TimeoutRule, ...] = (
         ACTIVE, ("transferring",), ("endtime", "starttime"), "TRANSTIMELO", "failed", TRANSFER_TIMEOUT,
         error="taskbuffer", combined="first", unit_s=86400.0, priority="low",
     ),
-    # -- what runs without end is told to stop; its pilot says when it has
+    # -- jobs that run without end are told to stop; their pilots report when they have
     TimeoutRule(
         "running", "21 days for running jobs",
         ACTIVE, ("running",), ("starttime", "creationtime"), "TIMEOUT_running", "killed", EXPIRED,
         combined="first", exempt_if_kill_requested=True,
     ),
-    # -- what waits is taken back: the shorter limit of inactive queues first
+    # -- waiting jobs are taken back: the shorter limit of inactive queues first
     TimeoutRule(
         "inactive_queue", "4 hours for activated or starting jobs of high priority at queues that start nothing",
         ACTIVE, ("activated", "starting"), ("modificationtime", "statechangetime"), "TIMEOUT_inactive",

@@ -1,14 +1,8 @@
-"""The statements that end jobs. ``{panda}`` and ``{broker}`` stand for the schemas.
+"""The statements that end jobs, with their files, datasets and tasks; ``{panda}`` and ``{broker}`` are the schemas.
 
-Those for their files: :mod:`broker.lifecycle.statements.action_sql`.
-
-What is staged names the state in which a job was seen; only a job that is still in it is ended. Source: PanDA server,
-killing of jobs, verdicts of the watcher and propagation of results; PanDA data model, datasets and files, jobs.
-
-The statements for the files, datasets and tasks of jobs that end; ``{panda}`` and ``{broker}`` are the schemas.
-
-They leave what PanDA's own functions leave. Source: PanDA server, killing and archiving of jobs, propagation of
-results, input status; PanDA data model, datasets and files.
+A staged row names the state in which a job was seen; only a job that is still in that state is ended. The statements
+leave files, datasets and tasks as PanDA's own functions leave them. Source: PanDA server, killing and archiving of
+jobs, verdicts of the watcher, propagation of results, input status; PanDA data model, datasets and files, jobs.
 """
 
 from __future__ import annotations
@@ -38,9 +32,9 @@ COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_s
     error, error_code, diag, rule, action, code, value_s, limit_s, detail) FROM STDIN
 """
 
-# The brokerages lock a task before they touch its files, and leave a task alone that somebody else has locked. So does
-# this: whoever has a task has its files and counters too, and nobody waits for anybody. Jobs of other tasks are left
-# out; they are judged again in the next cycle.
+# The brokerages lock a task before they touch its files, and skip a task that is locked already. So does this
+# statement: whoever holds a task also holds its files and counters, and no process waits for another. Jobs of other
+# tasks are left out; they are judged again in the next cycle.
 LOCK_TASKS = """
 WITH locked AS MATERIALIZED (
     SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
@@ -51,8 +45,8 @@ WHERE move.jeditaskid IN (SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jedita
   AND move.jeditaskid NOT IN (SELECT jeditaskid FROM locked)
 """
 
-# {source} is the table the job is in. A job that somebody else is writing to, that has been heard of since, or that is
-# archived already is skipped; so is one of the event service, unless its own pilot says that it has ended.
+# {source} is the table the job is in. A job that another transaction is writing to, that was heard from since, or that
+# is archived already is skipped; so is one of the event service, unless its own pilot reports that it has ended.
 TAKE = """
 WITH free AS (
     SELECT job.pandaid
@@ -78,7 +72,7 @@ FROM staged_moves AS move
 WHERE move.taken AND move.is_told AND move.in_table = '{source}' AND job.pandaid = move.pandaid
 """
 
-# {columns} are those that both tables have, {values} what becomes of them.
+# {columns} are the columns that both tables have, {values} their new values.
 ARCHIVE = """
 WITH gone AS (
     DELETE FROM {panda}.{source} AS job USING staged_moves AS move
@@ -113,7 +107,7 @@ BECOMES = {
     "jobdispatchererrordiag": f"CASE WHEN move.error = 'jobdispatcher' AND NOT {_SAID} "
     "THEN move.diag ELSE job.jobdispatchererrordiag END",
 }
-"""What becomes of the columns of a job that is ended; all others stay as they are. ``{now}`` is the time."""
+"""The new values of the columns of a job that ends; all others stay as they are. ``{now}`` is the time."""
 
 RECORD = """
 INSERT INTO {broker}.job_actions (agent_run, agent, pandaid, jeditaskid, queue, old_status, new_status, rule, action,
@@ -124,7 +118,7 @@ SELECT %(run_id)s, %(agent)s, pandaid, jeditaskid, queue, old_status,
 FROM staged_moves WHERE taken ORDER BY pandaid
 """
 
-# Retry rules look at jobs of ours that failed; see the agent retries.
+# Retry rules check our own failed jobs; see the agent retries.
 TO_RULES = """
 INSERT INTO {broker}.failed_jobs (pandaid, failed_at)
 SELECT pandaid, %(now)s AT TIME ZONE 'UTC' FROM staged_moves
@@ -139,10 +133,10 @@ _INPUT = "('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output
 
 # The files of the jobs that end; those of a task that has ended, and of jobs that no task made, stay as they are. A
 # file is a job's if it is marked with the job, or recorded with it and marked with none; and where the record says
-# which attempt the job was made for, the file must still be in that one. Beside PanDA the record is enough for a file
-# that several jobs read: it bears the mark of the last of them. Unmerged output has no attempt, nor has a build's
-# library anything to give back. A job that ended with
-# its task, by hand, says nothing against its queue. OFFSET 0 keeps the look-ups by index, whatever the statistics say.
+# which attempt the job was made for, the file must still be in that one. Alongside PanDA the record is enough for a
+# file that several jobs read: it bears the mark of the last of them. Unmerged output has no attempt, and a build's
+# library has nothing to give back. A job that ended with its task, by hand, says nothing against its queue. OFFSET 0
+# keeps the look-ups by index, whatever the statistics say.
 FILES_OF_JOBS = """
 ended AS MATERIALIZED (
     SELECT move.pandaid, move.jeditaskid, move.queue, move.is_kill,
@@ -188,7 +182,7 @@ ended AS MATERIALIZED (
 )
 """.replace("MERGE_OVER", f"{EXPIRED}, {EXPIRED_WAITING}").replace("BY_HAND", f"{KILLED_WITH_TASK}, {TASK_FINISHED}")
 
-# Every record of a job that ends bears the time; its output failed. What the pilot reported as written was kept before.
+# Every record of a job that ends gets the time; its output failed. What the pilot reported as written was kept before.
 END_RECORDS = """
 UPDATE {panda}.filestable4 AS record
 SET modificationtime = %(now)s,
@@ -201,7 +195,7 @@ FROM staged_moves AS move
 WHERE move.taken AND NOT move.is_told AND record.pandaid = move.pandaid
 """
 
-# What a job has used by the power of its queue's cores, where both are known.
+# What a job has used, by the power of its queue's cores, where both are known.
 NOTE_USED = """
 UPDATE {panda}.jobsarchived4 AS job
 SET hs06sec = least(999999999, trunc(queue.power * greatest(extract(epoch FROM job.endtime - job.starttime), 0)
@@ -214,7 +208,7 @@ WHERE move.taken AND NOT move.is_told AND move.error <> 'reported' AND job.panda
   AND job.starttime > '1970-01-01' AND job.endtime IS NOT NULL
 """
 
-# {table} is metatable or jobparamstable, where it is there.
+# {table} is metatable or jobparamstable, where it exists.
 STAMP = """
 UPDATE {panda}.{table} AS kept SET modificationtime = %(now)s
 FROM staged_moves AS move
@@ -248,9 +242,9 @@ WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.dataseti
 """.replace("FILES_OF_JOBS", FILES_OF_JOBS.strip())
 
 # A file stays marked with its last job, as PanDA leaves it: the next job finds its history there.
-# Every ended job costs its files an attempt, only a failed one costs a failure; what has none left counts as failed,
-# and what a merge job had none left for is merged by nobody. Files without a number of attempts are secondary: no
-# counter but that of files on hold knows them. A file that waits for a jumbo job is ready already.
+# Every ended job costs its files an attempt, only a failed one costs a failure. A file with none left counts as failed;
+# if it was to be merged, it is never merged. Files without a number of attempts are secondary: only the counter of
+# files on hold includes them. A file that waits for a jumbo job is ready already.
 GIVE_BACK = """
 WITH FILES_OF_JOBS, before AS MATERIALIZED (
     SELECT move.pandaid, move.queue, move.goes_elsewhere, move.was_on_hold, move.merges, move.is_queued_again,
@@ -322,8 +316,8 @@ WITH FILES_OF_JOBS, before AS MATERIALIZED (
 SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(lost), 0)::bigint FROM sums
 """.replace("FILES_OF_JOBS", FILES_OF_JOBS.strip()).replace("INPUT_TYPES", _INPUT)
 
-# The jobs whose output nobody merges any more wait in status merging; they end as the merge job did. They take the
-# place of the staged merge jobs, to be ended by the same statements.
+# Jobs whose output will no longer be merged wait in status merging; they end as the merge job did. They replace the
+# staged merge jobs, to be ended by the same statements.
 STAGE_UNMERGED = """
 WITH merged AS (DELETE FROM staged_moves RETURNING *), unmerged AS (
     SELECT DISTINCT ON (record.jeditaskid, record.datasetid, record.fileid) job.pandaid, job.jobstatus,

@@ -1,12 +1,11 @@
-"""The one place that ends jobs: what timeouts and rebrokerage have decided becomes rows, in one transaction.
+"""The one place that ends jobs: the decisions of timeouts and rebrokerage become rows, in one transaction.
 
-Everything is conditional on what the decision saw. A job that has moved on, was heard of since, or is being written to
-is skipped, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
+Everything is conditional on what the decision saw. A job that has moved on, was heard from since, or is being written
+to is skipped, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
 agents at once. Source: PanDA server, killing of jobs and verdicts of the watcher.
 
-Jobs that PanDA was asked to end and has: the history, and the memory of the brokerages.
-
-PanDA's own tables are not touched: it has written them.
+For jobs that PanDA ended on request, only the history and the memory of the brokerages are written. PanDA's own tables
+are not touched: it has written them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DIAG_CHARACTERS = 250
 
 @dataclass(frozen=True)
 class JobAction:
-    """One job that is to be ended, and the state in which it was seen.
+    """A job to be ended, and the state in which it was seen.
 
     Attributes:
         pandaid: the job.
@@ -44,9 +43,9 @@ class JobAction:
         rule: what fired; kept with the action and in the diagnostics.
         action: failed; reassigned: closed, to be brokered again; killed: ended, or told to stop if it is running.
         code: kill code of :data:`broker.lifecycle.model.jobs.KILLS`, or for ``failed`` the error code.
-        value_s: the age that was found, in seconds; None where the rule measures something else.
+        value_s: the age that was measured, in seconds; None where the rule measures something else.
         limit_s: the limit that it exceeds, in seconds.
-        error: for ``failed`` the column of the error code.
+        error: for ``failed``, the column of the error code.
         detail: what else was measured, for the history.
     """
 
@@ -106,11 +105,11 @@ class ActionContext:
 
 @dataclass(frozen=True)
 class ActOutcome:
-    """What was done.
+    """The outcome of ending jobs.
 
     Attributes:
         acted: jobs that were ended or told to stop, ascending.
-        skipped: jobs that were not as they had been seen any more, ascending.
+        skipped: jobs that had changed since they were seen, ascending.
         files: input files released.
         files_lost: those of them without an attempt left.
     """
@@ -148,7 +147,7 @@ def end_staged(batch: MoveBatch, moves: Sequence[JobAction], by: ActionContext) 
 
 
 def _end_taken(batch: MoveBatch, by: ActionContext) -> tuple[tuple[int, ...], int, int]:
-    """Archive the taken jobs with their files; the jobs, and the input files that were released and lost."""
+    """Archive the taken jobs with their files; returns the jobs, and how many input files were released and lost."""
     for table in TABLES:
         batch.run(archive_statement(by.catalogue, table))
     batch.run(statements.NOTE_USED)
@@ -190,7 +189,7 @@ class MoveBatch:
         self.run("ANALYZE staged_moves")
 
     def run(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        """Run one statement; the rows that it gives, none where it gives none."""
+        """Run one statement and return its rows; an empty list where it has none."""
         text = self._names.sql(statement)
         parameters = {"now": self._now, **values} if "%(" in statement else None
         cursor = self._connection.execute(text.encode(), parameters)
@@ -218,7 +217,7 @@ def _row(move: JobAction) -> Iterator[object]:
 
 
 def archive_statement(catalogue: TableCatalogue, table: JobTable) -> str:
-    """The statement that moves the rows of ``table``: alongside PanDA the tables have columns that we do not know."""
+    """The statement that moves the rows of ``table``; alongside PanDA the tables have columns unknown to us."""
     columns = sorted(catalogue.columns_present(table) & catalogue.columns_present(ARCHIVE))
     becomes = {name: value.replace("{now}", "%(now)s::timestamp") for name, value in statements.BECOMES.items()}
     values = [f"{becomes.get(name, 'job.' + quoted(name))} AS {quoted(name)}" for name in columns]
@@ -246,25 +245,25 @@ ON CONFLICT (jeditaskid, datasetid, queue)
 
 
 def record(connection: sa.Connection, moves: Sequence[JobAction], by: ActionContext) -> None:
-    """Keep what PanDA did. The caller fences the transaction and commits it."""
+    """Record what PanDA did. The caller fences the transaction and commits it."""
     raw, now = Database.raw(connection), by.now.astimezone(UTC)
     with raw.cursor() as cursor:
-        cursor.executemany(_ACTION, [_asked_row(move, by) for move in moves])
-    freed = [one for one in moves if not one.only_told and one.queue is not None and one.jeditaskid is not None]
+        cursor.executemany(_ACTION, [_history_row(move, by) for move in moves])
+    freed = [job for job in moves if not job.only_told and job.queue is not None and job.jeditaskid is not None]
     query = _REMEMBER.format(
         files=by.catalogue.source("filestable4", ("pandaid", "datasetid", "type")),
         datasets=by.catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
     )
     values: dict[str, Any] = {
         "now": now,
-        "pandaids": [one.pandaid for one in freed],
-        "tasks": [one.jeditaskid for one in freed],
-        "queues": [one.queue for one in freed],
+        "pandaids": [job.pandaid for job in freed],
+        "tasks": [job.jeditaskid for job in freed],
+        "queues": [job.queue for job in freed],
     }
     raw.execute(query.encode(), values)
 
 
-def _asked_row(move: JobAction, by: ActionContext) -> tuple[object, ...]:
+def _history_row(move: JobAction, by: ActionContext) -> tuple[object, ...]:
     detail = {**(move.detail or {}), "through": "panda_api"}
     new_status = move.old_status if move.only_told else "closed"
     return (

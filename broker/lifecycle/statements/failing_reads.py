@@ -1,4 +1,4 @@
-"""Reading where jobs fail, and the jobs that wait there."""
+"""Reads where jobs fail, and the jobs that wait there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = (
     "pandaid", "jobstatus", "computingsite", "gshare", "jeditaskid", "jobdefinitionid", "modificationtime",
     "creationtime", "starttime", "prodsourcelabel", "lockedby", "relocationflag",
 )  # fmt: skip
-# A task with a queue of its own would only come back there.
+# Jobs of a task that names a queue would only come back there.
 _READ_WAITING = """
     SELECT j.pandaid, '{table}', j.jobstatus, j.computingsite, j.gshare, j.jeditaskid, j.jobdefinitionid,
         j.modificationtime, j.creationtime, j.starttime, j.prodsourcelabel
@@ -34,7 +34,7 @@ _READ_HEALTH = "SELECT {columns} FROM broker.queue_health WHERE node = '' AND st
 
 
 def is_known(connection: sa.Connection, now: datetime) -> bool:
-    """Whether what the agent ``outcomes`` has learned is young enough to act on."""
+    """Whether what the agent ``outcomes`` has learned is recent enough to act on."""
     newest = refreshed_for(connection, OUTCOMES)
     return newest is not None and (now - newest).total_seconds() <= MAX_AGE_S
 
@@ -57,12 +57,12 @@ def read_failing_tasks(connection: sa.Connection) -> FailingTasks:
 
 def read_waiting(connection: sa.Connection, catalogue: TableCatalogue, queues: Sequence[str]) -> list[WaitingThere]:
     """The jobs that wait at these queues, were never started, and may run elsewhere."""
-    found: list[WaitingThere] = []
+    waiting: list[WaitingThere] = []
     tasks = catalogue.source("jedi_tasks", ("jeditaskid", "site"))
     values = {"queues": list(queues), "statuses": list(_NEVER_STARTED), "jedi": JEDI, "never": NEVER_MOVED}
     for table in ("jobsdefined4", "jobsactive4"):
         statement = _READ_WAITING.format(table=table, source=catalogue.source(table, _COLUMNS), tasks=tasks)
-        found += [
+        waiting += [
             WaitingThere(WaitingJob(*row[:-1]), row[-1]) for row in connection.execute(sa.text(statement), values)
         ]
-    return found
+    return waiting

@@ -1,4 +1,4 @@
-"""Jobs with a final report: read, and ended with their files and counters, in the caller's transaction."""
+"""Reads the jobs with a final report, and ends them with their files and counters, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_s
     error_code, rule, action, code) FROM STDIN
 """
 
-# What is known of each file of the output that does not end as failed.
+# What is known about each output file that does not end as failed.
 STAGE_FILES = """
 CREATE TEMPORARY TABLE IF NOT EXISTS written_files (
     pandaid bigint, lfn text, status text, guid text, fsize bigint, checksum text
@@ -69,7 +69,7 @@ WITH kept AS MATERIALIZED (
 SELECT count(*) FROM filled
 """
 
-# Files without a number of attempts are secondary: no counter knows them.
+# Files without a number of attempts are secondary: no counter includes them.
 FINISH_INPUT = """
 WITH FILES_OF_JOBS, done AS (
     UPDATE {panda}.jedi_dataset_contents AS file
@@ -93,7 +93,8 @@ WITH FILES_OF_JOBS, done AS (
 SELECT coalesce(sum(files), 0)::bigint FROM sums
 """.replace("FILES_OF_JOBS", FILES_OF_JOBS.strip())
 
-# A failed job's ddm error is written while it is in its table still; its time of change stays, which the move looks at.
+# A failed job's ddm error is written while the job is still in its table. Its modification time, which the move checks,
+# stays.
 NOTE_DDM_ERRORS = """
 UPDATE {panda}.jobsactive4 AS job SET ddmerrorcode = given.code, ddmerrordiag = given.diag
 FROM unnest(%(jobs)s::bigint[], %(codes)s::integer[], %(diags)s::text[]) AS given (pandaid, code, diag)
@@ -111,7 +112,7 @@ WHERE report.timestamp < %(now)s - interval '1 day'
 
 
 RULE = "final_report"
-"""Named with the action on a job that its pilot reported as failed."""
+"""Rule that is recorded with the action on a job that its pilot reported as failed."""
 
 # The oldest report first; one that another batch failed on waits for the next cycle.
 _READ_REPORTED_ENDS = """
@@ -135,15 +136,15 @@ ORDER BY file.row_id"""
 
 @dataclass(frozen=True)
 class ReportedJob:
-    """A job with its final report, and the files that it was to write.
+    """A job with its final report, and the files that it was supposed to write.
 
     Attributes:
         pandaid: the job.
         modificationtime: its time of last change, naive UTC.
         queue: its computingsite.
         jeditaskid: its task.
-        report: what its pilot said.
-        files: of its output and log.
+        report: what its pilot reported.
+        files: the files of its output and log.
     """
 
     pandaid: int
@@ -161,17 +162,17 @@ def read_reported(
     tasks: Sequence[int] | None = None,
     skipped: Sequence[int] = (),
 ) -> list[ReportedJob]:
-    """The jobs that wait to be taken to their end, the oldest report first.
+    """The jobs whose final report waits to be acted on, the oldest report first.
 
     Args:
         connection: any transaction.
-        names: of the schemas.
-        most: no more than so many.
-        tasks: only jobs of these; None for all.
-        skipped: not these jobs.
+        names: the names of the schemas.
+        most: the maximum number of jobs.
+        tasks: only jobs of these tasks; None for all.
+        skipped: jobs to leave out.
     """
-    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "skipped": list(skipped)}
-    rows = connection.execute(sa.text(names.sql(_READ_REPORTED_ENDS)), asked).all()
+    parameters = {"most": most, "tasks": None if tasks is None else list(tasks), "skipped": list(skipped)}
+    rows = connection.execute(sa.text(names.sql(_READ_REPORTED_ENDS)), parameters).all()
     files: dict[int, list[OutputFile]] = {}
     for row in connection.execute(sa.text(names.sql(_READ_OUTPUT_FILES)), {"jobs": [row.pandaid for row in rows]}):
         files.setdefault(row.pandaid, []).append(OutputFile(row.lfn, row.type, row.may_be_missing))
@@ -189,7 +190,7 @@ def read_reported(
 
 
 def finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]], by: ActionContext) -> ActOutcome:
-    """End jobs as decided where they are as they were seen; their reports are used up.
+    """End jobs as decided if they are still as they were seen, and delete their reports.
 
     A finished job is archived with its input and output finished and counted. A failed one gives its input back with
     the attempt and the failure counted, and its queue is remembered, so that the next attempt is made elsewhere.
@@ -197,12 +198,14 @@ def finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]]
     finished = [(job, end) for job, end in ends if end.status == "finished"]
     failed = [(job, end) for job, end in ends if end.status == "failed"]
     outcomes = [_finish(connection, finished, by), _fail(connection, failed, by)]
-    acted = tuple(sorted(pandaid for one in outcomes for pandaid in one.acted))
-    skipped = tuple(sorted(pandaid for one in outcomes for pandaid in one.skipped))
+    acted = tuple(sorted(pandaid for outcome in outcomes for pandaid in outcome.acted))
+    skipped = tuple(sorted(pandaid for outcome in outcomes for pandaid in outcome.skipped))
     batch = MoveBatch(connection, by)
     batch.run(FORGET_REPORTS, jobs=list(acted))
     batch.run(FORGET_STALE_REPORTS)
-    return ActOutcome(acted, skipped, sum(one.files for one in outcomes), sum(one.files_lost for one in outcomes))
+    return ActOutcome(
+        acted, skipped, sum(outcome.files for outcome in outcomes), sum(outcome.files_lost for outcome in outcomes)
+    )
 
 
 def _finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]], by: ActionContext) -> ActOutcome:
@@ -228,9 +231,9 @@ def _fail(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]],
     if not ends:
         return ActOutcome((), ())
     batch = MoveBatch(connection, by)
-    wrong = [(job.pandaid, end.ddm_error, end.ddm_diag) for job, end in ends if end.ddm_error]
-    if wrong:
-        jobs, codes, diags = (list(column) for column in zip(*wrong, strict=True))
+    ddm_errors = [(job.pandaid, end.ddm_error, end.ddm_diag) for job, end in ends if end.ddm_error]
+    if ddm_errors:
+        jobs, codes, diags = (list(column) for column in zip(*ddm_errors, strict=True))
         batch.run(NOTE_DDM_ERRORS, jobs=jobs, codes=codes, diags=diags)
     moves = [_failure(job, end) for job, end in ends]
     batch.stage(staged(moves))
@@ -269,6 +272,6 @@ def _written(ends: Sequence[tuple[ReportedJob, JobEnd]]) -> Iterator[tuple[objec
         for file in end.files:
             if file.status == "failed":
                 continue
-            found = file.written
-            about = (None, None, None) if found is None else (found.guid, found.fsize, found.checksum)
-            yield (job.pandaid, file.lfn, file.status, *about)
+            written = file.written
+            attributes = (None, None, None) if written is None else (written.guid, written.fsize, written.checksum)
+            yield (job.pandaid, file.lfn, file.status, *attributes)

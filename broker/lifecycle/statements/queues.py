@@ -14,25 +14,25 @@ from broker.snapshot.raw import BadValueError, RawSource, json_object, name, tex
 
 
 def queues_of(queues: RawSource, pilots: RawSource | None) -> dict[str, Queue]:
-    """Every queue by the name that jobs may have.
+    """Every queue by each name that jobs may carry.
 
-    PanDA looks for paused queues by the name of the row and for the others by the nickname in it; where the two differ
-    a job may have either, and what is excepted under one is excepted under both.
+    PanDA looks up paused queues by the name of the row and the others by the nickname in it. Where the two differ, a
+    job may carry either, and a queue that is exempt under one is exempt under both.
 
     Args:
         queues: the source of that name.
         pilots: the source of that name; None when it cannot be used, so that no queue counts as inactive by it.
     """
-    found: dict[str, Queue] = {}
+    by_name: dict[str, Queue] = {}
     for row in queues.rows("schedconfig_json").records():
         if row["panda_queue"] == "ALL" or row["data"] is None:
             continue
         for queue in _read_queue(row["panda_queue"], row["data"]):
-            known = found.get(queue.name, queue)
-            found[queue.name] = replace(known, exceptions=tuple(dict.fromkeys(known.exceptions + queue.exceptions)))
+            known = by_name.get(queue.name, queue)
+            by_name[queue.name] = replace(known, exceptions=tuple(dict.fromkeys(known.exceptions + queue.exceptions)))
     for site, laststart in _last_starts(pilots).items():
-        found[site] = replace(found.get(site, Queue(site, known=False)), laststart=laststart)
-    return found
+        by_name[site] = replace(by_name.get(site, Queue(site, known=False)), laststart=laststart)
+    return by_name
 
 
 def _read_queue(row_name: str, document: Any) -> Iterator[Queue]:
@@ -49,16 +49,16 @@ def _read_queue(row_name: str, document: Any) -> Iterator[Queue]:
 
 
 def _settings(data: dict[str, Any]) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Exceptions, status and workflow; what cannot be read may be an exception, so it is one."""
+    """Exceptions, status and workflow; what cannot be read may be an exception, so it counts as one."""
     try:
         status, workflow = text(data.get("status"), "status"), text(data.get("workflow"), "workflow")
         params = data.get("params")
         if params is not None and not isinstance(params, dict):
             raise BadValueError("wrong_type", "params", params)
-        free = Catchall(text(data.get("catchall"), "catchall"), params or {})
+        catchall = Catchall(text(data.get("catchall"), "catchall"), params or {})
     except BadValueError:
         return (UNREADABLE,), None, None
-    exceptions = {PAUSED: status == PAUSED, DISABLE_REASSIGN: free.flag(DISABLE_REASSIGN)}
+    exceptions = {PAUSED: status == PAUSED, DISABLE_REASSIGN: catchall.flag(DISABLE_REASSIGN)}
     return tuple(name for name, holds in exceptions.items() if holds), status, workflow
 
 

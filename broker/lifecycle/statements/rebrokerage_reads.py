@@ -1,10 +1,9 @@
-"""Reading what rebrokerage decides about: waiting jobs by share, and how often input was moved already.
+"""Reads what rebrokerage decides about: waiting jobs by share, and how often their input was moved already.
 
-Source: PanDA data model, jobs, job statistics and Harvester slots.
+For users' jobs it reads the submissions that wait at a queue, and their recent activity.
 
-Reading the submissions of users whose jobs wait at a queue, and what of them did anything lately.
-
-Source: PanDA, timeout and rebrokerage rules, analysis rebrokerage.
+Source: PanDA data model, jobs, job statistics and Harvester slots; PanDA, timeout and rebrokerage rules, analysis
+rebrokerage.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _READ_QUEUES_WITH_SLOTS = """
     SELECT DISTINCT pandaqueuename FROM {slots} AS s
     WHERE numslots IS NOT NULL AND (expirationtime IS NULL OR expirationtime > :now)"""
 
-# Which input was moved how often: files that many jobs read say nothing of a single one, so only master datasets count.
+# How often input was moved. Files that many jobs read say nothing about a single job, so only master datasets count.
 _COUNT_MOVES = """
     WITH moved AS MATERIALIZED (
         SELECT f.jeditaskid, f.datasetid, f.fileid
@@ -105,7 +104,7 @@ def read_loads(connection: sa.Connection, catalogue: TableCatalogue, statistics:
 def read_waiting_of_shares(
     connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[tuple[str, str | None]]
 ) -> list[WaitingJob]:
-    """All jobs that wait at some queues, each for one of the shares wanted there."""
+    """All jobs that wait at one of these queues for the share that is wanted there."""
     queues, keys = [queue for queue, _ in shares], [share for _, share in shares]
     return _waiting(connection, catalogue, ("gshare", "text"), {"queues": queues, "keys": keys, "tasks": None})
 
@@ -120,22 +119,22 @@ def read_waiting_of_submissions(
         "keys": [submission for _, submission in wanted],
         "tasks": sorted({task for task, _, _ in places}),
     }
-    found = _waiting(connection, catalogue, ("jobdefinitionid", "bigint"), values)
-    there = set(places)
-    return [job for job in found if (job.jeditaskid, job.jobdefinitionid, job.queue) in there]
+    waiting = _waiting(connection, catalogue, ("jobdefinitionid", "bigint"), values)
+    wanted_places = set(places)
+    return [job for job in waiting if (job.jeditaskid, job.jobdefinitionid, job.queue) in wanted_places]
 
 
 def _waiting(
     connection: sa.Connection, catalogue: TableCatalogue, key: tuple[str, str], values: Mapping[str, object]
 ) -> list[WaitingJob]:
     column, key_type = key
-    found: list[WaitingJob] = []
+    jobs: list[WaitingJob] = []
     for table in ("jobsdefined4", "jobsactive4"):
         source = catalogue.source(table, _JOB_COLUMNS)
         statement = _READ_WAITING_JOBS.format(table=table, source=source, column=column, key_type=key_type)
         rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
-        found += [WaitingJob(*row) for row in rows]
-    return found
+        jobs += [WaitingJob(*row) for row in rows]
+    return jobs
 
 
 def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -> set[str | None]:
@@ -178,7 +177,7 @@ _ACTIVITY_COLUMNS = (
 _OF_USERS = """prodsourcelabel = ANY(:labels) AND lockedby = 'jedi'
           AND jeditaskid IS NOT NULL AND jobdefinitionid IS NOT NULL AND computingsite IS NOT NULL"""
 
-# The first job of a set stands for it. Without an entry in the log its last change of state is the best that is known.
+# The first job of a set stands for it. Without an entry in the log, its last change of state is the best estimate.
 _READ_ACTIVE_JOBSETS = f"""
     WITH sets AS (
         SELECT {_SET}, {_ALIKE}, min(pandaid) AS first FROM {{jobs}} AS a
@@ -207,15 +206,15 @@ def read_sets(
 ) -> list[JobSet]:
     """The sets that may be judged, those of activated and starting jobs first.
 
-    Jobs that are defined or assigned are skipped while a set of the same submission, at whatever queue, is activated
-    and waits for longer than ``least_wait_s``.
+    Defined and assigned jobs are skipped while a set of the same submission, at any queue, is activated and has waited
+    for longer than ``least_wait_s``.
 
     Args:
         connection: a read-only transaction.
         catalogue: the tables of the database.
         now: the instant (aware).
         least_wait_s: defined and assigned jobs that are not older are skipped.
-        activity_s: for how long activity is looked for.
+        activity_s: how far back activity is read.
     """
     made_before = _before(now, least_wait_s)
     labels = {"labels": list(ANALYSIS_LABELS)}
@@ -223,9 +222,9 @@ def read_sets(
     rows = connection.execute(sa.text(_READ_ACTIVE_JOBSETS.format(**tables)), labels)
     sets = [JobSet("jobsactive4", *row) for row in rows]
     waiting = {
-        (one.jeditaskid, one.jobdefinitionid)
-        for one in sets
-        if one.waits_since is not None and one.waits_since < made_before
+        (job_set.jeditaskid, job_set.jobdefinitionid)
+        for job_set in sets
+        if job_set.waits_since is not None and job_set.waits_since < made_before
     }
     statement = _READ_DEFINED_JOBS.format(jobs=catalogue.source("jobsdefined4", _ACTIVITY_COLUMNS))
     rows = connection.execute(sa.text(statement), labels | {"made_before": made_before})
@@ -238,11 +237,16 @@ def _with_activity(
 ) -> list[JobSet]:
     active, archived = (catalogue.source(table, _ACTIVITY_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
     statement = sa.text(_READ_LAST_ACTIVITY.format(active=active, archived=archived))
-    tasks = sorted({one.jeditaskid for one in sets})
-    found = {tuple(row[:4]): row[4] for row in connection.execute(statement, {"tasks": tasks, "since": since})}
+    tasks = sorted({job_set.jeditaskid for job_set in sets})
+    last_activity = {tuple(row[:4]): row[4] for row in connection.execute(statement, {"tasks": tasks, "since": since})}
     return [
-        replace(one, active_at=found.get((one.jeditaskid, one.jobdefinitionid, one.produsername, one.queue)))
-        for one in sets
+        replace(
+            job_set,
+            active_at=last_activity.get(
+                (job_set.jeditaskid, job_set.jobdefinitionid, job_set.produsername, job_set.queue)
+            ),
+        )
+        for job_set in sets
     ]
 
 
@@ -251,7 +255,7 @@ def _log(catalogue: TableCatalogue) -> str:
 
 
 def _before(now: datetime, age_s: float) -> datetime:
-    """Naive UTC; the beginning of time when there is no such instant."""
+    """``now`` less an age, as naive UTC; ``datetime.min`` when there is no such instant."""
     try:
         return naive(now - timedelta(seconds=age_s))
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Which jobs the timeout rules act on, found by one SQL expression, and one job with all that decides about it."""
+"""Finds the jobs on which the timeout rules act, by one SQL expression, and reads one job with all that decides it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLUMNS = (
     "exeerrordiag", "piloterrordiag", "jobdispatchererrorcode", "jobdispatchererrordiag", "modificationtime",
     "statechangetime", "creationtime", "starttime", "endtime",
 )  # fmt: skip
-"""What of a job is read; the fields of :class:`broker.lifecycle.model.jobs.Job` but its table."""
+"""The columns of a job that are read: the fields of :class:`broker.lifecycle.model.jobs.Job` except its table."""
 
 QUEUE_ARRAYS = {
     "name": "text",
@@ -48,7 +48,7 @@ QUEUE_ARRAYS = {
     "own_s": "float8",
     "own_cut": "timestamp",
 }
-"""What of the queues is handed over, one array each."""
+"""The values of the queues that are passed to the statement, one array each."""
 
 _LABEL = f"coalesce(nullif(job.prodsourcelabel, ''), '{DEFAULT_LABEL}')"
 _OF_USERS = f"{_LABEL} IN ({', '.join(repr(label) for label in ANALYSIS_LABELS)})"
@@ -72,7 +72,7 @@ ORDER BY pandaid
 LIMIT %(most)s
 """
 
-# A queue that starts nothing is looked at when one of its jobs is over the limit by the time of its state.
+# A queue that starts nothing is selected when one of its jobs is over the limit by the time of its state.
 CROWDED = """
 SELECT DISTINCT job.computingsite FROM {jobs} AS job
 WHERE job.computingsite = ANY(%(queues)s) AND {over}
@@ -94,13 +94,13 @@ def scan(catalogue: TableCatalogue, table: JobTable) -> str:
 
 
 def crowded(catalogue: TableCatalogue, rule: TimeoutRule) -> str:
-    """The statement that finds the queues, of those in ``queues``, that a rule about inactive queues looks at."""
+    """The statement that finds which of ``queues`` a rule about inactive queues applies to."""
     over = f"job.jobstatus IN ({_listed(rule.statuses)}) AND {_fits(rule)} AND {_time_of_state(rule)} < {_cut(rule)}"
     return CROWDED.replace("{jobs}", catalogue.source(rule.table, COLUMNS)).replace("{over}", over)
 
 
 def cut_name(rule: str) -> str:
-    """The parameter with the instant of a rule whose limit is a key; with ``_s`` added, that with its seconds."""
+    """The parameter with the instant of a rule whose limit is a key; with ``_s`` added, the one with its seconds."""
     return f"cut_{rule}"
 
 
@@ -119,7 +119,7 @@ def _by_rule(numbered: list[tuple[int, TimeoutRule]], expression: Callable[[Time
 
 
 def _fits(rule: TimeoutRule) -> str:
-    """What the job must be, apart from its state and its age."""
+    """The conditions on a job, apart from its state and its age."""
     tests = [f"coalesce(job.eventservice, {NO_EVENT_SERVICE}) = {NO_EVENT_SERVICE}"]
     if rule.priority != "any":
         tests.append(f"coalesce(job.currentpriority, 0) {'>=' if rule.priority == 'high' else '<'} %(high_priority)s")
@@ -191,8 +191,8 @@ class TimeoutContext:
     """What jobs are judged by.
 
     Attributes:
-        queues: by the name that jobs have.
-        limits: in force.
+        queues: the queues by the name that jobs carry.
+        limits: the limits in force.
         now: the instant, naive UTC.
     """
 
@@ -202,7 +202,7 @@ class TimeoutContext:
 
     @classmethod
     def at(cls, now: datetime, queues: Mapping[str, Queue], limits: TimeoutLimits) -> TimeoutContext:
-        """At an aware instant."""
+        """The context at an aware instant."""
         return cls(queues, limits, naive(now))
 
     def start_nothing(self) -> list[str]:
@@ -224,17 +224,17 @@ def find_due(
         connection: any transaction.
         catalogue: the tables of the database.
         given: what jobs are judged by.
-        most: no more than so many, those of the lowest pandaid; None for all.
+        most: the maximum number of jobs, those of the lowest pandaid; None for all.
         tasks: only jobs of these tasks; None for all.
     """
-    found: list[JobAction] = []
+    due: list[JobAction] = []
     chosen = {"most": most, "tasks": None if tasks is None else list(tasks)}
     parameters = _parameters(connection, catalogue, given) | chosen
     for table in TABLES:
         statement = scan(catalogue, table)
         rows = Database.raw(connection).execute(statement.encode(), parameters)
-        found += [_move(table, *row) for row in rows]
-    return sorted(found, key=lambda move: move.pandaid)[:most]
+        due += [_move(table, *row) for row in rows]
+    return sorted(due, key=lambda move: move.pandaid)[:most]
 
 
 def count_live(connection: sa.Connection, catalogue: TableCatalogue) -> int:
@@ -248,14 +248,14 @@ def triggered_inactive_queues(
 ) -> frozenset[str]:
     """The queues that start nothing and have jobs that have waited for too long."""
     queues = given.start_nothing()
-    found: set[str] = set()
+    triggered: set[str] = set()
     for rule in RULES:
         if rule.inactive_queues and queues:
             parameters = {**_instants(given), "queues": queues}
             statement = crowded(catalogue, rule)
             rows = Database.raw(connection).execute(statement.encode(), parameters)
-            found |= {queue for (queue,) in rows}
-    return frozenset(found)
+            triggered |= {queue for (queue,) in rows}
+    return frozenset(triggered)
 
 
 def find_job(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> Job | None:
@@ -270,30 +270,33 @@ def find_job(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int)
     return None
 
 
-def _parameters(connection: sa.Connection, catalogue: TableCatalogue, given: TimeoutContext) -> dict[str, Any]:
-    idle, inactive_queue_triggered = set(given.start_nothing()), triggered_inactive_queues(connection, catalogue, given)
-    queues = list(given.queues.values())
-    own = [given.limits.own_s(queue) for queue in queues]
+def _parameters(connection: sa.Connection, catalogue: TableCatalogue, context: TimeoutContext) -> dict[str, Any]:
+    idle, inactive_queue_triggered = (
+        set(context.start_nothing()),
+        triggered_inactive_queues(connection, catalogue, context),
+    )
+    queues = list(context.queues.values())
+    own = [context.limits.own_s(queue) for queue in queues]
     return {
-        **_instants(given),
+        **_instants(context),
         "queue_name": [queue.name for queue in queues],
         "queue_exempt": [bool(queue.exceptions) for queue in queues],
         "queue_known": [queue.known for queue in queues],
         "queue_starts_nothing": [queue.name in idle for queue in queues],
         "queue_crowded": [queue.name in inactive_queue_triggered for queue in queues],
         "queue_own_s": own,
-        "queue_own_cut": [None if limit_s is None else before(given.now, limit_s) for limit_s in own],
+        "queue_own_cut": [None if limit_s is None else before(context.now, limit_s) for limit_s in own],
     }
 
 
-def _instants(given: TimeoutContext) -> dict[str, Any]:
+def _instants(context: TimeoutContext) -> dict[str, Any]:
     """The limits in seconds, and the instants before which a job is over them."""
-    limits = {cut_name(name): limit_s for name, limit_s in given.limits.seconds.items()}
-    values: dict[str, Any] = {"now": given.now, "high_priority": given.limits.high_priority}
+    limits = {cut_name(name): limit_s for name, limit_s in context.limits.seconds.items()}
+    values: dict[str, Any] = {"now": context.now, "high_priority": context.limits.high_priority}
     for name, limit_s in limits.items():
-        values |= {name: before(given.now, limit_s), f"{name}_s": limit_s}
-    for name, limit_s in (("production", given.limits.production_s), ("analysis", given.limits.analysis_s)):
-        values |= {f"{name}_cut": before(given.now, limit_s), f"{name}_s": limit_s}
+        values |= {name: before(context.now, limit_s), f"{name}_s": limit_s}
+    for name, limit_s in (("production", context.limits.production_s), ("analysis", context.limits.analysis_s)):
+        values |= {f"{name}_cut": before(context.now, limit_s), f"{name}_s": limit_s}
     return values
 
 

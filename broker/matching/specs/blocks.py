@@ -1,6 +1,6 @@
 """A table of a document, read field by field: each value is checked, and an error names the field and the value.
 
-Fields have the hyphens of v0.1; outside that profile underscores are the same, as v0.2 writes them.
+Field names have the hyphens of v0.1; outside that profile underscores mean the same, as v0.2 writes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.matching.specs.spec import Bounds, Profile
 from broker.matching.versions import version_key
 
 MOST = 2**62
-#: Documents whose specs stand under this name are of the form of v0.1.
+#: Documents with their specs under this name have the form of v0.1.
 WITH_HYPHENS = "matching_specs"
 _LONGEST_TEXT = 255
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+(?:_[0-9]+)*(?:\.0*)?\s*")
@@ -25,7 +25,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", 
 
 
 class Block:
-    """A table under a name, and the fields of it that were asked for."""
+    """A table under a name, with a record of the fields that were read."""
 
     def __init__(self, path: str, values: object, profile: Profile) -> None:
         if not isinstance(values, Mapping):
@@ -38,34 +38,34 @@ class Block:
     def _spelled(self, values: Mapping[Any, Any]) -> dict[str, Any]:
         if self.profile.v01:
             return {str(name): value for name, value in values.items()}
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for name, value in values.items():
             plain = str(name).replace("_", "-")
-            if plain in found:
+            if plain in by_name:
                 raise SpecRefused(self.at(str(name)), value, "stands twice, with a hyphen and an underscore")
-            found[plain], self._names[plain] = value, str(name)
-        return found
+            by_name[plain], self._names[plain] = value, str(name)
+        return by_name
 
     def at(self, name: str) -> str:
-        """The whole name of a field as it was written; of a missing one as the form of the document writes it."""
+        """The full name of a field as it was written; of a missing field, as the form of the document writes it."""
         has_hyphens = self.profile.v01 or self.path.startswith(WITH_HYPHENS)
         shown = self._names.get(name, name if has_hyphens else name.replace("-", "_"))
         return f"{self.path}.{shown}" if self.path else shown
 
     def raw(self, name: str) -> Any:
-        """What stands there; None for null and for nothing."""
+        """The value of a field; None for null and for a missing field."""
         self._known.add(name)
         return self._values.get(name)
 
     def has(self, name: str) -> bool:
-        """Whether something other than null stands there."""
+        """Whether a field has a value other than null."""
         return self.raw(name) is not None
 
     def needed(self, name: str) -> Any:
-        """What stands there.
+        """The value of a field, which must be there.
 
         Raises:
-            SpecRefused: nothing does.
+            SpecRefused: it is missing, or null.
         """
         value = self.raw(name)
         if value is None:
@@ -73,10 +73,10 @@ class Block:
         return value
 
     def one_of(self, *names: str) -> str:
-        """The one of these names under which something stands, else the first.
+        """The one of these names that has a value, else the first.
 
         Raises:
-            SpecRefused: something stands under two of them.
+            SpecRefused: two of them have a value.
         """
         there = [name for name in names if self.has(name)]
         if len(there) > 1:
@@ -105,7 +105,7 @@ class Block:
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str | None:
-        """One of some texts, to the letter; None when there is none."""
+        """One of some texts, matched exactly; None when there is none."""
         value = self.raw(name)
         if value is None:
             return None
@@ -114,7 +114,7 @@ class Block:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts, each once, sorted; outside v0.1 one text is a list of one."""
+        """A list of texts, each once, sorted; outside v0.1 a single text is a list of one."""
         value = self.raw(name)
         if value is None:
             return ()
@@ -176,7 +176,7 @@ class Block:
         text = value
         if isinstance(value, Number):
             text = str(value.value)
-            # v0.1 takes numbers; what it would take for another version is refused there, too
+            # v0.1 accepts numbers; a number that it would take for another version is refused there, too
             if not value.is_whole and not (self.profile.v01 and text == value.text):
                 raise SpecRefused(self.at(name), value, "is a number, in which 2.30 is 2.3; put the version in quotes")
         if isinstance(value, float):
@@ -188,7 +188,7 @@ class Block:
         return text.strip()
 
     def check_format_version(self) -> None:
-        """What v0.1 wants of the version of the format, which decides nothing."""
+        """Check the version of the format as v0.1 does; it decides nothing."""
         self.refuse_null("version")
         value = self.raw("version")
         if value is not None and version_key(str(value.value if isinstance(value, Number) else value)) is None:
@@ -198,9 +198,9 @@ class Block:
         """The table {min, max} of whole numbers; None when there is none.
 
         Args:
-            name: of the table.
-            least: that each of the two may be.
-            open_end: ``max`` may be missing.
+            name: name of the table.
+            least: least value of each of the two.
+            open_end: whether ``max`` may be missing.
         """
         inner = self.maybe(name)
         if inner is None:
@@ -215,7 +215,7 @@ class Block:
         return Bounds(low, high)
 
     def finish(self) -> None:
-        """Refuses fields that nobody asked for; v0.1 ignores them."""
+        """Refuse fields that were not read; v0.1 ignores them."""
         if self.profile.v01:
             return
         for name, value in self._values.items():
@@ -223,12 +223,12 @@ class Block:
                 raise SpecRefused(self.at(name), value, "there is no such field")
 
     def refuse_null(self, name: str) -> None:
-        """Refuses a null where a field may be missing, but is no number when it is there."""
+        """Refuse a null for a field that may be missing: null is no number."""
         if name in self._values and self._values[name] is None:
             raise SpecRefused(self.at(name), None, "is null; leave it out or write a number")
 
     def refuse_unknown(self, name: str, field: str) -> None:
-        """Refuses a field that the profile does not know, if anything stands there."""
+        """Refuse a field that the profile does not know, if it has a value."""
         if field in self.profile.refused and self.has(name):
             raise SpecRefused(self.at(name), self.raw(name), f"is no field of {self.profile.name}")
 

@@ -1,4 +1,4 @@
-"""One condition of many specs: of all a bit set, kept under the part of a node that it looks at; or of one alone."""
+"""One condition of many specs: a bit set over all, cached by the part of a node that it depends on; or for one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from broker.matching.specs.node import Node
 
 Bits = npt.NDArray[np.uint64]
 KEPT_BYTES = 4 << 20
-"""Answers that are kept, for each condition and for whole nodes; then they are forgotten at once."""
+"""Size of the cached answers, for each condition and for whole nodes; when it is reached, all are forgotten at once."""
 
 
 class Condition:
     """One condition of all specs.
 
     Args:
-        field: of the spec, with the hyphens of v0.1.
-        part: what the condition looks at in a node, rounded to what it can tell apart.
-        holds: (S,) for each spec whether it holds.
-        asked: for each spec whether it asks for anything; None: they may all.
-        at: whether it holds for the spec at a place, which asks for something; None: a look at all specs says so.
+        field: field of the spec, with the hyphens of v0.1.
+        part: what the condition depends on in a node, rounded to what it can tell apart.
+        holds: (S,) whether the condition holds for each spec.
+        asked: whether each spec asks for anything; None: all may.
+        at: whether it holds for the spec at a place, which asks for something; None: the bits of all specs decide.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Condition:
     def bits(self, node: Node) -> Bits:
         """A bit for each spec that the condition lets pass."""
         part = self.part(node)
-        found = self._kept.get(part)
-        if found is None:
-            found = packed(self._holds(node))
-            self._kept.keep(part, found, found.nbytes + 200)
-        return found
+        bits = self._kept.get(part)
+        if bits is None:
+            bits = packed(self._holds(node))
+            self._kept.keep(part, bits, bits.nbytes + 200)
+        return bits
 
 
 def packed(flags: Bools) -> Bits:
     """Flags as bits, 64 in a word."""
     octets = np.packbits(flags, bitorder="little")
-    found = np.zeros(-(-len(octets) // 8), dtype=np.uint64)
-    found.view(np.uint8)[: len(octets)] = octets
-    return found
+    words = np.zeros(-(-len(octets) // 8), dtype=np.uint64)
+    words.view(np.uint8)[: len(octets)] = octets
+    return words
 
 
 def unpacked(bits: Bits, count: int) -> Bools:

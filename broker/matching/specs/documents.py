@@ -1,6 +1,6 @@
 """YAML and JSON as nested tables in which a number keeps the text that was written.
 
-``2.30`` as a number is 2.3, so that a reader of versions must see what stood there. Source: DiracX, schema of matching
+``2.30`` as a number is 2.3, so that a reader of versions must see the text. Source: DiracX, schema of matching
 specifications, whose files are YAML 1.1.
 """
 
@@ -25,7 +25,7 @@ class DocumentUnreadable(ValueError):
 
 @dataclass(frozen=True)
 class Number:
-    """A number without quotes: its text and what the text means as a number."""
+    """An unquoted number: its text, and its value."""
 
     text: str
     value: int | float
@@ -40,7 +40,7 @@ def read_json(text: str) -> Any:
     """The document in a JSON text; numbers are ``Number``.
 
     Raises:
-        DocumentUnreadable: it is too large or deep, a name stands twice, or it is no JSON.
+        DocumentUnreadable: it is too large or deep, a name appears twice, or it is no JSON.
     """
     _check_size(text)
     if is_too_deep(text, _DEEPEST):
@@ -48,8 +48,8 @@ def read_json(text: str) -> Any:
     try:
         return json.loads(
             text,
-            parse_int=lambda found: _number(found, int),
-            parse_float=lambda found: _number(found, float),
+            parse_int=lambda digits: _number(digits, int),
+            parse_float=lambda digits: _number(digits, float),
             parse_constant=_no_constant,
             object_pairs_hook=_distinct,
         )
@@ -90,11 +90,11 @@ def _no_constant(text: str) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    table = dict(pairs)
+    if len(table) != len(pairs):
         names = [name for name, _ in pairs]
-        raise DocumentUnreadable(f"{next(one for one in names if names.count(one) > 1)!r} stands twice")
-    return found
+        raise DocumentUnreadable(f"{next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return table
 
 
 def _check_events(text: str) -> None:

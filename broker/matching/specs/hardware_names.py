@@ -44,24 +44,24 @@ _SM = re.compile(r"sm_([0-9]{1,3})([0-9])")
 
 
 def same_architecture(name: str | None) -> str | None:
-    """The one spelling of an architecture that has two."""
+    """The canonical spelling of an architecture."""
     return None if name is None else ALIASES.get(name, name)
 
 
 def flag(name: str) -> str:
-    """The one name of a CPU flag."""
+    """The canonical name of a CPU flag."""
     plain = name.strip().lower().replace("-", "_").replace(".", "_")
     return _SAME_FLAG.get(plain, plain)
 
 
 def level_of_name(text: str) -> int | None:
     """The number in ``x86-64-v3``; None where it is no level."""
-    found = _LEVEL.fullmatch(text)
-    return None if found is None else int(found[1])
+    match = _LEVEL.fullmatch(text)
+    return None if match is None else int(match[1])
 
 
 def level_of_flags(flags: Collection[str]) -> int:
-    """The level of an x86_64 CPU with these flags (of one name each)."""
+    """The level of an x86_64 CPU with these flags, by their canonical names."""
     level = 1
     for higher, wanted in _LEVEL_FLAGS.items():
         if not wanted.issubset(flags):
@@ -72,12 +72,12 @@ def level_of_flags(flags: Collection[str]) -> int:
 
 def profile_of_name(text: str) -> tuple[int, int] | None:
     """Version and step of ``armv9.4-a``; None where it is no profile."""
-    found = _PROFILE.fullmatch(text.strip().lower())
-    return None if found is None else (int(found[1]), int(found[2] or 0))
+    match = _PROFILE.fullmatch(text.strip().lower())
+    return None if match is None else (int(match[1]), int(match[2] or 0))
 
 
 def profile_of_flags(flags: Collection[str]) -> tuple[int, int] | None:
-    """The profile of an aarch64 CPU with these flags; None where not even the first shows."""
+    """The profile of an aarch64 CPU with these flags; None where not even those of the first are there."""
     step = -1
     for wanted in _ARM_FLAGS:
         if not wanted.issubset(flags):
@@ -97,5 +97,5 @@ def profile_covers(offered: tuple[int, int], asked: tuple[int, int]) -> bool:
 
 def capability_of_name(text: str) -> str | None:
     """The compute capability of ``sm_89``, which is 8.9; None where it is no such name."""
-    found = _SM.fullmatch(text)
-    return None if found is None else f"{int(found[1])}.{found[2]}"
+    match = _SM.fullmatch(text)
+    return None if match is None else f"{int(match[1])}.{match[2]}"

@@ -1,8 +1,8 @@
-"""All groups of waiting jobs that a node could run, without a look at each: bit sets over their specs.
+"""All groups of waiting jobs that a node could run, without checking each: bit sets over their specs.
 
-For each condition the specs have a bit where it holds. What decides it is kept under the part of the node that it looks
-at, rounded to what the bounds can tell apart; so is the whole answer, under the signature of the node. Nodes are of few
-kinds, so that most answers are a look-up.
+Each condition has a bit for every spec for which it holds. The bits are cached by the part of the node that the
+condition depends on, rounded to what the bounds can tell apart; the whole answer is cached by the signature of the
+node. There are few kinds of nodes, so that most answers are a look-up.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _Checks = tuple[tuple[tuple[Callable[[Node, int], bool], int], ...], ...]
 
 
 class SpecIndex:
-    """The groups, and the nodes that were asked about.
+    """The groups, with cached answers for the nodes that were asked about.
 
     Args:
         groups: what the jobs of each group ask for.
-        profile: whose rules hold; not v0.1, which is for checks of single jobs.
+        profile: profile whose rules hold; not v0.1, which is for checks of single jobs.
     """
 
     def __init__(self, groups: Sequence[JobSpecs], profile: Profile = OWN) -> None:
@@ -51,54 +51,54 @@ class SpecIndex:
         self._asked: dict[int, _Checks] = {}
 
     def suits(self, node: Node, group: int) -> bool:
-        """Whether a node is what any spec of one group asks for, without a look at the others."""
+        """Whether a node meets any spec of one group, without checking the others."""
         for checks in self._asked.get(group) or self._checks_of(group):
-            for at, place in checks:
-                if not at(node, place):
+            for holds, place in checks:
+                if not holds(node, place):
                     break
             else:
                 return True
         return False
 
     def _checks_of(self, group: int) -> _Checks:
-        """Of each spec of a group what it asks for, tags first: they tell most nodes apart."""
+        """The conditions of each spec of a group, tags first: they tell most nodes apart."""
         first = int(self._first[group])
-        conditions = sorted(self.conditions, key=lambda one: one.field != "tags")
-        found = self._asked[group] = tuple(
-            tuple((one.at, place) for one in conditions if one.asks(place))
+        conditions = sorted(self.conditions, key=lambda condition: condition.field != "tags")
+        checks = self._asked[group] = tuple(
+            tuple((condition.at, place) for condition in conditions if condition.asks(place))
             for place in range(first, first + len(self.groups[group].specs))
         )
-        return found
+        return checks
 
     def signature(self, node: Node) -> Hashable:
-        """What tells nodes apart for these groups: two with the same are given the same jobs."""
-        return tuple(one.part(node) for one in self.conditions)
+        """Key that tells nodes apart for these groups: nodes with the same signature are given the same jobs."""
+        return tuple(condition.part(node) for condition in self.conditions)
 
     def fits(self, node: Node) -> Bools:
-        """(G,) for each group whether a node is what any of its specs asks for; shared, not to be changed."""
+        """(G,) whether a node meets any spec of each group; the array is shared and must not be changed."""
         signature = self.signature(node)
-        found = self._kept.get(signature)
-        if found is None:
-            found = self._of_groups(self._all(node, None))
-            found.flags.writeable = False
-            self._kept.keep(signature, found, len(self.groups) + 1000)
-        return found
+        fits = self._kept.get(signature)
+        if fits is None:
+            fits = self._of_groups(self._all(node, None))
+            fits.flags.writeable = False
+            self._kept.keep(signature, fits, len(self.groups) + 1000)
+        return fits
 
     def missing_one(self, node: Node) -> dict[str, Bools]:
-        """(G,) by field, the groups that do not fit, and would if this one condition held."""
+        """(G,) by field: the groups that do not fit, but would if this one condition held."""
         fits = self.fits(node)
-        found: dict[str, Bools] = {}
+        by_field: dict[str, Bools] = {}
         for place, condition in enumerate(self.conditions):
             near = self._of_groups(self._all(node, place)) & ~fits
             if near.any():
-                found[condition.field] = found.get(condition.field, np.zeros(len(fits), np.bool_)) | near
-        return found
+                by_field[condition.field] = by_field.get(condition.field, np.zeros(len(fits), np.bool_)) | near
+        return by_field
 
     def _all(self, node: Node, but: int | None) -> Bools:
-        """(S,) the specs for which every condition holds, without one of them."""
+        """(S,) the specs for which every condition holds, except for the one at ``but``."""
         if not self.specs:
             return np.zeros(0, np.bool_)
-        sets = [one.bits(node) for place, one in enumerate(self.conditions) if place != but]
+        sets = [condition.bits(node) for place, condition in enumerate(self.conditions) if place != but]
         return unpacked(np.bitwise_and.reduce(sets), len(self.specs))
 
     def _of_groups(self, specs: Bools) -> Bools:
@@ -125,10 +125,10 @@ def _conditions(specs: Sequence[Spec], mentioned: frozenset[str], profile: Profi
 
 
 def _of_tags(asked: Sequence[Tags | None], mentioned: frozenset[str]) -> Condition:
-    """All distinct expressions together; None asks for nothing."""
+    """One condition over all distinct expressions; None asks for nothing."""
     number: dict[Tags, int] = {}
     of_spec: Ints = np.array(
-        [0 if one is None else number.setdefault(one, len(number) + 1) for one in asked], dtype=np.int64
+        [0 if tags is None else number.setdefault(tags, len(number) + 1) for tags in asked], dtype=np.int64
     )
     index = TagIndex(tuple(number))
 
@@ -140,7 +140,7 @@ def _of_tags(asked: Sequence[Tags | None], mentioned: frozenset[str]) -> Conditi
         return tags is None or tags.holds(node.tags)
 
     part = (lambda node: node.tags & mentioned) if number else _nothing
-    return Condition("tags", part, holds, [one is not None for one in asked], at)
+    return Condition("tags", part, holds, [tags is not None for tags in asked], at)
 
 
 def _of_place(specs: Sequence[Spec]) -> list[Condition]:
@@ -190,7 +190,7 @@ def _of_gpu(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
     only_beside: Bools = np.array([one is not None and one.count.least == 0 for one in needs], dtype=np.bool_)
 
     def beside(node: Node) -> Bools:
-        """Who asks for no GPU is not given a node with GPUs, but where its site lets those who agree."""
+        """Jobs that ask for no GPU get no node with GPUs, unless they agree and its site allows it."""
         if not node.gpus:
             return np.ones(len(needs), np.bool_)
         return ~denied if OPPORTUNISTIC in node.tags else ~(denied | only_beside)
@@ -230,7 +230,7 @@ def _of_gpu(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
 
 
 def _with_gpus(condition: Condition, *, count: int) -> Condition:
-    """A condition of so many specs, which is looked at only where there are GPUs."""
+    """The condition of ``count`` specs, checked only where there are GPUs."""
 
     def holds(node: Node) -> Bools:
         return unpacked(condition.bits(node), count) if node.gpus else np.ones(count, np.bool_)
@@ -245,7 +245,7 @@ def _with_gpus(condition: Condition, *, count: int) -> Condition:
 
 
 class _Sizes:
-    """Cores, memory and work: memory decides how many cores a job gets, and these how much it can do."""
+    """Cores, memory and work: memory decides how many cores a job gets, and the cores how much it can do."""
 
     def __init__(self, specs: Sequence[Spec]) -> None:
         requests = [one.ram_request for one in specs]
@@ -257,16 +257,16 @@ class _Sizes:
         self.memory = self._fixed + self._a_core * _column([one.cores.least for one in specs], 0.0)
 
     def cores(self, node: Node) -> Floats:
-        """(S,) that each would get."""
-        found = np.minimum(self._most, node.cores or 0)
+        """(S,) the cores that each spec would get."""
+        cores = np.minimum(self._most, node.cores or 0)
         if node.ram_mb is None:
-            return found
+            return cores
         left = node.ram_mb - self._fixed
         by_memory = np.floor_divide(left, self._a_core, out=np.full(len(left), np.inf), where=self._a_core > 0)
-        return np.where(left < 0, 0.0, np.minimum(found, by_memory))
+        return np.where(left < 0, 0.0, np.minimum(cores, by_memory))
 
     def can_work(self, node: Node) -> Bools:
-        """(S,) whether the node can do what each asks for."""
+        """(S,) whether the node can do the work that each spec asks for."""
         if node.cpu_power_db12 is None or node.wall_time_s is None:
             return np.asarray(self._work <= (node.cpu_work_db12 or 0))
         if node.cores is None:
@@ -274,7 +274,7 @@ class _Sizes:
         return np.asarray(self._work <= node.wall_time_s * node.cpu_power_db12 * self.cores(node))
 
     def part_of_work(self, node: Node) -> Hashable:
-        """What of a node decides about the work."""
+        """The part of a node that decides about the work."""
         if not self._work.any():
             return None
         if node.cpu_power_db12 is None or node.wall_time_s is None:
@@ -304,7 +304,7 @@ def _of_size(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
 def _each(
     field: str, asked: Sequence[Any], part: Callable[[Node], Any], holds: Callable[[Any, Any], bool]
 ) -> Condition:
-    """A condition that is looked at once for each value that is asked for; None asks for nothing."""
+    """A condition that is evaluated once for each distinct value; None asks for nothing."""
     number: dict[Any, int] = {None: 0}
     of_spec: Ints = np.array([number.setdefault(value, len(number)) for value in asked], dtype=np.int64)
     values = list(number)[1:]
@@ -327,7 +327,7 @@ def _version_least(
 
 
 def _least(field: str, asked: Sequence[Any], value: Callable[[Node], Any], *, skips: bool = False) -> Condition:
-    """A lower limit: of the limits in order, those up to the value of the node hold; None asks for nothing."""
+    """A lower limit: of the sorted limits, those up to the value of the node hold; None asks for nothing."""
     bounds = sorted({one for one in asked if one is not None})
     rank: Ints = np.array([0 if one is None else bisect_left(bounds, one) + 1 for one in asked], dtype=np.int64)
 
@@ -362,7 +362,7 @@ def _nothing(_: Node) -> Hashable:
 
 
 def _hardware(node: Node) -> Node:
-    """What of a node decides whether it is what a PanDA task asks for."""
+    """The node reduced to what decides whether it meets the hardware of a PanDA task."""
     return replace(
         node, site="", system=None, glibc=None, user_namespaces=None, wall_time_s=None, cpu_work_db12=None,
         cpu_power_db12=None, cores=None, ram_mb=None, level=None, arm_profile=None, capability=None, scratch_mb=None,

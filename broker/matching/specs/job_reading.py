@@ -41,7 +41,7 @@ STATUSES = (
 )  # fmt: skip
 _SECONDS = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 ARCH_TAG, SITE_TAG = "arch:", "site:"
-#: The limit of memory, where none is written, is so many times what is requested.
+#: Where no limit of memory is written, it is this many times the request.
 LIMIT_OF_REQUEST = 2
 _Size = tuple[Bounds, Memory | None, Memory | None]
 
@@ -54,7 +54,7 @@ def asks_specs(document: object) -> bool:
 
 
 def read_job(document: object, profile: Profile = OWN, vo: str = "") -> JobSpecs:
-    """What a job asks for.
+    """Read what a job asks for.
 
     Raises:
         SpecRefused: with the field and the value.
@@ -62,9 +62,9 @@ def read_job(document: object, profile: Profile = OWN, vo: str = "") -> JobSpecs
     job, faults = Block("", {} if document is None else document, profile), Faults()
     if profile.v01:
         faults.of(None, _check_job_v01, job)
-    found = faults.of(None, _specs_of, job, vo)
+    specs = faults.of(None, _specs_of, job, vo)
     faults.check()
-    return found or JobSpecs((), vo.lower())
+    return specs or JobSpecs((), vo.lower())
 
 
 def _specs_of(job: Block, vo: str) -> JobSpecs:
@@ -84,7 +84,7 @@ def _specs_of(job: Block, vo: str) -> JobSpecs:
     if len(written) > MOST_SPECS:
         raise SpecRefused(SPECS, Number(str(len(written)), len(written)), f"more than {MOST_SPECS} specs")
     faults = Faults()
-    specs = [faults.of(Spec(), _spec_at, at, one, profile) for at, one in enumerate(written)]
+    specs = [faults.of(Spec(), _spec_at, place, entry, profile) for place, entry in enumerate(written)]
     faults.check()
     return JobSpecs(tuple(specs), vo.lower())
 
@@ -98,7 +98,7 @@ def _key(name: str, profile: Profile) -> str:
 
 
 def _check_job_v01(job: Block) -> None:
-    """What the code of v0.1 wants of a job beside its specs."""
+    """Check what the code of v0.1 requires of a job in addition to its specs."""
     job.needed("submit_time")
     submitted = job.raw("submit_time")
     try:
@@ -120,7 +120,7 @@ def _check_job_v01(job: Block) -> None:
 
 
 def _read_alone(job: Block, written: object) -> Spec:
-    """The one spec of v0.2, with the sites beside it."""
+    """Read the one spec of v0.2, with the sites next to it."""
     sites, banned = job.texts("sites"), job.texts("banned-sites")
     if sites and banned:
         raise SpecRefused("banned_sites", list(banned), "stands together with sites; write one of the two")
@@ -131,7 +131,7 @@ def _read_alone(job: Block, written: object) -> Spec:
 
 
 def _read_spec(block: Block) -> Spec:
-    """One spec; all that is wrong with its parts is told together."""
+    """Read one spec; all problems of its parts are reported together."""
     faults = Faults()
     sites, banned = faults.of(((), ()), _sites, block)
     system, glibc, namespaces = faults.of((None, None, False), _system, block)
@@ -213,13 +213,13 @@ def _cores(cpu: Block) -> _Size:
 
 
 def _memory(block: Block) -> Memory:
-    found = Memory(block.whole("overhead", 0) or 0, block.whole("per-core", 0) or 0)
+    memory = Memory(block.whole("overhead", 0) or 0, block.whole("per-core", 0) or 0)
     if block.profile.v01:
         # a null is no number there, though the key may be missing
         for name in ("overhead", "per-core"):
             block.refuse_null(name)
     block.finish()
-    return found
+    return memory
 
 
 def _checked_limit(ram: Block, request: Memory, limit: Memory | None) -> Memory:
@@ -242,7 +242,7 @@ def _tags(block: Block) -> Tags | None:
     if text is None:
         return None
     if isinstance(text, list) and not block.profile.v01:
-        text = " & ".join(f"({one})" for one in block.texts("tags"))
+        text = " & ".join(f"({tag})" for tag in block.texts("tags"))
     if not isinstance(text, str):
         raise SpecRefused(block.at("tags"), text, "a text is wanted, such as 'cvmfs:lhcb & ~test'")
     try:
@@ -274,7 +274,7 @@ def _architecture(cpu: Block, tags: Tags | None) -> dict[str, Any]:
         name = same_architecture(name)
     level = _level(block)
     profile = _arm_profile(block, name)
-    features = tuple(sorted({flag(one) for one in block.texts("required-features")})) if not v01 else ()
+    features = tuple(sorted({flag(feature) for feature in block.texts("required-features")})) if not v01 else ()
     if features and level.least > 0:
         raise SpecRefused(block.at("required-features"), list(features), "stands together with a level; write one")
     block.finish()
@@ -292,16 +292,16 @@ def _level(block: Block) -> Bounds:
     if block.has("microarchitecture-level"):
         inner = block.block("microarchitecture-level")
         inner.refuse_unknown("max", "cpu.architecture.microarchitecture-level.max")
-        found = block.bounds("microarchitecture-level", 1, open_end=True) or Bounds(0)
+        bounds = block.bounds("microarchitecture-level", 1, open_end=True) or Bounds(0)
     else:
-        found = Bounds(0)
+        bounds = Bounds(0)
     if block.profile.v01 or not block.has("level"):
-        return found
+        return bounds
     text = block.raw("level")
     number = level_of_name(text) if isinstance(text, str) else None
     if number is None:
         raise SpecRefused(block.at("level"), text, "is no level, such as x86-64-v3")
-    if found.least:
+    if bounds.least:
         raise SpecRefused(block.at("level"), text, "stands beside microarchitecture-level, which is the same")
     if block.raw("name") != X86_64:
         raise SpecRefused(block.at("level"), text, f"is a level of {X86_64}")
@@ -369,7 +369,7 @@ def _scratch(spec: Block) -> int | None:
         block.needed("scratch-mb")
         block.needed("scratch-iops")
     scratch = block.whole("scratch-mb", 1)
-    block.whole("scratch-iops", 1)  # nobody can measure them, so that they are not compared
+    block.whole("scratch-iops", 1)  # nobody can measure it, so that it is not compared
     block.finish()
     return scratch
 

@@ -1,6 +1,6 @@
-"""Whether a node is what a spec asks for, what it gets of the node, and else what is missing.
+"""Whether a node meets a spec, what the job gets of the node, and otherwise what is missing.
 
-The checks stand in the order of the code of v0.1. That profile ends at the first that fails; the others tell all.
+The checks are in the order of the code of v0.1. That profile ends at the first that fails; the others report all.
 Sources: DiracX, comparison of job and node metadata, v0.1 (code) and v0.2.
 """
 
@@ -21,7 +21,7 @@ from broker.matching.specs.spec import OWN, JobSpecs, Profile, Spec
 from broker.matching.versions import version_key
 
 Kind = Literal["below", "above", "differs", "banned", "unknown", "false"]
-#: Sites that let jobs without need of a GPU onto nodes with GPUs present it.
+#: Tag of sites that let jobs without need of a GPU run on nodes with GPUs.
 OPPORTUNISTIC = "gpu:opportunistic-cpu-ok"
 
 
@@ -30,10 +30,10 @@ class Miss:
     """A condition that does not hold.
 
     Attributes:
-        field: of the job, with the hyphens of v0.1.
-        kind: the node has less, more, something else, is banned, does not tell, or the expression is false.
+        field: field of the job, with the hyphens of v0.1.
+        kind: the node has less, more, something else, is banned, does not report it, or the expression is false.
         asked: what the job asks for.
-        offered: what the node has; None: it does not tell.
+        offered: what the node has; None: not reported.
     """
 
     field: str
@@ -44,14 +44,14 @@ class Miss:
 
 @dataclass(frozen=True)
 class Allotment:
-    """What a job gets of a node; None: the node does not tell what it has.
+    """The resources of a node that a job gets; null: the node does not report the resource.
 
     Attributes:
-        cores: of those that are free.
-        ram_mb: that it requests with so many cores.
-        ram_limit_mb: at which it is stopped.
-        gpus: of those that are free.
-        scratch_mb: that it asks for.
+        cores: number of the free cores.
+        ram_mb: memory that it requests with this many cores.
+        ram_limit_mb: memory at which it is stopped.
+        gpus: number of the free GPUs.
+        scratch_mb: scratch space that it requests.
     """
 
     cores: int | None
@@ -63,11 +63,11 @@ class Allotment:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of a job and a node.
+    """The verdict on a job and a node.
 
     Attributes:
         spec: place of the first spec that fits, in the order in which they were written; None: none does.
-        allotment: what it gets.
+        allotment: what the job gets.
         missed: for each spec what it misses; empty where one fits.
     """
 
@@ -85,23 +85,23 @@ def judge(job: JobSpecs, node: Node, profile: Profile = OWN) -> Verdict:
     """Whether any spec of a job fits a node."""
     missed = []
     for place, spec in enumerate(job.specs):
-        found = misses(spec, node, profile)
-        if not found:
+        lacks = misses(spec, node, profile)
+        if not lacks:
             return Verdict(place, allotment(spec, node, profile))
-        missed.append(found)
+        missed.append(lacks)
     return Verdict(None, None, tuple(missed))
 
 
 def misses(spec: Spec, node: Node, profile: Profile = OWN) -> tuple[Miss, ...]:
-    """What a node lacks for a spec; in v0.1 the first of it."""
-    found = (miss for miss in _checks(spec, node, profile) if miss is not None)
-    return tuple(islice(found, 1)) if profile.v01 else tuple(found)
+    """What a node lacks for a spec; in v0.1 only the first."""
+    lacks = (miss for miss in _checks(spec, node, profile) if miss is not None)
+    return tuple(islice(lacks, 1)) if profile.v01 else tuple(lacks)
 
 
 def cores_of(spec: Spec, node: Node, profile: Profile = OWN) -> int | None:
-    """The cores that a job gets: all that it can use and that its memory allows; None: the node does not tell.
+    """The cores that a job gets: all that it can use and that its memory allows; None: the node does not report any.
 
-    v0.1 gives what the node has, up to the most that the job can use, and looks at the memory for the least.
+    v0.1 gives what the node has, up to the most that the job can use, and checks the memory for the least.
     """
     if node.cores is None:
         return None
@@ -133,7 +133,7 @@ def _gpus_of(spec: Spec, node: Node, profile: Profile) -> int:
     if need is None:
         return free if spec.gpus_by_panda else 0
     if need.count.least == 0 and need.vendor is None:
-        return 0  # it only agrees to be beside GPUs
+        return 0  # it only agrees to run next to GPUs
     if profile.v01 or need.count.most is None:
         return free
     return min(free, need.count.most)
@@ -171,14 +171,14 @@ def _place(spec: Spec, node: Node, profile: Profile) -> Iterator[Miss | None]:
 
 
 def _cores(spec: Spec, node: Node) -> Miss | None:
-    """Any node has one core, even if it does not tell; one without free cores tells 0."""
+    """Any node has one core, even if it does not report its cores; a node without free cores reports 0."""
     if node.cores is None and spec.cores.least <= 1:
         return None
     return _least("cpu.num-cores.min", spec.cores.least or None, node.cores)
 
 
 def _work(spec: Spec, node: Node, profile: Profile) -> Miss | None:
-    """DB12 seconds over all cores that the job gets; where the node tells a total, it is that."""
+    """DB12 seconds over all cores that the job gets, or the total that the node reports."""
     if spec.cpu_work_db12 is None:
         return None
     offered: float | None = node.cpu_work_db12

@@ -12,31 +12,31 @@ class Node:
     """What a pilot has to give; None: not known.
 
     Attributes:
-        site: where it runs.
+        site: site that it runs at.
         system: name of the operating system.
-        glibc: its version.
+        glibc: version of glibc.
         user_namespaces: whether they are allowed.
         wall_time_s: seconds that are left.
         cpu_work_db12: DB12 seconds that are left, over all cores.
         cpu_power_db12: DB12 of a core.
-        cores: that are free.
-        ram_mb: memory that is free, as it was allotted.
-        architecture: of the CPU, as ``uname -m`` says it.
+        cores: free cores.
+        ram_mb: free memory, as it was allotted.
+        architecture: architecture of the CPU, as ``uname -m`` reports it.
         level: microarchitecture level.
-        arm_profile: of an aarch64 CPU.
+        arm_profile: profile of an aarch64 CPU.
         features: flags of the CPU; None: not known.
         cpu_vendor: as PanDA writes it, such as ``intel``.
-        gpus: that are free; None: not known.
-        gpu_ram_mb: memory of each.
-        gpu_vendor: of the GPUs.
-        gpu_model: of the GPUs.
+        gpus: free GPUs; None: not known.
+        gpu_ram_mb: memory of each GPU.
+        gpu_vendor: vendor of the GPUs.
+        gpu_model: model of the GPUs.
         gpu_generation: their microarchitecture, as PanDA writes it, such as ``Ampere``.
         capability: compute capability.
         driver: version of the driver.
         runtime: version of the runtime.
-        scratch_mb: scratch space that is free, as it was allotted.
-        tags: of the node and of its place.
-        number: by which the pilot is told; decides nothing.
+        scratch_mb: free scratch space, as it was allotted.
+        tags: tags of the node and of its place.
+        number: identifier for messages to the pilot; decides nothing.
     """
 
     site: str
@@ -66,12 +66,12 @@ class Node:
     number: str | None = field(default=None, compare=False)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Node:
-        """As :func:`dataclasses.replace`, which takes five times as long for so many fields."""
-        found = object.__new__(Node)
-        found.__dict__.update(self.__dict__)
-        found.__dict__.update(changes)
-        return found
+        """Like :func:`dataclasses.replace`, which takes five times as long for so many fields."""
+        changed = object.__new__(Node)
+        changed.__dict__.update(self.__dict__)
+        changed.__dict__.update(changes)
+        return changed
 
     def __hash__(self) -> int:
-        """Of what tells most nodes apart: each request has one, and to hash all fields takes ten times as long."""
+        """Hash what tells most nodes apart: each request has a node, and hashing all fields takes ten times as long."""
         return hash((self.site, self.wall_time_s, self.ram_mb, self.cores, self.scratch_mb, self.tags))

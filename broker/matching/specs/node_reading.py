@@ -29,7 +29,7 @@ _NEEDED_GPU_V01 = ("ram-mb", "vendor", "compute-capability", "driver-version")
 
 
 def read_node(document: object, profile: Profile = OWN) -> Node:
-    """The node that a pilot presents. What v0.1 and v0.2 want is wanted; in the own profile only the site is.
+    """Read the node that a pilot presents. v0.1 and v0.2 require their fields; the own profile only requires the site.
 
     Raises:
         SpecRefused: with the field and the value.
@@ -120,7 +120,7 @@ def _cpu(cpu: Block, *, is_own: bool) -> dict[str, Any]:
         return {}
     block = cpu.block("architecture")
     block.needed("name")
-    # pilots of a CPU without a name of its own say what uname -m says, and present the tag arch:
+    # for a CPU without a name of its own, pilots report the output of uname -m, and present the tag arch:
     name = block.choice("name", ARCHITECTURES_V01) if profile.v01 else block.text("name")
     if profile.v01:
         block.needed("microarchitecture-level")
@@ -129,7 +129,7 @@ def _cpu(cpu: Block, *, is_own: bool) -> dict[str, Any]:
     level = block.whole("microarchitecture-level", 1)
     features = None
     if not profile.v01 and block.has("features"):
-        features = frozenset(flag(one) for one in block.texts("features"))
+        features = frozenset(flag(feature) for feature in block.texts("features"))
     return {
         "architecture": name,
         "level": _level(block, name, level, features),
@@ -140,15 +140,15 @@ def _cpu(cpu: Block, *, is_own: bool) -> dict[str, Any]:
 
 
 def _level(block: Block, name: str | None, level: int | None, features: frozenset[str] | None) -> int | None:
-    """The level that is said, else the one that the flags show."""
+    """The level that is stated, else the one that the flags show."""
     if level is not None or block.profile.v01:
         return level
     if block.has("level"):
         text = block.text("level") or ""
-        found = level_of_name(text)
-        if found is None:
+        number = level_of_name(text)
+        if number is None:
             raise SpecRefused(block.at("level"), text, "is no level, such as x86-64-v3")
-        return found
+        return number
     return level_of_flags(features) if features is not None and name == X86_64 else None
 
 
@@ -160,8 +160,8 @@ def _arm_profile(block: Block, name: str | None, features: frozenset[str] | None
         if profile_of_name(text) is None:
             raise SpecRefused(block.at("profile"), text, "is no profile, such as armv9.0-a")
         return text.strip().lower()
-    found = None if features is None else profile_of_flags(features)
-    return None if found is None else f"armv{found[0]}.{found[1]}-a"
+    version = None if features is None else profile_of_flags(features)
+    return None if version is None else f"armv{version[0]}.{version[1]}-a"
 
 
 def _gpu(node: Block, *, is_own: bool) -> dict[str, Any]:
@@ -175,9 +175,9 @@ def _gpu(node: Block, *, is_own: bool) -> dict[str, Any]:
     vendor, driver = block.text("vendor", empty=v01), block.version("driver-version")
     capability = _capability(block)
     if count and not is_own:
-        told = {"ram-mb": ram, "vendor": vendor, "compute-capability": capability, "driver-version": driver}
+        values = {"ram-mb": ram, "vendor": vendor, "compute-capability": capability, "driver-version": driver}
         for name in _NEEDED_GPU_V01 if v01 else _NEEDED_GPU_V01[:3]:
-            if told[name] is None:
+            if values[name] is None:
                 raise SpecRefused(block.at(name), None, f"is missing, though the node has {count} GPUs")
     return {
         "gpus": count,
@@ -196,12 +196,12 @@ def _capability(block: Block) -> str | None:
     if block.profile.v01 or not block.has("arch"):
         return capability
     text = block.text("arch") or ""
-    found = capability_of_name(text)
-    if found is None:
+    of_arch = capability_of_name(text)
+    if of_arch is None:
         raise SpecRefused(block.at("arch"), text, "is no compute capability, such as sm_89")
-    if capability is not None and version_key(capability) != version_key(found):
+    if capability is not None and version_key(capability) != version_key(of_arch):
         raise SpecRefused(block.at("arch"), text, f"is another than compute-capability, {capability}")
-    return found
+    return of_arch
 
 
 def _scratch(node: Block) -> int | None:

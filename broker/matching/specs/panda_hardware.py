@@ -16,7 +16,7 @@ from broker.matching.specs.node import Node
 
 
 def match_at_node(reading: Reading, node: Node) -> Outcome:
-    """How a node meets the hardware that a task asks for; one whose meaning cannot be known fits nowhere."""
+    """How a node meets the hardware that a task asks for; a request whose meaning cannot be known fits nowhere."""
     if reading.fault is not None:
         return Outcome.ARCHITECTURE_INVALID
     return _match(reading.requirement, node)
@@ -30,7 +30,7 @@ def _match(requirement: Requirement, node: Node) -> Outcome:
 
 
 def hardware_of(node: Node) -> Hardware:
-    """The node as a queue of its own would describe it; what it does not tell is not described."""
+    """The node as a queue of its own would describe it; what is not reported is not described."""
     cpu = HardwareEntry(
         None if node.architecture is None else (node.architecture,),
         None if node.cpu_vendor is None else (node.cpu_vendor,),

@@ -1,6 +1,6 @@
-"""Reading nodes that pilots present again and again: what of a machine stays the same is read once.
+"""Reading nodes that pilots present again and again: what stays the same of a machine is read once.
 
-Pilots that ask again tell of less time, and of the cores, memory and scratch space that are left.
+Pilots that ask again report less time, and the cores, memory and scratch space that are left.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.problems import SpecRefused
 
 MOST_KEPT = 16_384
-"""Kinds of machines, of some 2 KB each: they differ by their tags too."""
+"""Most kinds of machines kept, of some 2 KB each: they differ by their tags too."""
 _SITE = "-"
 _FORM = 2
-"""Of marshal, several times as quick as JSON: the last in which equal documents are always the same bytes."""
+"""Version of marshal, several times as fast as JSON: the last in which equal documents are always the same bytes."""
 _CHANGING: Mapping[str | None, Mapping[str, str]] = {
     None: {"wall-time": "wall_time_s", "wall_time": "wall_time_s"},
     "cpu": {"num-cores": "cores", "num_cores": "cores", "ram-mb": "ram_mb", "ram_mb": "ram_mb"},
     "io": {"scratch-mb": "scratch_mb", "scratch_mb": "scratch_mb"},
 }
-"""By block, what changes from one request to the next: the field of the node by its name."""
+"""By block, the values that change from one request to the next: the field of the node by its name."""
 
 
 def read_presented(site: str, document: Mapping[str, Any]) -> Node:
-    """As :func:`read_node` of a JSON document; without a site in it the node is at ``site``.
+    """Read a JSON document like :func:`read_node`; without a site in it the node is at ``site``.
 
     Raises:
         SpecRefused: with the field and the value.
@@ -49,13 +49,13 @@ def read_presented(site: str, document: Mapping[str, Any]) -> Node:
 def _set_aside(
     same: dict[str, Any], block: str | None, table: dict[str, Any], names: Mapping[str, str], changes: dict[str, Any]
 ) -> None:
-    """Whole numbers that are good as they are go into ``changes``; 1 stands in their place."""
-    found = {name: table[name] for name in names if type(table.get(name)) is int and 1 <= table[name] <= MOST}
-    changes |= {names[name]: value for name, value in found.items()}
+    """Move whole numbers that are valid into ``changes``, and put 1 in their place."""
+    numbers = {name: table[name] for name in names if type(table.get(name)) is int and 1 <= table[name] <= MOST}
+    changes |= {names[name]: value for name, value in numbers.items()}
     if block is None:
-        same |= dict.fromkeys(found, 1)
+        same |= dict.fromkeys(numbers, 1)
     else:
-        same[block] = table | dict.fromkeys(found, 1)
+        same[block] = table | dict.fromkeys(numbers, 1)
 
 
 @lru_cache(maxsize=MOST_KEPT)

@@ -16,10 +16,10 @@ class SpecRefused(ValueError):
     """A document that has no meaning here; nothing is guessed from it.
 
     Attributes:
-        field: where it stands, as ``matching_specs[0].cpu.num-cores.max``; empty for the document as a whole.
-        value: what stands there, as it was written; None where nothing does.
+        field: path of the value, such as ``matching_specs[0].cpu.num-cores.max``; empty for the document as a whole.
+        value: the value as it was written; None where there is none.
         detail: what is wrong, for a person.
-        more: what is wrong beside that, elsewhere in the document.
+        more: further problems elsewhere in the document.
     """
 
     more: tuple[SpecRefused, ...] = ()
@@ -34,42 +34,42 @@ class SpecRefused(ValueError):
         return self.detail if self.value is None else f"{self.value}: {self.detail}"
 
     def __str__(self) -> str:
-        return "; ".join(f"{one.field or 'the document'}: {one.what}" for one in (self, *self.more))
+        return "; ".join(f"{problem.field or 'the document'}: {problem.what}" for problem in (self, *self.more))
 
 
 class Faults:
-    """What is wrong with the parts of a document, so that all of it is told at once."""
+    """The problems of the parts of a document, collected so that all are reported at once."""
 
     def __init__(self) -> None:
-        self._found: list[SpecRefused] = []
+        self._problems: list[SpecRefused] = []
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._problems)
 
     def of(self, instead: Any, read: Callable[P, PartT], *args: P.args, **named: P.kwargs) -> PartT:
-        """What a part says; ``instead``, which nobody keeps, where it is refused, which is noted."""
+        """Read a part; if it is refused, note the problem and return ``instead``, which nobody keeps."""
         try:
             return read(*args, **named)
         except SpecRefused as refused:
-            self._found += [refused, *refused.more]
+            self._problems += [refused, *refused.more]
             refused.more = ()
-            given: PartT = instead
-            return given
+            placeholder: PartT = instead
+            return placeholder
 
     def check(self) -> None:
-        """End if anything was noted.
+        """Raise if any problem was noted.
 
         Raises:
-            SpecRefused: the first that was, with the others.
+            SpecRefused: the first problem, with the others.
         """
-        if self._found:
-            first, *others = self._found
+        if self._problems:
+            first, *others = self._problems
             first.more = tuple(others)
             raise first
 
 
 def shown(value: object) -> str | None:
-    """A value of a document as it is told; None for none."""
+    """A value of a document as messages show it; None for None."""
     if value is None:
         return None
     text = value.text if isinstance(value, Number) else repr(value)

@@ -1,4 +1,4 @@
-"""What a job asks of a node, and the text and hash under which equal needs meet.
+"""What a job asks of a node, and the text and hash that identify equal needs.
 
 Source: DiracX, schema of matching specifications, v0.1 (code) and v0.2.
 
@@ -29,7 +29,7 @@ _CANONICAL_DEPTH = 6
 
 @dataclass(frozen=True, order=True)
 class Bounds:
-    """A least and a most, both included; ``most`` None: no upper end."""
+    """A lower and an upper bound, both included; ``most`` None: no upper end."""
 
     least: int
     most: int | None = None
@@ -43,18 +43,18 @@ class Memory:
     per_core_mb: int = 0
 
     def of(self, cores: int) -> int:
-        """MB for so many cores."""
+        """MB for a number of cores."""
         return self.overhead_mb + self.per_core_mb * cores
 
 
 @dataclass(frozen=True)
 class GpuNeed:
-    """GPUs that are asked for.
+    """The GPUs that a job asks for.
 
     Attributes:
-        count: of them.
+        count: number of GPUs.
         ram_mb: least memory of each.
-        vendor: exact; None: any.
+        vendor: exact vendor; None: any.
         capability_least: least compute capability, a version (``sm_89`` is 8.9).
         capability_most: most compute capability.
         driver: least version of the driver.
@@ -75,19 +75,19 @@ class Spec:
     """One set of conditions that all hold; a job with several fits where any of them does.
 
     Attributes:
-        sites: of which one is wanted, sorted; none: any.
-        banned_sites: that are not wanted, sorted.
+        sites: sites, one of which is required, sorted; none: any.
+        banned_sites: sites that are excluded, sorted.
         system: name of the operating system; None: any.
         glibc: least version.
-        user_namespaces: the node must allow them.
+        user_namespaces: whether the node must allow them.
         wall_time_s: least wall-clock seconds.
         cpu_work_db12: DB12 seconds, over all cores.
-        cores: that it can use.
+        cores: cores that it can use.
         ram_request: memory that the node must have.
         ram_limit: memory at which the payload is stopped; only v0.1 matches it.
-        architecture: of the CPU, as ``uname -m`` says it; None: any.
+        architecture: architecture of the CPU, as ``uname -m`` reports it; None: any.
         level_least: least microarchitecture level.
-        level_most: most of it.
+        level_most: most microarchitecture level.
         arm_profile: least profile of an aarch64 CPU, such as ``armv9.0-a``.
         features: flags that the CPU must have, sorted.
         gpu: None: v0.1 asks for nothing; elsewhere no node with GPUs, unless ``panda_architecture`` asks for one.
@@ -117,10 +117,10 @@ class Spec:
     panda_architecture: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The spec as JSON has it; what is not asked for is left out."""
-        found = {name: _plain(value) for name, value in vars(self).items() if name != "tags"}
-        found["tags"] = None if self.tags is None else str(self.tags)
-        return {name: value for name, value in found.items() if value not in (None, False, [], {})}
+        """The spec as a JSON document, without what it does not ask for."""
+        values = {name: _plain(value) for name, value in vars(self).items() if name != "tags"}
+        values["tags"] = None if self.tags is None else str(self.tags)
+        return {name: value for name, value in values.items() if value not in (None, False, [], {})}
 
     @cached_property
     def gpus_by_panda(self) -> bool:
@@ -140,8 +140,8 @@ class JobSpecs:
     """What a job asks for.
 
     Attributes:
-        specs: at least one, in the order in which they were written.
-        vo: virtual organisation, lower case; empty: not said.
+        specs: specs, at least one, in the order in which they were written.
+        vo: virtual organisation, lower case; empty: not stated.
     """
 
     specs: tuple[Spec, ...]
@@ -149,25 +149,25 @@ class JobSpecs:
 
     @cached_property
     def canonical(self) -> str:
-        """The text that defines what is asked for: of specs that are written twice one, sorted."""
+        """The text that defines what is asked for: the specs sorted, each once."""
         head = json.dumps([FORMAT, self.vo], ensure_ascii=False, separators=(",", ":"))[:-1]
-        return f"{head},[{','.join(sorted({one.canonical for one in self.specs}))}]]"
+        return f"{head},[{','.join(sorted({spec.canonical for spec in self.specs}))}]]"
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The sites of which every spec wants one, sorted; none where a spec takes any."""
+        """All sites that the specs accept, sorted; none where a spec takes any."""
         if not all(spec.sites for spec in self.specs):
             return ()
         return tuple(sorted({site for spec in self.specs for site in spec.sites}))
 
     @property
     def words(self) -> str:
-        """What is asked for, as submitters are told it."""
+        """What is asked for, as submitters read it."""
         return f"of a node it asks {self.spec_id}: {self.canonical}"
 
     @cached_property
     def spec_id(self) -> str:
-        """The identifier, 36 characters; compare the canonical texts where two meet under one identifier."""
+        """The identifier, 36 characters; compare the canonical texts where two share one identifier."""
         return PREFIX + hashlib.sha256(self.canonical.encode()).hexdigest()[:HEX_DIGITS]
 
 
@@ -201,8 +201,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Bounds | Memory | GpuNeed):
-        inner = {name: _plain(one) for name, one in vars(value).items()}
-        return {name: one for name, one in inner.items() if one is not None}
+        inner = {name: _plain(item) for name, item in vars(value).items()}
+        return {name: item for name, item in inner.items() if item is not None}
     return value
 
 
@@ -233,15 +233,15 @@ def mentioned_tags(jobs: Iterable[JobSpecs]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Profile:
-    """Rules that differ.
+    """The rules in which profiles differ.
 
     Attributes:
-        name: of the profile.
-        v01: documents are read, and checks are made, as the code of v0.1 does.
+        name: name of the profile.
+        v01: whether documents are read, and checks are made, as the code of v0.1 does.
         refused: fields of a job that it does not know.
-        complete: jobs and nodes must say what DiracX wants of them; else what is not said is not asked, or not known.
-        skips_missing: memory and scratch that a node does not tell pass.
-        same_arm: arm64 is aarch64.
+        complete: whether jobs and nodes must state what DiracX requires; else what is missing is not asked, or unknown.
+        skips_missing: whether memory and scratch that a node does not report pass.
+        same_arm: whether arm64 is aarch64.
     """
 
     name: str
@@ -252,7 +252,7 @@ class Profile:
     same_arm: bool = True
 
     def with_distinct_arm(self) -> Profile:
-        """The same with arm64 and aarch64 as two architectures."""
+        """The same profile with arm64 and aarch64 as two architectures."""
         return replace(self, same_arm=False)
 
 

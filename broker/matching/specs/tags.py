@@ -1,7 +1,7 @@
 """Boolean expressions over tags: ``cvmfs:lhcb & (os:el9 | os:alma9) & ~net:degraded``.
 
-``~`` binds before ``&``, and ``&`` before ``|``. An expression is parsed once, at submission, into a form that two ways
-to write the same share. Source: DiracX, comparison of job and node metadata, v0.1 (code) and v0.2.
+``~`` binds before ``&``, and ``&`` before ``|``. An expression is parsed once, at submission, into one form for all
+ways to write the same. Source: DiracX, comparison of job and node metadata, v0.1 (code) and v0.2.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Tags:
         return frozenset((self.atom,)) if self.operator == "atom" else frozenset().union(*(p.atoms for p in self.parts))
 
     def holds(self, tags: Collection[str]) -> bool:
-        """Whether it is true where exactly these tags are."""
+        """Whether it is true where exactly these tags are present."""
         if self.operator == "atom":
             return self.atom in tags
         if self.operator == "~":
@@ -59,7 +59,7 @@ class Tags:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The tags without which it is never true, as far as they show: those joined by ``&`` at the top."""
+        """The tags without which it is never true, as far as the top level shows: those joined by ``&`` there."""
         if self.operator == "&":
             return frozenset(part.atom for part in self.parts if part.operator == "atom")
         return frozenset((self.atom,)) if self.operator == "atom" else frozenset()
@@ -81,7 +81,7 @@ def parse_tags(text: str, *, v01: bool = False) -> Tags | None:
 
     Args:
         text: what was written.
-        v01: with the tags and the words ``and``, ``or``, ``not`` of v0.1, whose code refuses a blank in front.
+        v01: accept the tags and the words ``and``, ``or``, ``not`` of v0.1, whose code refuses a leading blank.
 
     Raises:
         TagsRefused: it is no expression, longer than 4,096 bytes, deeper than 32 or of more than 256 tags.
@@ -102,10 +102,10 @@ class _Parser:
         self._skip()
 
     def expression(self) -> Tags:
-        found = self._choice(0)
+        tags = self._choice(0)
         if self._at < len(self._text):
             self._refuse("'&', '|' or the end is wanted; write & for and, | for or, ~ for not")
-        return found
+        return tags
 
     def _choice(self, depth: int) -> Tags:
         parts = [self._all(depth)]
@@ -126,23 +126,23 @@ class _Parser:
         if self._takes("("):
             if depth == DEEPEST:
                 self._refuse(f"parentheses nest deeper than {DEEPEST}")
-            found = self._choice(depth + 1)
+            part = self._choice(depth + 1)
             if not self._takes(")"):
                 self._refuse("')' is wanted")
         else:
-            found = self._tag()
-        return denied(found) if is_denied else found
+            part = self._tag()
+        return denied(part) if is_denied else part
 
     def _tag(self) -> Tags:
-        found = self._word()
-        if found is None or (self._v01 and found in _WORDS):
+        word = self._word()
+        if word is None or (self._v01 and word in _WORDS):
             self._refuse("a tag, '~' or '(' is wanted: letters, digits and _ . : / - make a tag")
         self._atoms += 1
         if self._atoms > MOST_ATOMS:
             self._refuse(f"more than {MOST_ATOMS} tags")
-        self._at += len(found)
+        self._at += len(word)
         self._skip()
-        return Tags("atom", found)
+        return Tags("atom", word)
 
     def _takes(self, sign: str) -> bool:
         width = 0
@@ -156,19 +156,19 @@ class _Parser:
         return bool(width)
 
     def _word(self) -> str | None:
-        found = (_ATOM_V01 if self._v01 else ATOM).match(self._text, self._at)
-        return None if found is None else found[0]
+        match = (_ATOM_V01 if self._v01 else ATOM).match(self._text, self._at)
+        return None if match is None else match[0]
 
     def _skip(self) -> None:
-        found = _BLANK.match(self._text, self._at)
-        self._at = self._at if found is None else found.end()
+        match = _BLANK.match(self._text, self._at)
+        self._at = self._at if match is None else match.end()
 
     def _refuse(self, what: str) -> NoReturn:
         raise TagsRefused(f"character {self._at + 1}: {what}")
 
 
 def joined(operator: Literal["&", "|"], parts: list[Tags]) -> Tags:
-    """The parts under one operator: flat, sorted, each once."""
+    """The parts joined by one operator: flat, sorted, each once."""
     flat: set[Tags] = set()
     for part in parts:
         flat.update(part.parts if part.operator == operator else (part,))
@@ -176,5 +176,5 @@ def joined(operator: Literal["&", "|"], parts: list[Tags]) -> Tags:
 
 
 def denied(part: Tags) -> Tags:
-    """The opposite; twice is nothing."""
+    """The negation; a double negation cancels out."""
     return part.parts[0] if part.operator == "~" else Tags("~", parts=(part,))

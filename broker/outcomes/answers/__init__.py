@@ -1,1 +1,1 @@
-"""What outcomes teach: the record of queues, and their health."""
+"""What is learned from job outcomes: the record of queues, and their health."""

@@ -1,4 +1,4 @@
-"""How jobs ended at queues, and which queues and nodes are closed for it."""
+"""How jobs ended at queues, and which queues and nodes are closed as a result."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SHOWN = ("queue", "kind", "node", "state", "failed", "ended", "probes_finished"
 
 
 class PlaceHealth(Answer):
-    """A queue, or one of its nodes, that is not healthy for a kind of jobs.
+    """A queue, or one of its nodes, that is unhealthy for a kind of jobs.
 
     Attributes:
-        node: empty for the queue as a whole.
-        state: suspected, excluded (it gets nothing), or probation (it gets a few probe jobs).
-        statistic: logarithm of the likelihood ratio of failing over usual.
-        failed, ended, tasks: since ``since``, how many of how many jobs failed, and of how many tasks.
-        jobs: the last of the failed ones.
-        changed: since when the state holds; ``until``: when it ends by itself.
-        sentence: all this in words.
+        node: name of the node; empty for the queue as a whole.
+        state: suspected, excluded (gets no jobs), or probation (gets a few probe jobs).
+        statistic: logarithm of the likelihood ratio of failing to usual.
+        failed, ended, tasks: numbers of failed jobs, ended jobs, and tasks of the failed jobs, since ``since``.
+        jobs: last failed jobs.
+        changed: start of the state; ``until``: its automatic end.
+        sentence: summary in words.
     """
 
     queue: str
@@ -46,14 +46,14 @@ class PlaceHealth(Answer):
 
 
 class QueueOutcome(Answer):
-    """Sums over the jobs of a kind that ended at a queue.
+    """Totals of the jobs of a kind that ended at a queue.
 
     Attributes:
-        closed: closed or cancelled jobs; ``lost``: failed ones of which nothing was heard any more.
-        by_fault, by_class: failed jobs by whose fault it is, and by class of error.
-        core_h, failed_core_h: core hours of all that ran, and of the failed ones.
-        wait_min: half of the jobs started within so many minutes; null without any, or above 16384.
-        walltime_ratio: geometric mean of real over expected walltime of finished jobs; null without any.
+        closed: closed or cancelled jobs; ``lost``: failed jobs that stopped reporting.
+        by_fault, by_class: failed jobs by fault and by class of error.
+        core_h, failed_core_h: core hours of all jobs that ran, and of the failed ones.
+        wait_min: median minutes from waiting to start; null if there are none, or above 16384.
+        walltime_ratio: geometric mean of actual over expected walltime of finished jobs; null if there are none.
     """
 
     queue: str
@@ -72,7 +72,7 @@ class QueueOutcome(Answer):
 
 
 class Outcomes(Answer):
-    """The record of queues since an hour, and what is not healthy."""
+    """The record of queues since ``since``, and unhealthy places."""
 
     now: datetime
     since: datetime
@@ -81,24 +81,24 @@ class Outcomes(Answer):
 
 
 def outcomes_answer(asking: Asking, *, hours: float = 24.0, queue: str | None = None) -> Outcomes:
-    """How jobs ended within so many hours, at all queues or one; those that failed most come first."""
+    """How jobs ended within ``hours``, at all queues or one; those with most failures come first."""
     since = asking.now - timedelta(hours=hours)
-    lines = [_line(one) for one in record_since(asking.connection, since, queue)]
-    lines.sort(key=lambda one: (-one.failed, one.queue, one.kind))
+    lines = [_line(line) for line in record_since(asking.connection, since, queue)]
+    lines.sort(key=lambda line: (-line.failed, line.queue, line.kind))
     return Outcomes(now=asking.now, since=since, queues=tuple(lines), unhealthy=unhealthy(asking, queue))
 
 
 def unhealthy(asking: Asking, queue: str | None = None) -> tuple[PlaceHealth, ...]:
-    """The queues and nodes that are not healthy, of all queues or one, the worst first."""
+    """The unhealthy queues and nodes, of all queues or one, worst first."""
     return tuple(_place(one) for one in unhealthy_places(asking.connection, queue))
 
 
 def held_nodes(asking: Asking, queue: str | None = None) -> dict[str, list[str]]:
-    """The nodes whose pilots are given no jobs now, each in words, by queue; of all queues or one."""
-    found: dict[str, list[str]] = {}
-    for one in read_held(asking.connection, asking.now, queue):
-        found.setdefault(one.queue, []).append(held_sentence(one))
-    return found
+    """The nodes whose pilots get no jobs now, each in words, by queue; of all queues or one."""
+    sentences: dict[str, list[str]] = {}
+    for node in read_held(asking.connection, asking.now, queue):
+        sentences.setdefault(node.queue, []).append(held_sentence(node))
+    return sentences
 
 
 def held_sentence(one: HeldNode) -> str:
@@ -109,16 +109,16 @@ def held_sentence(one: HeldNode) -> str:
     )
 
 
-def _line(one: RecordLine) -> QueueOutcome:
-    cell, ended = one.cell, one.cell.finished + one.cell.failed
+def _line(line: RecordLine) -> QueueOutcome:
+    cell, ended = line.cell, line.cell.finished + line.cell.failed
     wait = wait_quantile_min(cell.waits, 0.5)
     return QueueOutcome(
-        queue=one.queue,
-        kind=one.kind,
+        queue=line.queue,
+        kind=line.kind,
         **{name: getattr(cell, name) for name in ("finished", "failed", "closed", "lost")},
         failed_percent=round(100.0 * cell.failed / ended, 1) if ended else None,
-        by_fault=dict(one.by_fault),
-        by_class=dict(one.by_class),
+        by_fault=dict(line.by_fault),
+        by_class=dict(line.by_class),
         core_h=round(cell.core_s / 3600.0, 3),
         failed_core_h=round(cell.failed_core_s / 3600.0, 3),
         wait_min=None if wait is None or math.isinf(wait) else wait,
@@ -126,36 +126,36 @@ def _line(one: RecordLine) -> QueueOutcome:
     )
 
 
-def _place(one: QueueHealth) -> PlaceHealth:
+def _place(place: QueueHealth) -> PlaceHealth:
     return PlaceHealth(
-        **{name: getattr(one, name) for name in _SHOWN},
-        statistic=round(one.statistic, 2),
-        tasks=len(one.tasks),
-        jobs=one.evidence,
-        since=_instant(one.since_s),
-        changed=_instant(one.changed_s),
-        until=_instant(one.until_s),
-        sentence=health_sentence(one),
+        **{name: getattr(place, name) for name in _SHOWN},
+        statistic=round(place.statistic, 2),
+        tasks=len(place.tasks),
+        jobs=place.evidence,
+        since=_instant(place.since_s),
+        changed=_instant(place.changed_s),
+        until=_instant(place.until_s),
+        sentence=health_sentence(place),
     )
 
 
 def health_sentence(one: QueueHealth) -> str:
     """Such as: 47 of 50 production jobs of 9 tasks failed in 6.0 h, limit 44 %; closed until 2026-08-01 14:30Z."""
     hours = max(0.0, one.last_s - one.since_s) / 3600.0
-    said = f"{one.failed} of {one.ended} {one.kind} jobs failed, of {len(one.tasks)} tasks"
+    failures = f"{one.failed} of {one.ended} {one.kind} jobs failed, of {len(one.tasks)} tasks"
     if not math.isnan(hours):
         limit = limit_percent(HealthLimits())
-        said = (
+        failures = (
             f"{one.failed} of {one.ended} {one.kind} jobs, of {len(one.tasks)} tasks, failed in {hours:.1f} h, "
             f"limit {limit:.0f} %"
         )
     until = _instant(one.until_s)
     when = "" if until is None else f" until {until:%Y-%m-%d %H:%M}Z"
     return {
-        "excluded": f"{said}; closed{when}",
-        "probation": f"{said}; {one.probes_finished} of {one.probes_ended} probe jobs finished so far",
-        "suspected": f"{said}; suspected{when}",
-    }.get(one.state, said)
+        "excluded": f"{failures}; closed{when}",
+        "probation": f"{failures}; {one.probes_finished} of {one.probes_ended} probe jobs finished so far",
+        "suspected": f"{failures}; suspected{when}",
+    }.get(one.state, failures)
 
 
 def _instant(time_s: float) -> datetime | None:

@@ -1,4 +1,4 @@
-"""``broker outcomes``: how jobs end at queues, and which queues and nodes are closed for it."""
+"""``broker outcomes``: how jobs end at queues, and which queues and nodes are closed as a result."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MOST_CLASSES = 3
 
 def outcomes(
     context: typer.Context,
-    queue: Annotated[str | None, typer.Option("--queue", help="Of this queue only.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only this queue.")] = None,
     hours: Annotated[
-        float, typer.Option("--hours", min=0.01, max=24 * 35, help="Of jobs that ended within so many hours.")
+        float, typer.Option("--hours", min=0.01, max=24 * 35, help="Only jobs that ended within this many hours.")
     ] = 24.0,
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
-    """How jobs ended at each queue, by kind, and which queues and nodes are suspected, closed or on probation."""
+    """Show how jobs ended at each queue, by kind, and which queues and nodes are suspected, closed or on probation."""
     with asked(context) as asking:
-        found = outcomes_answer(asking, hours=hours, queue=queue)
+        answer = outcomes_answer(asking, hours=hours, queue=queue)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
-    _show(found, hours)
+    _show(answer, hours)
 
 
-def _show(found: Outcomes, hours: float) -> None:
+def _show(answer: Outcomes, hours: float) -> None:
     columns = (
         Column("queue"), Column("kind"), Column("finished"), Column("failed"), Column("failed %"),
         Column("lost", give_up=4), Column("closed", give_up=3), Column("core h", give_up=2),
@@ -42,11 +42,11 @@ def _show(found: Outcomes, hours: float) -> None:
             f"{one.core_h:.0f}", _or_dash(one.wait_min),
             ", ".join(f"{name} {count}" for name, count in list(one.by_class.items())[:MOST_CLASSES]) or "-",
         )
-        for one in found.queues
+        for one in answer.queues
     ]  # fmt: skip
     print_table(columns, rows, title=f"Jobs that ended within {hours:g} h")
-    if found.unhealthy:
-        places = [(one.queue, one.node or "-", one.state, one.sentence) for one in found.unhealthy]
+    if answer.unhealthy:
+        places = [(one.queue, one.node or "-", one.state, one.sentence) for one in answer.unhealthy]
         print_table(("queue", "node", "state", "what"), places, title="Queues and nodes that are not healthy")
     else:
         remark("no queue or node is suspected or closed")

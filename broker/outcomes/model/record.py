@@ -1,6 +1,6 @@
 """The record of queues: hourly sums over the jobs that ended there, by kind. Pure.
 
-Ends are added one by one in their order, so that the sums are the same however the list of ends is cut.
+Ends are added one by one, in order, so that the sums do not depend on how the list of ends is split.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ TEST = "test"
 TEST_LABELS = frozenset({"test", "ptest", "prod_test", "rc_test", "rc_test2", "rc_alrb", "install"})
 #: Waits of less than 1 min, 2 min, 4 min ... 16384 min, and longer ones.
 WAIT_CELLS = 16
-#: Classes of errors of jobs of which nothing was heard any more.
+#: Error classes of jobs that stopped reporting.
 LOST_CLASSES = frozenset({"lost", "vanished"})
-#: Whose fault holds a failure against a queue. That of data is seen where they were read; an unknown code may be any.
+#: Faults that count against a queue. Data faults show where the data were read; an unknown code may be anything.
 AGAINST_QUEUE = frozenset({"site", "data", "unknown"})
 
 
 def kind_of(prodsourcelabel: str | None) -> str:
-    """The kind of jobs with this label: after the brokerage that places them, or ``test``."""
+    """The kind of jobs with this label: named after the brokerage that places them, or ``test``."""
     return TEST if prodsourcelabel in TEST_LABELS else queue_health.kind_of(prodsourcelabel)
 
 
 @dataclass(frozen=True)
 class ArchivedJob:
-    """A job that has ended; times are seconds since 1970 UTC, NaN where not known.
+    """A job that has ended; times are seconds since 1970 UTC, NaN where unknown.
 
     Attributes:
         known_s: when its end was written; ends are folded in this order.
-        expected_s: the walltime that was expected of it.
-        host: where it ran, as its pilot names it: ``slot1@node.example.org``.
-        error_class, fault: of a failed job, by ``error_classes.yaml``.
+        expected_s: expected walltime.
+        host: where it ran, as named by its pilot: ``slot1@node.example.org``.
+        error_class, fault: error class and fault of a failed job, by ``error_classes.yaml``.
     """
 
     pandaid: int
@@ -69,14 +69,14 @@ class ArchivedJob:
 
     @property
     def node(self) -> str:
-        """The node without the slot; empty where it did not run or none is named."""
+        """The node without the slot; empty if the job did not run or no node is named."""
         return "" if self.host is None or math.isnan(self.started_s) else self.host.rsplit("@", 1)[-1].strip()
 
 
 def judged(job: ArchivedJob) -> EndedJob | None:
-    """The end as the test of health sees it; None where it says nothing of the queue.
+    """Convert the end for the health test; None if it says nothing about the queue.
 
-    Jobs that were killed, reassigned, preempted or asked for too little say nothing; neither do test jobs.
+    Jobs that were killed, reassigned, preempted or requested too little say nothing; neither do test jobs.
     """
     if job.kind == TEST or job.jobstatus not in ("finished", "failed"):
         return None
@@ -93,11 +93,11 @@ class RecordCell:
     """Sums over the jobs of a kind that ended at a queue within an hour.
 
     Attributes:
-        closed: closed or cancelled jobs; ``lost`` those of the failed ones of which nothing was heard any more.
-        core_s: cores x walltime of all that ran; ``failed_core_s`` of the failed ones.
-        ratio_jobs: finished jobs with an expected walltime; ``ratio_ln_sum`` and ``ratio_ln_square_sum`` over them of
-            the logarithm of real over expected walltime.
-        waits: (WAIT_CELLS,) jobs by the time from creation to start.
+        closed: closed or cancelled jobs; ``lost``: failed jobs that stopped reporting.
+        core_s: cores x walltime of all jobs that ran; ``failed_core_s``: of the failed ones.
+        ratio_jobs: finished jobs with an expected walltime; ``ratio_ln_sum`` and ``ratio_ln_square_sum``: sums over
+            them of the logarithm of real over expected walltime, and of its square.
+        waits: (WAIT_CELLS,) jobs by time from creation to start.
     """
 
     finished: int = 0
@@ -139,7 +139,7 @@ def wait_cell(wait_s: float) -> int:
 
 
 def wait_quantile_min(waits: list[int], part: float) -> float | None:
-    """The upper edge, in minutes, of the cell that holds a quantile; None without waits, infinite in the last."""
+    """The upper edge, in minutes, of the cell with a quantile; None without waits, infinite in the last cell."""
     total = sum(waits)
     if not total:
         return None

@@ -1,4 +1,4 @@
-"""Keeping where input files failed lately, so that their next attempt goes elsewhere."""
+"""Record where input files recently failed, so that their next attempt goes elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.outcomes.model.record import ArchivedJob, judged
 from broker.store.connection.tables import TableCatalogue
 
 _COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type")
-# A job may read a file twice, and two jobs of a batch the same file.
+# a job may read a file twice, and two jobs of a batch the same file
 _NOTE = """
     INSERT INTO broker.failed_inputs AS known (jeditaskid, datasetid, fileid, queue, node, failed_at)
     SELECT file.jeditaskid, file.datasetid, file.fileid, job.queue, job.node, max(job.failed_at)
@@ -28,23 +28,23 @@ _FORGET = sa.text("DELETE FROM broker.failed_inputs WHERE failed_at < :before")
 
 
 def note_failed(connection: sa.Connection, catalogue: TableCatalogue, jobs: Iterable[ArchivedJob]) -> int:
-    """Keep the input files of the jobs that failed for no fault of the payload, with queue and node; how many rows.
+    """Record input files of jobs that failed through no fault of the payload, with queue and node; count the rows.
 
-    What is not held against a queue is not held against it here either: test jobs, killed and preempted ones.
+    Jobs that do not count against a queue do not count here either: test jobs, killed and preempted ones.
     """
-    failed = [one for one in jobs if (end := judged(one)) is not None and end.end == "failed"]
+    failed = [job for job in jobs if (end := judged(job)) is not None and end.end == "failed"]
     if not failed:
         return 0
     statement = _NOTE.format(files=catalogue.source("filestable4", _COLUMNS))
     values = {
-        "pandaids": [one.pandaid for one in failed],
-        "queues": [one.queue for one in failed],
-        "nodes": [one.node for one in failed],
-        "times": [datetime.fromtimestamp(one.known_s, UTC) for one in failed],
+        "pandaids": [job.pandaid for job in failed],
+        "queues": [job.queue for job in failed],
+        "nodes": [job.node for job in failed],
+        "times": [datetime.fromtimestamp(job.known_s, UTC) for job in failed],
     }
     return connection.execute(sa.text(statement), values).rowcount
 
 
 def forget_failed(connection: sa.Connection, now: datetime) -> None:
-    """Remove what failed longer ago than anybody looks back from ``now`` (aware)."""
+    """Remove failures that are too old at ``now`` (aware) to be used."""
     connection.execute(_FORGET, {"before": now - timedelta(hours=KEPT_H)})

@@ -1,4 +1,4 @@
-"""The nodes whose pilots are given no jobs for a while."""
+"""The nodes whose pilots temporarily get no jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORGET = sa.text("""
     DELETE FROM broker.held_nodes AS h WHERE NOT (:holding AND EXISTS (
         SELECT FROM broker.queue_health AS q
         WHERE (q.queue, q.node) = (h.queue, h.node) AND q.state = 'excluded' AND q.until_s > :now_s))""")
-# A node that fails for both kinds of jobs is held until the later instant.
+# a node that fails for both kinds of jobs is held until the later instant
 _HOLD = sa.text("""
     INSERT INTO broker.held_nodes AS h (queue, node, held_until, failed, ended, tasks)
     SELECT queue, node, to_timestamp(max(until_s)), sum(failed), sum(ended), max(cardinality(tasks))
@@ -31,7 +31,7 @@ _READ = sa.text("""
 
 @dataclass(frozen=True)
 class HeldNode:
-    """A node whose pilots are given no jobs until an instant: so many of its jobs failed, of so many tasks."""
+    """A node whose pilots get no jobs until an instant, with the numbers of its failed jobs and their tasks."""
 
     queue: str
     node: str
@@ -42,12 +42,12 @@ class HeldNode:
 
 
 def read_held(connection: sa.Connection, now: datetime, queue: str | None = None) -> list[HeldNode]:
-    """The nodes that are held at an instant (aware), of all queues or one."""
+    """The nodes held at an instant (aware), of all queues or one."""
     return [HeldNode(*row) for row in tuples(connection, _READ, {"now": now, "queue": queue})]
 
 
 def hold_nodes(connection: sa.Connection, now: datetime, *, holding: bool) -> int:
-    """Hold the nodes that are closed now, where ``holding``, and let all others go; how many are held."""
+    """Hold the nodes that are closed now, if ``holding``, and release all others; return the number of held nodes."""
     connection.execute(_FORGET, {"now_s": now.timestamp(), "holding": holding})
     if holding:
         connection.execute(_HOLD, {"now_s": now.timestamp()})

@@ -1,4 +1,4 @@
-"""How many jobs started in each hour: counted anew while the hour goes on, and once more in the next."""
+"""The number of jobs started in each hour: recounted during the hour, and once more in the next."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ _WRITE = sa.text("""
 
 
 def note_starts(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> int:
-    """Keep how many jobs started in this hour and the one before; those of this hour.
+    """Store the number of jobs started in this hour and the previous one; return that of this hour.
 
-    A job that ended is looked for among those that changed since: one that started and moved to the archive of past
-    days meanwhile was counted while it was here.
+    Ended jobs are searched among those changed since then: a job that started and has moved to the archive of past days
+    was counted while it was here.
     """
-    this = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    this_hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     tables = {
         "active": catalogue.source("jobsactive4", ("starttime",)),
         "archived": catalogue.source("jobsarchived4", ("starttime", "modificationtime")),
     }
-    given = {"since": naive(this - HOUR), "now": naive(now)}
-    counted = connection.execute(sa.text(_COUNT.format(**tables)), given)
-    started = {row[0].replace(tzinfo=UTC): int(row[1]) for row in counted}
-    connection.execute(_WRITE, [{"hour": at, "started": started.get(at, 0)} for at in (this - HOUR, this)])
-    return started.get(this, 0)
+    parameters = {"since": naive(this_hour - HOUR), "now": naive(now)}
+    rows = connection.execute(sa.text(_COUNT.format(**tables)), parameters)
+    started = {row[0].replace(tzinfo=UTC): int(row[1]) for row in rows}
+    connection.execute(
+        _WRITE, [{"hour": hour, "started": started.get(hour, 0)} for hour in (this_hour - HOUR, this_hour)]
+    )
+    return started.get(this_hour, 0)

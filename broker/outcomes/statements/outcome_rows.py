@@ -1,4 +1,4 @@
-"""Reading jobs that have ended since, and keeping what was learned from them."""
+"""Read newly ended jobs, and store what was learned from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.outcomes.model.record import ArchivedJob, RecordCell, RecordFold
 from broker.store.connection.plain_rows import mappings
 from broker.store.connection.tables import TableCatalogue
 
-#: The refresh that tells the age of what is learned.
+#: The refresh that records the age of the learned data.
 REFRESH = "outcomes"
 #: Codes and texts of errors, as ``error_classes.yaml`` decodes them.
 _ERRORS = tuple(
@@ -47,15 +47,15 @@ Decode = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 
 def folded_until(connection: sa.Connection) -> datetime | None:
-    """Up to which modificationtime (aware) all ends were folded; None before the first."""
-    found = connection.scalar(sa.text("SELECT folded_until FROM broker.outcomes_folded"))
-    return None if found is None else found.replace(tzinfo=UTC)
+    """The modificationtime (aware) up to which all ends were folded; None before the first."""
+    until = connection.scalar(sa.text("SELECT folded_until FROM broker.outcomes_folded"))
+    return None if until is None else until.replace(tzinfo=UTC)
 
 
 def read_ends(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime, jobs: int, decode: Decode
 ) -> list[ArchivedJob]:
-    """The next jobs, at most so many, that ended between two instants (aware) and were not folded, in their order."""
+    """The next ``jobs`` jobs at most that ended between two instants (aware) and were not folded, in order."""
     query = sa.text(_READ_ENDS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
     rows = connection.execute(query, {"since": naive(since), "until": naive(until), "jobs": jobs})
     return [_job({str(name): value for name, value in row.items()}, decode) for row in rows.mappings()]
@@ -85,10 +85,10 @@ def _job(row: Mapping[str, Any], decode: Decode) -> ArchivedJob:
 
 
 def note_folded(connection: sa.Connection, jobs: Collection[ArchivedJob], until: datetime, overlap_s: float) -> None:
-    """Remember that these ends were folded, and up to when (aware) all were; forget those before the overlap."""
+    """Record that these ends were folded, and until when (aware) all were; forget those before the overlap."""
     rows = [
-        {"pandaid": one.pandaid, "attemptnr": one.attemptnr, "modificationtime": naive(_instant(one.known_s))}
-        for one in jobs
+        {"pandaid": job.pandaid, "attemptnr": job.attemptnr, "modificationtime": naive(_instant(job.known_s))}
+        for job in jobs
     ]
     _many(connection, "INSERT INTO broker.folded_ends (pandaid, attemptnr, modificationtime) "
           "VALUES (:pandaid, :attemptnr, :modificationtime)", rows)  # fmt: skip
@@ -116,14 +116,14 @@ _READ_FAILURES = """
 
 
 def read_record(connection: sa.Connection, jobs: Iterable[ArchivedJob]) -> RecordFold:
-    """The cells to which these jobs belong, as they are now."""
-    places = {(math.floor(one.known_s / HOUR_S) * HOUR_S, one.queue) for one in jobs}
-    wanted = {
+    """The stored cells to which these jobs belong."""
+    places = {(math.floor(job.known_s / HOUR_S) * HOUR_S, job.queue) for job in jobs}
+    parameters = {
         "hours": [_instant(hour_s) for hour_s in sorted({hour_s for hour_s, _ in places})],
         "queues": sorted({queue for _, queue in places}),
     }
-    cells = connection.execute(sa.text(_READ_CELLS.format(columns=", ".join((*_CELL_KEY, *_CELL)))), wanted)
-    failures = connection.execute(sa.text(_READ_FAILURES), wanted)
+    cells = connection.execute(sa.text(_READ_CELLS.format(columns=", ".join((*_CELL_KEY, *_CELL)))), parameters)
+    failures = connection.execute(sa.text(_READ_FAILURES), parameters)
     return RecordFold(
         {(row[0].timestamp(), *row[1:5]): RecordCell(*row[5:]) for row in cells},
         {(row[0].timestamp(), *row[1:5]): row[5] for row in failures},
@@ -131,7 +131,7 @@ def read_record(connection: sa.Connection, jobs: Iterable[ArchivedJob]) -> Recor
 
 
 def write_record(connection: sa.Connection, fold: RecordFold) -> None:
-    """Write the cells of a fold in place of what they were."""
+    """Write the cells of a fold over the stored ones."""
     rows = [
         dict(zip(_CELL_KEY, (_instant(key[0]), *key[1:]), strict=True)) | asdict(cell)
         for key, cell in fold.cells.items()
@@ -160,7 +160,7 @@ _SECONDS = frozenset({"since_s", "changed_s", "until_s", "last_s"})
 def read_health(
     connection: sa.Connection, limits: HealthLimits, queues: Collection[str], tasks: Collection[int]
 ) -> HealthFold:
-    """The states of these queues and their nodes, and of all that may change with time; the hours of these tasks."""
+    """The states of these queues, their nodes and all places that may change with time; the hours of these tasks."""
     places = connection.execute(
         sa.text(_READ_PLACES.format(columns=", ".join(_PLACE))),
         {"queues": sorted(queues)},
@@ -169,13 +169,13 @@ def read_health(
     for row in places:
         place = QueueHealth(**{name: _read(name, value) for name, value in row.items()})
         fold.places[place.queue, place.kind, place.node] = place
-    named = {task for place in fold.places.values() for task in place.tasks}
+    task_ids = {task for place in fold.places.values() for task in place.tasks}
     hours = connection.execute(
         sa.text(
             "SELECT jeditaskid, queue, hour_number, finished, failed FROM broker.task_ends "
             "WHERE jeditaskid = ANY(:tasks) ORDER BY jeditaskid, queue, hour_number"
         ),
-        {"tasks": sorted({*tasks, *named})},
+        {"tasks": sorted({*tasks, *task_ids})},
     )
     for task, queue, hour, finished, failed in hours:
         fold.task_hours.setdefault(task, {})[queue, hour] = (finished, failed)
@@ -209,7 +209,7 @@ def write_health(connection: sa.Connection, fold: HealthFold, tasks: Collection[
 
 
 def forget_old(connection: sa.Connection, limits: HealthLimits, now: datetime, node_days: float) -> None:
-    """Remove hours of tasks that no judgement looks at, and nodes at which nothing ended for so many days."""
+    """Remove hours of tasks that no judgement uses, and healthy nodes without an end for ``node_days`` days."""
     first = math.floor((now.timestamp() - limits.control_s) / HOUR_S) - 1
     connection.execute(sa.text("DELETE FROM broker.task_ends WHERE hour_number < :first"), {"first": first})
     connection.execute(
@@ -221,7 +221,7 @@ def forget_old(connection: sa.Connection, limits: HealthLimits, now: datetime, n
 def note_running(
     connection: sa.Connection, catalogue: TableCatalogue, now: datetime, kind_of: Callable[[str | None], str]
 ) -> int:
-    """Keep for this hour the most cores seen running at each queue, by kind and in all; the number of queues."""
+    """Store this hour's most cores seen running at each queue, by kind and in all; return the number of queues."""
     columns = ("computingsite", "prodsourcelabel", "jobstatus", "corecount", "actualcorecount")
     query = sa.text(_RUNNING.format(active=catalogue.source("jobsactive4", columns)))
     cores: dict[tuple[str, str], int] = {}
@@ -243,7 +243,7 @@ def note_running(
 
 
 def note_refresh(connection: sa.Connection, now: datetime) -> None:
-    """Note that all is learned that is known now."""
+    """Record that everything known now has been learned."""
     connection.execute(
         sa.text(
             "INSERT INTO broker.summary_refreshes (summary, refreshed_for) VALUES (:summary, :now) "
@@ -255,7 +255,7 @@ def note_refresh(connection: sa.Connection, now: datetime) -> None:
 
 @dataclass(frozen=True)
 class RecordLine:
-    """Sums over some hours at a queue for one kind of jobs; ``by_fault`` failed jobs by whose fault it is."""
+    """Sums over some hours at a queue for one kind of jobs; ``by_fault``: failed jobs by the party at fault."""
 
     queue: str
     kind: str
@@ -274,29 +274,29 @@ _SUM_FAILURES = """
 
 
 def record_since(connection: sa.Connection, since: datetime, queue: str | None) -> list[RecordLine]:
-    """The record of the hours from ``since`` on (aware), of all queues or one, by queue and kind."""
+    """The record of the hours from ``since`` (aware) on, of all queues or one, by queue and kind."""
     values = {"since": since.replace(minute=0, second=0, microsecond=0), "queue": queue}
-    found: dict[tuple[str, str], RecordLine] = {}
+    lines: dict[tuple[str, str], RecordLine] = {}
     rows = connection.execute(sa.text(_SUM_CELLS.format(columns=", ".join(_CELL))), values)
     for name, kind, *sums in rows:
-        line = found.setdefault((name, kind), RecordLine(name, kind, RecordCell(), {}, {}))
+        line = lines.setdefault((name, kind), RecordLine(name, kind, RecordCell(), {}, {}))
         for column, value in zip(_CELL[:-1], sums[:-1], strict=True):
             setattr(line.cell, column, getattr(line.cell, column) + value)
         line.cell.waits = [one + other for one, other in zip(line.cell.waits, sums[-1], strict=True)]
     for name, kind, fault, error_class, failed in connection.execute(sa.text(_SUM_FAILURES), values):
-        line = found.setdefault((name, kind), RecordLine(name, kind, RecordCell(), {}, {}))
+        line = lines.setdefault((name, kind), RecordLine(name, kind, RecordCell(), {}, {}))
         by_fault, by_class = dict(line.by_fault), dict(line.by_class)
         by_fault[fault] = by_fault.get(fault, 0) + int(failed)
         by_class[error_class] = by_class.get(error_class, 0) + int(failed)
-        found[name, kind] = RecordLine(name, kind, line.cell, by_fault, by_class)
-    return [found[key] for key in sorted(found)]
+        lines[name, kind] = RecordLine(name, kind, line.cell, by_fault, by_class)
+    return [lines[key] for key in sorted(lines)]
 
 
 def unhealthy_places(connection: sa.Connection, queue: str | None = None) -> list[QueueHealth]:
     """Queues and nodes that are not healthy, the worst first."""
     query = sa.text(_READ_UNHEALTHY.format(columns=", ".join(_PLACE)))
-    found = mappings(connection, query, {"queue": queue})
-    return [QueueHealth(**{name: _read(name, value) for name, value in row.items()}) for row in found]
+    rows = mappings(connection, query, {"queue": queue})
+    return [QueueHealth(**{name: _read(name, value) for name, value in row.items()}) for row in rows]
 
 
 def _many(connection: sa.Connection, statement: str, rows: list[dict[str, Any]]) -> None:
@@ -309,11 +309,11 @@ _UPSERT = """
 
 
 def _upsert(table: str, key: tuple[str, ...], columns: tuple[str, ...]) -> str:
-    named = (*key, *columns)
+    names = (*key, *columns)
     return _UPSERT.format(
         table=table,
-        columns=", ".join(named),
-        values=", ".join(f":{name}" for name in named),
+        columns=", ".join(names),
+        values=", ".join(f":{name}" for name in names),
         key=", ".join(key),
         changes=", ".join(f"{name} = excluded.{name}" for name in columns),
     )

@@ -1,4 +1,4 @@
-"""Jobs for pilots and what pilots report of them, each in transactions of its own."""
+"""Jobs given to pilots, and reports of pilots about them, each in transactions of its own."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _NOW = sa.text("SELECT clock_timestamp()")
 
 @dataclass(frozen=True)
 class Acquired:
-    """The jobs that a pilot gets, as it reads them, and why there are no more; None: there were as many as asked."""
+    """The jobs that a pilot gets, as it reads them, and why there are no more; None: it got as many as requested."""
 
     jobs: tuple[dict[str, Any], ...]
     missed: NoMatch | None
 
 
 class ViewShelf:
-    """What matchers remember between requests; each request takes one that nobody else uses.
+    """The views that matchers keep between requests; each request takes one that nobody else uses.
 
     Attributes:
         notes: the nodes that pilots presented, for all requests.
@@ -68,7 +68,7 @@ class ViewShelf:
 
     @contextlib.contextmanager
     def borrowed(self) -> Iterator[Views]:
-        """One of them, or a new one."""
+        """Borrow a free one, or a new one."""
         with self._lock:
             views = self._free.pop() if self._free else Views(self._groups)
         try:
@@ -79,25 +79,25 @@ class ViewShelf:
 
 
 def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator: np.random.Generator) -> Acquired:
-    """Give jobs to a pilot: each job is ``sent`` and noted in one transaction, exactly once.
+    """Give jobs to a pilot: each job is ``sent`` and recorded in one transaction, exactly once.
 
     Raises:
-        DatabaseUnavailable: there was no answer in time; jobs that were given before are lost to their timeouts.
+        DatabaseUnavailable: there was no answer in time; jobs given before are lost until they time out.
     """
     jobs: list[dict[str, Any]] = []
     with shelf.borrowed() as views, database.within(LIMIT_S) as limited:
         for number in range(request.jobs):
             with limited.begin() as connection:
-                found = _acquire_one(connection, database, views, request, generator, number, shelf.notes)
-            if isinstance(found, NoMatch):
+                answer = _acquire_one(connection, database, views, request, generator, number, shelf.notes)
+            if isinstance(answer, NoMatch):
                 break
-            jobs.append(found)
+            jobs.append(answer)
         _write_nodes(limited, shelf.notes)
-    return Acquired(tuple(jobs), found if isinstance(found, NoMatch) else None)
+    return Acquired(tuple(jobs), answer if isinstance(answer, NoMatch) else None)
 
 
 def _write_nodes(database: Database, notes: NodeNotes) -> None:
-    """Write which nodes asked, in parts. Where that fails they are left out: the jobs that were given count."""
+    """Write which nodes asked, in parts. If that fails they are left out: the jobs that were given matter more."""
     rows = notes.due()
     if rows is not None:
         with contextlib.suppress(BrokerError, *TRANSIENT_ERRORS), database.begin() as connection:
@@ -131,7 +131,7 @@ def statuses(database: Database, pandaids: list[int]) -> dict[int, tuple[str, in
 
 
 def legacy_command(change: Transition) -> str:
-    """The command as the older interface has it: a text, even where there is none."""
+    """The command in the form of the older interface: a text, even where there is none."""
     return change.command or NO_COMMAND
 
 
@@ -153,26 +153,26 @@ def _acquire_one(
     pilot = presented(request, queue, hardware)
     if not number and queue.known:
         notes.note(pilot, now)
-    found = matcher.match(pilot, now)
+    outcome = matcher.match(pilot, now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:
         note_request(connection, request.queue, node, "getjob", now)
-    if not isinstance(found, Match):
+    if not isinstance(outcome, Match):
         if queue.known:
             note_request(connection, request.queue, node, "nojob", now)
-        return found
-    note_given(connection, names, found.pandaid, request, now)
-    given = given_job(connection, names, found.pandaid)
+        return outcome
+    note_given(connection, names, outcome.pandaid, request, now)
+    given = given_job(connection, names, outcome.pandaid)
     return job_answer(given.columns, given.files, given.parameters)
 
 
 def given_job(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob:
-    """The job with all that its pilot needs; a job of a refined task with its template filled."""
-    given = read_given(connection, names, pandaid)
-    filled = job_parameters(connection, names, given.columns)
-    return given if filled is None else replace(given, parameters=filled)
+    """Read the job with all that its pilot needs; a job of a refined task with its template filled."""
+    job = read_given(connection, names, pandaid)
+    filled = job_parameters(connection, names, job.columns)
+    return job if filled is None else replace(job, parameters=filled)
 
 
 def _now(connection: sa.Connection) -> datetime:
-    found: datetime = connection.execute(_NOW).scalar_one()
-    return found
+    now: datetime = connection.execute(_NOW).scalar_one()
+    return now

@@ -15,21 +15,21 @@ from broker.pilots.statements.matches import Match, NoMatch
 
 
 class MatchedJob(BaseModel):
-    """The job that the pilot got; or null, and why.
+    """The job given to the pilot; or null, and the reason.
 
     Attributes:
-        pandaid: of the job; its status is ``sent``.
-        jeditaskid: of its task.
-        task_queue: where it waited.
-        panda_queue: of the pilot.
-        pool: SubmitPool of the job; null without.
-        reason: why there is no job; null when there is.
-        rejected: task queues that failed, by the first field that did not fit.
-        node: for the reason ``retry elsewhere`` the node of the pilot, at which input of the jobs failed.
-        held_until: when the first of these jobs is given there again.
-        repeated: whether it is the answer to an earlier request of this number.
-        spec: of what the job asks of a node the one that fits, by its place in canonical order; null: it asks nothing.
-        allotted: what the job gets of the node; what the node does not tell is null.
+        pandaid: PanDA ID of the job; its status is ``sent``.
+        jeditaskid: number of its task.
+        task_queue: task queue where it waited.
+        panda_queue: PanDA queue of the pilot.
+        pool: SubmitPool of the job; null if there is none.
+        reason: why there is no job; null if there is one.
+        rejected: number of rejected task queues, by the first field that did not fit.
+        node: for the reason ``retry elsewhere``: node of the pilot, where input of the jobs failed.
+        held_until: when the first of these jobs may be given there again.
+        repeated: whether this repeats the answer to an earlier request with this number.
+        spec: position in canonical order of the job's spec that fits the node; null if it requests nothing.
+        allotted: resources of the node that the job gets; null for those the node does not report.
     """
 
     pandaid: int | None
@@ -47,18 +47,18 @@ class MatchedJob(BaseModel):
 
 
 def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | None = None) -> MatchedJob:
-    """What the matcher found for a pilot at this node, as every interface gives it."""
+    """The outcome of the matcher for a pilot at this node, as every interface returns it."""
     if isinstance(found, Match):
-        given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
+        job: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
         if found.specs is not None and node is not None:
             spec, allotted = _gets(specs_of(found.specs), node, found.place_tags, repeated=repeated)
-            given |= {"spec": spec, "allotted": allotted}
-        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
+            job |= {"spec": spec, "allotted": allotted}
+        return MatchedJob(**job, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
     return MatchedJob(pandaid=None, jeditaskid=None, task_queue=None, pool=None, **vars(found))
 
 
 def _gets(job: JobSpecs, node: Node, tags: frozenset[str], *, repeated: bool) -> tuple[int | None, Allotment | None]:
-    """The spec that fits, and what the job gets. One that was just given fits, so that a single spec is the one."""
+    """The spec that fits, and what the job gets. A job that was just given fits, so that a single spec is the one."""
     if len(job.specs) == 1 and not repeated:
         return 0, allotment(job.specs[0], node, OWN)
     verdict = judge(job, node.with_changes({"tags": node.tags | tags}))

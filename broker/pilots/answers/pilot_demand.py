@@ -1,4 +1,4 @@
-"""How many pilots each queue could use, and why no more: as counted last."""
+"""How many pilots each queue could use, and why no more: as last counted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class QueueDemand(Answer):
     """Pilots of one resource type that a queue could use.
 
     Attributes:
-        counted: the numbers, and when they were counted.
-        why: the demand with its reason, as a sentence.
+        counted: numbers and time of the count.
+        why: the demand and its reason, as a sentence.
     """
 
     counted: DemandRow
@@ -41,22 +41,22 @@ def pilot_demand(connection: sa.Connection, names: Names, queue: str | None = No
     """
     if queue is not None:
         known_value("queue", queue, queue_names(connection, names))
-    found = rows.read_demand(connection, names, queue)
-    return [QueueDemand(counted=one, why=sentence(one.demand, one.panda_queue)) for one in found]
+    demands = rows.read_demand(connection, names, queue)
+    return [QueueDemand(counted=one, why=sentence(one.demand, one.panda_queue)) for one in demands]
 
 
 def take_commands(database: Database, harvester: str, most: int) -> list[dict[str, Any]]:
-    """The oldest new commands of a Harvester instance, which nobody else gets again."""
+    """Take the oldest new commands of a Harvester instance; nobody else gets them again."""
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         return rows.take_commands(connection, database.names, harvester, most, _now(connection))
 
 
 def acknowledge(database: Database, commands: Sequence[int]) -> list[int]:
-    """Note that commands were carried out; the numbers of those that somebody had retrieved."""
+    """Record that commands were carried out; return the numbers of those that somebody had retrieved."""
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         return rows.acknowledge(connection, database.names, commands, _now(connection))
 
 
 def _now(connection: sa.Connection) -> datetime:
-    found: datetime = connection.execute(_NOW).scalar_one()
-    return found.astimezone(UTC)
+    now: datetime = connection.execute(_NOW).scalar_one()
+    return now.astimezone(UTC)

@@ -12,7 +12,7 @@ _READ_PLACES = sa.text("SELECT DISTINCT site, ce, queue FROM broker.resource_que
 
 
 def check_place(connection: sa.Connection, names: Names, site: str, ce: str, queue: str) -> None:
-    """See that a pilot may run there. A PanDA queue needs no published CE: site and CE then decide nothing.
+    """Check that a pilot may run there. A PanDA queue needs no published CE: site and CE then decide nothing.
 
     Raises:
         UnknownValue: no site, no CE of the site or no queue of the CE has the name; it says which are near.
@@ -22,6 +22,6 @@ def check_place(connection: sa.Connection, names: Names, site: str, ce: str, que
     if (site, ce, queue) in places or queue in queues:
         return
     if places:
-        known_value("site", site, {one[0] for one in places})
-        known_value("ce", ce, {one[1] for one in places if one[0] == site})
-    known_value("queue", queue, {*queues, *(one[2] for one in places if one[:2] == (site, ce))})
+        known_value("site", site, {place[0] for place in places})
+        known_value("ce", ce, {place[1] for place in places if place[0] == site})
+    known_value("queue", queue, {*queues, *(place[2] for place in places if place[:2] == (site, ce))})

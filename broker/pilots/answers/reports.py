@@ -18,7 +18,7 @@ from broker.store.connection.database import Database
 
 @dataclass(frozen=True)
 class FeaturesToKeep:
-    """A report with the keys that it was made of."""
+    """A report with the keys that it was made from."""
 
     report: Report
     keys: Mapping[str, Any]
@@ -36,13 +36,13 @@ def feature_report(
     """What a pilot reports of its machine and job.
 
     Args:
-        queue: that it runs at.
+        queue: queue that it runs at.
         reporter: its name.
-        texts: of the keys in ``$MACHINEFEATURES`` and in ``$JOBFEATURES``.
+        texts: texts of the keys in ``$MACHINEFEATURES`` and in ``$JOBFEATURES``.
         scratch_shared: the scratch limit is a whole disk that all jobs share.
         now: the time of the report (aware).
     """
-    machine, job = ({name: text.encode() for name, text in one.items()} for one in texts)
+    machine, job = ({name: text.encode() for name, text in keys.items()} for keys in texts)
     features = machine_job_features.parse(machine, job)
     now_s = int(now.timestamp())
     return features_to_keep(queue, reporter, features, scratch_shared, now_s)
@@ -75,7 +75,7 @@ def keep_features(database: Database, one: FeaturesToKeep) -> bool:
 
 
 def job_status(texts: Mapping[str, str]) -> JobStatus:
-    """What a job says of itself, from the texts of the keys of its record."""
+    """The status that a job reports, from the texts of the keys of its record."""
     return status_format.parse({name: text.encode() for name, text in texts.items()})
 
 

@@ -1,4 +1,4 @@
-"""Why a job waits: the nodes of the last day that fit it or miss by one condition, tags that nobody has, and limits."""
+"""Why a job waits: the nodes of the last day that fit it or miss by one condition, tags without a node, and limits."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class FittingNodes(BaseModel):
     """Nodes where the job may run.
 
     Attributes:
-        site: where they are.
-        panda_queue: of their place; null: not known.
-        of: requests of pilots, or hosts as a whole that were reported.
-        kinds_of_nodes: that fit.
-        seen: how often: requests, or hosts.
-        last_seen_at: the last of them.
+        site: site of the nodes.
+        panda_queue: PanDA queue of their place; null if unknown.
+        of: source: requests of pilots, or reports of whole hosts.
+        kinds_of_nodes: number of kinds of node that fit.
+        seen: number of requests or hosts.
+        last_seen_at: time of the last one.
     """
 
     site: str
@@ -57,21 +57,21 @@ class FittingNodes(BaseModel):
 
 
 class WhyJob(BaseModel):
-    """What there is for a job, of the nodes of the last 24 hours.
+    """How a job fits the nodes of the last 24 hours.
 
     Attributes:
-        pandaid: of the job; null: it is not submitted.
-        status: of the job.
-        panda_queue: where it waits; null: anywhere.
-        asks: canonical text of what it asks of a node; null: nothing.
-        seen: requests and hosts that were looked at.
-        fits: with most requests first, one hundred at most.
-        near: with most requests first.
-        far: requests and hosts that miss by several conditions.
-        never_presented: tags that it wants and no node ever had.
-        held_from: nodes whose pilots are not given it for a while.
-        limits: for its type at its site; there is none for a job that is not submitted.
-        sentences: what there is to say of all this.
+        pandaid: PanDA ID of the job; null if it is not submitted.
+        status: status of the job.
+        panda_queue: queue where it waits; null for any.
+        asks: canonical text of its requests of a node; null if there are none.
+        seen: number of requests and hosts examined.
+        fits: nodes that fit, most requests first, at most one hundred.
+        near: nodes that miss by one condition, most requests first.
+        far: number of requests and hosts that miss by several conditions.
+        never_presented: tags that it requires and no node has had.
+        held_from: nodes whose pilots do not get it for a while.
+        limits: limits for its type at its site; empty for a job that is not submitted.
+        sentences: the answer in sentences.
     """
 
     pandaid: int | None
@@ -90,7 +90,7 @@ class WhyJob(BaseModel):
 
 @dataclass(frozen=True)
 class _Asks:
-    """What a job asks for, and where it waits; ``places``: of its pool, None: it has none."""
+    """What a job asks for, and where it waits; ``places``: places of its pool; None: it has none."""
 
     specs: JobSpecs | None
     pandaid: int | None = None
@@ -106,7 +106,7 @@ class _Asks:
 
 
 def why_job(asking: Asking, pandaid: int) -> WhyJob:
-    """Why a job has no pilot, if it has none.
+    """Explain why a job has no pilot, if it has none.
 
     Raises:
         NothingFound: it is not among the jobs that wait for pilots or have one.
@@ -125,27 +125,27 @@ def why_job(asking: Asking, pandaid: int) -> WhyJob:
         specs, pandaid, row.jobstatus, row.computingsite, row.site or "", row.job_type, tuple(row.sites),
         tuple(row.banned_sites), row.pool_id, places, is_readable,
     )  # fmt: skip
-    return _told(asking, job)
+    return _explanation(asking, job)
 
 
 def why_specs(asking: Asking, specs: JobSpecs, panda_queue: str | None = None) -> WhyJob:
-    """What there would be for a job that asks this of a node, at one PanDA queue or anywhere.
+    """Explain what there would be for a job that asks this of a node, at one PanDA queue or anywhere.
 
     Raises:
         UnknownValue: there is no such queue; it says which are near.
     """
     if panda_queue is not None:
         known_value("queue", panda_queue, queue_names(asking.connection, asking.names))
-    return _told(asking, _Asks(specs, panda_queue=panda_queue))
+    return _explanation(asking, _Asks(specs, panda_queue=panda_queue))
 
 
-def _told(asking: Asking, job: _Asks) -> WhyJob:
+def _explanation(asking: Asking, job: _Asks) -> WhyJob:
     raw = Database.raw(asking.connection)
-    found = [
-        Seen(one, one.site, one.node, one.seen, one.last_seen_at)
-        for one in (read_seen(raw, asking.names, asking.now - LOOKED_BACK) if job.is_readable else ())
+    sightings = [
+        Seen(seen_node, seen_node.site, seen_node.node, seen_node.seen, seen_node.last_seen_at)
+        for seen_node in (read_seen(raw, asking.names, asking.now - LOOKED_BACK) if job.is_readable else ())
     ]
-    compared = compare(job.specs, found, lambda one: _of_place(job, one.place))
+    compared = compare(job.specs, sightings, lambda one: _of_place(job, one.place))
     wanted = wanted_tags(job.specs)
     known = known_tags(raw, wanted) if wanted else frozenset()
     never = [tag for tag in wanted if tag not in known]
@@ -153,7 +153,7 @@ def _told(asking: Asking, job: _Asks) -> WhyJob:
         limits = [one for one in limits_at(cursor, job.site) if one.job_type == job.job_type] if job.pandaid else []
     held = [] if job.pandaid is None else read_held_from(asking, job.pandaid)
     near = list(compared.near)
-    seen, fits = sum(one.count for one in found), _by_place(compared.fits)
+    seen, fits = sum(one.count for one in sightings), _by_place(compared.fits)
     return WhyJob(
         **{name: getattr(job, name) for name in ("pandaid", "status", "panda_queue")},
         asks=None if job.specs is None else job.specs.canonical, seen=seen, fits=fits[:MOST_FITS], near=near,
@@ -163,13 +163,13 @@ def _told(asking: Asking, job: _Asks) -> WhyJob:
     )  # fmt: skip
 
 
-def _held(one: HeldFrom) -> str:
-    until = one.held_until.isoformat(timespec="seconds")
-    return f"input of the job failed at node {one.node}: its pilots are given the job again from {until}"
+def _held(hold: HeldFrom) -> str:
+    until = hold.held_until.isoformat(timespec="seconds")
+    return f"input of the job failed at node {hold.node}: its pilots are given the job again from {until}"
 
 
 def _of_place(job: _Asks, seen: SeenNode) -> list[Miss]:
-    """What the place of a node lacks for a job; conditions as the matcher has them."""
+    """What the place of a node lacks for a job; the conditions are those of the matcher."""
     missed = []
     if job.panda_queue is not None and seen.panda_queue != job.panda_queue:
         missed.append(Miss("queue", "differs", job.panda_queue, seen.panda_queue))
@@ -183,17 +183,17 @@ def _of_place(job: _Asks, seen: SeenNode) -> list[Miss]:
 
 
 def _by_place(fits: Sequence[Seen[SeenNode]]) -> list[FittingNodes]:
-    found: dict[tuple[Any, ...], list[Seen[SeenNode]]] = {}
+    by_place: dict[tuple[Any, ...], list[Seen[SeenNode]]] = {}
     for one in fits:
-        found.setdefault((one.site, one.place.panda_queue, one.place.kind), []).append(one)
-    told = [
+        by_place.setdefault((one.site, one.place.panda_queue, one.place.kind), []).append(one)
+    fitting = [
         FittingNodes(
-            site=site, panda_queue=queue, of=kind, kinds_of_nodes=len(those), seen=sum(one.count for one in those),
-            last_seen_at=max(one.last_seen_at for one in those),
+            site=site, panda_queue=queue, of=kind, kinds_of_nodes=len(nodes), seen=sum(one.count for one in nodes),
+            last_seen_at=max(one.last_seen_at for one in nodes),
         )
-        for (site, queue, kind), those in found.items()
+        for (site, queue, kind), nodes in by_place.items()
     ]  # fmt: skip
-    return sorted(told, key=lambda one: (-one.seen, one.site, one.panda_queue or ""))
+    return sorted(fitting, key=lambda one: (-one.seen, one.site, one.panda_queue or ""))
 
 
 def _sentences(
@@ -204,21 +204,21 @@ def _sentences(
     never: Sequence[str],
     limits: Sequence[LimitState],
 ) -> list[str]:
-    told = []
+    lines = []
     if job.status not in (None, "activated"):
-        told.append(f"the job is {job.status}: it does not wait for a pilot")
-    told += [f"nobody ever presented tag {tag}" for tag in never]
-    told += [
+        lines.append(f"the job is {job.status}: it does not wait for a pilot")
+    lines += [f"nobody ever presented tag {tag}" for tag in never]
+    lines += [
         f"{one.job_type} at {one.site}: {one.running:,} of {one.most:,} run, and no token is free"
         for one in limits
         if not one.free
     ]
     if not job.is_readable:
-        told.append("what it asks of a node was written by a later release, and cannot be read: it fits no node here")
+        lines.append("what it asks of a node was written by a later release, and cannot be read: it fits no node here")
     elif not seen:
-        told.append("no node was seen in the last 24 hours: no pilot asked, and no host was reported")
+        lines.append("no node was seen in the last 24 hours: no pilot asked, and no host was reported")
     elif not fits:
-        told.append(f"none of {seen:,} sightings of nodes in the last 24 hours fits")
+        lines.append(f"none of {seen:,} sightings of nodes in the last 24 hours fits")
     else:
-        told.append(f"{sum(one.seen for one in fits):,} of {seen:,} sightings of nodes in the last 24 hours fit")
-    return told + [one.sentence for one in near]
+        lines.append(f"{sum(one.seen for one in fits):,} of {seen:,} sightings of nodes in the last 24 hours fit")
+    return lines + [one.sentence for one in near]

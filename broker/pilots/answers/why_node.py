@@ -23,14 +23,14 @@ _READ_JOBS = "SELECT task_queue, sum(jobs)::bigint FROM broker.task_queue_levels
 
 
 class FittingTier(BaseModel):
-    """Task queues of one tier that fit: pilots take from the least tier that has jobs and room.
+    """Task queues of one tier that fit: pilots take from the lowest tier that has jobs and room.
 
     Attributes:
-        tier: of the types; null: they have none.
-        types: of the jobs.
-        task_queues: that fit.
-        jobs: that wait there.
-        held: of these, those whose limit has no room.
+        tier: tier of the types; null if they have none.
+        types: types of the jobs.
+        task_queues: number of task queues that fit.
+        jobs: number of jobs that wait there.
+        held: number of these whose limit has no room.
     """
 
     tier: int | None
@@ -41,12 +41,12 @@ class FittingTier(BaseModel):
 
 
 class TaskQueuesThatMiss(BaseModel):
-    """Task queues that all conditions but one let pass.
+    """Task queues that fail exactly one condition.
 
     Attributes:
-        field: the one that does not; of a node the part, such as ``node cpu.ram-mb.request``.
-        task_queues: that would fit without it.
-        jobs: that wait there.
+        field: the field that fails; for a node its part, such as ``node cpu.ram-mb.request``.
+        task_queues: number of task queues that would fit without it.
+        jobs: number of jobs that wait there.
     """
 
     field: str
@@ -55,14 +55,14 @@ class TaskQueuesThatMiss(BaseModel):
 
 
 class WhyNode(BaseModel):
-    """What there is for a pilot.
+    """How task queues fit a pilot.
 
     Attributes:
-        panda_queue: of its place.
-        fits: by tier, the first first.
-        near: with most jobs first.
-        limits: those without room first.
-        held: jobs that are held from the node; null: none, or the pilot does not name its node.
+        panda_queue: PanDA queue of its place.
+        fits: task queues that fit, by tier, lowest first.
+        near: task queues that miss by one condition, most jobs first.
+        limits: limits, those without room first.
+        held: jobs held from the node; null if there are none, or the pilot does not name its node.
     """
 
     panda_queue: str
@@ -73,7 +73,7 @@ class WhyNode(BaseModel):
 
 
 def why_node(connection: psycopg.Connection[Any], names: Names, pilot: Pilot, now: datetime) -> WhyNode:
-    """Look at all task queues for a pilot at ``now`` (aware); nothing is taken. The counts are of the last cycle."""
+    """Check all task queues for a pilot at ``now`` (aware); nothing is taken. The counts are of the last cycle."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         view = read_view(cursor, pilot, now, everywhere=True)
         counted: dict[int, int] = dict(cursor.execute(_READ_JOBS).fetchall())
@@ -82,7 +82,7 @@ def why_node(connection: psycopg.Connection[Any], names: Names, pilot: Pilot, no
     if pilot.node is not None:
         pilot = replace(pilot, node=replace(pilot.node, tags=pilot.node.tags | view.tags))
     jobs: Ints = np.array([counted.get(number, 0) for number in view.queues.id.tolist()], dtype=np.int64)
-    full = {one.job_type for one in limits if not one.free}
+    full = {limit.job_type for limit in limits if not limit.free}
     holds = view.conditions(pilot)
     fits = np.logical_and.reduce(list(holds.values()))
     return WhyNode(
@@ -92,33 +92,33 @@ def why_node(connection: psycopg.Connection[Any], names: Names, pilot: Pilot, no
 
 
 def _tiers(view: View, fits: Bools, jobs: Ints, full: set[str]) -> list[FittingTier]:
-    found = []
+    tiers = []
     for tier in np.unique(view.queues.tier[fits]).tolist():
         chosen = np.flatnonzero(fits & (view.queues.tier == tier))
         held = [queue for queue in chosen.tolist() if view.pair_of(queue) and view.queues.job_type[queue] in full]
         types = sorted({str(kind or "") for kind in view.queues.job_type[chosen].tolist()})
-        told = FittingTier(
+        fitting = FittingTier(
             tier=None if tier == LAST_TIER else tier,
             types=types,
             task_queues=len(chosen),
             jobs=int(jobs[chosen].sum()),
             held=int(jobs[held].sum()),
         )
-        found.append(told)
-    return found
+        tiers.append(fitting)
+    return tiers
 
 
 def _near(view: View, pilot: Pilot, holds: dict[str, Bools], jobs: Ints) -> list[TaskQueuesThatMiss]:
     misses = np.sum([~held for held in holds.values()], axis=0)
-    found: dict[str, Bools] = {name: ~held & (misses == 1) for name, held in holds.items()}
-    of_node = found.pop("node")
-    found |= _parts_of_node(view, pilot, of_node)
-    told = [
+    by_field: dict[str, Bools] = {name: ~held & (misses == 1) for name, held in holds.items()}
+    of_node = by_field.pop("node")
+    by_field |= _parts_of_node(view, pilot, of_node)
+    near_misses = [
         TaskQueuesThatMiss(field=name, task_queues=int(near.sum()), jobs=int(jobs[near].sum()))
-        for name, near in found.items()
+        for name, near in by_field.items()
         if near.any()
     ]
-    return sorted(told, key=lambda one: (-one.jobs, one.field))
+    return sorted(near_misses, key=lambda one: (-one.jobs, one.field))
 
 
 def _parts_of_node(view: View, pilot: Pilot, near: Bools) -> dict[str, Bools]:
@@ -128,10 +128,10 @@ def _parts_of_node(view: View, pilot: Pilot, near: Bools) -> dict[str, Bools]:
     if not texts or pilot.node is None:
         return {"node is not told": near}
     index, known = index_of(texts)
-    found, left = {}, near.copy()
+    by_part, left = {}, near.copy()
     for name, groups in index.missing_one(pilot.node).items():
         by_text = dict(zip(known, groups.tolist(), strict=True))
         chosen = near & np.array([by_text.get(text, False) for text in asked], dtype=np.bool_)
-        found[f"node {name}"] = chosen
+        by_part[f"node {name}"] = chosen
         left &= ~chosen
-    return found | {"node in several parts": left}
+    return by_part | {"node in several parts": left}

@@ -20,14 +20,14 @@ _NOW = sa.text("SELECT clock_timestamp()")
 
 
 def pilot_status(database: Database, harvester: str, worker: int, status: str, node: str | None) -> None:
-    """Note that a pilot started or finished; one whose worker is not known is no error."""
+    """Record that a pilot started or finished; one whose worker is not known is no error."""
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         worker_rows.note_pilot_status(connection, database.names, harvester, worker, status, node, _now(connection))
 
 
 def update_workers(database: Database, harvester: str, workers: Sequence[Any]) -> list[bool]:
-    """Note workers; for each whether it was understood."""
-    reports = [_understood(one) for one in workers]
+    """Record workers; return for each whether it was understood."""
+    reports = [_understood(values) for values in workers]
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         now = _now(connection)
         # in one order, so that two reports do not wait for each other
@@ -37,10 +37,10 @@ def update_workers(database: Database, harvester: str, workers: Sequence[Any]) -
 
 
 def heartbeat(database: Database, harvester: str, owner: str | None, host: str | None, data: Mapping[str, Any]) -> None:
-    """Note that a Harvester instance lives.
+    """Record that a Harvester instance lives.
 
     Raises:
-        WorkerRefused: its start time is none.
+        WorkerRefused: its start time is no time.
     """
     started = data.get("startTime")
     try:
@@ -58,24 +58,24 @@ def heartbeat(database: Database, harvester: str, owner: str | None, host: str |
 
 
 def worker_statistics(database: Database, harvester: str, queue: str, statistics: Any) -> str:
-    """Rewrite the numbers of workers of a queue; what is wrong with the report, empty when nothing is."""
+    """Rewrite the worker counts of a queue; return what is wrong with the report, empty if nothing."""
     report = {"harvester_id": harvester, "panda_queue": queue, "statistics": statistics}
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         table = worker_table(Document(report, "statistics", suspicious=True), _now(connection).astimezone(UTC))
         if table.dropped_rows:
-            return "; ".join(f"{one.code}: {one.detail}" for one in table.dropped_rows)
+            return "; ".join(f"{row.code}: {row.detail}" for row in table.dropped_rows)
         worker_rows.write_worker_counts(connection, database.names, table, harvester)
     return ""
 
 
 def node(database: Database, report: NodeReport) -> None:
-    """Note a worker node."""
+    """Record a worker node."""
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         worker_rows.write_node(connection, database.names, report, _now(connection))
 
 
 def gpus(database: Database, report: NodeReport) -> None:
-    """Note the GPUs of a worker node."""
+    """Record the GPUs of a worker node."""
     with database.within(LIMIT_S) as limited, limited.begin() as connection:
         worker_rows.write_gpus(connection, database.names, report, _now(connection))
 
@@ -112,5 +112,5 @@ def _cut(value: Any) -> str | None:
 
 
 def _now(connection: sa.Connection) -> datetime:
-    found: datetime = connection.execute(_NOW).scalar_one()
-    return found
+    now: datetime = connection.execute(_NOW).scalar_one()
+    return now

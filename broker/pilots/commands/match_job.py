@@ -30,9 +30,7 @@ def match_job(
     ce: Annotated[str, typer.Option("--ce", help="CE of its queue.")],
     queue: Annotated[str, typer.Option("--queue", help="Its queue.")],
     vo: Annotated[str | None, typer.Option("--vo", help="Only jobs of this VO.")] = None,
-    platform: Annotated[
-        list[str] | None, typer.Option("--platform", help="A platform that it can run; may be repeated.")
-    ] = None,
+    platform: Annotated[list[str] | None, typer.Option("--platform", help="A platform it runs; repeatable.")] = None,
     cpu_time: Annotated[
         int | None, typer.Option("--cpu-time", min=0, help="Normalised CPU seconds that it has left.")
     ] = None,
@@ -41,17 +39,18 @@ def match_job(
     owner_group: Annotated[str | None, typer.Option("--owner-group", help="Only jobs of this working group.")] = None,
     node: Annotated[
         Path | None,
-        typer.Option("--node", metavar="FILE", help="Its node in YAML or JSON; without it: jobs that ask for none."),
+        typer.Option("--node", metavar="FILE", help="Its node, YAML or JSON; by default, jobs that require none."),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Name of its node, which may be held.")] = None,
     at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
     why: Annotated[
-        bool, typer.Option("--why", help="Take nothing: what fits, what misses by one condition, which limits hold.")
+        bool,
+        typer.Option("--why", help="Take no job; show what fits, what misses by one condition, which limits hold."),
     ] = False,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the draw [drawn].")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the draw [drawn].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
 ) -> None:
-    """Give one activated job to a pilot: its status becomes sent. Without one, say which field did not fit.
+    """Give one activated job to a pilot: its status becomes sent. If there is none, show which field did not fit.
 
     The pools of the pilot are looked up by its queue.
     """
@@ -69,43 +68,43 @@ def match_job(
         with database.autocommit() as connection:
             note_pilot(Database.raw(connection), pilot, moment)
             matcher = Matcher(Database.raw(connection), database.names, generator)
-            told = matched_job(found := matcher.match(pilot, moment), node=pilot.node)
+            answer = matched_job(found := matcher.match(pilot, moment), node=pilot.node)
             pools = sorted(matcher.pools_of(pilot, moment))
             if not isinstance(found, Match):
-                told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
-    _show(told, {**dict(told), "pools": pools} if as_json else None)
+                answer = answer.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
+    _show(answer, {**dict(answer), "pools": pools} if as_json else None)
 
 
 def _explain(database: Database, pilot: Pilot, moment: datetime, *, as_json: bool) -> None:
     with database.begin() as connection:
-        told = why_node(Database.raw(connection), database.names, pilot, moment)
+        why = why_node(Database.raw(connection), database.names, pilot, moment)
     if as_json:
-        print_json(told)
+        print_json(why)
         return
     tiers = [
         ("none" if one.tier is None else one.tier, ", ".join(one.types), one.task_queues, one.jobs, one.held)
-        for one in told.fits
+        for one in why.fits
     ]
-    print_table(("tier", "types", "task queues", "jobs", "held by a limit"), tiers, title=f"Fits at {told.panda_queue}")
-    near = [(one.field, one.task_queues, one.jobs) for one in told.near]
+    print_table(("tier", "types", "task queues", "jobs", "held by a limit"), tiers, title=f"Fits at {why.panda_queue}")
+    near = [(one.field, one.task_queues, one.jobs) for one in why.near]
     print_table(("misses by", "task queues", "jobs"), near, title="Misses by one condition")
-    limits = [(one.job_type, one.site, one.running, one.most, one.free) for one in told.limits]
+    limits = [(one.job_type, one.site, one.running, one.most, one.free) for one in why.limits]
     print_table(("type", "site", "running", "most", "free"), limits, title="Limits")
-    if told.held is not None:
-        until = told.held.held_until.isoformat(timespec="seconds")
-        remark(f"{told.held.jobs:,} of the jobs wait for another node than {told.held.node}, the first until {until}")
+    if why.held is not None:
+        until = why.held.held_until.isoformat(timespec="seconds")
+        remark(f"{why.held.jobs:,} of the jobs wait for another node than {why.held.node}, the first until {until}")
 
 
-def _show(told: MatchedJob, document: dict[str, Any] | None) -> None:
+def _show(job: MatchedJob, document: dict[str, Any] | None) -> None:
     if document is not None:
         print_json(document)
         return
-    if told.pandaid is None:
-        until = "" if told.held_until is None else f" than {told.node} until {told.held_until.isoformat()}"
-        remark(f"no job for the pilot: {told.reason}{until}")
-        print_table(("does not fit", "task queues"), list(told.rejected.items()))
+    if job.pandaid is None:
+        until = "" if job.held_until is None else f" than {job.node} until {job.held_until.isoformat()}"
+        remark(f"no job for the pilot: {job.reason}{until}")
+        print_table(("does not fit", "task queues"), list(job.rejected.items()))
         return
-    print_table(("job", "task", "PanDA queue", "pool"), [(told.pandaid, told.jeditaskid, told.panda_queue, told.pool)])
-    if (got := told.allotted) is not None:
+    print_table(("job", "task", "PanDA queue", "pool"), [(job.pandaid, job.jeditaskid, job.panda_queue, job.pool)])
+    if (share := job.allotted) is not None:
         columns = ("cores", "memory (MB)", "memory limit (MB)", "GPUs", "scratch (MB)")
-        print_table(columns, [(got.cores, got.ram_mb, got.ram_limit_mb, got.gpus, got.scratch_mb)])
+        print_table(columns, [(share.cores, share.ram_mb, share.ram_limit_mb, share.gpus, share.scratch_mb)])

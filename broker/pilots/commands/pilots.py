@@ -22,18 +22,18 @@ def group() -> None:
 def demand(
     context: typer.Context,
     queue: Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="One queue [all with jobs or pilots].")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per line.")] = False,
 ) -> None:
-    """How many new pilots of which kind each queue could use, as the agent pilot_demand counted last, and why."""
+    """Show how many new pilots of which kind each queue could use, as the agent pilot_demand last counted, and why."""
     with asked(context) as asking:
-        found = pilot_demand(asking.connection, asking.names, queue)
+        demands = pilot_demand(asking.connection, asking.names, queue)
         now = asking.now
     if as_json:
-        for one in found:
+        for one in demands:
             about = one.counted.model_dump(mode="json")
             print_json({**about.pop("demand"), **about, "why": one.why})
         return
-    if not found:
+    if not demands:
         remark("nothing is counted: no queue has jobs that wait for pilots, or the agent pilot_demand has not run yet")
         return
     columns = (
@@ -42,8 +42,8 @@ def demand(
     lines = [
         (queue, row.resource_type, row.wanted, row.jobs, row.fitting, row.waiting, row.running, row.surplus, why)
         for queue, row, why in (
-            (one.counted.panda_queue, one.counted.demand, one.why.partition(": ")[2]) for one in found
+            (one.counted.panda_queue, one.counted.demand, one.why.partition(": ")[2]) for one in demands
         )
     ]
-    age_s = (now - found[0].counted.counted_at).total_seconds()
+    age_s = (now - demands[0].counted.counted_at).total_seconds()
     print_table(columns, lines, title=f"Wanted pilots, counted {max(age_s, 0):.0f} s ago")

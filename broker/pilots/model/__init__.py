@@ -1,1 +1,1 @@
-"""What pilots ask and report, what they are answered, and what becomes of their jobs: decisions only, no I/O."""
+"""Requests and reports of pilots, the answers to them, and what becomes of their jobs: decisions only, no I/O."""

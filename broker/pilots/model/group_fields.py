@@ -1,7 +1,7 @@
 """Which task queues fit what a pilot presents, field by field.
 
-One task queue is looked at alone where a pilot draws it. All of them are bit sets, kept under the part that a field
-looks at.
+A single task queue is checked when a pilot draws it. The answers for all of them are bit sets, cached by the part of
+the pilot that a field depends on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import Pilot, TaskQueueTable, index_of, least_of_class
 
 KEPT_BYTES = 8 << 20
-"""Answers that a field keeps; then they are forgotten at once."""
+"""Size of the answers that a field caches; when it is reached, all are forgotten at once."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Field:
     """One condition on all task queues.
 
     Args:
-        part: what the condition looks at, rounded to what it can tell apart.
-        holds: (K,) for each task queue whether it holds.
-        presented: what of the pilot decides about a single task queue.
+        part: what the condition depends on, rounded to what it can tell apart.
+        holds: (K,) whether the condition holds for each task queue.
+        presented: the value of the pilot that decides about a single task queue.
         fits: whether the condition holds for what is presented and the task queue at a position.
-        values: how many there are that task queues ask for.
-        none_fits: a pilot that presents nothing fits all.
+        values: number of distinct values that task queues ask for.
+        none_fits: whether a pilot that presents nothing fits all.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class Field:
 
     def bits(self, asking: Asking, part: Hashable) -> Bits:
         """A bit for each task queue that fits; ``part``: of the pilot, for this field."""
-        found = self._kept.get(part)
-        if found is None:
-            found = packed(self._holds(asking))
-            self._kept.keep(part, found, found.nbytes + 200)
-        return found
+        bits = self._kept.get(part)
+        if bits is None:
+            bits = packed(self._holds(asking))
+            self._kept.keep(part, bits, bits.nbytes + 200)
+        return bits
 
 
 def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
-    """The conditions, in their order, for these task queues; the limit is looked at by who takes."""
+    """The conditions, in their order, for these task queues; the limit is checked when a job is taken."""
     return {
         "vo": _same(queues.vo, lambda asking: None if asking.pilot.vo is None else asking.pilot.vo.lower(), str.lower),
         "queue": _alike(queues.panda_queue, lambda asking: asking.panda_queue, _none_or_same),
@@ -94,11 +94,11 @@ def _site(asking: Asking) -> str:
 
 
 def _sets(column: Texts) -> Texts:
-    """A column of lists as sets, equal ones as one: hundreds of sites are named by thousands of task queues."""
+    """A column of lists as sets, with equal sets shared: thousands of task queues name hundreds of sites."""
     known: dict[Any, frozenset[Any]] = {}
-    found = np.empty(len(column), dtype=np.object_)
-    found[:] = [known.get(one) or known.setdefault(one, frozenset(one)) for one in column.tolist()]
-    return found
+    sets = np.empty(len(column), dtype=np.object_)
+    sets[:] = [known.get(names) or known.setdefault(names, frozenset(names)) for names in column.tolist()]
+    return sets
 
 
 def _none_or_same(name: str | None, place: str) -> bool:
@@ -119,7 +119,7 @@ def _codes(column: Texts) -> tuple[list[Any], Ints]:
 def _alike(
     column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, Any], bool], *, none_fits: bool = False
 ) -> Field:
-    """A condition that is looked at once for each distinct value of a column."""
+    """A condition that is evaluated once for each distinct value of a column."""
     values, codes = _codes(column)
 
     def holds(asking: Asking) -> Bools:
@@ -134,7 +134,7 @@ def _alike(
 
 
 def _same(column: Texts, part: Callable[[Asking], str | None], form: Callable[[str], str] = str) -> Field:
-    """A field is what the pilot presents; one that it does not present does not count."""
+    """A field must equal what the pilot presents; one that it does not present does not count."""
 
     def fits(value: str | None, wanted: str | None) -> bool:
         return wanted is None or (value is not None and form(value) == wanted)
@@ -143,7 +143,7 @@ def _same(column: Texts, part: Callable[[Asking], str | None], form: Callable[[s
 
 
 def _of_class(classes_s: Ints) -> Field:
-    """A task queue some of whose jobs need no more CPU time fits: each job is asked when it is taken."""
+    """A task queue fits if some of its jobs need no more CPU time: each job is checked when it is taken."""
     least_s = least_of_class(classes_s)
     bounds, of_position = np.unique(least_s).tolist(), least_s.tolist()
 
@@ -165,11 +165,11 @@ def _of_pool(column: Texts) -> Field:
 
 
 def _of_node(column: Texts) -> Field:
-    """What jobs ask of a node: each distinct text is looked at once, whatever the number of its task queues."""
+    """What jobs ask of a node: each distinct text is evaluated once, whatever the number of its task queues."""
     texts, codes = _codes(column)
     index, known = index_of(tuple(text for text in texts if text is not None))
     place = {text: number for number, text in enumerate(known)}
-    # behind the texts that can be read: False for those that cannot, and True for who asks for nothing
+    # after the readable texts: False for those that cannot be read, and True for jobs that ask for nothing
     of_text = np.array(
         [len(known) + 1 if text is None else place.get(text, len(known)) for text in texts], dtype=np.int64
     )

@@ -46,15 +46,15 @@ class JobFile:
     Attributes:
         lfn: its name.
         type: input, pseudo_input, output or log.
-        dataset: that it belongs to.
-        scope: of its name.
-        guid: of an input.
+        dataset: dataset that it belongs to.
+        scope: scope of its name.
+        guid: GUID of an input.
         fsize: bytes; None when not known.
         checksum: with the letters of its kind.
-        endpoint: that it is read from, or written to.
+        endpoint: endpoint that it is read from, or written to.
         destination: block that output is registered in.
-        token: of the storage that input comes from.
-        may_be_missing: output that a job need not write.
+        token: token of the storage that input comes from.
+        may_be_missing: whether it is output that a job need not write.
     """
 
     lfn: str
@@ -71,12 +71,12 @@ class JobFile:
 
 
 def job_answer(job: Mapping[str, Any], files: Sequence[JobFile], parameters: str) -> dict[str, Any]:
-    """The object for the pilot.
+    """Build the object for the pilot.
 
     Args:
         job: columns of the job.
-        files: of the job, in the order of their records.
-        parameters: of the payload, with placeholders.
+        files: files of the job, in the order of their records.
+        parameters: parameters of the payload, with placeholders.
     """
     copied = {key: job.get(column) for key, column in _COPIED.items()}
     special = (job.get("specialhandling") or "").split(",")
@@ -88,8 +88,8 @@ def job_answer(job: Mapping[str, Any], files: Sequence[JobFile], parameters: str
         "attemptNr": job.get("attemptnr") or 0,
         "coreCount": job.get("corecount") or 1,
         "jobPars": filled(parameters, int(job["pandaid"]), files),
-        **_inputs([one for one in files if one.type == "input"]),
-        **_outputs([one for one in files if one.type in ("output", "log")]),
+        **_inputs([file for file in files if file.type == "input"]),
+        **_outputs([file for file in files if file.type in ("output", "log")]),
     }
     if answer["maxWalltime"] == "NULL":
         del answer["maxWalltime"]
@@ -97,54 +97,54 @@ def job_answer(job: Mapping[str, Any], files: Sequence[JobFile], parameters: str
         answer["debug"] = "True"
     if job.get("container_name"):
         answer["container_name"] = job["container_name"]
-    missing = ",".join(one.lfn for one in files if one.may_be_missing and one.type in ("output", "log"))
+    missing = ",".join(file.lfn for file in files if file.may_be_missing and file.type in ("output", "log"))
     return answer | ({"allowNoOutput": missing} if missing else {})
 
 
 def filled(parameters: str, pandaid: int, files: Sequence[JobFile]) -> str:
     """Parameters with the names of the files, and the number of the job, in place of their placeholders."""
-    outputs = [one.lfn for one in files if one.type == "output"]
+    outputs = [file.lfn for file in files if file.type == "output"]
 
     def value(match: re.Match[str]) -> str:
         if match[2] is not None:
             number = int(match[2])
             return outputs[number] if number < len(outputs) else match[0]
         if match[1] == "IN":
-            return ",".join(dict.fromkeys(one.lfn for one in files if one.type == "input"))
+            return ",".join(dict.fromkeys(file.lfn for file in files if file.type == "input"))
         return str(pandaid)
 
     return _PLACEHOLDER.sub(value, parameters)
 
 
 def _inputs(files: Sequence[JobFile]) -> dict[str, str]:
-    """The lists of the input: a file that is read in several parts stands in them once."""
-    once = list({one.lfn: one for one in files}.values())
+    """The lists of the input: a file that is read in several parts appears in them once."""
+    once = list({file.lfn: file for file in files}.values())
     return {
-        "inFiles": _listed([one.lfn for one in once]),
-        "GUID": _listed([one.guid for one in once]),
-        "fsize": _listed(["" if one.fsize is None else str(one.fsize) for one in once]),
-        "checksum": _listed([one.checksum for one in once]),
-        "scopeIn": _listed([one.scope for one in once]),
-        "realDatasetsIn": _listed([one.dataset for one in once]),
-        "prodDBlocks": _listed([one.dataset for one in once]),
-        "ddmEndPointIn": _listed([one.endpoint for one in once]),
-        "prodDBlockToken": _listed([one.token for one in once]),
+        "inFiles": _listed([file.lfn for file in once]),
+        "GUID": _listed([file.guid for file in once]),
+        "fsize": _listed(["" if file.fsize is None else str(file.fsize) for file in once]),
+        "checksum": _listed([file.checksum for file in once]),
+        "scopeIn": _listed([file.scope for file in once]),
+        "realDatasetsIn": _listed([file.dataset for file in once]),
+        "prodDBlocks": _listed([file.dataset for file in once]),
+        "ddmEndPointIn": _listed([file.endpoint for file in once]),
+        "prodDBlockToken": _listed([file.token for file in once]),
         "dispatchDblock": _listed(["" for _ in once]),
-        "dispatchDBlockToken": _listed([one.token for one in once]),
+        "dispatchDBlockToken": _listed([file.token for file in once]),
     }
 
 
 def _outputs(files: Sequence[JobFile]) -> dict[str, str]:
     """The lists of output and log; the scopes are those of the output only."""
-    log = next((one for one in files if one.type == "log"), None)
+    log = next((file for file in files if file.type == "log"), None)
     return {
-        "outFiles": _listed([one.lfn for one in files]),
-        "realDatasets": _listed([one.dataset for one in files]),
-        "ddmEndPointOut": _listed([one.endpoint for one in files]),
-        "destinationDblock": _listed([one.destination or one.dataset for one in files]),
-        "destinationDBlockToken": _listed([one.token for one in files]),
-        "fileDestinationSE": _listed([one.endpoint for one in files]),
-        "scopeOut": _listed([one.scope for one in files if one.type == "output"]),
+        "outFiles": _listed([file.lfn for file in files]),
+        "realDatasets": _listed([file.dataset for file in files]),
+        "ddmEndPointOut": _listed([file.endpoint for file in files]),
+        "destinationDblock": _listed([file.destination or file.dataset for file in files]),
+        "destinationDBlockToken": _listed([file.token for file in files]),
+        "fileDestinationSE": _listed([file.endpoint for file in files]),
+        "scopeOut": _listed([file.scope for file in files if file.type == "output"]),
         "scopeLog": "" if log is None else log.scope,
         "logFile": "" if log is None else log.lfn,
         "logGUID": "" if log is None else log.guid,
@@ -152,5 +152,5 @@ def _outputs(files: Sequence[JobFile]) -> dict[str, str]:
 
 
 def _listed(values: Sequence[str]) -> str:
-    """A list between commas; what is empty stands in it as NULL, so that all lists are equally long."""
+    """A comma-separated list; empty values appear in it as NULL, so that all lists are equally long."""
     return ",".join(value or "NULL" for value in values)

@@ -1,4 +1,4 @@
-"""Which of the nodes that were seen fit what a job asks for, and which miss by one condition, with the best of them."""
+"""Which of the seen nodes fit what a job asks for, and which miss by one condition, with the best of them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class NodesThatMiss(BaseModel):
     """Nodes that miss by one condition.
 
     Attributes:
-        field: of the job.
-        kind: they have less, more, something else, are banned, do not tell, or an expression is false.
-        asked: by the job.
-        best: the most (or least) of these nodes, else what most of them have; null: they do not tell.
-        site: where that is.
-        kinds_of_nodes: that miss by it.
-        seen: how often: requests, or hosts.
-        sentence: the same in words.
+        field: field of the job.
+        kind: reason: they have less, more or something else, are banned, do not report it, or an expression is false.
+        asked: value requested by the job.
+        best: highest (or lowest) value of these nodes, else the most common one; null if they do not report it.
+        site: site with that value.
+        kinds_of_nodes: number of kinds of node that miss by it.
+        seen: number of requests or hosts.
+        sentence: summary in words.
     """
 
     field: str
@@ -54,7 +54,7 @@ class NodesThatMiss(BaseModel):
 
 
 def _sentence(miss: Miss, site: str, seen: int) -> str:
-    """What is in the way, and how near the nodes come to it."""
+    """The condition that is not met, and how near the nodes come to it."""
     asked, of = f"{miss.field}: {_shown(miss.asked)} asked", f"of {seen:,} sightings, at {site}"
     if miss.kind == "unknown":
         return f"{asked}, which nodes do not tell ({seen:,} sightings)"
@@ -71,12 +71,12 @@ _END = {"below": "most", "above": "least"}
 
 @dataclass(frozen=True)
 class Compared(Generic[PlaceT]):
-    """All nodes that were seen, beside what a job asks for.
+    """All seen nodes, compared with what a job asks for.
 
     Attributes:
-        fits: where the job may run.
-        near: what misses by one condition, that of the most nodes first.
-        far: nodes that miss by several, by how often they were seen.
+        fits: nodes where the job may run.
+        near: conditions by which alone nodes miss, that of the most nodes first.
+        far: sightings of nodes that miss by several conditions.
     """
 
     fits: tuple[Seen[PlaceT], ...]
@@ -87,12 +87,12 @@ class Compared(Generic[PlaceT]):
 def compare(
     asked: JobSpecs | None, seen: Iterable[Seen[PlaceT]], of_place: Callable[[Seen[PlaceT]], Sequence[Miss]]
 ) -> Compared[PlaceT]:
-    """Look at each kind of nodes: of several specs the one to which a node is nearest counts.
+    """Compare each kind of nodes; of several specs the one to which a node is nearest counts.
 
     Args:
         asked: what the job asks of a node; None: nothing.
         seen: the nodes.
-        of_place: what the place of a node misses.
+        of_place: returns what the place of a node misses.
     """
     fits, far = [], 0
     near: dict[tuple[str, Kind], list[tuple[Miss, Seen[PlaceT]]]] = {}
@@ -105,29 +105,29 @@ def compare(
             near.setdefault((missed[0].field, missed[0].kind), []).append((missed[0], one))
         else:
             far += one.count
-    told = sorted((_summed(found) for found in near.values()), key=lambda one: (-one.seen, one.field, one.kind))
-    return Compared(tuple(fits), tuple(told), far)
+    near_misses = sorted((_summed(pairs) for pairs in near.values()), key=lambda one: (-one.seen, one.field, one.kind))
+    return Compared(tuple(fits), tuple(near_misses), far)
 
 
-def _summed(found: Sequence[tuple[Miss, Seen[PlaceT]]]) -> NodesThatMiss:
-    kind = found[0][0].kind
+def _summed(pairs: Sequence[tuple[Miss, Seen[PlaceT]]]) -> NodesThatMiss:
+    kind = pairs[0][0].kind
     if kind in ("below", "above"):
-        miss, best = (max if kind == "below" else min)(found, key=lambda one: _order(one[0].offered))
+        miss, best = (max if kind == "below" else min)(pairs, key=lambda one: _order(one[0].offered))
     else:
         counted: Counter[Hashable] = Counter()
-        for miss, one in found:
-            counted[repr(miss.offered)] += one.count
+        for miss, node in pairs:
+            counted[repr(miss.offered)] += node.count
         most = counted.most_common(1)[0][0]
-        miss, best = next(pair for pair in found if repr(pair[0].offered) == most)
-    seen = sum(one.count for _, one in found)
+        miss, best = next(pair for pair in pairs if repr(pair[0].offered) == most)
+    seen = sum(node.count for _, node in pairs)
     return NodesThatMiss(
-        field=miss.field, kind=kind, asked=miss.asked, best=miss.offered, site=best.site, kinds_of_nodes=len(found),
+        field=miss.field, kind=kind, asked=miss.asked, best=miss.offered, site=best.site, kinds_of_nodes=len(pairs),
         seen=seen, sentence=_sentence(miss, best.site, seen),
     )  # fmt: skip
 
 
 def _order(offered: Any) -> tuple[float, ...]:
-    """Numbers and versions by what they mean."""
+    """Sort key of numbers and versions by their meaning."""
     if isinstance(offered, int | float):
         return (float(offered),)
     return tuple(float(part) if part.isdigit() else -1.0 for part in str(offered).replace("-", ".").split("."))
@@ -146,12 +146,12 @@ def _shown(value: Any) -> str:
 
 
 def wanted_tags(asked: JobSpecs | None) -> list[str]:
-    """The tags that any spec wants to be there, sorted: those under an even number of ``~``."""
-    found: set[str] = set()
+    """The tags whose presence any spec wants, sorted: those under an even number of ``~``."""
+    tags: set[str] = set()
     for spec in () if asked is None else asked.specs:
         if spec.tags is not None:
-            found |= _wanted(spec.tags, is_denied=False)
-    return sorted(found)
+            tags |= _wanted(spec.tags, is_denied=False)
+    return sorted(tags)
 
 
 def _wanted(tags: Tags, *, is_denied: bool) -> set[str]:

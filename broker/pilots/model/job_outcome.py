@@ -30,7 +30,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class FinalReport:
-    """The final report of a job: the state that its pilot said, the report of its output, and the errors it left."""
+    """The final report of a job: the state that its pilot reported, the report of its output, and its errors."""
 
     state: str
     output_report: str
@@ -55,8 +55,8 @@ class JobEnd:
     Attributes:
         status: finished or failed.
         reason: ``reported``, or why a job that was reported finished failed.
-        code: the error code that says most; 0 for none.
-        files: of its output and log.
+        code: the most telling error code; 0 for none.
+        files: ends of its output and log files.
         ddm_error: OUTPUT_MISSING, or 0.
         ddm_diag: what is wrong with the report of the output.
     """
@@ -70,7 +70,7 @@ class JobEnd:
 
 
 def job_end(report: FinalReport, files: Sequence[OutputFile]) -> JobEnd:
-    """How a job ends: finished only if its pilot says so and every file that it was to write is reported."""
+    """How a job ends: finished only if its pilot reports so and every file that it was to write is reported."""
     try:
         written, fault = read_output_report(report.output_report), ""
     except BadOutputReport as bad:
@@ -107,8 +107,8 @@ def task_end(to_be_used: int, finished: int, failed: int) -> TaskStatus | None:
 
     Args:
         to_be_used: files of its primary input.
-        finished: of these.
-        failed: of these, without an attempt left.
+        finished: finished files of these.
+        failed: failed files of these, without an attempt left.
     """
     if to_be_used <= 0 or finished + failed < to_be_used:
         return None
@@ -118,7 +118,7 @@ def task_end(to_be_used: int, finished: int, failed: int) -> TaskStatus | None:
 
 
 def stopped_end(status: str, to_be_used: int, finished: int) -> str:
-    """The status in which a task ends that somebody killed (``aborting``) or finished by hand (``finishing``).
+    """The final status of a task that somebody killed (``aborting``) or finished by hand (``finishing``).
 
     >>> [stopped_end("finishing", 10, finished) for finished in (0, 1, 10)], stopped_end("aborting", 10, 10)
     (['failed', 'finished', 'done'], 'aborted')

@@ -122,12 +122,12 @@ class JobReport:
 
     Attributes:
         pandaid: the job.
-        state: that its pilot says.
-        attemptnr: of the job, as its pilot knows it; None: it does not say.
+        state: state that its pilot reports.
+        attemptnr: attempt of the job, as its pilot knows it; None: not reported.
         queue: where the pilot runs.
-        columns: column of the job to its new value.
-        output_report: what became of the files, as the pilot wrote it; empty without.
-        metadata: of the job; empty without.
+        columns: new values by column of the job.
+        output_report: what became of the files, as the pilot wrote it; empty: none.
+        metadata: metadata of the job; empty: none.
         stdout: the end of its output, in debug mode.
         pilot_log: the end of the pilot's log.
         dropped: fields that could not be read.
@@ -193,7 +193,7 @@ def is_known(state: str) -> bool:
 
 
 def _columns(values: Mapping[str, Any], *, in_form: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     dropped = []
     for one in FIELDS:
         name = one.form if in_form else one.argument
@@ -201,10 +201,10 @@ def _columns(values: Mapping[str, Any], *, in_form: bool) -> tuple[dict[str, Any
         if value is None:
             continue
         try:
-            found[one.column] = (one.reader if in_form else one.json_reader or one.reader)(value)
+            columns[one.column] = (one.reader if in_form else one.json_reader or one.reader)(value)
         except ValueError:
             dropped.append(name)
-    return {**found, **dict(_leaks(found.get("jobmetrics", "")))}, tuple(dropped)
+    return {**columns, **dict(_leaks(columns.get("jobmetrics", "")))}, tuple(dropped)
 
 
 def _leaks(metrics: str) -> Iterator[tuple[str, Any]]:
@@ -217,7 +217,7 @@ def _leaks(metrics: str) -> Iterator[tuple[str, Any]]:
 
 
 def _long(value: Any, most: int, *, last: bool = False) -> str:
-    """A text of at most so many characters, its first or its last ones; empty where there is none."""
+    """The first or the last characters of a text, at most ``most``; empty where there is none."""
     if given(value) is None:
         return ""
     plain = text(len(str(value)))(value) if not isinstance(value, dict | list | bool) else ""

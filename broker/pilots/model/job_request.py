@@ -12,7 +12,7 @@ from typing import Any
 from broker.pilots.model.values import given, limit_of, not_negative, optional, text
 
 MOST_JOBS = 100
-"""Jobs that are given at one request."""
+"""Most jobs that are given at one request."""
 
 TEST_LABELS = ("test", "prod_test", "install")
 #: Labels of the jobs that a pilot of each label runs; of any other label only the same.
@@ -37,9 +37,9 @@ class JobRequest:
 
     Attributes:
         queue: PanDA queue that it runs at.
-        label: of the jobs that it runs; None: production.
-        memory_mb: of its slot; 0: no limit.
-        disk_mb: of its slot; 0: no limit.
+        label: label of the jobs that it runs; None: production.
+        memory_mb: memory of its slot; 0: no limit.
+        disk_mb: disk of its slot; 0: no limit.
         remaining_s: seconds that its slot has left; 0: not known.
         node: host, perhaps with a slot.
         computing_element: stored with the job.
@@ -47,11 +47,11 @@ class JobRequest:
         task: only jobs of this task.
         user: only jobs of this user.
         resource_type: only jobs of this type.
-        job_type: of test jobs, whether they are analysis or production.
-        harvester: that started the worker, with ``worker``.
+        job_type: for test jobs, whether they are analysis or production.
+        harvester: Harvester instance that started the worker, with ``worker``.
         worker: number of the worker.
-        jobs: that are wanted.
-        in_bulk: the answer is a list, whatever the number.
+        jobs: number of jobs wanted.
+        in_bulk: whether the answer is a list, whatever the number.
     """
 
     queue: str
@@ -78,7 +78,7 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class JobConditions:
-    """What a waiting job must meet beside the conditions of its task queue; limits of 0 and None do not count.
+    """What a waiting job must meet in addition to the conditions of its task queue; limits of 0 and None do not count.
 
     Attributes:
         labels: production source label is one of these; None: any.
@@ -174,13 +174,13 @@ def conditions_of(request: JobRequest) -> JobConditions:
 
 
 def cpu_time_left_s(request: JobRequest, maxtime_s: float, corepower: float, cores: int) -> int | None:
-    """Normalised CPU seconds (HS06 s) that the pilot has; None where nothing limits them, or nobody knows.
+    """Normalised CPU seconds (HS06 s) that the pilot has; None where they are unlimited or not known.
 
     Args:
-        request: of the pilot, with the walltime that its slot has left.
+        request: request of the pilot, with the walltime that its slot has left.
         maxtime_s: limit of the walltime at the queue; 0 without one.
         corepower: HS06 of a core at the queue; 0 when not known.
-        cores: of a slot.
+        cores: cores of a slot.
     """
     limits = [limit for limit in (request.remaining_s, maxtime_s) if limit > 0]
     if not limits or corepower <= 0:

@@ -1,4 +1,4 @@
-"""What a report makes of a job: which columns change, what its pilot is answered, and why.
+"""The effect of a report on a job: which columns change, what its pilot is answered, and why.
 
 Source: PanDA server, dispatcher (updateJob) and change of a job's status (updateJobStatus).
 """
@@ -21,16 +21,16 @@ _DEBUG_MODE = "debug"
 
 @dataclass(frozen=True)
 class JobState:
-    """The job as it stands.
+    """The current state of a job.
 
     Attributes:
-        jobstatus: its status; of an archived job its last one.
+        jobstatus: its status; its last one for an archived job.
         queue: its computingsite.
-        attemptnr: of the job.
-        batchid: that its pilot said before.
+        attemptnr: attempt of the job.
+        batchid: batch id that its pilot reported before.
         starttime: None before it ran.
         endtime: None before it ended.
-        commandtopilot: what its pilot is to be answered.
+        commandtopilot: command with which its pilot is to be answered.
         specialhandling: words between commas.
         is_reported: whether there was a final report of this attempt.
     """
@@ -48,16 +48,16 @@ class JobState:
 
 @dataclass(frozen=True)
 class Transition:
-    """What becomes of a job.
+    """The effect of a report on a job.
 
     Attributes:
         reason: why; ``reported`` where the report was applied.
-        command: for the pilot; None: none.
-        columns: column to new value.
+        command: command for the pilot; None: none.
+        columns: new values by column.
         is_applied: whether the report counts as heard from the job.
         status: the new status, where it changes.
         starts: the job runs for the first time.
-        is_final: the report is to be taken to its end.
+        is_final: whether the report is to be taken to its end.
     """
 
     reason: str
@@ -70,7 +70,7 @@ class Transition:
 
 
 def transition(job: JobState | None, report: JobReport, now: datetime) -> Transition:
-    """What a report of a known state makes of a job at ``now`` (naive UTC); None: there is no such job."""
+    """Decide the effect of a report with a known state on a job at ``now`` (naive UTC); None: there is no such job."""
     refused = _refused(job, report)
     if refused is not None or job is None:
         return refused or Transition("unknown_job", TO_BE_KILLED)

@@ -1,6 +1,6 @@
 """In which order the task queues that fit a pilot are tried, and with which random numbers.
 
-Types of jobs stand in tiers: nothing of a later tier is given while there is a job of an earlier one. Within a tier a
+Types of jobs are in tiers: nothing of a later tier is given while there is a job of an earlier one. Within a tier a
 type is drawn by its weight, and within the type a task queue by its own, which comes from share, group, owner and
 priority. Source: DiracX, ordering of matched jobs, v0.1 (code) and v0.2.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints
 
 LAST_TIER = 1000
-"""Of types that have no tier of their own."""
+"""Tier of types that have no tier of their own."""
 
 
 def draw(weights: Floats, generator: np.random.Generator) -> Ints:
@@ -29,11 +29,11 @@ def draw_in_tiers(
     """The positions of task queues in the order in which they are tried; all arguments are of shape (K,).
 
     Args:
-        tiers: of their types; the least comes first.
-        types: of their jobs, as small numbers from 0 on.
-        type_weights: positive; task queues of one type have the same.
-        weights: within their type; positive.
-        generator: of the draw.
+        tiers: tiers of their types; the least comes first.
+        types: types of their jobs, as small numbers from 0 on.
+        type_weights: positive weights of the types; task queues of one type have the same.
+        weights: positive weights within their type.
+        generator: random generator of the draw.
     """
     if not len(weights):
         return np.zeros(0, dtype=np.int64)

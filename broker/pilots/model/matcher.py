@@ -1,6 +1,6 @@
-"""Which task queues a pilot may take jobs from, and in which order it asks them.
+"""Which task queues a pilot may take jobs from, and in which order they are tried.
 
-Every condition is strict: what jobs ask for, the pilot must present; one that is silent gets only jobs that do not ask.
+Every condition is strict: what jobs ask for, the pilot must present; a silent pilot gets only jobs that do not ask.
 Source: DIRAC RFC 7, matching by SubmitPool; DIRAC's task queues, choice in proportion to priority.
 """
 
@@ -27,7 +27,7 @@ FIELDS = (
     "vo", "queue", "resource_type", "owner", "owner_group", "site", "banned_site", "platform", "cpu_time",
     "submit_pool", "node", "running_limit",
 )  # fmt: skip
-"""What is compared, in this order; the first that does not fit is the reason. A limit is looked at by who takes."""
+"""Fields that are compared, in this order; the first that does not fit is the reason. Taking a job checks the limit."""
 
 MATCHES = -1
 NOTHING_WAITS, TAKEN_BY_OTHERS = "nothing_waits", "taken_by_others"
@@ -39,16 +39,16 @@ class Pilot:
 
     Attributes:
         site: where it runs, with ``ce`` and ``queue``.
-        ce: of the queue.
-        queue: of the CE.
-        vo: it works for; None: any.
-        platforms: that it can run.
+        ce: CE of the queue.
+        queue: queue of the CE.
+        vo: VO that it works for; None: any.
+        platforms: platforms that it can run.
         cputime_s: normalised CPU seconds that it has left.
-        resource_type: of its slot; None: any.
-        owner: whose jobs it takes; None: anybody's.
-        owner_group: whose jobs it takes; None: any group's.
-        node: where it is; None: it does not tell, and gets only jobs that ask nothing of a node.
-        host: the name of its node, without a slot; None: it does not tell.
+        resource_type: resource type of its slot; None: any.
+        owner: owner whose jobs it takes; None: anybody's.
+        owner_group: group whose jobs it takes; None: any group's.
+        node: node that it runs on; None: not reported, so that it gets only jobs that ask nothing of a node.
+        host: name of its node, without a slot; None: not reported.
     """
 
     site: str
@@ -107,7 +107,7 @@ class TaskQueueTable:
 
     @classmethod
     def joined(cls, tables: Sequence[TaskQueueTable]) -> TaskQueueTable:
-        """All task queues of some tables, one at least."""
+        """All task queues of at least one table."""
         return cls(*(np.concatenate([getattr(one, column.name) for one in tables]) for column in fields(cls)))
 
 
@@ -115,9 +115,9 @@ def pool_fits(pool: str | None, presented: Collection[str] | None, mapped: Colle
     """Whether jobs of a pool may go to a pilot: a pool is a name like any other, there is no "any".
 
     Args:
-        pool: of the jobs; None: they require nothing.
+        pool: pool of the jobs; None: they require nothing.
         presented: identifiers that the pilot brought; None or none: it knows of none.
-        mapped: those that are mapped to its queue now. Where they are known, what the pilot brought does not count.
+        mapped: identifiers mapped to its queue now. Where they are known, what the pilot brought does not count.
     """
     return pool is None or pool in (mapped if mapped is not None else presented or ())
 
@@ -133,17 +133,17 @@ def no_match(reasons: Ints) -> tuple[str, dict[str, int]]:
 
 @lru_cache(maxsize=256)
 def index_of(texts: tuple[str, ...]) -> tuple[SpecIndex, tuple[str, ...]]:
-    """The index over what canonical texts ask for, and those that can be read; places with the same share it.
+    """The index over what canonical texts ask for, and the readable ones; places with the same texts share it.
 
-    What a later version of the broker wrote cannot be read: it fits no node here.
+    Texts that a later version of the broker wrote cannot be read: they fit no node here.
     """
-    found = {}
+    by_text = {}
     for text in texts:
         try:
-            found[text] = specs_of(text)
+            by_text[text] = specs_of(text)
         except NotCanonical:
             continue
-    return SpecIndex(tuple(found.values())), tuple(found)
+    return SpecIndex(tuple(by_text.values())), tuple(by_text)
 
 
 @lru_cache(maxsize=65_536)
@@ -151,7 +151,7 @@ def specs_of(text: str) -> JobSpecs:
     """What a canonical text asks for.
 
     Raises:
-        NotCanonical: nobody here wrote it.
+        NotCanonical: this version did not write it.
     """
     return parse_canonical(text)
 

@@ -25,9 +25,9 @@ class WrittenFile:
 
     Attributes:
         lfn: its name.
-        guid: None when the pilot says none.
-        fsize: bytes; None when the pilot says none.
-        checksum: with the letters of its kind (``ad:`` for adler32, ``md:`` for MD5); None without.
+        guid: None when the pilot reports none.
+        fsize: bytes; None when the pilot reports none.
+        checksum: with the letters of its kind (``ad:`` for adler32, ``md:`` for MD5); None: none.
     """
 
     lfn: str
@@ -58,9 +58,9 @@ def read_output_report(data: str) -> dict[str, WrittenFile]:
 def _file(lfn: str, values: Mapping[str, Any]) -> WrittenFile:
     checksum = None
     for key, letters in (("adler32", "ad"), ("md5sum", "md")):
-        found = optional(values.get(key), text(32))
-        if checksum is None and found is not None:
-            checksum = f"{letters}:{found}"
+        digest = optional(values.get(key), text(32))
+        if checksum is None and digest is not None:
+            checksum = f"{letters}:{digest}"
     return WrittenFile(
         lfn,
         optional(values.get("guid"), text(64)),

@@ -1,7 +1,7 @@
 """How many pilots a queue could use now, by resource type, and what keeps the number down.
 
-Pure. Counted are jobs that a new pilot of the queue would really get: that match it and fit into its slot. Pilots that
-wait already are theirs first; limits are lowered while pilots are given to the jobs, share by share and by priority.
+Pure. Only jobs that a new pilot of the queue would really get count: those that match it and fit into its slot. Pilots
+that already wait cover them first; limits are used up as pilots are given to the jobs, share by share and by priority.
 Source of the names of limits: Harvester, queue configuration (nQueueLimitWorker, maxWorkers, maxNewWorkersPerCycle);
 PanDA, resource_type_limits.
 """
@@ -20,14 +20,14 @@ from broker.domain.arrays import Ints, Texts
 from broker.pilots.model.worker_distribution import HIMEM, SlotType, Workers, cores_of
 
 CLOSED = ("offline",)
-"""Statuses of queues that get no pilots; jobs at queues in brokeroff and test still want theirs."""
+"""Statuses of queues that get no pilots; jobs at queues in brokeroff and test still get theirs."""
 FITS = "fits"
 SLOT_MISFITS = ("cores", "memory", "walltime", "disk")
-"""What of a slot is too small for a job, in this order."""
-#: Starts of pilots before anything is said of the time that they wait.
+"""Parts of a slot that may be too small for a job, in this order."""
+#: Fewest starts of pilots from which their waiting time is estimated.
 LEAST_STARTS = 20
 STARTS_WINDOW = timedelta(hours=6)
-"""Starts of pilots of late: of so long."""
+"""Window of recent starts of pilots."""
 #: Standard deviations above the mean at which 80 % of a normal distribution lie.
 _P80 = 0.8416
 
@@ -37,15 +37,15 @@ class WaitingJobs:
     """Activated jobs of a queue in groups of equal needs, as columns (length N).
 
     Attributes:
-        resource_type: of the jobs.
-        share_rank: of their share: 0 is the one that is furthest below its target.
-        priority: of the jobs.
-        cores: that each needs.
-        memory_mb: likewise; 0: any.
-        walltime_s: likewise; 0: any.
-        disk_mb: likewise; 0: any.
+        resource_type: resource type of the jobs.
+        share_rank: rank of their share: 0 is the one that is furthest below its target.
+        priority: priority of the jobs.
+        cores: cores that each job needs.
+        memory_mb: memory that each needs; 0: any.
+        walltime_s: walltime that each needs; 0: any.
+        disk_mb: disk that each needs; 0: any.
         lacks: what a new pilot of the queue does not present: a field of the matcher, or the label; empty: nothing.
-        number: of jobs in the group.
+        number: number of jobs in the group.
     """
 
     resource_type: Texts
@@ -73,15 +73,15 @@ class Slot:
 
 
 class Limits(BaseModel):
-    """How many pilots a queue may have; None: any number.
+    """Limits on the pilots of a queue; null: no limit.
 
     Attributes:
-        most_waiting: that wait in the batch system (nQueueLimitWorker).
-        most_pilots: that wait and run (maxWorkers).
-        most_new: in one cycle (maxNewWorkersPerCycle).
-        by_type: that wait and run, by resource type; under HIMEM cores of types of high memory.
-        least_waiting: that may always wait, whatever their pace.
-        kept_idle: pilots of a queue that has none and no work, so that it is seen to live.
+        most_waiting: maximum number waiting in the batch system (nQueueLimitWorker).
+        most_pilots: maximum number waiting and running (maxWorkers).
+        most_new: maximum number of new pilots in one cycle (maxNewWorkersPerCycle).
+        by_type: maximum number waiting and running, by resource type; under HIMEM, cores of high-memory types.
+        least_waiting: number that may always wait, regardless of their pace.
+        kept_idle: pilots for a queue without pilots or work, to show that it is alive.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -104,7 +104,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Starts:
-    """Starts of pilots at a queue of late: their number in ``window_s``, and the p80 of the time they had waited."""
+    """Recent starts of pilots at a queue: their number in ``window_s``, and the p80 of the time they had waited."""
 
     number: int = 0
     window_s: float = 0.0
@@ -116,11 +116,11 @@ class QueueNow:
     """A queue at one instant.
 
     Attributes:
-        status: of the queue.
-        slot: of its pilots.
-        limits: of its pilots.
-        workers: by resource type; None: nothing is known, since reports are too old.
-        starts: of late.
+        status: status of the queue.
+        slot: slot of its pilots.
+        limits: limits of its pilots.
+        workers: workers by resource type; None: not known, since reports are too old.
+        starts: recent starts of pilots.
         types: the resource types on record.
     """
 
@@ -137,16 +137,16 @@ class Demand:
     """Pilots of one resource type that a queue could use.
 
     Attributes:
-        resource_type: of the pilots.
-        jobs: that are activated there.
-        fitting: of them.
-        misfits: jobs that do not fit, by what does not.
-        waiting: pilots in the batch system; None: not known.
-        running: likewise.
-        wanted: new pilots; None where it is not known how many there are.
+        resource_type: resource type of the pilots.
+        jobs: number of activated jobs.
+        fitting: number of these that fit.
+        misfits: number of jobs that do not fit, by reason.
+        waiting: pilots in the batch system; null if unknown.
+        running: running pilots; null if unknown.
+        wanted: new pilots; null if the number of existing pilots is unknown.
         surplus: waiting pilots that no job needs.
-        reason: code of what makes the number what it is, see :data:`SENTENCES`.
-        limit: the number behind the reason, where it is a limit.
+        reason: code of the reason for the number, see :data:`SENTENCES`.
+        limit: limit behind the reason, if it is one.
     """
 
     resource_type: str
@@ -178,7 +178,7 @@ SENTENCES: Mapping[str, str] = {
     "panda": "as unified pilot streaming counts",
     "no_instance": "no Harvester instance of the queue has reported workers",
 }
-"""Each reason and what it says; ``{limit}`` is the number of the demand."""
+"""Each reason and its text; ``{limit}`` is the number of the demand."""
 
 
 def sentence(one: Demand, queue: str) -> str:
@@ -196,8 +196,8 @@ def pilot_demand(queue: QueueNow, jobs: WaitingJobs) -> tuple[Demand, ...]:
     """The demand of a queue, by resource type: those with jobs in the order of their first one, then those with pilots.
 
     Args:
-        queue: as it is now.
-        jobs: that are activated there.
+        queue: the queue as it is now.
+        jobs: activated jobs there.
     """
     misfit = misfits_of(queue.slot, jobs)
     order = np.lexsort((-jobs.priority, jobs.share_rank))
@@ -207,19 +207,19 @@ def pilot_demand(queue: QueueNow, jobs: WaitingJobs) -> tuple[Demand, ...]:
     if queue.workers is not None and queue.status not in CLOSED:
         for group in order[misfit[order] == FITS].tolist():
             allotment.give(str(jobs.resource_type[group]), int(jobs.number[group]))
-    found = tuple(_demand(queue, jobs, misfit, name, allotment) for name in names)
-    return found if any(one.wanted or one.waiting or one.running for one in found) else _awake(queue, found)
+    demands = tuple(_demand(queue, jobs, misfit, name, allotment) for name in names)
+    return demands if any(one.wanted or one.waiting or one.running for one in demands) else _awake(queue, demands)
 
 
 def misfits_of(slot: Slot, jobs: WaitingJobs) -> Texts:
     """For each group FITS, or what a new pilot lacks: the matcher's field, or a part of its slot (length N)."""
-    found = np.full(len(jobs), FITS, dtype=np.object_)
+    misfits = np.full(len(jobs), FITS, dtype=np.object_)
     needs = (jobs.cores, jobs.memory_mb, jobs.walltime_s, jobs.disk_mb)
     has = (slot.cores, slot.memory_mb, slot.walltime_s, slot.disk_mb)
     for name, need, most in reversed(list(zip(SLOT_MISFITS, needs, has, strict=True))):
         if most > 0:
-            found[need > most] = name
-    return np.where(jobs.lacks == "", found, jobs.lacks)
+            misfits[need > most] = name
+    return np.where(jobs.lacks == "", misfits, jobs.lacks)
 
 
 def paced(starts: Starts, least: int) -> int | None:
@@ -234,7 +234,7 @@ def paced(starts: Starts, least: int) -> int | None:
 
 
 class _Allotment:
-    """Pilots as they are given to jobs, and what is left of each limit."""
+    """Pilots allotted to jobs, and what is left of each limit."""
 
     def __init__(self, queue: QueueNow, names: Sequence[str]) -> None:
         workers = queue.workers or {}
@@ -265,7 +265,7 @@ class _Allotment:
             self._himem_cores = max(self._limits.by_type[HIMEM] - used, 0)
 
     def give(self, name: str, jobs: int) -> None:
-        """Pilots for so many more jobs of a type, as far as waiting ones do not cover them and limits allow."""
+        """Allot pilots to further jobs of a type, as far as waiting ones do not cover them and limits allow."""
         covered = min(self._covered[name], jobs)
         self._covered[name] -= covered
         need = jobs - covered
@@ -330,15 +330,15 @@ def _reason(
     return next((give() for holds, give in cases if holds), (FITS, None))
 
 
-def _awake(queue: QueueNow, found: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """The same demand with a few pilots for a queue that has none at all, where it is to be kept awake."""
+def _awake(queue: QueueNow, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """Add a few pilots to the demand of a queue that has none at all, where it is to be kept awake."""
     number = queue.limits.kept_idle
     if not number or queue.workers is None or queue.status in CLOSED:
-        return found
-    names = [one.resource_type for one in found] or sorted(queue.types, key=lambda name: (name != "SCORE", name))
+        return demands
+    names = [one.resource_type for one in demands] or sorted(queue.types, key=lambda name: (name != "SCORE", name))
     if not names:
-        return found
-    before = next((one for one in found if one.resource_type == names[0]), None)
+        return demands
+    before = next((one for one in demands if one.resource_type == names[0]), None)
     jobs, misfits = (0, {}) if before is None else (before.jobs, dict(before.misfits))
     kept = Demand(names[0], jobs, 0, misfits, 0, 0, number, 0, "kept_idle")
-    return (kept, *(one for one in found if one.resource_type != names[0]))
+    return (kept, *(one for one in demands if one.resource_type != names[0]))

@@ -1,4 +1,4 @@
-"""Which pilots the submitter sends, ends and gives up, from what is wanted, what is there and its limits. Pure."""
+"""Which pilots the submitter sends, ends and gives up, from the demand, the current pilots and its limits. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 PilotState = Literal["planned", "submitted", "running", "ended"]
 JOB_NAME = "gridbroker-{harvester}-{worker}-{planned_s:x}"
-"""Name of the batch job of a pilot; by it a pilot is found after a crash around its submission."""
+"""Name of the batch job of a pilot, by which the pilot is found after a crash around its submission."""
 WAITING = ("planned", "submitted")
 
 
@@ -20,12 +20,12 @@ class SentPilot:
     Attributes:
         worker: its number.
         panda_queue: where it was sent.
-        resource_type: of the jobs that it is for.
-        executor: of PSI/J.
-        native_id: of its batch job; None: not known.
+        resource_type: resource type of the jobs that it is for.
+        executor: executor of PSI/J.
+        native_id: id of its batch job; None: not known.
         state: planned, submitted or running.
-        planned_at: when it was written down.
-        submitted_at: when it was handed over; None: not known.
+        planned_at: when it was recorded.
+        submitted_at: when it was submitted; None: not known.
     """
 
     worker: int
@@ -40,7 +40,7 @@ class SentPilot:
 
 @dataclass(frozen=True)
 class Wanted:
-    """New pilots that a queue could use as they were counted, those sent since, and waiting ones that no job needs."""
+    """New pilots that a queue could use at the last count, those sent since, and waiting ones that no job needs."""
 
     resource_type: str
     number: int
@@ -50,14 +50,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class SubmissionLimits:
-    """What the submitter never passes at one queue.
+    """Limits that the submitter never exceeds at one queue.
 
     Attributes:
         most_waiting: pilots of its own that wait.
-        most_pilots: that wait and run.
+        most_pilots: pilots of its own that wait and run.
         most_new: submissions in one cycle.
-        longest_wait_s: after which a waiting pilot is ended.
-        withdrawn_after_s: after which a waiting pilot that no job needs is ended.
+        longest_wait_s: time after which a waiting pilot is ended.
+        withdrawn_after_s: time after which a waiting pilot that no job needs is ended.
     """
 
     most_waiting: int
@@ -70,7 +70,8 @@ class SubmissionLimits:
 def job_name(harvester: str, pilot: SentPilot) -> str:
     """The name of the batch job of a pilot.
 
-    The second in which it was planned is in it: numbers begin anew in another database, whose batch system remembers.
+    It contains the second in which the pilot was planned: another database begins its numbers anew, but its batch
+    system remembers the old ones.
     """
     planned_s = int(pilot.planned_at.timestamp())
     return JOB_NAME.format(harvester=harvester, worker=pilot.worker, planned_s=planned_s)
@@ -80,19 +81,19 @@ def to_submit(wanted: Sequence[Wanted], alive: Sequence[SentPilot], limits: Subm
     """How many pilots are sent to a queue now, by resource type, in the order in which they are wanted.
 
     Args:
-        wanted: at the queue.
+        wanted: pilots wanted at the queue.
         alive: pilots that were sent there and have not ended.
-        limits: of the queue.
+        limits: limits of the queue.
     """
     waiting = sum(one.state in WAITING for one in alive)
     room = min(limits.most_waiting - waiting, limits.most_pilots - len(alive), limits.most_new)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for one in wanted:
         number = max(min(one.number - one.sent, room), 0)
         if number:
-            found[one.resource_type] = number
+            counts[one.resource_type] = number
             room -= number
-    return found
+    return counts
 
 
 def to_end(
@@ -102,27 +103,27 @@ def to_end(
 
     Of those that no job needs the last ones sent go first.
     """
-    waiting = [one for one in alive if one.state == "submitted"]
-    found = {one.worker: "waited_too_long" for one in waiting if _waits_s(one, now) > limits.longest_wait_s}
+    waiting = [pilot for pilot in alive if pilot.state == "submitted"]
+    endings = {pilot.worker: "waited_too_long" for pilot in waiting if _waits_s(pilot, now) > limits.longest_wait_s}
     surplus: Mapping[str, int] = {one.resource_type: one.surplus for one in wanted}
     for name, number in surplus.items():
-        of_type = [one for one in waiting if one.resource_type == name and one.worker not in found]
-        of_type.sort(key=lambda one: -one.worker)
-        for one in of_type[:number]:
-            if _waits_s(one, now) > limits.withdrawn_after_s:
-                found[one.worker] = "withdrawn"
-    return found
+        of_type = [pilot for pilot in waiting if pilot.resource_type == name and pilot.worker not in endings]
+        of_type.sort(key=lambda pilot: -pilot.worker)
+        for pilot in of_type[:number]:
+            if _waits_s(pilot, now) > limits.withdrawn_after_s:
+                endings[pilot.worker] = "withdrawn"
+    return endings
 
 
 def outcome_of(native: str, said: str | None) -> str:
     """What became of a pilot whose batch job is gone.
 
-    The batch system's word is no success: a job that it does not know any more counts as completed there. Only the
-    pilot's own report of its end says that it finished.
+    The batch system's state proves no success: a job that it no longer knows counts as completed there. Only the
+    pilot's own report of its end shows that it finished.
 
     Args:
-        native: state that the batch system names last.
-        said: what the pilot reported of itself; None: nothing.
+        native: last state that the batch system names.
+        said: status that the pilot reported; None: nothing.
     """
     if said == "finished":
         return "finished"

@@ -15,7 +15,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints
 
 LEAST_WEIGHT = 0.001
-#: Jobs that wait at the least of priorities are for the background.
+#: Task queues with at most this priority are for the background.
 BACKGROUND_PRIORITY = 0.1
 _LOWEST, _HIGHEST, _HIGH = 1e-5, 1e6, 10
 
@@ -24,17 +24,17 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 @dataclass(frozen=True)
 class Claim:
-    """What a task queue is weighed by.
+    """What determines the weight of a task queue.
 
     Attributes:
         share: the global share of its jobs.
         owner_group: their working group; None: they are their owner's own.
         owner: their owner.
-        rest: all else that groups its jobs but for where they may run: task queues that differ only there are for the
+        rest: all else that groups its jobs, except where they may run: task queues that differ only there are for the
             same work, and each has the weight of them all.
         priority: the mean of the real priorities of its jobs.
-        job_type: of its jobs, where types of jobs are drawn before shares: each has all shares for itself. Empty for
-            all types that have no tier: those are drawn together.
+        job_type: type of its jobs, where types of jobs are drawn before shares: each type has all shares for itself.
+            Empty for all types that have no tier: those are drawn together.
     """
 
     share: str | None
@@ -58,9 +58,9 @@ def task_queue_weights(claims: Sequence[Claim], share_of: Floats, *, background:
     """The weight of each task queue in the draw.
 
     Args:
-        claims: of the task queues.
-        share_of: for each the value of its share.
-        background: whether jobs of the least priority get only what nobody else wants.
+        claims: claims of the task queues.
+        share_of: value of the share of each.
+        background: whether jobs of the least priority get only pilots that no other job wants.
     """
     priority = np.array([claim.priority for claim in claims], dtype=np.float64)
     behind = priority <= BACKGROUND_PRIORITY if background else np.zeros(len(claims), dtype=np.bool_)
@@ -80,7 +80,7 @@ def _owner_of(claim: Claim) -> str | None:
 
 
 def _holders_in_share(claims: Sequence[Claim]) -> Floats:
-    """By how many each task queue's share is divided: the owners of jobs without a group; 1 for a group."""
+    """The number by which each task queue's share is divided: the owners of jobs without a group; 1 for a group."""
     owners: dict[tuple[str, str | None], set[str | None]] = {}
     for claim in claims:
         if claim.owner_group is None:

@@ -1,4 +1,4 @@
-"""Single values of requests: as a form writes them, where what cannot be read is dropped, and as JSON has them."""
+"""Reading single values of requests: from forms, where unreadable values are dropped, and from JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = 2**63 - 1
 
 
 def whole(value: Any) -> int:
-    """A whole number; what is behind the point of ``"3.0"`` is cut.
+    """A whole number; the decimals of ``"3.0"`` are cut off.
 
     Raises:
         ValueError: it is no number, none of 64 bits, or not finite.
@@ -32,7 +32,7 @@ def decimal(value: Any) -> float:
     """A finite number.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no finite number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("no number")
@@ -52,7 +52,7 @@ def not_negative(value: Any) -> int:
 
 
 def text(most: int) -> Reader:
-    """Reads a text, cut to its first ``most`` characters, without what no database can hold."""
+    """Reads a text, cut to its first ``most`` characters, without characters that no database can store."""
 
     def read(value: Any) -> str:
         if isinstance(value, dict | list | bool):

@@ -1,8 +1,8 @@
 """All task queues in which jobs wait, in memory: which of them fit a pilot, and in which order they are tried.
 
-A task queue is drawn among all of its type without a look at which fit, and drawn again where it does not fit: that
-leaves those that fit their chances. Each that is drawn is looked at alone. Where that goes on for too long, those that
-fit are found together, as a bit set that pilots share whom no condition tells apart, and put in order. What is drawn
+A task queue is drawn among all of its type, whether it fits or not, and drawn again where it does not fit: this
+preserves the chances of those that fit. Each drawn task queue is checked on its own. After too many draws, those that
+fit are found together, as a bit set shared by pilots that no condition tells apart, and put in order. What is drawn
 does not depend on what is known already.
 """
 
@@ -25,18 +25,18 @@ from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
 from broker.pilots.model.task_queue_shares import real_priorities
 
 KEPT_BYTES = 256 << 20
-"""Answers for pilots that are kept; then they are forgotten at once."""
+"""Size of the cached answers for pilots; when it is reached, all are forgotten at once."""
 MOST_DRAWS = 64
 """Draws among all of a type, before those that fit are put in order."""
 FIRST_DRAWS = 8
-"""So many of these are looked up at first."""
+"""Draws that are looked up at first."""
 FEW = 256
-"""So many that fit, of a type, are remembered by their positions."""
+"""Up to this many that fit, of a type, are stored as positions."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Task queues that are drawn together, which stand together: those of a type that has a tier, or all others."""
+    """Adjacent task queues that are drawn together: those of a type that has a tier, or all others."""
 
     tier: int
     start: int
@@ -49,8 +49,8 @@ class Whole:
 
     Attributes:
         octets: a bit for each task queue.
-        runs: numbers of those with any.
-        few: of runs with few that fit, their positions.
+        runs: numbers of the runs with any that fit.
+        few: positions of those that fit, for runs with few of them.
     """
 
     octets: bytes
@@ -60,10 +60,10 @@ class Whole:
 
 
 class Fitting:
-    """The task queues that a pilot may take from. Each is looked at alone, until all are wanted.
+    """The task queues that a pilot may take from. Each is checked on its own, until all are requested.
 
     Args:
-        index: of the task queues.
+        index: index of the task queues.
         asking: the pilot.
     """
 
@@ -71,10 +71,10 @@ class Fitting:
         self._index, self._asking = index, asking
         self._whole: Whole | None = None
         self._checks = [
-            (one.fits, presented)
-            for one in index.telling
-            if ((presented := one.presented(asking)) is not None or not one.none_fits)
-            and (one.values != 1 or not one.fits(presented, 0))  # what is asked of all, and met
+            (condition.fits, presented)
+            for condition in index.telling
+            if ((presented := condition.presented(asking)) is not None or not condition.none_fits)
+            and (condition.values != 1 or not condition.fits(presented, 0))  # required by all task queues, and met
         ]
 
     def has(self, position: int) -> bool:
@@ -98,13 +98,13 @@ class GroupIndex:
     """Which of some task queues fit, however many jobs they have.
 
     Args:
-        queues: they are put in the order of tiers, types and numbers.
+        queues: the task queues; they are sorted by tier, type and number.
 
     Attributes:
-        queues: in this order.
-        runs: of task queues that are drawn together.
-        tiers: in their order, the numbers of the runs of each.
-        position: of each task queue by its number.
+        queues: the task queues in this order.
+        runs: task queues that are drawn together.
+        tiers: for each tier, in order, the numbers of its runs.
+        position: position of each task queue by its number.
     """
 
     def __init__(self, queues: TaskQueueTable) -> None:
@@ -128,7 +128,7 @@ class GroupIndex:
 
     @cached_property
     def telling(self) -> tuple[Field, ...]:
-        """The conditions, those first that tell most task queues apart; the node takes longest and is the last."""
+        """The conditions, those first that tell most task queues apart; the node takes longest and comes last."""
         *others, node = self.fields
         return (*sorted(others, key=lambda one: -one.values), node)
 
@@ -139,10 +139,10 @@ class GroupIndex:
     def whole(self, asking: Asking) -> Whole:
         """All task queues that a pilot may take from; shared by pilots that no condition tells apart."""
         parts = tuple(one.part(asking) for one in self.fields)
-        found = self._kept.get(parts)
-        if found is None:
-            found = self._kept.keep(parts, self._look(asking, parts), len(self.queues) // 8 + 1500)
-        return found
+        whole = self._kept.get(parts)
+        if whole is None:
+            whole = self._kept.keep(parts, self._look(asking, parts), len(self.queues) // 8 + 1500)
+        return whole
 
     def holds(self, name: str, asking: Asking) -> Bools:
         """(K,) for each task queue whether the condition on one field holds."""
@@ -155,11 +155,11 @@ class GroupIndex:
 
     def reasons(self, asking: Asking) -> Ints:
         """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
-        found = np.full(len(self.queues), MATCHES, dtype=np.int64)
+        reasons = np.full(len(self.queues), MATCHES, dtype=np.int64)
         for number in range(len(self.fields) - 1, -1, -1):
             one = self.fields[number]
-            found[~unpacked(one.bits(asking, one.part(asking)), len(found))] = number
-        return found
+            reasons[~unpacked(one.bits(asking, one.part(asking)), len(reasons))] = number
+        return reasons
 
     def _look(self, asking: Asking, parts: tuple[Hashable, ...]) -> Whole:
         if not self.runs:
@@ -175,7 +175,7 @@ class GroupIndex:
         return Whole(bits.tobytes(), frozenset(number for number, count in enumerate(counts) if count), few)
 
     def positions(self, whole: Whole, number: int) -> Ints:
-        """Those of a run that fit."""
+        """The positions of a run that fit."""
         if number not in whole.runs:
             return np.zeros(0, dtype=np.int64)
         few = whole.few.get(number)
@@ -210,12 +210,12 @@ def kinds_of(queues: TaskQueueTable) -> Ints:
 class WaitingGroups:
     """Task queues with their weights, and where the first job of each waits.
 
-    It only says what to try: threads share it, and at worst one tries in vain.
+    It only suggests what to try: threads share it, and at worst one tries in vain.
 
     Attributes:
-        index: which fit.
-        weight: (K,) of the draw within a run; positive.
-        type_weight: (K,) of the type.
+        index: index of which fit.
+        weight: (K,) weights of the draw within a run; positive.
+        type_weight: (K,) weights of the types.
         levels: for each task queue its priorities, and where to look for the first job of each: those before have been
             taken, as far as is known.
         holding: (K,) which of them held jobs when they were read.
@@ -237,7 +237,7 @@ class WaitingGroups:
         self._sum()
 
     def _sum(self) -> None:
-        """Let only those that hold jobs be drawn."""
+        """Restrict the draw to task queues that hold jobs."""
         self._up_to = np.concatenate(([0.0], np.cumsum(self._left)))
         self._is_summed = True
 
@@ -248,7 +248,7 @@ class WaitingGroups:
 
     @classmethod
     def of(cls, queues: TaskQueueTable, levels: Sequence[Mapping[int, int]]) -> WaitingGroups:
-        """Those of a table, each with its levels."""
+        """Build the groups of a table, each with its levels."""
         by_number = dict(zip(queues.id.tolist(), levels, strict=True))
         index = GroupIndex(queues)
         ordered = [dict(by_number[number]) for number in index.queues.id.tolist()]
@@ -261,12 +261,13 @@ class WaitingGroups:
         *,
         jobs_came: bool,
     ) -> WaitingGroups:
-        """The same task queues with what was found of some: weight, weight of the type, and levels.
+        """The same task queues, updated with the weight, type weight and levels of some.
 
         Args:
-            found: by number.
+            found: weight, type weight and levels by number.
             emptied: numbers of those that hold no job.
-            jobs_came: to those that were found, so that some may need less CPU time than those that were tried.
+            jobs_came: whether jobs came to those that were found, so that some may need less CPU time than those that
+                were tried.
         """
         weight, type_weight = self.weight.copy(), self.type_weight.copy()
         too_short, levels = dict(self._too_short), list(self.levels)
@@ -280,7 +281,7 @@ class WaitingGroups:
         return replace(self, weight=weight, type_weight=type_weight, levels=levels, _drawn={}, _too_short=too_short)
 
     def numbers_within(self, after: int, last: int, besides: Container[int]) -> list[int]:
-        """Numbers of the task queues that are above ``after`` and up to ``last``, without some."""
+        """Numbers of the task queues that are above ``after`` and up to ``last``, without those in ``besides``."""
         numbers = self.queues.id
         within = numbers[(numbers > after) & (numbers <= last)]
         return [number for number in within.tolist() if number not in besides]
@@ -290,7 +291,7 @@ class WaitingGroups:
         return float(self.weight[place]), float(self.type_weight[place]), self.levels[place]
 
     def forget(self, queue: int, priority: int) -> None:
-        """Nobody finds more of this priority in a task queue."""
+        """Record that a task queue has no more jobs of this priority."""
         self.levels[queue].pop(priority, None)
         self._drawn.pop(queue, None)
         if not self.levels[queue]:
@@ -298,16 +299,16 @@ class WaitingGroups:
             self._is_summed = False
 
     def note_too_short(self, queue: int, priority: int, cputime_s: int, until: datetime) -> None:
-        """Nobody with so much CPU time finds a job of this priority in a task queue; counts ``until`` then (aware)."""
+        """Record that, ``until`` then (aware), nobody with this CPU time finds such a job in a task queue."""
         self._too_short[queue, priority] = cputime_s, until
 
     def is_too_short(self, queue: int, priority: int, cputime_s: int, now: datetime) -> bool:
-        """Whether somebody with as much CPU time found no job of this priority in a task queue lately."""
-        found = self._too_short.get((queue, priority))
-        return found is not None and cputime_s <= found[0] and now < found[1]
+        """Whether somebody with as much CPU time recently found no job of this priority in a task queue."""
+        record = self._too_short.get((queue, priority))
+        return record is not None and cputime_s <= record[0] and now < record[1]
 
     def forget_too_short(self) -> None:
-        """Jobs may have come anywhere."""
+        """Forget what is too short, as jobs may have come anywhere."""
         self._too_short.clear()
 
     def candidates(self, fitting: Fitting, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
@@ -352,8 +353,8 @@ class WaitingGroups:
         levels = self.levels[queue]
         if len(levels) < 2:
             return list(levels)
-        found = self._drawn.get(queue)
-        if found is None:
+        drawn = self._drawn.get(queue)
+        if drawn is None:
             priorities = list(levels)
-            found = self._drawn[queue] = (priorities, real_priorities(np.array(priorities, dtype=np.int64)))
-        return [found[0][place] for place in draw(found[1], generator).tolist()]
+            drawn = self._drawn[queue] = (priorities, real_priorities(np.array(priorities, dtype=np.int64)))
+        return [drawn[0][place] for place in draw(drawn[1], generator).tolist()]

@@ -1,6 +1,6 @@
 """How many workers PanDA's unified pilot streaming asks a Harvester instance for, by resource type of a queue.
 
-Pure. The five steps are PanDA's with what is odd in them: limits are not lowered while workers are given to types, the
+Pure. The five steps are PanDA's with their oddities: limits are not lowered while workers are given to types, the
 job that takes the last queued worker of its type counts as one without, and each type that lacks workers gets one more.
 The broker's own demand (:mod:`broker.pilots.model.pilot_demand`) does none of it.
 Source: PanDA server, ups_new_worker_distribution.
@@ -16,11 +16,11 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints
 
 BASIC_TYPE = "SCORE"
-"""Of the worker that keeps a queue awake where no job needs one."""
+"""Type of the worker that keeps a queue awake where no job needs one."""
 HIMEM = "HIMEM"
 """Name of the limit, in cores, on all types of high memory together."""
 HIGH_MEMORY_MB = 2000
-"""Types that allow more than this by core are of high memory."""
+"""Types that allow more than this per core are of high memory."""
 QUEUED_PART, LEAST_QUEUED, LEAST_NEW = 0.4, 75, 5
 """Cores that are to be queued: a part of those that run, at least so many slots; and slots that are always added."""
 PUSHED = ("online", "brokeroff")
@@ -29,7 +29,7 @@ PUSHED = ("online", "brokeroff")
 
 @dataclass(frozen=True)
 class SlotType:
-    """A resource type: its bounds; None is open. ``maxrampercore_mb`` counts by core."""
+    """A resource type with its bounds; None is open. ``maxrampercore_mb`` counts per core."""
 
     mincore: int | None = None
     maxcore: int | None = None
@@ -41,7 +41,7 @@ class SlotType:
         return self.mincore is not None and self.mincore > 1
 
     def is_high_memory(self, threshold_mb: float = HIGH_MEMORY_MB) -> bool:
-        """Whether its jobs may use more than ``threshold_mb`` by core."""
+        """Whether its jobs may use more than ``threshold_mb`` per core."""
         return self.maxrampercore_mb is None or self.maxrampercore_mb > threshold_mb
 
 
@@ -56,23 +56,23 @@ class Workers:
 
     @property
     def queued(self) -> int:
-        """Those that wait in the batch system."""
+        """Workers that wait in the batch system."""
         return self.submitted + self.ready
 
 
 @dataclass(frozen=True)
 class StreamedQueue:
-    """What is set of a queue.
+    """The settings of a queue.
 
     Attributes:
-        status: of the queue.
-        cores: of a slot.
+        status: status of the queue.
+        cores: cores of a slot.
         maxrss_mb: memory of a slot; 0 when it is not known.
-        per_core: whether ``maxrss_mb`` counts by core (``catchall`` says so).
-        meanrss_mb: most memory by core, on average over all workers; 0: any.
+        per_core: whether ``maxrss_mb`` counts per core (``catchall`` says so).
+        meanrss_mb: most memory per core, on average over all workers; 0: any.
         core_target: ``ups_core_target``: cores that count as running at least; 0: none.
         limits: most running workers by resource type; under HIMEM most running cores of types of high memory.
-        ignores_meanrss: whether the mean memory does not count now (``IGNORE_MEANRSS``).
+        ignores_meanrss: whether the mean memory is currently ignored (``IGNORE_MEANRSS``).
     """
 
     status: str | None = "online"
@@ -91,7 +91,7 @@ def new_workers(
     """New workers by resource type.
 
     Args:
-        queue: what is set of it.
+        queue: settings of the queue.
         types: the resource types on record.
         workers: those that the queue's instance has reported, by resource type.
         jobs: resource types of the activated jobs, share by share (the one furthest below its target first), in each
@@ -109,12 +109,12 @@ def new_workers(
     taken = _taken(codes, waiting, np.array([cores[name] for name in names], dtype=np.int64), to_submit)
     left = {name: one.queued for name, one in workers.items()}
     left |= {name: int(waiting[code] - taken[code]) for code, name in enumerate(names)}
-    found = {name: 0 if rest >= 0 else -rest + 1 for name, rest in left.items()}
-    return found if any(found.values()) else {BASIC_TYPE: 1}
+    counts = {name: 0 if rest >= 0 else -rest + 1 for name, rest in left.items()}
+    return counts if any(counts.values()) else {BASIC_TYPE: 1}
 
 
 def cores_of(kind: SlotType | None, cores: int) -> int:
-    """Cores of a worker of a type at a queue with slots of so many cores."""
+    """Cores of a worker of a type at a queue whose slots have ``cores`` cores."""
     return cores if kind is not None and kind.is_multi_core else 1
 
 
@@ -124,7 +124,7 @@ def mean_memory_mb(
     workers: Mapping[str, Workers],
     statuses: Sequence[str],
 ) -> float:
-    """MB by core, on average over the workers in these statuses; 0 without any."""
+    """MB per core, on average over the workers in these statuses; 0 without any."""
     slot_mb = queue.maxrss_mb if queue.per_core else queue.maxrss_mb / max(queue.cores, 1)
     memory = total = 0.0
     for name, one in workers.items():
@@ -144,7 +144,7 @@ def _open_jobs(
     jobs: Sequence[str],
     cores: Mapping[str, int],
 ) -> tuple[list[str], Ints]:
-    """The types of which workers may be submitted, and the jobs of them as positions in that list, in their order."""
+    """The types whose workers may be submitted, and their jobs, in order, as positions in that list."""
     under = _under_mean(queue, types, workers)
     himem = queue.limits.get(HIMEM)
     if himem is not None:
@@ -157,7 +157,7 @@ def _open_jobs(
 
 
 def _under_mean(queue: StreamedQueue, types: Mapping[str, SlotType], workers: Mapping[str, Workers]) -> set[str] | None:
-    """The types that are left where the workers use more than the mean memory; None: all.
+    """The types that remain where the workers use more than the mean memory; None: all.
 
     Where no type is under the mean, PanDA filters nothing.
     """
@@ -186,13 +186,13 @@ def _at_limit(
 
 
 def _taken(codes: Ints, waiting: Ints, cores: Ints, to_submit: int) -> Ints:
-    """How many jobs of each type are looked at before the cores that are to be submitted are used up.
+    """How many jobs of each type are considered before the cores that are to be submitted are used up.
 
     Args:
-        codes: of the jobs in their order (length J), positions of their types.
+        codes: types of the jobs in their order (length J), as positions.
         waiting: queued workers by type (length K).
-        cores: of a worker by type (length K).
-        to_submit: cores.
+        cores: cores of a worker by type (length K).
+        to_submit: cores that are to be submitted.
     """
     places = np.zeros(len(codes), dtype=np.int64)
     for code in range(len(waiting)):

@@ -11,7 +11,7 @@ from broker.domain.instants import naive
 from broker.pilots.model.values import Reader, decimal, given, not_negative, text, whole
 
 MOST_WORKERS = 10_000
-"""Workers of one report."""
+"""Most workers of one report."""
 _INTEGER = 2**31 - 1
 _TIME_FORMATS = ("%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S", "%d-%b-%y %H:%M:%S")
 
@@ -24,7 +24,7 @@ def moment(value: Any) -> datetime:
     """A time as naive UTC: ISO 8601, or as PanDA's databases write it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no time.
     """
     if not isinstance(value, str) or len(value) > 40:
         raise ValueError("no time")
@@ -100,7 +100,7 @@ def read_worker(values: Any) -> WorkerReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A row about a node: the columns of its key, and the others."""
+    """A row about a node: the columns of its key, and the other columns."""
 
     key: Mapping[str, str]
     columns: Mapping[str, Any]
@@ -157,10 +157,10 @@ def _host(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named(values: Mapping[str, Any], name: str) -> str:
-    found = str(text(128)(values[name])).strip()
-    if not found:
+    stripped = str(text(128)(values[name])).strip()
+    if not stripped:
         raise WorkerRefused(f"{name} is empty")
-    return found
+    return stripped
 
 
 def _clock_mhz(value: Any) -> float:
@@ -171,11 +171,11 @@ def _clock_mhz(value: Any) -> float:
 
 
 def _read(values: Mapping[str, Any], reader: Reader, *names: str) -> dict[str, Any]:
-    found = {}
+    columns = {}
     for name in names:
         value = given(values.get(name))
         try:
-            found[name] = None if value is None else reader(value)
+            columns[name] = None if value is None else reader(value)
         except ValueError as error:
             raise WorkerRefused(f"{name}: {error}") from error
-    return found
+    return columns

@@ -1,4 +1,4 @@
-"""The page that says why: nodes for a job, and jobs for a node."""
+"""The page that explains matches: nodes for a job, and jobs for a node."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _of_specs(asked: Asking, text: str, queue: str | None) -> WhyJob:
 
 
 def _of_node(asked: Asking, text: str, pilot: Pilot) -> WhyNode:
-    """The jobs for a pilot; without a text of its node it tells of none."""
+    """The jobs for a pilot; without a text it reports no node."""
     node = None
     if text.strip():
         try:

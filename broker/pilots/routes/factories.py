@@ -28,14 +28,15 @@ Name = Annotated[str, Query(min_length=1, max_length=255, pattern=r"^[^\x00]*$")
 
 
 class Demand(BaseModel):
-    """What a queue has to do.
+    """The work of a queue.
 
     Attributes:
-        queue: of PanDA.
-        now: when it was counted.
-        last_cycle_at: when the last cycle that placed jobs began; null for none.
-        lines: the kinds with most activated jobs first.
-        pilots: new pilots that the queue could use, by resource type, as the agent pilot_demand counted last, and why.
+        queue: the PanDA queue.
+        now: time of the count.
+        last_cycle_at: start of the last cycle that placed jobs; null if there was none.
+        lines: kinds of jobs, most activated jobs first.
+        pilots: new pilots that the queue could use, by resource type, as last counted by the agent pilot_demand, and
+            why.
     """
 
     queue: str
@@ -49,9 +50,9 @@ class PoolsOfQueue(BaseModel):
     """The pools that a queue may serve.
 
     Attributes:
-        pools: identifiers.
-        for_arguments: those to put into the arguments of a pilot; none when there are too many, and the pilot then asks
-            by itself.
+        pools: identifiers of the pools.
+        for_arguments: pools to put into the arguments of a pilot; empty if there are too many: the pilot then requests
+            them itself.
     """
 
     pools: list[str]
@@ -63,7 +64,7 @@ class PoolsOfQueue(BaseModel):
 def get_demand(
     request: Request, api: State, queue: Annotated[str, Path(max_length=200, description="PanDA queue.")]
 ) -> Response:
-    """How many workers of which kind the queue can use."""
+    """Get how many workers of each kind a queue can use."""
     with api.database.begin() as connection:
         if not queue_is_known(connection, api.database.names, queue):
             raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
@@ -77,7 +78,7 @@ def get_demand(
 @router.get("/pilot-demand", response_model=Page[QueueDemand])
 @allow(FACTORY)
 def list_pilot_demand(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
-    """How many new pilots of which kind each queue could use, as the agent pilot_demand counted last, and why."""
+    """List how many new pilots each queue could use, by kind, as last counted by the agent pilot_demand, and why."""
     with api.database.begin() as connection:
         found = pilot_demand(connection, api.database.names)
     return answer(request, slice_of(found, after, limit))
@@ -86,7 +87,7 @@ def list_pilot_demand(request: Request, api: State, after: After = None, limit: 
 @router.get("/pools", response_model=PoolsOfQueue)
 @allow(FACTORY)
 def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Name, vo: Name | None = None) -> Response:
-    """The SubmitPools that are mapped to a queue now."""
+    """List the SubmitPools that a queue matches now."""
     with api.database.begin() as connection:
         found = pool_reads.get_submit_pools_for_queue(connection, site, ce, queue, vo)
     return answer(request, PoolsOfQueue(pools=list(found), for_arguments=list(pool_reads.for_arguments(found))))
@@ -95,7 +96,7 @@ def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Na
 @router.get("/submit-pools", response_model=Page[PoolLine])
 @allow(FACTORY)
 def list_pools(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
-    """All SubmitPools."""
+    """List all SubmitPools."""
     with api.database.begin() as connection:
         found = pool_reads.all_pools(connection)
     return answer(request, slice_of(found, after, limit))

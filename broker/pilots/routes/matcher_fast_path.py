@@ -24,10 +24,10 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 class QuickConnection:
-    """Runs one statement at a time on ``connection``, which is in autocommit mode and used by nobody else meanwhile.
+    """Runs one statement at a time on ``connection``, which is in autocommit mode and not used elsewhere meanwhile.
 
     Args:
-        connection: an open one.
+        connection: an open connection.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -35,10 +35,10 @@ class QuickConnection:
         self._prepared: dict[str, bytes] = {}
 
     async def rows(self, statement: str, values: Sequence[str]) -> list[Row]:
-        """The rows that a statement finds; its plan is kept for the next time.
+        """Run a statement and return its rows; its plan is kept for the next time.
 
         Raises:
-            psycopg.Error: as psycopg has it.
+            psycopg.Error: as psycopg would raise it.
         """
         name = self._prepared.get(statement)
         if name is None:
@@ -47,22 +47,22 @@ class QuickConnection:
             await self._results()
             self._prepared[statement] = name
         self._pgconn.send_query_prepared(name, [value.encode() for value in values])
-        found = (await self._results())[-1]
-        columns = range(found.nfields)
+        result = (await self._results())[-1]
+        columns = range(result.nfields)
         return [
-            tuple(None if (value := found.get_value(row, column)) is None else int(value) for column in columns)
-            for row in range(found.ntuples)
+            tuple(None if (value := result.get_value(row, column)) is None else int(value) for column in columns)
+            for row in range(result.ntuples)
         ]
 
     async def _results(self) -> list[psycopg.pq.abc.PGresult]:
-        """All results of what was sent.
+        """All results of the statement that was sent.
 
         Raises:
             psycopg.Error: the statement failed, or the connection is lost.
         """
         while self._pgconn.flush():
             await self._ready(writing=True)
-        found = []
+        results = []
         while True:
             while self._pgconn.is_busy():
                 await self._ready(writing=False)
@@ -70,11 +70,11 @@ class QuickConnection:
             result = self._pgconn.get_result()
             if result is None:
                 break
-            found.append(result)
-        for one in found:
+            results.append(result)
+        for one in results:
             if one.status not in _GOOD:
                 raise _error(one)
-        return found
+        return results
 
     async def _ready(self, *, writing: bool) -> None:
         """Wait until the socket can be read, or also written."""
@@ -106,20 +106,20 @@ def _error(result: psycopg.pq.abc.PGresult) -> psycopg.Error:
     return kind(message)
 
 
-# The same statements with other values: to plan one anew for its values takes longer than to run it.
+# The same statements run with other values: planning one anew for its values takes longer than running it.
 _PLANS = "SET plan_cache_mode = force_generic_plan"
 
 
 class Lane:
-    """One of them; nobody uses it while somebody else does.
+    """A matcher on a connection of its own; only one group uses it at a time.
 
     Args:
-        database: its pool has room for it.
-        views: what is known of the task queues; all lanes of a process share it.
+        database: database whose pool has room for the connection.
+        views: the known task queues; all lanes of a process share them.
 
     Attributes:
-        matcher: while it is open.
-        quick: the same connection for the event loop, while it is open.
+        matcher: the matcher, while the lane is open.
+        quick: the same connection for the event loop, while the lane is open.
     """
 
     matcher: Matcher
@@ -139,7 +139,7 @@ class Lane:
         """Connect.
 
         Raises:
-            DatabaseUnavailable: nobody answers.
+            DatabaseUnavailable: the database does not answer.
         """
         with contextlib.ExitStack() as stack:
             connection = stack.enter_context(self._database.autocommit())
@@ -151,7 +151,7 @@ class Lane:
             self._connection, self._stack = connection, stack.pop_all()
 
     def drop(self) -> None:
-        """Let go of the connection, whatever is wrong with it; another is made when it is needed."""
+        """Drop the connection, whatever is wrong with it; another is made when it is needed."""
         stack, self._stack = self._stack, None
         if stack is None:
             return
@@ -160,13 +160,13 @@ class Lane:
             stack.close()
 
     def give_back(self) -> None:
-        """Give back the tokens of running limits that the process holds; where that fails, they are free in a while."""
+        """Give back the tokens of running limits that the process holds; if that fails, they are free after a while."""
         if self._stack is not None:
             with contextlib.suppress(psycopg.Error):
                 give_back(Database.raw(self._connection), self._views.tokens)
 
     def close(self) -> None:
-        """Let go of the connection, where there is one."""
+        """Close the connection, if there is one."""
         stack, self._stack = self._stack, None
         if stack is not None:
             stack.close()

@@ -1,4 +1,4 @@
-"""What matchers of a process learn beside the pilots: where jobs came, what changed, and which nodes asked.
+"""What the matchers of a process learn alongside the pilots: where jobs came, what changed, and which nodes asked.
 
 Everything is read and written in small parts, with pauses: threads of a process take turns, and while one of them reads
 thousands of rows, requests wait.
@@ -27,33 +27,33 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 
 LISTENS_AGAIN_AFTER_S, HEARS_ITS_END_AFTER_S = 5.0, 0.5
 PAUSES = 5.0
-"""So many times as long as a part took, nothing more is read or written."""
+"""How many times as long as a part took the pause lasts in which nothing more is read or written."""
 _LOST: tuple[type[Exception], ...] = (BrokerError, psycopg.Error, *TRANSIENT_ERRORS)
 
 
 class News:
-    """Hears into which task queues jobs came, so that pilots find them at once; tells which nodes asked.
+    """Listens for task queues to which jobs came, so that pilots find them at once; writes which nodes asked.
 
-    What is not heard, since the connection was lost, is found when all is read again. The connection is made again.
-    Pilots do not wait for what is read here; it takes a sixth of the time at most, and nothing while nobody asks. Nodes
-    are written from each minute on; those that cannot be are left out.
+    News that is missed while the connection is lost is found when everything is reread. The connection is made again.
+    Pilots do not wait for what is read here; it takes a sixth of the time at most, and none while nobody asks. Nodes
+    are written each minute; those that cannot be written are left out.
 
     Args:
-        database: its pool has room for a connection.
-        views: what is known of the task queues.
+        database: database whose pool has room for a connection.
+        views: the known task queues.
         notes: the nodes that asked.
-        now: the time on this host (aware).
+        now: returns the time on this host (aware).
     """
 
     def __init__(self, database: Database, views: Views, notes: NodeNotes, now: Callable[[], datetime]) -> None:
         self._database, self._views, self._notes, self._now = database, views, notes, now
-        self._told: set[int] | None = None
+        self._to_read: set[int] | None = None
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="matcher news", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Stop listening."""
         self._ends.set()
         self._thread.join()
 
@@ -71,7 +71,7 @@ class News:
 
     def _listen(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-        self._told = None  # nobody heard what came before
+        self._to_read = None  # earlier news was missed
         while not self._ends.is_set():
             began = monotonic()
             if self._read_and_write(connection):
@@ -80,38 +80,38 @@ class News:
                 self._hear(connection, HEARS_ITS_END_AFTER_S, stop_after=1)
 
     def _hear(self, connection: psycopg.Connection[Any], for_s: float, stop_after: int | None) -> None:
-        """Hear what is told for some seconds; ``stop_after``: so many messages, not before."""
+        """Listen for some seconds; ``stop_after``: end after this many messages, None: not before."""
         ends_at = monotonic() + for_s
         while not self._ends.is_set() and (left_s := ends_at - monotonic()) > 0:
             for news in connection.notifies(timeout=min(left_s, HEARS_ITS_END_AFTER_S), stop_after=stop_after):
                 queues = queues_of(news.payload)
-                self._told = None if queues is None or self._told is None else self._told | queues
+                self._to_read = None if queues is None or self._to_read is None else self._to_read | queues
                 if stop_after is not None:
                     return
 
     def _read_and_write(self, connection: psycopg.Connection[Any]) -> bool:
-        """A part of each that is due. Returns whether anything was."""
+        """Read and write a part of each that is due. Returns whether anything was."""
         now = self._now()
         with connection.cursor(row_factory=tuple_row) as cursor:
-            has_read = [self._read_told(cursor, now), self._read_part(cursor, now), self._views.refresh(cursor, now)]
+            has_read = [self._read_queues(cursor, now), self._read_part(cursor, now), self._views.refresh(cursor, now)]
         if (noted := self._notes.due()) is not None:
             with connection.transaction():
                 write_nodes(connection, noted)
         return any(has_read) or noted is not None
 
-    def _read_told(self, cursor: psycopg.Cursor[Any], now: datetime) -> bool:
+    def _read_queues(self, cursor: psycopg.Cursor[Any], now: datetime) -> bool:
         """Read the task queues to which jobs came; all where it may be any. Returns whether any were read."""
-        groups, told = self._views.groups, self._told
-        if told is None and groups.current is None:
-            self._told = set()  # the first pilot reads all
-        if (not told and told is not None) or not groups.asked:
+        groups, queues = self._views.groups, self._to_read
+        if queues is None and groups.current is None:
+            self._to_read = set()  # the first pilot reads all
+        if (not queues and queues is not None) or not groups.asked:
             return False
-        if told is None:
-            self._told = set()
+        if queues is None:
+            self._to_read = set()
             groups.read(cursor, now, timedelta(0))
         else:
-            part = set(islice(told, groups.part))
-            self._told = told - part
+            part = set(islice(queues, groups.part))
+            self._to_read = queues - part
             groups.read_some(cursor, part)
         return True
 
@@ -126,8 +126,8 @@ class News:
 def queues_of(payload: str) -> frozenset[int] | None:
     """The task queues that a message names; None: it may be any."""
     try:
-        found = json.loads(payload)
+        content = json.loads(payload)
     except ValueError:
         return None
-    is_list = isinstance(found, list) and all(type(one) is int for one in found)
-    return frozenset(found) if is_list else None
+    is_list = isinstance(content, list) and all(type(number) is int for number in content)
+    return frozenset(content) if is_list else None

@@ -1,9 +1,9 @@
 """Matchers that stay connected. Requests that come together, or while all are at work, are matched with one commit.
 
-What a matcher remembers of the task queues saves reading them for every pilot, and one commit for several pilots saves
-waiting for the disk for each. While the disk is waited for, others are matched. Nobody is answered before the commit.
-What is run for nearly every request is run from the event loop; the rest in threads: reading the task queues of a
-place, and whoever is matched alone.
+A matcher keeps the task queues in memory, which saves reading them for every pilot, and one commit for several pilots
+saves waiting for the disk for each. While one group waits for the disk, others are matched. Nobody is answered before
+the commit. The event loop runs what nearly every request needs; the rest runs in threads: reading the task queues of a
+place, and matching pilots alone.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 LANES = 3
 MOST_TOGETHER = 16
 WORTH_A_STATEMENT = 8
-"""Requests for which one more matcher is put to work: a statement costs as much as several of its pilots, but all that
-waits in one group would leave the processors idle while the disk is waited for."""
+"""Requests for which one more matcher is put to work: a statement costs as much as several of its pilots, but all
+requests in one group would leave the processors idle while it waits for the disk."""
 WAITS_FOR_ITS_END_S, WAITS_FOR_OTHERS_S = 0.01, 0.002
-"""Fewer wait so long, while a matcher is at work, for its end; or until as many are here as those before them."""
+"""How long fewer requests wait: for the end of a matcher at work; or until as many are here as those before them."""
 MOST_WAITING = 1000
-"""Requests that wait for a matcher; those beyond are asked to come again."""
+"""Most requests that wait for a matcher; further ones are asked to come again."""
 NAME = "matchers"
 ResultT = TypeVar("ResultT")
 
 _OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
-"""What is wrong with the database is wrong for each request of a group."""
+"""Errors of the database, which concern each request of a group."""
 _IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
 """Nothing was kept: the same request came twice, or another transaction was in the way."""
 
 Answered = tuple[MatchFound, bool]
-"""What was found, and whether an earlier request of this number got it."""
+"""The outcome, and whether an earlier request of this number got it."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Matchers:
 
     Args:
         database: where jobs wait; its pool is left to others.
-        now: the time on this host (aware).
-        statement_timeout_s: for each statement.
-        wait_s: for a connection.
+        now: returns the time on this host (aware).
+        statement_timeout_s: timeout of each statement.
+        wait_s: longest wait for a connection.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Matchers:
         self._before = 0
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
-        """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
+        """Match a pilot: one job, or why there is none; and whether an earlier request of this number got it.
 
         Raises:
             Problem: 503, too many wait.
@@ -105,7 +105,7 @@ class Matchers:
         return await answer
 
     def close(self) -> None:
-        """End what is under way, and let go of all connections."""
+        """End what is under way, and close all connections."""
         for task in self._at_work:
             task.cancel()
         self._threads.shutdown()
@@ -117,7 +117,7 @@ class Matchers:
         self._database.close()
 
     def _call(self) -> None:
-        """Have those that wait matched, once those that came with them are here."""
+        """Schedule the matching of the waiting requests, once those that came with them are here."""
         if self._free and self._waiting and not self._is_called:
             self._is_called = True
             asyncio.get_running_loop().call_soon(self._begin)
@@ -148,38 +148,38 @@ class Matchers:
             task.add_done_callback(self._at_work.discard)
 
     async def _serve(self, lane: Lane, together: list[_Waiting]) -> None:
-        """Answer a group; whoever came meanwhile is the next."""
+        """Answer a group; requests that came meanwhile are next."""
         try:
             await self._answer(lane, together)
         except asyncio.CancelledError:
             lane.drop()
             raise
-        except Exception as error:  # the requests end with it, and say what they may
+        except Exception as error:  # the requests end with it, and report what they may
             lane.drop()
             _fail(together, error)
         self._free.append(lane)
         self._call()
 
     async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
-        now, asked = self._now(), [one.asked for one in together]
+        now, asked = self._now(), [request.asked for request in together]
         try:
             await self._look(lane, asked, now)
             group = lane.matcher.group(asked, now)
             try:
                 while (take := group.next_take()) is not None:
                     group.settle(await lane.quick.rows(take.statement, take.values))
-                    for one, found in zip(together, group.found, strict=True):
+                    for request, found in zip(together, group.found, strict=True):
                         if found is not None:
-                            _settle(one, (found, False))
+                            _settle(request, (found, False))
             except _IN_THE_WAY:
                 group.put_back()  # each alone
         except _OF_ALL:
             raise
-        except Exception:  # of one of them: those beside it go on
+        except Exception:  # of one request: the others go on
             if len(together) == 1:
                 raise
             lane.drop()
-        await self._answer_alone(lane, [one for one in together if not one.answer.done()], now)
+        await self._answer_alone(lane, [request for request in together if not request.answer.done()], now)
 
     async def _look(self, lane: Lane, asked: list[Asked], now: datetime) -> None:
         if not lane.is_open:
@@ -189,35 +189,35 @@ class Matchers:
             self._keep_first_read()
 
     def _keep_first_read(self) -> None:
-        """Let no search for unreachable objects visit the task queues that were read first; it would stop requests."""
-        if not self._has_kept and gc.get_freeze_count():  # in a process that does so with what it imported
+        """Keep the garbage collector from visiting the task queues that were read first; it would stop requests."""
+        if not self._has_kept and gc.get_freeze_count():  # in a process that also froze what it imported
             keep_what_is_there()
         self._has_kept = True
 
     async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
-        for one in left:
+        for request in left:
             try:
                 if not lane.is_open:
                     await self._in_thread(lane.open)
-                _settle(one, await self._in_thread(lane.matcher.match_one, *one.asked, now))
+                _settle(request, await self._in_thread(lane.matcher.match_one, *request.asked, now))
             except _OF_ALL:
                 raise
-            except Exception as error:  # it says what it may; the others do not end with it
+            except Exception as error:  # it reports what it may; the others do not end with it
                 lane.drop()
-                _fail([one], error)
+                _fail([request], error)
 
     async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
 
 
 def waits_for_others_s(waiting: int, free: int, before: int) -> float:
-    """How long requests wait for others, in seconds, since they are few.
+    """How long requests wait for others, in seconds, because they are few.
 
     Clients that are answered together soon ask again: the first of them does not go alone.
 
     Args:
-        waiting: requests.
-        free: matchers.
+        waiting: waiting requests.
+        free: free matchers.
         before: requests of the last group.
     """
     if not 0 < waiting < WORTH_A_STATEMENT:
@@ -228,36 +228,36 @@ def waits_for_others_s(waiting: int, free: int, before: int) -> float:
 
 
 def group_size(waiting: int, free: int) -> int:
-    """How many of those that wait the next matcher takes.
+    """How many of the waiting requests the next matcher takes.
 
     Args:
-        waiting: requests, one at least.
-        free: matchers, one at least.
+        waiting: waiting requests, one at least.
+        free: free matchers, one at least.
     """
     groups = max(1, min(free, waiting // WORTH_A_STATEMENT))
     return min(MOST_TOGETHER, math.ceil(waiting / groups))
 
 
-def _settle(one: _Waiting, answer: Answered) -> None:
-    if not one.answer.done():  # its client may have gone
-        one.answer.set_result(answer)
+def _settle(request: _Waiting, answer: Answered) -> None:
+    if not request.answer.done():  # its client may have gone
+        request.answer.set_result(answer)
 
 
 def _fail(together: list[_Waiting], error: Exception) -> None:
-    for one in together:
-        if not one.answer.done():
-            one.answer.set_exception(error)
+    for request in together:
+        if not request.answer.done():
+            request.answer.set_exception(error)
 
 
 _making = threading.Lock()
 
 
 def matchers_of(api: ApiState) -> Matchers:
-    """The matchers of an application, made at the first request."""
+    """The matchers of an application, created at the first request."""
     with _making:
-        found = api.kept.get(NAME)
-        if not isinstance(found, Matchers):
+        matchers = api.kept.get(NAME)
+        if not isinstance(matchers, Matchers):
             section = api.configuration.database
-            found = api.kept[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
-            api.at_end.append(found.close)
-        return found
+            matchers = api.kept[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
+            api.at_end.append(matchers.close)
+        return matchers

@@ -1,4 +1,4 @@
-"""Pilots: a job, or why there is none; what their machines and jobs say of themselves."""
+"""Pilots: a job, or why there is none; reports of their machines and jobs."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class _Body(BaseModel):
 
 
 class PresentedPilot(_Body):
-    """What a pilot presents.
+    """The properties that a pilot presents.
 
     Attributes:
-        site: where it runs, with ``ce`` and ``queue``.
-        ce: of its queue.
-        queue: of the CE.
+        site: site of the pilot, together with ``ce`` and ``queue``.
+        ce: CE of its queue.
+        queue: queue of the CE.
         vo: only jobs of this VO.
-        platforms: that it can run.
-        cpu_time_s: normalised CPU seconds that it has left.
-        resource_type: of its slot.
+        platforms: platforms that it can run.
+        cpu_time_s: normalised CPU seconds left.
+        resource_type: resource type of its slot.
         owner: only jobs of this owner.
         owner_group: only jobs of this working group.
-        node: where it is: system, cpu, gpu, io, wall_time, tags ... of ``matchspec/1``, with what is free. Without it
-            only jobs that ask nothing of a node.
-        host: the name of its node; pilots of a node at which jobs of several tasks fail get none for a while.
+        node: its node: system, cpu, gpu, io, wall_time, tags ... of ``matchspec/1``, with free resources. Without it,
+            only jobs that request nothing of a node.
+        host: name of its node; pilots of a node at which jobs of several tasks fail get no jobs for a while.
     """
 
     site: Name
@@ -76,11 +76,11 @@ class PresentedPilot(_Body):
 
 
 class AskingPilot(PresentedPilot):
-    """A pilot that wants a job.
+    """A pilot that requests a job.
 
     Attributes:
-        pilot: its name, for ``request_number``.
-        request_number: of this request: the same number again gets the same job. Without it each request is another.
+        pilot: name of the pilot, for ``request_number``.
+        request_number: number of this request: the same number returns the same job. Without it, each request is new.
     """
 
     pilot: Name | None = None
@@ -88,14 +88,14 @@ class AskingPilot(PresentedPilot):
 
 
 class FeatureReport(_Body):
-    """What a pilot read of Machine/Job Features: texts of keys by name, as files of the two folders hold them.
+    """Machine/Job Features read by a pilot: key texts by name, as in the files of the two folders.
 
     Attributes:
-        queue: that the pilot runs at.
-        reporter: its name.
+        queue: queue of the pilot.
+        reporter: name of the pilot.
         machinefeatures: keys of the machine.
         jobfeatures: keys of the job.
-        scratch_shared: the scratch limit is a whole disk that all jobs share.
+        scratch_shared: whether the scratch limit is a whole disk shared by all jobs.
     """
 
     queue: Name
@@ -106,10 +106,10 @@ class FeatureReport(_Body):
 
 
 class StatusReport(_Body):
-    """What a job says of itself (job-to-machine): texts of keys by name.
+    """A job's report about itself (job-to-machine): key texts by name.
 
     Attributes:
-        pandaid: of the job.
+        pandaid: PanDA ID of the job.
         record: keys of the record.
         allocated_cpu: cores that the job has.
     """
@@ -120,7 +120,7 @@ class StatusReport(_Body):
 
 
 class Kept(BaseModel):
-    """Whether a report was kept: not so when a newer one is there. ``problems``: keys that could not be read."""
+    """Whether a report was stored; false if a newer one exists. ``problems``: keys that could not be read."""
 
     kept: bool
     problems: list[str] = Field(default_factory=list)
@@ -129,7 +129,7 @@ class Kept(BaseModel):
 @router.post("/jobs:match", response_model=MatchedJob)
 @allow(PILOT)
 async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Response:
-    """Give one activated job to a pilot, exactly once; or say which field did not fit."""
+    """Give one activated job to a pilot, exactly once, or return which field did not fit."""
     _refuse_other_queues(who, body.queue)
     if (body.pilot is None) != (body.request_number is None):
         raise Problem(422, "invalid_request", "pilot and request_number go together")
@@ -140,35 +140,35 @@ async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -
 
 
 async def _match_plainly(request: Request) -> Response:
-    """The same of a body that is plain JSON."""
+    """Match like :func:`match_job`, from a body of plain JSON."""
     try:
         body = AskingPilot.model_validate_json(await request.body())
     except ValidationError as error:
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+        raise RequestValidationError([{**item, "loc": ("body", *item["loc"])} for item in error.errors()]) from None
     return await match_job(request, state_of(request), identity_of(request), body)
 
 
 DIRECT = {
     ("POST", f"{V1}/jobs:match"): DirectRoute(f"{V1}/jobs:match", PILOT, "body_bytes", _match_plainly),
 }
-"""Routes that are asked by every pilot of the grid."""
+"""Routes that every pilot of the grid calls."""
 
 
 @router.post("/features", response_model=Kept)
 @allow(PILOT)
 def report_features(request: Request, api: State, who: Who, body: FeatureReport) -> Response:
-    """Report the Machine/Job Features that a pilot read."""
+    """Report the Machine/Job Features read by a pilot."""
     _refuse_other_queues(who, body.queue)
     texts = (body.machinefeatures, body.jobfeatures)
-    found = reports.feature_report(body.queue, body.reporter, texts, body.scratch_shared, api.now())
-    kept = reports.keep_features(api.database, found)
-    return answer(request, Kept(kept=kept, problems=list(found.problems)))
+    report = reports.feature_report(body.queue, body.reporter, texts, body.scratch_shared, api.now())
+    kept = reports.keep_features(api.database, report)
+    return answer(request, Kept(kept=kept, problems=list(report.problems)))
 
 
 @router.post("/job-status", response_model=Kept)
 @allow(PILOT)
 def report_status(request: Request, api: State, who: Who, body: StatusReport) -> Response:
-    """Report what a job says of itself."""
+    """Store a job's report about itself."""
     status = reports.job_status(body.record)
     queue = reports.queue_of_job(api.database, body.pandaid)
     if queue is None:
@@ -191,10 +191,10 @@ def _node(site: str, written: dict[str, Any]) -> Node:
 
 
 def _refuse_other_queues(who: Identity | None, queue: str) -> None:
-    """A pilot acts for the queues that its role is limited to.
+    """Refuse a pilot any queue that its role does not cover.
 
     Raises:
-        Problem: it names another one.
+        Problem: it names another queue.
     """
     if who is None or not may_ask_for(who, Role.PILOT, f"/{queue}"):
         raise Problem(403, "forbidden", "this needs another role")

@@ -27,9 +27,9 @@ class AskedSpecs(BaseModel):
     """A job that is not submitted.
 
     Attributes:
-        job: with ``requirements`` or ``matching_specs`` of ``matchspec/1``.
-        vo: of the job.
-        panda_queue: where it would wait; null: anywhere.
+        job: the job, with ``requirements`` or ``matching_specs`` of ``matchspec/1``.
+        vo: VO of the job.
+        panda_queue: queue where it would wait; null for any.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -42,7 +42,7 @@ class AskedSpecs(BaseModel):
 @router.get("/jobs/{pandaid}/match", response_model=WhyJob)
 @allow(READ)
 def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
-    """Which nodes of the last 24 hours fit an activated job or miss by one condition, and which limits hold."""
+    """List nodes of the last 24 hours that fit an activated job or miss by one condition, and the limits that hold."""
     with asking(api) as asked:
         found = why_job(asked, pandaid)
     return answer(request, found)
@@ -51,7 +51,7 @@ def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1
 @router.post("/match/specs", response_model=WhyJob)
 @allow(DECIDE)
 def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
-    """Which nodes of the last 24 hours would fit a job, or miss by one condition; nothing is submitted."""
+    """List nodes of the last 24 hours that would fit a job or miss by one condition; nothing is submitted."""
     try:
         specs = read_job(body.job, vo=body.vo)
     except SpecRefused as refused:
@@ -64,7 +64,7 @@ def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
 @router.post("/match/nodes", response_model=WhyNode)
 @allow(DECIDE)
 def match_of_node(request: Request, api: State, body: PresentedPilot) -> Response:
-    """What fits a pilot, by tier; what misses by one condition, with the jobs behind it; which limits hold."""
+    """List what fits a pilot, by tier, what misses by one condition, with its jobs, and which limits hold."""
     pilot = body.as_matched()
     with asking(api) as asked:
         found = why_node(Database.raw(asked.connection), asked.names, pilot, asked.now)

@@ -18,7 +18,7 @@ from broker.work.catalogue import PlacedDatasets, place_datasets
 from broker.work.input_files import parse_attributes, scope_and_name
 
 # Jobs of a task take its next numbers, in their order; all outputs of a job have the same place in their sequences.
-# Digits are filled with zeros: six of them in ${SN} and ${SN/P}, as many as it says in ${SN:04d}.
+# Digits are filled with zeros: six of them in ${SN} and ${SN/P}, as many as it states in ${SN:04d}.
 _INSERT_OUTPUT_FILES = """
 WITH activated AS MATERIALIZED (
     SELECT job.pandaid, job.jeditaskid, row_number() OVER (PARTITION BY job.jeditaskid ORDER BY job.pandaid) AS place
@@ -76,7 +76,7 @@ FROM made"""
 
 
 def record_outputs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> int:
-    """Record what these jobs are to write, where they were activated at ``now`` (naive UTC); how many files."""
+    """Record the output files of those jobs that are activated, at ``now`` (naive UTC); return how many files."""
     if not jobs:
         return 0
     return connection.execute(sa.text(names.sql(_INSERT_OUTPUT_FILES)), {"jobs": list(jobs), "now": now}).rowcount
@@ -85,8 +85,8 @@ def record_outputs(connection: sa.Connection, names: Names, jobs: Sequence[int],
 OPEN = ("defined", "assigned")
 """Statuses of jobs that may be activated."""
 
-# Jobs that were not looked at yet come first; the others in an order that is another one every cycle, so that many that
-# wait for long do not keep the rest away.
+# Jobs that were not checked yet come first. The others come in an order that changes every cycle, so that many jobs
+# with a long wait do not block the rest.
 _OPEN_JOBS = """
 SELECT pandaid, computingsite FROM {panda}.jobsdefined4
 WHERE jobstatus = ANY(:open) AND computingsite IS NOT NULL
@@ -110,7 +110,7 @@ FROM {panda}.panda_ddm_relation AS relation
 JOIN {panda}.ddm_endpoint AS endpoint USING (ddm_endpoint_name)
 WHERE relation.roles ~ '(^|,) *read_lan' AND upper(coalesce(endpoint.blacklisted_read, 'N')) <> 'Y'
   AND relation.panda_site_name = ANY(:queues)"""
-# A file that is named alone has no word of its own about tape, and no relation says what is open to other sites.
+# A file listed on its own carries no tape flag, and no relation tells which endpoints are open to other sites.
 _READ_ENDPOINTS = """
 SELECT ddm_endpoint_name AS rse, upper(coalesce(is_tape, 'N')) = 'Y' AS tape,
     upper(coalesce(blacklisted_read, 'N')) = 'Y' OR coalesce(detailed_status ->> 'read_wan', '') NOT IN ('', 'ON')
@@ -195,7 +195,7 @@ class _Input:
 
 
 def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, seed: int) -> Sorted:
-    """Look at up to ``limit`` jobs that are not activated yet, in the caller's read-only transaction."""
+    """Sort up to ``limit`` jobs that are not activated yet, in the caller's read-only transaction."""
     names = catalogue.names
     rows = connection.execute(sa.text(names.sql(_OPEN_JOBS)), {"open": list(OPEN), "seed": seed, "limit": limit}).all()
     jobs = [(int(row.pandaid), str(row.computingsite)) for row in rows]
@@ -206,22 +206,22 @@ def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, 
 
 
 def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sorted, now: datetime) -> dict[str, int]:
-    """Move jobs that are ready, and assign the others, where they are as they were seen; how many."""
-    at = naive(now)
+    """Activate the ready jobs and assign the others, unless they changed since they were read; return the counts."""
+    stamp = naive(now)
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))
     named = ", ".join(f'"{column}"' for column in columns)
     values = ", ".join(_CHANGED.get(column, f'moved."{column}"') for column in columns)
-    # they wait for pilots from this transaction on, so nobody has to be told of them
+    # the jobs wait for pilots from this transaction on, so nobody needs to be notified
     connection.execute(sa.text("SET LOCAL gridbroker.activates = 'on'"))
     activate = catalogue.names.sql(_ACTIVATE).replace("COLUMNS", named).replace("VALUES", values)
     assign = catalogue.names.sql(_ASSIGN)
-    done = connection.execute(sa.text(activate), {**_given(jobs.ready), "open": list(OPEN), "now": at}).rowcount
-    record_outputs(connection, catalogue.names, [job for job, _ in jobs.ready], at)
-    held = connection.execute(sa.text(assign), {**_given(jobs.waiting), "now": at}).rowcount
+    done = connection.execute(sa.text(activate), {**_columns(jobs.ready), "open": list(OPEN), "now": stamp}).rowcount
+    record_outputs(connection, catalogue.names, [job for job, _ in jobs.ready], stamp)
+    held = connection.execute(sa.text(assign), {**_columns(jobs.waiting), "now": stamp}).rowcount
     return {"activated": done, "assigned": held}
 
 
-def _given(jobs: Sequence[tuple[int, str]]) -> dict[str, Any]:
+def _columns(jobs: Sequence[tuple[int, str]]) -> dict[str, Any]:
     return {"jobs": [job for job, _ in jobs], "queues": [queue for _, queue in jobs]}
 
 
@@ -252,7 +252,7 @@ def _incomplete(
     inputs: Sequence[_Input],
     endpoints: _Endpoints,
 ) -> frozenset[int]:
-    """The jobs some input of which cannot be read at their queue."""
+    """The jobs with some input that cannot be read at their queue."""
     held = _files_held(connection, catalogue, inputs, endpoints)
     partial = [(one, files) for one, files in zip(inputs, held, strict=True) if files is not None]
     if not partial:
@@ -278,7 +278,7 @@ def _files_held(
     inputs: Sequence[_Input],
     endpoints: _Endpoints,
 ) -> list[int | None]:
-    """For each input the most files that one endpoint holds from which the queue can read; None for all of them."""
+    """For each input, the most of its files at one endpoint that the queue can read; None for all of them."""
     position = {did: at for at, did in enumerate(dict.fromkeys(one.did for one in inputs))}
     answer = read_catalogue(connection, catalogue, tuple(position))
     everything = np.arange(len(position), dtype=np.int64)
@@ -298,7 +298,7 @@ def _files_held(
 def _most_files(
     placed: PlacedDatasets, rows: Sequence[int], one: _Input, readable: set[str], closed: frozenset[str]
 ) -> int | None:
-    """The most files of the input at one of these rows that the queue can read; None for all of them.
+    """The most files of the input in one of these rows that the queue can read; None for all of them.
 
     Of 10 files the queue can read the 3 on disk, not the 9 on tape, nor the 5 elsewhere:
 

@@ -1,4 +1,4 @@
-"""What a queue has to do: jobs that wait for pilots there, and jobs that the last cycle placed there."""
+"""Demand at a queue: jobs that wait for pilots, and jobs that the last cycle placed there."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class DemandLine(Answer):
 
     Attributes:
         resource_type: PanDA's name of the slot.
-        gshare: share of the jobs.
-        pool: SubmitPool that they require; null for none.
-        waiting_for_pilots: activated jobs.
-        waiting_for_input: jobs that are defined or assigned.
+        gshare: global share of the jobs.
+        pool: required SubmitPool; null if there is none.
+        waiting_for_pilots: number of activated jobs.
+        waiting_for_input: number of defined or assigned jobs.
         waiting_cores: cores of the activated jobs.
-        placed_in_last_cycle: jobs made by the last cycle that placed any.
+        placed_in_last_cycle: number of jobs created by the last cycle that placed any.
     """
 
     resource_type: str | None
@@ -53,9 +53,9 @@ class DemandLine(Answer):
 
 
 def last_cycle(connection: sa.Connection, brokerages: list[str]) -> datetime | None:
-    """When the last cycle that placed jobs began; None when there was none."""
-    found: datetime | None = connection.execute(sa.text(_LAST_CYCLE), {"brokerages": brokerages}).scalar()
-    return found
+    """Return when the last cycle that placed jobs began; None if there was none."""
+    started_at: datetime | None = connection.execute(sa.text(_LAST_CYCLE), {"brokerages": brokerages}).scalar()
+    return started_at
 
 
 def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandLine]:

@@ -39,8 +39,8 @@ _MAPPED_POOL = """
           AND (asked.pool IS NULL OR EXISTS (
             SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
             WHERE link.queue = asked.place AND known.pool_id = asked.pool))"""
-# By its key for each row that is looked at, as in take_statement.py. A job that is held from one of the pilots is left
-# to the next statement, so that it need not be known here which of them gets it.
+# Looked up by key for each row that is checked, as in take_statement.py. A job that is held from one of the pilots is
+# left to the next statement, so that this one need not know which of them gets it.
 _NOT_HELD = """
           AND (SELECT held.pandaid FROM broker.held_jobs AS held WHERE held.pandaid = waiting.pandaid
                  AND held.node = ANY($18::text[]) AND held.held_until > $12::timestamptz LIMIT 1) IS NULL"""
@@ -69,7 +69,7 @@ _NOTE_REQUESTS = """, noted AS (
     JOIN given USING (number, slot) JOIN asked USING (number)
     ORDER BY request.pilot, request.request_number
 )"""
-# Somebody else who notes the use of the same pools is not waited for: the time is his, too.
+# Does not wait for another transaction that notes the use of the same pools: its time serves as well.
 _NOTE_USE = """, used AS (
     UPDATE broker.submit_pools SET last_used_at = $12::timestamptz WHERE number IN (
         SELECT number FROM broker.submit_pools
@@ -82,11 +82,11 @@ FROM picked LEFT JOIN given USING (number, pandaid)"""
 
 
 def group_statement(names: Names, *, pooled: bool) -> str:
-    """The statement; rows of number of what was asked, slot, job, task and position.
+    """Return the statement; its rows are ask number, slot, job, task and position.
 
     Args:
-        names: of the schemas.
-        pooled: some of the jobs require a SubmitPool, to which the place of their pilot must be mapped.
+        names: names of the schemas.
+        pooled: whether some of the jobs require a SubmitPool, to which the place of their pilot must be mapped.
     """
     parts = (
         _PICKED,
@@ -100,9 +100,9 @@ def group_statement(names: Names, *, pooled: bool) -> str:
     return names.sql("".join(parts))
 
 
-#: The time of use of a pool is not written more often than this.
+#: Shortest time between two writes of a pool's time of use.
 USE_NOTED_EVERY = timedelta(seconds=60)
-#: Statements for one group; whoever has nothing then is matched alone.
+#: Most statements for one group; pilots without a job after these are matched alone.
 MOST_ROUNDS = 3
 _UNLIMITED = 2**62
 
@@ -119,7 +119,7 @@ class Take:
 
 @dataclass
 class _Search:
-    """A pilot without a job: what was drawn for it, with a token of which lease, and what is drawn next."""
+    """A pilot without a job: its current draw with the lease of its token, and its next draws."""
 
     index: int
     pilot: Pilot
@@ -133,7 +133,7 @@ class _Search:
 
 @dataclass
 class _Ask:
-    """So many jobs of one task queue and priority, each for one of these pilots."""
+    """A request for jobs of one task queue and priority, one for each of these pilots."""
 
     queue: int
     priority: int
@@ -148,22 +148,22 @@ class _Ask:
 
     @property
     def condition(self) -> tuple[int, str | None, int | None, int | None]:
-        """What its jobs must meet: pilots of one statement that draw the same task queue must agree on it."""
+        """The condition on its jobs: pilots of one statement that draw the same task queue must agree on it."""
         return self.cputime_s, self.pool, self.place, self.lease
 
 
 class GroupMatch:
-    """Several pilots, matched round by round: :meth:`next_take` says what to run, :meth:`settle` takes what it found.
+    """Several pilots, matched round by round: :meth:`next_take` returns what to run, :meth:`settle` takes the result.
 
     Attributes:
-        found: for each pilot its job; None: not yet, or it must be matched alone, as one from whose node jobs are held.
+        found: the job of each pilot; None: none yet, or it must be matched alone, as when jobs are held from its node.
 
     Args:
-        asked: the pilots.
-        now: the time of the match (aware).
-        views: what is known of the task queues; pilots whose place is not in it are left alone.
-        generator: of the draw.
-        names: of the schemas.
+        asked: the pilots and their requests.
+        now: time of the match (aware).
+        views: the known task queues; pilots whose place is not among them are skipped.
+        generator: random generator of the draw.
+        names: names of the schemas.
     """
 
     def __init__(
@@ -185,91 +185,91 @@ class GroupMatch:
             return None
         self._rounds += 1
         asks: dict[tuple[int, int], _Ask] = {}
-        for one in self._searching:
-            ask = self._drawn(one)
+        for search in self._searching:
+            ask = self._drawn(search)
             if ask is None:
                 continue
             known = asks.setdefault((ask.queue, ask.priority), ask)
             if known.condition == ask.condition:
-                known.pilots.append(one)  # else it waits for the next round
+                known.pilots.append(search)  # else it waits for the next round
         self._asks = list(asks.values())
         return self._take() if self._asks else None
 
     def put_back(self) -> None:
-        """Give up the tokens of pilots that have no job: the statement failed, or there is nothing more to try."""
-        for one in self._searching:
-            self._next_candidate(one)
+        """Return the tokens of pilots without a job: the statement failed, or there is nothing more to try."""
+        for search in self._searching:
+            self._next_candidate(search)
 
-    def _next_candidate(self, one: _Search) -> None:
-        """Nothing more is tried of what was drawn for a pilot."""
-        if one.pair is not None and one.lease is not None:
-            self._tokens.put_back(one.pair, one.lease)
-        one.candidate = one.pair = one.lease = None
+    def _next_candidate(self, search: _Search) -> None:
+        """Drop the current draw of a pilot, and return its token."""
+        if search.pair is not None and search.lease is not None:
+            self._tokens.put_back(search.pair, search.lease)
+        search.candidate = search.pair = search.lease = None
 
     def settle(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Note what a statement took: number of what was asked, slot, job, task, position."""
+        """Record what a statement took: rows of ask number, slot, job, task and position."""
         taken: dict[int, list[int]] = {}
-        given: dict[tuple[int, int], tuple[int, int | None]] = {}
+        jobs: dict[tuple[int, int], tuple[int, int | None]] = {}
         for number, slot, pandaid, jeditaskid, position in rows:
             taken.setdefault(number, []).append(position)
             if slot is not None:
-                given[number, slot] = (pandaid, jeditaskid)
+                jobs[number, slot] = (pandaid, jeditaskid)
         for number, ask in enumerate(self._asks, 1):
             positions = taken.get(number, [])
-            for slot, one in enumerate(ask.pilots, 1):
-                if (number, slot) in given:
-                    specs = one.view.queues.specs[_position(one.view, ask.queue)]
-                    self.found[one.index] = Match(
-                        *given[number, slot], ask.queue, one.view.panda_queue, ask.pool, specs, one.view.tags
+            for slot, search in enumerate(ask.pilots, 1):
+                if (number, slot) in jobs:
+                    specs = search.view.queues.specs[_position(search.view, ask.queue)]
+                    self.found[search.index] = Match(
+                        *jobs[number, slot], ask.queue, search.view.panda_queue, ask.pool, specs, search.view.tags
                     )
-                    one.pair = one.lease = None  # the token is spent
+                    search.pair = search.lease = None  # the token is spent
                 elif len(positions) < len(ask.pilots):
-                    self._next_candidate(one)  # there is no more of it
+                    self._next_candidate(search)  # nothing more is left there
             _remember(ask, positions, self._now)
-        self._searching = [one for one in self._searching if self.found[one.index] is None]
+        self._searching = [search for search in self._searching if self.found[search.index] is None]
 
-    def _drawn(self, one: _Search) -> _Ask | None:
-        """What is to be tried for a pilot; None when that is nothing more."""
+    def _drawn(self, search: _Search) -> _Ask | None:
+        """The next ask to try for a pilot; None when nothing is left."""
         while True:
-            if one.candidate is None:
-                one.candidate = next(one.candidates, None)
-                if one.candidate is None:
+            if search.candidate is None:
+                search.candidate = next(search.candidates, None)
+                if search.candidate is None:
                     return None
-            queue, priority = one.candidate
-            first = one.view.levels[queue].get(priority)
-            is_in_vain = one.view.is_too_short(one.pilot, queue, priority, self._now)
-            if first is not None and not is_in_vain and self._has_room(one, queue):
+            queue, priority = search.candidate
+            first = search.view.levels[queue].get(priority)
+            is_in_vain = search.view.is_too_short(search.pilot, queue, priority, self._now)
+            if first is not None and not is_in_vain and self._has_room(search, queue):
                 break
-            self._next_candidate(one)  # another pilot found that there is nothing, or as many run as may
-        queues = one.view.queues
+            self._next_candidate(search)  # another pilot found nothing there, or the limit is reached
+        queues = search.view.queues
         pool = queues.pool[queue]
         return _Ask(
             int(queues.id[queue]),
             priority,
             first,
-            (one.pilot.cputime_s or 0) if queues.cputime_class_s[queue] else _UNLIMITED,
+            (search.pilot.cputime_s or 0) if queues.cputime_class_s[queue] else _UNLIMITED,
             pool,
-            None if pool is None else one.view.place,
-            None if queues.panda_queue[queue] is None else one.view.site,
+            None if pool is None else search.view.place,
+            None if queues.panda_queue[queue] is None else search.view.site,
             queues.job_type[queue],
-            one.lease,
+            search.lease,
         )
 
-    def _has_room(self, one: _Search, queue: int) -> bool:
-        """Whether no limit holds for the jobs of a task queue, or the pilot has a token of it now."""
-        if one.lease is None:
-            one.pair = one.view.pair_of(queue)
-            if one.pair is not None:
-                one.lease = self._tokens.reserve(one.pair, self._now)
-        return one.pair is None or one.lease is not None
+    def _has_room(self, search: _Search, queue: int) -> bool:
+        """Whether the jobs of a task queue have no limit, or the pilot now has a token of it."""
+        if search.lease is None:
+            search.pair = search.view.pair_of(queue)
+            if search.pair is not None:
+                search.lease = self._tokens.reserve(search.pair, self._now)
+        return search.pair is None or search.lease is not None
 
     def _take(self) -> Take:
         asks = self._asks
         noted = [
-            (*one.request, one.view.panda_queue, number, slot)
+            (*search.request, search.view.panda_queue, number, slot)
             for number, ask in enumerate(asks, 1)
-            for slot, one in enumerate(ask.pilots, 1)
-            if one.request is not None
+            for slot, search in enumerate(ask.pilots, 1)
+            if search.request is not None
         ]
         pooled = any(ask.pool is not None for ask in asks)
         values = [
@@ -285,8 +285,8 @@ class GroupMatch:
             _array([ask.lease for ask in asks]),
             naive(self._now).isoformat(),
             self._now.isoformat(),
-            *(_array([one[column] for one in noted]) for column in range(5)),
-            _array(list({one.pilot.host for ask in asks for one in ask.pilots if one.pilot.host is not None})),
+            *(_array([row[column] for row in noted]) for column in range(5)),
+            _array(list({search.pilot.host for ask in asks for search in ask.pilots if search.pilot.host is not None})),
         ]
         if pooled:
             values.append((self._now - USE_NOTED_EVERY).isoformat())
@@ -294,21 +294,21 @@ class GroupMatch:
 
 
 def generator_of(request: NumberedRequest | None, generator: np.random.Generator) -> np.random.Generator:
-    """Of the draw for a request: that of its own number, so that it can be drawn again; without one the given."""
+    """The generator of a request's draw: seeded by its number, so that the draw can be repeated; else the given one."""
     return generator if request is None else np.random.default_rng(seed_of(*request))
 
 
 def _remember(ask: _Ask, positions: list[int], now: datetime) -> None:
-    """Rows that come before those that were taken are gone, so the next search need not begin among them."""
+    """Note that rows before those that were taken are gone, so the next search need not begin among them."""
     if ask.cputime_s != _UNLIMITED:  # some may be left that need more than these pilots have
         if ask.pool is None and len(positions) < len(ask.pilots):
-            for one in ask.pilots:
-                one.view.note_too_short(one.pilot, _position(one.view, ask.queue), ask.priority, now)
+            for search in ask.pilots:
+                search.view.note_too_short(search.pilot, _position(search.view, ask.queue), ask.priority, now)
         return
-    for one in ask.pilots:
-        levels, queue = one.view.levels, _position(one.view, ask.queue)
+    for search in ask.pilots:
+        levels, queue = search.view.levels, _position(search.view, ask.queue)
         if len(positions) < len(ask.pilots):
-            one.view.forget(queue, ask.priority)
+            search.view.forget(queue, ask.priority)
         elif ask.priority in levels[queue]:
             levels[queue][ask.priority] = max(levels[queue][ask.priority], *positions)
 

@@ -1,4 +1,4 @@
-"""Which activated jobs the pilots of a node are not given for a while, since input of them failed there."""
+"""Activated jobs that are held from the pilots of a node for a while, because their input failed there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from broker.gdpconfig.tuning import Tuning
 from broker.store.connection.tables import Names
 from broker.store.query_context import Asking
 
-# A node has its name at all queues of its site, so the queue at which the input failed is not compared. Where jobs
-# ended at no other node of the queue, nobody else would come for the job.
+# A node has the same name at all queues of its site, so the queue at which the input failed is not compared. Where jobs
+# ended at no other node of the queue, no other pilot would come for the job.
 _HOLD = """
 INSERT INTO broker.held_jobs AS known (pandaid, node, queue, held_until)
 SELECT job.pandaid, failed.node, coalesce(job.computingsite, ''), max(failed.failed_at) + :within
@@ -30,7 +30,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2
 ON CONFLICT (pandaid, node) DO UPDATE SET queue = excluded.queue, held_until = excluded.held_until
 WHERE (known.queue, known.held_until) IS DISTINCT FROM (excluded.queue, excluded.held_until)"""
 _THESE = "  AND job.pandaid = ANY(CAST(:jobs AS bigint[]))"
-# Also of jobs that a pilot has meanwhile, and that moved or ended.
+# Also releases jobs that a pilot has got meanwhile, and jobs that moved or ended.
 _RELEASE = """
 DELETE FROM broker.held_jobs AS held WHERE NOT :holding OR held_until <= :now OR NOT EXISTS (
     SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = held.pandaid AND job.jobstatus = 'activated')"""
@@ -46,11 +46,11 @@ SWITCH, WITHIN = "LEARNED_RETRY_OTHER_NODE", "LEARNED_RETRY_OTHER_NODE_WITHIN"
 
 
 class HeldFrom(BaseModel):
-    """A node whose pilots are not given the job for a while, since input of it failed there.
+    """A node whose pilots do not get the job for a while, because its input failed there.
 
     Attributes:
-        node: without a slot.
-        held_until: when the job is given there again.
+        node: name of the node, without a slot.
+        held_until: when the job may be given there again.
     """
 
     node: str
@@ -58,12 +58,12 @@ class HeldFrom(BaseModel):
 
 
 class HeldHere(BaseModel):
-    """Jobs of a queue that the pilots of a node are not given for a while, since input of them failed there.
+    """Jobs of a queue that the pilots of a node do not get for a while, because their input failed there.
 
     Attributes:
-        node: of the pilot.
-        jobs: so many.
-        held_until: when the first of them is given there again.
+        node: node of the pilot.
+        jobs: number of jobs.
+        held_until: when the first of them may be given there again.
     """
 
     node: str
@@ -79,17 +79,17 @@ def held_for(tuning: Tuning) -> timedelta | None:
 def hold_jobs(
     connection: sa.Connection, names: Names, now: datetime, within: timedelta, jobs: Sequence[int] | None = None
 ) -> int:
-    """Hold activated jobs from the nodes at which input of them failed; how many pairs of both were added or changed.
+    """Hold activated jobs from the nodes where their input failed; return how many such pairs were added or changed.
 
-    A job is held from a node until so long after the last of these failures, and only where jobs ended lately at
+    A job is held from a node until ``within`` after the last of these failures, and only where jobs ended recently at
     another node of its queue.
 
     Args:
-        connection: in a transaction.
-        names: of the schemas.
+        connection: connection in a transaction.
+        names: names of the schemas.
         now: the instant (aware).
-        within: at most as long as failures are remembered.
-        jobs: these alone; None: all.
+        within: length of a hold; at most as long as failures are remembered.
+        jobs: only these jobs; None: all.
     """
     values = {"now": now, "within": within}
     if jobs is None:
@@ -99,7 +99,7 @@ def hold_jobs(
 
 
 def release_jobs(connection: sa.Connection, names: Names, now: datetime, *, holding: bool) -> int:
-    """Release the jobs whose time is over at ``now`` (aware), or that do not wait any more; how many are held.
+    """Release jobs whose hold is over at ``now`` (aware) or that no longer wait; return how many are still held.
 
     Without ``holding`` all are released.
     """
@@ -108,13 +108,13 @@ def release_jobs(connection: sa.Connection, names: Names, now: datetime, *, hold
 
 
 def held_here(cursor: psycopg.Cursor[Any], names: Names, node: str, queue: str, now: datetime) -> HeldHere | None:
-    """The jobs at a queue that are held from a node; None: none are.
+    """The jobs at a queue that are held from a node; None if there are none.
 
     Args:
-        cursor: of rows that are tuples.
-        names: of the schemas.
-        node: without a slot.
-        queue: of PanDA; jobs that wait at any queue count, too.
+        cursor: cursor with tuple rows.
+        names: names of the schemas.
+        node: node name without a slot.
+        queue: PanDA queue; jobs that wait at any queue count, too.
         now: the instant (aware).
     """
     row = cursor.execute(names.sql(_RELEASED_AT), {"node": node, "queue": queue, "now": now}).fetchone()

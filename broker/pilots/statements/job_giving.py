@@ -1,4 +1,4 @@
-"""What a pilot's queue is, what is noted of a job that was given to it, and the job with its files for the answer.
+"""Reading a pilot's queue, recording a job that was given to the pilot, and reading the job with its files.
 
 Source: PanDA server, choice of jobs (getJobs); PanDA data model, jobs, files, Harvester.
 """
@@ -31,7 +31,7 @@ ORDER BY panda_queue <> :queue LIMIT 1"""
 _READ_PLACES = """
 SELECT site, ce, queue FROM {broker}.resource_queues
 WHERE coalesce(panda_queue, queue) = :queue ORDER BY ce IS DISTINCT FROM :ce, site, ce, queue"""
-# The host as its pilots reported it last; those of a site are alike in name. A slot before the host is left out.
+# The host as its pilots last reported it; those of a site are alike in name. A slot before the host is left out.
 _READ_NODE = """
 SELECT node.cpu_architecture, node.cpu_architecture_level, gpu.*
 FROM (SELECT array[:site,
@@ -94,17 +94,17 @@ UNION ALL
 
 @dataclass(frozen=True)
 class PilotQueue:
-    """What is known of the queue that a pilot runs at.
+    """The queue that a pilot runs at.
 
     Attributes:
         known: whether there is such a queue.
-        status: of the queue.
-        place: site, CE and queue among the resources; None where it is none of them, or it is not clear which.
-        site: the pilot's site.
-        platforms: that its software can run.
-        maxtime_s: limit of the walltime; 0 without.
-        corepower: HS06 of a core; 0 when not known.
-        cores: of a slot.
+        status: status of the queue.
+        place: site, CE and queue among the resources; None where none of them matches, or more than one.
+        site: site of the pilot.
+        platforms: platforms that its software can run.
+        maxtime_s: limit of the walltime; 0: none.
+        corepower: HS06 of a core; 0: not known.
+        cores: cores of a slot.
     """
 
     known: bool
@@ -127,26 +127,26 @@ class GivenJob:
 
 
 def read_node(connection: sa.Connection, names: Names, site: str, request: JobRequest) -> dict[str, Any]:
-    """What is on record of the hardware of a pilot's host, as fields of a node; what is not known is left out.
+    """The recorded hardware of a pilot's host, as fields of a node; unknown fields are left out.
 
-    GPUs of several models are counted, and what they are is not known.
+    GPUs of several models are only counted; their properties are unknown.
     """
     if not request.node:
         return {}
     values = {"site": site, "queue": request.queue, "host": request.node.rpartition("@")[2]}
     row = connection.execute(sa.text(names.sql(_READ_NODE)), values).one()
     level = level_of_name((row.cpu_architecture_level or "").replace("_", "-", 1))
-    found = {"architecture": same_architecture(row.cpu_architecture), "level": level, "gpus": row.gpus}
+    record = {"architecture": same_architecture(row.cpu_architecture), "level": level, "gpus": row.gpus}
     if row.alike:
-        found |= {
+        record |= {
             "gpu_vendor": row.vendor, "gpu_model": row.model, "gpu_ram_mb": row.vram,
             "gpu_generation": row.generation, "runtime": row.runtime, "driver": row.driver,
         }  # fmt: skip
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> PilotQueue:
-    """The queue of a pilot."""
+    """Read the queue of a pilot."""
     row = connection.execute(sa.text(names.sql(_READ_QUEUE)), {"queue": request.queue}).mappings().first()
     places = connection.execute(
         sa.text(names.sql(_READ_PLACES)), {"queue": request.queue, "ce": request.computing_element}
@@ -169,9 +169,9 @@ def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> 
 
 
 def presented(request: JobRequest, queue: PilotQueue, hardware: Mapping[str, Any] | None = None) -> Pilot:
-    """What a pilot presents to the matcher. A queue that is at several places brings the pools of none of them.
+    """What a pilot presents to the matcher. A queue at several places brings the pools of none of them.
 
-    ``hardware``: of its host, see :func:`read_node`.
+    ``hardware``: fields of its host, see :func:`read_node`.
     """
     left_s = cpu_time_left_s(request, queue.maxtime_s, queue.corepower, queue.cores)
     site, ce, name = queue.place or (queue.site, "", request.queue)
@@ -188,9 +188,9 @@ def presented(request: JobRequest, queue: PilotQueue, hardware: Mapping[str, Any
 
 
 def _node(request: JobRequest, queue: PilotQueue, site: str, hardware: Mapping[str, Any]) -> Node:
-    """What a pilot of PanDA tells of its slot, and what is on record of its host; the rest is not known.
+    """The slot that a pilot of PanDA reports, and the recorded hardware of its host; the rest is unknown.
 
-    What is not known satisfies nothing that a job asks for.
+    An unknown field satisfies no requirement of a job.
     """
     return Node(
         site,
@@ -203,7 +203,7 @@ def _node(request: JobRequest, queue: PilotQueue, site: str, hardware: Mapping[s
 
 
 def note_given(connection: sa.Connection, names: Names, pandaid: int, request: JobRequest, now: datetime) -> None:
-    """Note who got a job, in the transaction in which it was given."""
+    """Record which pilot got a job, in the transaction that gave it."""
     values = {"pandaid": pandaid, "now": naive(now)}
     who = {"node": request.node, "ce": request.computing_element, "scheduler": request.scheduler}
     connection.execute(sa.text(names.sql(_NOTE_GIVEN)), values | who)
@@ -213,7 +213,7 @@ def note_given(connection: sa.Connection, names: Names, pandaid: int, request: J
 
 
 def read_given(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob:
-    """The job with all that its pilot needs."""
+    """Read a job with all that its pilot needs."""
     job = connection.execute(sa.text(names.sql(_READ_JOB)), {"pandaid": pandaid}).mappings().one()
     rows = connection.execute(sa.text(names.sql(_READ_FILES)), {"pandaid": pandaid}).mappings().all()
     endpoints = {
@@ -225,7 +225,7 @@ def read_given(connection: sa.Connection, names: Names, pandaid: int) -> GivenJo
 
 
 def parameters_of(taskparams: str | None) -> str:
-    """The parameters of the payload in those of a task: as submitted, or put together as PanDA's tasks say."""
+    """The payload parameters in those of a task: as submitted, or assembled from the parts of a PanDA task."""
     content = _json(taskparams)
     if not isinstance(content, dict):
         return ""
@@ -233,7 +233,7 @@ def parameters_of(taskparams: str | None) -> str:
     if isinstance(arguments, str):
         return arguments
     parts = content.get("jobParameters")
-    values = [one.get("value") for one in parts if isinstance(one, dict)] if isinstance(parts, list) else []
+    values = [part.get("value") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     return " ".join(value for value in values if isinstance(value, str))
 
 
@@ -247,7 +247,7 @@ def _file(row: Mapping[Any, Any], endpoints: Mapping[bool, str]) -> JobFile:
 def _platforms(tags: str | None) -> tuple[str, ...]:
     content = _json(tags)
     listed = content.get("cmtconfigs") if isinstance(content, dict) else None
-    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
 
 
 def _json(text: str | None) -> Any:
@@ -261,7 +261,7 @@ def _json(text: str | None) -> Any:
 
 
 def text_number(value: Any) -> float:
-    """A setting of a queue; 0 where it is missing or no number."""
+    """A numeric setting of a queue; 0 where it is missing, negative or not a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -38,7 +38,7 @@ from broker.pilots.statements.take_statement import take_statement
 from broker.pilots.statements.task_queue_views import View, Views, read_place, read_view
 from broker.store.connection.tables import Names
 
-#: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
+#: Most task queues and priorities tried for one pilot. Source: DIRAC's matcher, candidates and tries.
 MOST_TRIES = 30
 
 _READ_EARLIER_MATCHES = """
@@ -54,10 +54,10 @@ class Matcher:
 
     Args:
         connection: each statement is a transaction of its own.
-        names: of the schemas.
-        generator: of the draw.
-        views: what is remembered between calls; another matcher may go on with it later. None: nothing yet.
-        conditions: on single jobs; None: none.
+        names: names of the schemas.
+        generator: random generator of the draw.
+        views: state kept between calls, which another matcher may reuse later; None: none yet.
+        conditions: conditions on single jobs; None: none.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Matcher:
         self._request: NumberedRequest | None = None
 
     def match_together(self, asked: Sequence[Asked], now: datetime) -> list[tuple[MatchFound, bool]]:
-        """As :meth:`match_numbered` for several pilots, where it can be with one statement and one commit for all.
+        """Match several pilots like :meth:`match_numbered`, where possible with one statement and one commit for all.
 
-        Where that fails (the same request came twice, or another transaction was in the way), nothing of it was kept,
-        and each is matched alone.
+        If that fails (the same request came twice, or another transaction was in the way), nothing of it is kept, and
+        each pilot is matched alone.
 
         Raises:
-            psycopg.OperationalError: the connection is lost. A commit that was under way may have been made: its jobs
-                are ``sent``, and requests with a number find them again.
+            psycopg.OperationalError: the connection is lost. A commit under way may have succeeded: its jobs are
+                ``sent``, and requests with a number find them again.
         """
         self.look(asked, now)
         group = self.group(asked, now)
@@ -99,7 +99,7 @@ class Matcher:
         ]
 
     def group(self, asked: Sequence[Asked], now: datetime) -> GroupMatch:
-        """Matching of several pilots at ``now`` (aware), whose places are known: its statements are not run here."""
+        """A group match at ``now`` (aware) of pilots whose places are known; its statements are not run here."""
         return GroupMatch(asked, now, self._views, self._generator, self._names)
 
     def unknown(self, asked: Sequence[Asked], now: datetime) -> bool:
@@ -112,7 +112,7 @@ class Matcher:
         return False
 
     def look(self, asked: Sequence[Asked], now: datetime) -> None:
-        """Read the task queues at the places of these pilots, where what is known is too old, and lease tokens."""
+        """Read the task queues at the places of these pilots, where the known ones are too old, and lease tokens."""
         for pilot, _ in asked:
             self._refill(self._views.look(self._cursor, pilot, now), pilot, now)
 
@@ -136,11 +136,11 @@ class Matcher:
         return (found, False) if earlier is None else (earlier, True)
 
     def match_one(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
-        """One job for a pilot, whether its request has a number or not; as :meth:`match_numbered`."""
+        """Match one pilot, with or without a numbered request; like :meth:`match_numbered`."""
         return (self.match(pilot, now), False) if request is None else self.match_numbered(pilot, now, request)
 
     def match_numbered(self, pilot: Pilot, now: datetime, request: NumberedRequest) -> tuple[MatchFound, bool]:
-        """As :meth:`match`, but a request that got a job gets the same one again, and no other.
+        """Match like :meth:`match`, but a request that got a job gets the same one again, and no other.
 
         Returns:
             What was found, and whether it was found by an earlier request of the same pilot and number.
@@ -153,11 +153,11 @@ class Matcher:
             return (NoMatch(pilot.queue, TAKEN_BY_OTHERS, {}), False) if earlier is None else (earlier, True)
 
     def _earlier(self, request: NumberedRequest) -> Match | None:
-        """What the same request got before; None for nothing."""
+        """The job that the same request got before; None if it got none."""
         return self._earlier_of([request]).get(request)
 
     def _earlier_of(self, requests: Sequence[NumberedRequest]) -> dict[NumberedRequest | None, Match]:
-        """What the same requests got before."""
+        """The jobs that the same requests got before."""
         if not requests:
             return {}
         values = {"pilots": [pilot for pilot, _ in requests], "numbers": [number for _, number in requests]}
@@ -165,7 +165,7 @@ class Matcher:
         return {(pilot, number): Match(*match) for pilot, number, *match in rows}
 
     def match(self, pilot: Pilot, now: datetime) -> MatchFound:
-        """One job for a pilot at ``now`` (aware)."""
+        """Match a pilot at ``now`` (aware): take one job, or explain why there is none."""
         view = self._views.of(pilot, now)
         if view is not None:
             found = self._try(view, pilot, now)
@@ -178,7 +178,7 @@ class Matcher:
         return self._why_nothing(view, pilot, now, view.here(pilot))
 
     def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
-        """Why the task queues, those of all other queues too, do not fit; nothing is taken."""
+        """Explain why the task queues, including those of all other queues, do not fit; no job is taken."""
         view = read_view(self._cursor, pilot, now, everywhere=True)
         return self._why_nothing(view, pilot, now, view.groups.holding)
 
@@ -187,11 +187,11 @@ class Matcher:
         return read_place(self._cursor, pilot, now).pools
 
     def _why_nothing(self, view: View, pilot: Pilot, now: datetime, those: Bools) -> NoMatch:
-        """The reasons of some task queues, (K,) which: they held jobs when they were read."""
+        """Why some task queues gave nothing; ``those``: (K,) which, all of which held jobs when they were read."""
         if view.avoids(pilot):
             return NoMatch(view.panda_queue, AVOID_NODE, {})
         reasons = view.reasons(pilot)
-        # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
+        # the pilot has enough for some jobs of the class, but the jobs left need more; the last class has no upper end
         classes_s = view.queues.cputime_class_s
         open_ended = classes_s == CPUTIME_CLASSES_S[-1]
         too_long = (reasons == MATCHES) & (open_ended | (classes_s > (pilot.cputime_s or 0)))
@@ -216,7 +216,7 @@ class Matcher:
             pair = view.pair_of(queue)
             lease = None if pair is None else tokens.reserve(pair, now)
             if pair is not None and lease is None:
-                continue  # as many run as may
+                continue  # the limit is reached
             found = self._take_one(view, queue, priority, pilot, now, lease)
             if found is not None:
                 return found
@@ -238,7 +238,7 @@ class Matcher:
         values = self._values(view, queue, pilot, now)
         hosted = pilot.host is not None
         statement = self._statement(values["pool"] is not None, is_timed, limited=lease is not None, hosted=hosted)
-        # what this pilot leaves, since input of it failed at its node, others are to find
+        # others must find the jobs that this pilot skips because their input failed at its node
         remembers = not self._conditions and not view.spares(pilot)
         values |= {"priority": priority, "first": level, "lease": lease}
         while True:
@@ -280,9 +280,9 @@ class Matcher:
 
     def _statement(self, pooled: bool, timed: bool, *, limited: bool, hosted: bool) -> str:
         case = (pooled, timed, self._request is not None, limited, hosted)
-        found = self._statements.get(case)
-        if found is None:
-            found = self._statements[case] = take_statement(
+        statement = self._statements.get(case)
+        if statement is None:
+            statement = self._statements[case] = take_statement(
                 self._names,
                 pooled=pooled,
                 timed=timed,
@@ -291,11 +291,11 @@ class Matcher:
                 limited=limited,
                 hosted=hosted,
             )
-        return found
+        return statement
 
 
 def _note_nothing(view: View, queue: int, priority: int, pilot: Pilot, now: datetime) -> None:
-    """Nobody finds more there than this pilot, or than who has no more CPU time."""
+    """Record that no pilot finds more there, or none with no more CPU time than this one."""
     if not view.queues.cputime_class_s[queue]:
         view.forget(queue, priority)
     elif view.queues.pool[queue] is None:
@@ -303,7 +303,7 @@ def _note_nothing(view: View, queue: int, priority: int, pilot: Pilot, now: date
 
 
 def _values_of(conditions: JobConditions | None) -> dict[str, Any]:
-    """The parameters of the conditions; none where nothing is asked."""
+    """The parameters of the conditions; empty where there are none."""
     if conditions is None or conditions == JobConditions():
         return {}
     lists = {

@@ -1,4 +1,4 @@
-"""Reports of jobs as rows: the job as it stands, and what a report makes of it, in one transaction.
+"""Job reports as rows: the current job, and the changes that a report causes, in one transaction.
 
 Source: PanDA server, change of a job's status (updateJobStatus); PanDA data model, jobs, output reports, sitedata.
 """
@@ -16,8 +16,8 @@ from broker.pilots.model.job_transition import JobState, Transition
 from broker.store.connection.tables import Names, quoted
 from broker.store.writes.job_row_sql import note_status
 
-# In a statement of its own: one that waits for a row goes on with what it saw of other tables before it waited, and so
-# misses the final report that another transaction has just made.
+# A separate statement: one that waits for a row keeps the view of other tables from before the wait, and so would miss
+# the final report that another transaction has just written.
 _LOCK_JOB = "SELECT FROM {panda}.jobsactive4 WHERE pandaid = :pandaid FOR UPDATE"
 _READ_STATE_OF_JOB = """
 SELECT job.jobstatus, job.computingsite AS queue, coalesce(job.attemptnr, 0) AS attemptnr, job.batchid, job.starttime,
@@ -39,7 +39,7 @@ _INPUT_RUNS = """
 UPDATE {panda}.jedi_dataset_contents SET proc_status = 'running'
 WHERE pandaid = :pandaid AND status = 'running'
   AND type IN ('input', 'pseudo_input', 'pp_input', 'trn_log', 'trn_output')"""
-# Whoever counts the requests at the queue has the row: the start is not noted then, as nobody waits for this.
+# While the count of requests at the queue has the row locked, the start is not noted: no report waits for this.
 _LAST_START = """
 WITH free AS (
     SELECT site, flag, hours FROM {meta}.sitedata
@@ -70,7 +70,7 @@ SELECT DISTINCT ON (pandaid) pandaid, jobstatus, attemptnr FROM (
 
 
 def read_state(connection: sa.Connection, names: Names, pandaid: int) -> JobState | None:
-    """The job as it stands, locked where a pilot may have it; None where there is none."""
+    """Return the current job, locked where a pilot may have it; None if there is no such job."""
     connection.execute(sa.text(names.sql(_LOCK_JOB)), {"pandaid": pandaid})
     row = connection.execute(sa.text(names.sql(_READ_STATE_OF_JOB)), {"pandaid": pandaid}).mappings().first()
     if row is None:
@@ -81,7 +81,7 @@ def read_state(connection: sa.Connection, names: Names, pandaid: int) -> JobStat
 def write_transition(
     connection: sa.Connection, names: Names, report: JobReport, change: Transition, now: datetime
 ) -> None:
-    """Write what a report makes of the job that was read, in the same transaction."""
+    """Write the changes that a report causes, in the transaction that read the job."""
     stamp = naive(now)
     common = {"pandaid": report.pandaid, "now": stamp}
 

@@ -17,7 +17,7 @@ RECLAIMED_AFTER = timedelta(seconds=30)
 """A lease is taken away from a process that seems to be dead: more than it lasts, as clocks of hosts differ."""
 MOST_LEASED = 20
 CLOSED_FOR = timedelta(seconds=1)
-"""Nobody asks again for tokens that were not there."""
+"""How long a process does not ask again for tokens after it got none."""
 
 Pair = tuple[str, str]
 """A site and a type of jobs."""
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 @dataclass
 class _Held:
-    """What is held of one pair: ``left`` tokens of a lease, which may be spent until ``until``."""
+    """The tokens held for one pair: ``left`` of a lease, which may be spent until ``until``."""
 
     lease: int | None
     left: int
@@ -36,7 +36,7 @@ class LimitTokens:
     """Tokens by site and type; threads share them.
 
     Attributes:
-        asking: held by who asks the database for tokens, so that two do not ask for the same.
+        asking: lock held while the database is asked for tokens, so that two threads do not ask for the same.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class LimitTokens:
         self._lock = threading.Lock()
 
     def reserve(self, pair: Pair, now: datetime) -> int | None:
-        """Take one token; the lease that it is of, or None where there is none."""
+        """Take one token and return its lease; None if there is no token."""
         with self._lock:
             held = self._held.get(pair)
             if held is None or held.lease is None or held.left < 1 or now >= held.until:
@@ -54,14 +54,14 @@ class LimitTokens:
             return held.lease
 
     def put_back(self, pair: Pair, lease: int, count: int = 1) -> None:
-        """Tokens were reserved, and no job was taken with them."""
+        """Return reserved tokens with which no job was taken."""
         with self._lock:
             held = self._held.get(pair)
             if held is not None and held.lease == lease:
                 held.left += count
 
     def wanting(self, pairs: Iterable[Pair], now: datetime) -> list[Pair]:
-        """Those for which the database has to be asked: no token is left, and it is some time that there was none."""
+        """The pairs to ask the database for: no token is left, and the pair is not closed for the moment."""
         with self._lock:
             return [pair for pair in pairs if self._is_wanting(self._held.get(pair), now)]
 
@@ -72,7 +72,7 @@ class LimitTokens:
             return held is not None and held.left > 0 and now < held.until
 
     def hand_over(self, pair: Pair) -> tuple[int | None, int]:
-        """Give up the lease of a pair: its number, and how many tokens of it were not spent."""
+        """Give up the lease of a pair; return its number, and how many of its tokens were not spent."""
         with self._lock:
             held = self._held.pop(pair, None)
         return (None, 0) if held is None else (held.lease, held.left)
@@ -84,7 +84,7 @@ class LimitTokens:
             self._held[pair] = _Held(lease, tokens, until)
 
     def pairs(self) -> list[Pair]:
-        """The pairs of which there are tokens."""
+        """The pairs with a lease."""
         with self._lock:
             return [pair for pair, held in self._held.items() if held.lease is not None]
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from broker.pilots.model.matcher import Pilot
 
 AVOID_NODE = "avoid node"
-"""Why the pilot of a node at which jobs of several tasks fail gets none."""
+"""Reason of no match: jobs of several tasks fail at the pilot's node."""
 RETRY_ELSEWHERE = "retry elsewhere"
-"""Why a pilot gets none where jobs that are left for it wait for another node, since input of them failed at its."""
+"""Reason of no match: the jobs left for the pilot wait for another node, because their input failed at its own."""
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
 Asked = tuple[Pilot, NumberedRequest | None]
-"""A pilot that wants a job, and its request where that has a number."""
+"""A pilot that wants a job, and its request if that has a number."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Match:
         pandaid: the job.
         jeditaskid: its task.
         task_queue: where it waited.
-        panda_queue: of the pilot.
-        pool: SubmitPool of the job; None without.
+        panda_queue: PanDA queue of the pilot.
+        pool: SubmitPool of the job; None: none.
         specs: canonical text of what the job asks of a node; None: nothing, or its task queue is gone.
-        place_tags: that are declared for the place of the pilot.
+        place_tags: tags declared for the place of the pilot.
     """
 
     pandaid: int
@@ -45,7 +45,7 @@ class NoMatch:
     """Why a pilot got no job.
 
     Attributes:
-        panda_queue: of the pilot.
+        panda_queue: PanDA queue of the pilot.
         reason: the field nearest to a match, ``nothing_waits``, ``taken_by_others``, ``avoid node`` or
             ``retry elsewhere``.
         rejected: task queues that failed, by the first field that did not fit.

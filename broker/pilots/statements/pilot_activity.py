@@ -1,4 +1,4 @@
-"""How often pilots ask at each queue: requests as they come, and ``sitedata`` counted from them.
+"""Pilot requests by queue: recorded as they come, and counted into ``sitedata``.
 
 Source: PanDA server, counting of pilot requests (add_sub); PanDA data model, sitedata.
 """
@@ -61,13 +61,13 @@ _FORGET_REQUESTS = "DELETE FROM broker.pilot_requests WHERE step < :forgotten"
 def note_request(
     connection: sa.Connection, queue: str, node: str | None, method: Method, now: datetime, requests: int = 1
 ) -> None:
-    """Count requests of a node at ``now`` (aware); one that does not say who it is counts as one node."""
+    """Count requests of a node at ``now`` (aware); all requests without a node count as one node."""
     values = {"queue": queue, "method": method, "node": node or "", "now": now, "requests": requests}
     connection.execute(sa.text(_ADD_REQUESTS), values)
 
 
 def count_requests(connection: sa.Connection, names: Names, now: datetime) -> dict[str, int]:
-    """Bring ``sitedata`` up to date at ``now`` (aware); how many rows were counted, zeroed and removed."""
+    """Update ``sitedata`` at ``now`` (aware); return how many rows were counted, zeroed and removed."""
     values = {
         "windows": list(WINDOWS_H),
         "now": now,

@@ -1,4 +1,4 @@
-"""What the demand for pilots is counted from, the demand as rows, and the commands that tell Harvester of it.
+"""The input of the demand for pilots, the demand as rows, and the commands that pass it to Harvester.
 
 Source: PanDA server, ups_load_worker_stats, commandToHarvester, getCommands, ackCommands; Harvester, command manager.
 """
@@ -32,7 +32,7 @@ from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.query_context import Answer
 
 WORKER_VALIDITY = timedelta(minutes=60)
-"""Reports of workers count for so long."""
+"""How long reports of workers count."""
 UNDEFINED = "Undefined"
 """Resource type of jobs without one."""
 STREAM = "SET_N_WORKERS_JOBTYPE"
@@ -93,41 +93,41 @@ RETURNING command_id"""
 
 @dataclass(frozen=True)
 class WorkersAtQueue:
-    """What Harvester instances have reported of a queue.
+    """The workers that Harvester instances have reported at a queue.
 
     Attributes:
         by_instance: workers by instance and resource type, of reports that still count.
-        is_stale: there are reports, and all are too old.
+        is_stale: whether there are reports, but all are too old.
     """
 
     by_instance: Mapping[str, Mapping[str, Workers]]
     is_stale: bool
 
     def total(self) -> dict[str, Workers] | None:
-        """Workers by resource type; None where only old reports are there."""
+        """Workers by resource type; None where all reports are too old."""
         if self.is_stale:
             return None
-        found: dict[str, Workers] = {}
+        totals: dict[str, Workers] = {}
         for types in self.by_instance.values():
-            for name, one in types.items():
-                before = found.get(name, Workers())
-                found[name] = Workers(
-                    before.running + one.running,
-                    before.submitted + one.submitted,
-                    before.ready + one.ready,
-                    before.to_submit + one.to_submit,
+            for name, workers in types.items():
+                before = totals.get(name, Workers())
+                totals[name] = Workers(
+                    before.running + workers.running,
+                    before.submitted + workers.submitted,
+                    before.ready + workers.ready,
+                    before.to_submit + workers.to_submit,
                 )
-        return found
+        return totals
 
 
 class DemandRow(Answer):
-    """Pilots of one resource type that a queue could use, as they were counted last.
+    """Pilots of one resource type that a queue could use, as last counted.
 
     Attributes:
-        panda_queue: of PanDA.
-        counted_at: when.
+        panda_queue: name of the PanDA queue.
+        counted_at: time of the count.
         algorithm: own or panda.
-        demand: the numbers, and what makes them what they are.
+        demand: the numbers and their reasons.
     """
 
     panda_queue: str
@@ -137,7 +137,7 @@ class DemandRow(Answer):
 
 
 def read_queues(connection: sa.Connection, names: Names) -> dict[str, Mapping[str, Any]]:
-    """The settings of all queues, by name; of a queue whose settings are no object, none."""
+    """The settings of all queues, by name; empty where the settings of a queue are no object."""
     rows = connection.execute(sa.text(names.sql(_READ_QUEUES)))
     return {row.queue: row.data if isinstance(row.data, dict) else {} for row in rows}
 
@@ -148,7 +148,7 @@ def read_types(connection: sa.Connection, names: Names) -> dict[str, SlotType]:
 
 
 def read_workers(connection: sa.Connection, names: Names, now: datetime) -> dict[str, WorkersAtQueue]:
-    """What was reported of the workers of each queue that anything was ever reported of; ``now`` is aware."""
+    """The reported workers of each queue that ever had a report; ``now`` is aware."""
     oldest = naive(now) - WORKER_VALIDITY
     counts: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
     for row in connection.execute(sa.text(names.sql(_READ_WORKERS))):
@@ -169,7 +169,7 @@ def read_starts(connection: sa.Connection, names: Names, now: datetime) -> dict[
 def read_share_order(
     connection: sa.Connection, catalogue: TableCatalogue, queues: Mapping[str, QueueAbout]
 ) -> tuple[dict[str, int], tuple[DroppedRow, ...]]:
-    """The place of each share: 0 is the one furthest below its target; and rows that could not be used."""
+    """The rank of each share, 0 for the one furthest below its target; and rows that could not be used."""
     dropped: list[DroppedRow] = []
     nodes = [ShareNode(*value) for value in share_values(read_share_rows(connection, catalogue), dropped)]
     counts, _ = read_share_counts(connection, catalogue, "live")
@@ -178,17 +178,17 @@ def read_share_order(
 
 
 def ignores_meanrss(connection: sa.Connection, names: Names) -> bool:
-    """Whether the mean memory of queues does not count now."""
+    """Whether the mean memory of queues is currently ignored."""
     value = connection.scalar(sa.text(names.sql(_READ_FLAG)))
     return str(value).strip().lower() == "true"
 
 
 def read_groups(connection: sa.Connection, names: Names) -> dict[str, list[Any]]:
     """The activated jobs in groups of equal needs, by queue."""
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for row in connection.execute(sa.text(names.sql(_READ_GROUPS)), {"undefined": UNDEFINED}):
-        found.setdefault(row.queue, []).append(row)
-    return found
+        groups.setdefault(row.queue, []).append(row)
+    return groups
 
 
 def waiting_jobs(
@@ -202,10 +202,10 @@ def waiting_jobs(
     """The groups of a queue with what a new pilot of it lacks for each.
 
     Args:
-        connection: to read the task queues at the place.
-        names: of the schemas.
-        queue: its name, and what its pilots have.
-        groups: of its jobs, see :func:`read_groups`.
+        connection: connection to read the task queues at the place.
+        names: names of the schemas.
+        queue: its name, and the slot of its pilots.
+        groups: groups of its jobs, see :func:`read_groups`.
         ranks: place of each share; one that is not on record comes last.
         now: aware.
     """
@@ -219,29 +219,29 @@ def waiting_jobs(
         lacking = _lacking(read_view(cursor, pilot, now), pilot)
     conditions = conditions_of(request)
     return WaitingJobs(
-        resource_type=_texts(one.resource_type for one in groups),
-        share_rank=_numbers(ranks.get(one.gshare, len(ranks)) for one in groups),
-        priority=_numbers(one.priority for one in groups),
-        cores=_numbers(one.cores for one in groups),
-        memory_mb=_numbers(one.memory_mb for one in groups),
-        walltime_s=_numbers(one.walltime_s for one in groups),
-        disk_mb=_numbers(one.disk_mb for one in groups),
-        lacks=_texts(_lack(one, lacking, pilot, conditions) for one in groups),
-        number=_numbers(one.number for one in groups),
+        resource_type=_texts(group.resource_type for group in groups),
+        share_rank=_numbers(ranks.get(group.gshare, len(ranks)) for group in groups),
+        priority=_numbers(group.priority for group in groups),
+        cores=_numbers(group.cores for group in groups),
+        memory_mb=_numbers(group.memory_mb for group in groups),
+        walltime_s=_numbers(group.walltime_s for group in groups),
+        disk_mb=_numbers(group.disk_mb for group in groups),
+        lacks=_texts(_lack(group, lacking, pilot, conditions) for group in groups),
+        number=_numbers(group.number for group in groups),
     )
 
 
 def types_in_order(groups: Sequence[Any], ranks: Mapping[str, int]) -> list[str]:
     """The resource type of each activated job of a queue, share by share and by priority; other shares do not count."""
-    known = [one for one in groups if one.gshare in ranks]
-    ordered = sorted(known, key=lambda one: (ranks[one.gshare], -one.priority))
-    return [one.resource_type for one in ordered for _ in range(one.number)]
+    known = [group for group in groups if group.gshare in ranks]
+    ordered = sorted(known, key=lambda group: (ranks[group.gshare], -group.priority))
+    return [group.resource_type for group in ordered for _ in range(group.number)]
 
 
 def write_demand(
     connection: sa.Connection, names: Names, found: Mapping[str, Sequence[Demand]], algorithm: str, now: datetime
 ) -> int:
-    """Put the demand of all queues in the place of the one before; how many rows."""
+    """Replace the stored demand of all queues; return the number of rows."""
     connection.execute(sa.text(names.sql("DELETE FROM {broker}.pilot_demand")))
     rows = [
         {
@@ -267,11 +267,11 @@ def read_demand(connection: sa.Connection, names: Names, queue: str | None = Non
 def command_workers(
     connection: sa.Connection, names: Names, commands: Iterable[tuple[str, str, Mapping[str, int]]], now: datetime
 ) -> int:
-    """Tell instances how many new workers of each resource type a queue is to get; how many commands.
+    """Command instances to submit new workers at a queue, by resource type; return the number of commands.
 
     Args:
-        connection: of a transaction.
-        names: of the schemas.
+        connection: connection in a transaction.
+        names: names of the schemas.
         commands: instance, queue, and new workers by resource type.
         now: aware.
     """
@@ -294,15 +294,15 @@ def command_workers(
 def take_commands(
     connection: sa.Connection, names: Names, harvester: str, most: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """The oldest new commands of an instance, which are retrieved with that: no two callers get the same one."""
+    """Take the oldest new commands of an instance and mark them as retrieved: no two callers get the same one."""
     values = {"harvester": harvester, "most": most, "now": naive(now)}
     rows = connection.execute(sa.text(names.sql(_TAKE_COMMANDS)), values).mappings()
-    ordered = sorted((dict(row) for row in rows), key=lambda one: (one["creation_date"], one["command_id"]))
-    return [{**one, "creation_date": one["creation_date"].isoformat()} for one in ordered]
+    ordered = sorted((dict(row) for row in rows), key=lambda command: (command["creation_date"], command["command_id"]))
+    return [{**command, "creation_date": command["creation_date"].isoformat()} for command in ordered]
 
 
 def acknowledge(connection: sa.Connection, names: Names, commands: Sequence[int], now: datetime) -> list[int]:
-    """Commands are carried out; those that nobody has retrieved stay. The numbers of those that are acknowledged."""
+    """Acknowledge carried-out commands, except those that nobody has retrieved; return the acknowledged numbers."""
     values = {"commands": list(commands), "now": naive(now)}
     return sorted(row[0] for row in connection.execute(sa.text(names.sql(_ACKNOWLEDGE)), values))
 
@@ -319,7 +319,7 @@ def _workers(instances: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[s
 
 
 def _lacking(view: View, pilot: Pilot) -> dict[int, str]:
-    """What the pilot lacks for the jobs of each task queue at its place; those that it matches are there, empty."""
+    """What the pilot lacks for the jobs of each task queue at its place; empty for those that it matches."""
     reasons = view.reasons(pilot)
     return {
         int(number): "" if reason == MATCHES else FIELDS[reason]
@@ -342,6 +342,6 @@ def _numbers(values: Iterable[int]) -> Any:
 
 def _texts(values: Iterable[str]) -> Any:
     listed = list(values)
-    found = np.empty(len(listed), dtype=np.object_)
-    found[:] = listed
-    return found
+    column = np.empty(len(listed), dtype=np.object_)
+    column[:] = listed
+    return column

@@ -1,4 +1,4 @@
-"""Nodes that pilots presented: noted in memory, written from each minute on in parts, and read for waiting jobs.
+"""Nodes that pilots presented: collected in memory, written in parts each minute, and read for waiting jobs.
 
 Source: DiracX, why a job is not matched; PanDA data model, worker nodes.
 """
@@ -25,17 +25,17 @@ from broker.store.connection.tables import Names
 
 WRITTEN_EVERY = timedelta(seconds=60)
 MOST_NOTED = 4_000
-"""Nodes and tags that are noted between two writes; others are left out and come the next time.
+"""Most nodes and tags noted between two writes; others are left out and come the next time.
 
-More would say nothing new of a day."""
+More would say nothing new about a day."""
 MOST_A_PART = 50
-"""Nodes that are written at a time: all that were noted would take 0.8 s, in which pilots wait for the interpreter."""
+"""Nodes written at a time: writing all that were noted would take 0.8 s, in which pilots wait for the interpreter."""
 MOST_READ = 50_000
 _ROOM = ("ram_mb", "wall_time_s", "cpu_work_db12", "scratch_mb")
-"""What differs from request to request; nodes are one where the first two digits are the same."""
+"""Fields that differ from request to request; nodes count as one where the first two digits are the same."""
 _SETS = ("features", "tags")
 _MB_OF_GB = 1000
-_TOLD = tuple(one.name for one in fields(Node) if one.compare)
+_COMPARED_FIELDS = tuple(one.name for one in fields(Node) if one.compare)
 
 _WRITE = """
 INSERT INTO broker.presented_nodes AS known (hour, site, ce, queue, signature, node, room, requests, last_seen_at)
@@ -61,7 +61,7 @@ FROM (SELECT site, ce, queue, (array_agg(node ORDER BY room DESC))[1] AS node, s
       FROM broker.presented_nodes WHERE last_seen_at > %(since)s AND hour > %(since)s - interval '1 hour'
       GROUP BY site, ce, queue, signature ORDER BY 6 DESC LIMIT %(most)s) AS seen
 LEFT JOIN broker.resource_queues AS place USING (site, ce, queue)"""
-# Whole hosts, as pilots of PanDA reported them; of sites of which no pilot presented a node.
+# Whole hosts, as pilots of PanDA reported them, at sites where no pilot presented a node.
 _READ_HOSTS = """
 SELECT node.site, host.panda_queue, node.cpu_architecture, node.cpu_architecture_level, node.n_logical_cpus,
     node.total_memory, node.total_local_disk, coalesce(gpu.gpus, 0), gpu.vendor, gpu.vram, count(*),
@@ -85,13 +85,13 @@ class SeenNode:
     """Nodes that are alike at one place.
 
     Attributes:
-        site: of the place.
-        panda_queue: of the place; None: not known.
+        site: site of the place.
+        panda_queue: PanDA queue of the place; None: not known.
         node: the one with most room, with the tags of its place.
-        seen: requests of such nodes, or such hosts.
-        last_seen_at: the last of them (aware).
+        seen: number of requests of such nodes, or of such hosts.
+        last_seen_at: time of the last of them (aware).
         place: number of the place among the resources; None: it is none of them.
-        kind: presented by pilots, or a host as a whole that was reported.
+        kind: whether pilots presented the nodes, or whole hosts were reported.
     """
 
     site: str
@@ -111,7 +111,7 @@ class _Noted:
 
 @dataclass(frozen=True)
 class NodeRows:
-    """What is to be written: values of the columns, and the tags that nodes presented."""
+    """Rows to write: values of the columns, and the tags that nodes presented."""
 
     columns: dict[str, list[Any]]
     tags: list[str]
@@ -123,7 +123,7 @@ _NodeAtPlace = tuple[str, str, str, Node]
 
 
 class NodeNotes:
-    """The nodes that a process was asked for; threads share it."""
+    """The nodes of pilots that asked a process for jobs; threads share it."""
 
     def __init__(self) -> None:
         self._noted: dict[_NodeAtPlace, _Noted] = {}
@@ -132,7 +132,7 @@ class NodeNotes:
         self._lock = threading.Lock()
 
     def note(self, pilot: Pilot, now: datetime) -> None:
-        """A pilot asked at ``now`` (aware); one that tells of no node is noted as a node of which nothing is known."""
+        """Record that a pilot asked at ``now`` (aware); without a node it counts as one of which nothing is known."""
         key = pilot.site, pilot.ce, pilot.queue, pilot.node or Node(pilot.site)
         with self._lock:
             self._latest = max(self._latest, now)
@@ -143,7 +143,7 @@ class NodeNotes:
                 self._noted[key] = _Noted(1, now)
 
     def due(self) -> NodeRows | None:
-        """The next part of what was noted until the last full minute; None: it is not time yet, or nothing is left."""
+        """The next part of what was noted until the last full minute; None: it is not due yet, or nothing is left."""
         with self._lock:
             if not self._to_write and self._latest - self._written_at >= WRITTEN_EVERY:
                 self._to_write, self._noted, self._written_at = self._noted, {}, self._latest
@@ -152,14 +152,14 @@ class NodeNotes:
 
 
 def write_nodes(connection: psycopg.Connection[Any], rows: NodeRows) -> None:
-    """Add what a process noted to what there is."""
+    """Add what a process noted to the stored nodes."""
     connection.execute(_WRITE, rows.columns)
     if rows.tags:
         connection.execute(_WRITE_TAGS, {"tags": rows.tags, "now": rows.now})
 
 
 def note_pilot(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -> None:
-    """Write that one pilot asked at ``now`` (aware)."""
+    """Record that one pilot asked at ``now`` (aware)."""
     notes = NodeNotes()
     notes.note(pilot, now)
     rows = notes.due()
@@ -171,34 +171,34 @@ def read_seen(connection: psycopg.Connection[Any], names: Names, since: datetime
     """The nodes that were seen since an instant (aware), those of the latest requests first, and hosts elsewhere."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(_READ, {"since": since, "most": MOST_READ}).fetchall()
-        found = [
+        nodes = [
             SeenNode(site, queue, _node(node, tags), requests, at, place)
             for site, queue, node, requests, at, tags, place in rows
         ]
-        told = sorted({one.site for one in found})
-        values = {"since": naive(since), "told": told, "most": MOST_READ}
+        known_sites = sorted({node.site for node in nodes})
+        values = {"since": naive(since), "told": known_sites, "most": MOST_READ}
         hosts = cursor.execute(names.sql(_READ_HOSTS), values).fetchall()
-    return found + [_host(*row) for row in hosts]
+    return nodes + [_host(*row) for row in hosts]
 
 
 def known_tags(connection: psycopg.Connection[Any], tags: Sequence[str]) -> frozenset[str]:
-    """Those of some tags that any node ever presented, or that are declared for a place."""
+    """The tags among these that any node ever presented, or that are declared for a place."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return frozenset(tag for (tag,) in cursor.execute(_READ_TAGS, {"tags": list(tags)}))
 
 
 def _rows(noted: dict[_NodeAtPlace, _Noted], now: datetime) -> NodeRows:
-    found: dict[tuple[Any, ...], tuple[list[int], dict[str, Any], _Noted]] = {}
+    merged: dict[tuple[Any, ...], tuple[list[int], dict[str, Any], _Noted]] = {}
     for (site, ce, queue, node), one in noted.items():
         document = _document(node)
         alike = document | {name: _first_digits(document[name]) for name in _ROOM if name in document}
         signature = hashlib.blake2b(_text(alike).encode(), digest_size=16).hexdigest()
         key = one.last.astimezone(UTC).replace(minute=0, second=0, microsecond=0), site, ce, queue, signature
         room = [document.get(name, -1) for name in _ROOM]
-        best, best_document, sum_of = found.get(key, (room, document, _Noted(0, one.last)))
+        best, best_document, sum_of = merged.get(key, (room, document, _Noted(0, one.last)))
         sum_of = _Noted(sum_of.count + one.count, max(sum_of.last, one.last))
-        found[key] = (max(room, best), document if room > best else best_document, sum_of)
-    keys, values = list(found), list(found.values())
+        merged[key] = (max(room, best), document if room > best else best_document, sum_of)
+    keys, values = list(merged), list(merged.values())
     columns: dict[str, list[Any]] = {
         name: [key[at] for key in keys] for at, name in enumerate(("hours", "sites", "ces", "queues", "signatures"))
     }
@@ -218,13 +218,13 @@ def _first_digits(number: int) -> int:
 
 
 def _document(node: Node) -> dict[str, Any]:
-    """The node as JSON has it; what is not known is left out, and so is the name of the pilot."""
-    found = {name: getattr(node, name) for name in _TOLD}
-    return {name: _plain(value) for name, value in found.items() if value is not None}
+    """The node as a JSON document, without the fields that are not known and without the name of the pilot."""
+    values = {name: getattr(node, name) for name in _COMPARED_FIELDS}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
-    """A value as the database keeps it: texts without characters that cannot be seen, some of which it refuses."""
+    """A value as the database stores it: texts without unprintable characters, some of which the database refuses."""
     if isinstance(value, frozenset):
         return sorted(map(_plain, value))
     return "".join(filter(str.isprintable, value)) if isinstance(value, str) and not value.isprintable() else value

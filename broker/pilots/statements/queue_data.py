@@ -1,4 +1,4 @@
-"""What pilots read of queues and endpoints. Source: PanDA pilot, queue data and storage data; CRIC, their documents."""
+"""Queues and endpoints as pilots read them. Source: PanDA pilot, queue data and storage data; CRIC, their documents."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def queue_data(connection: sa.Connection, names: Names, queue: str) -> dict[str,
 def all_queue_data(connection: sa.Connection, names: Names) -> dict[str, dict[str, Any]]:
     """The settings of all queues that can be read, by name."""
     rows = connection.execute(sa.text(names.sql(_READ_QUEUES)), {"queue": None})
-    found = {row.panda_queue: _for_pilot(row.panda_queue, row.data) for row in rows}
-    return {name: data for name, data in found.items() if data is not None}
+    settings = {row.panda_queue: _for_pilot(row.panda_queue, row.data) for row in rows}
+    return {name: data for name, data in settings.items() if data is not None}
 
 
 def storage_data(connection: sa.Connection, names: Names) -> dict[str, dict[str, Any]]:
@@ -42,7 +42,7 @@ def storage_data(connection: sa.Connection, names: Names) -> dict[str, dict[str,
 
 
 def _for_pilot(name: str, text: str) -> dict[str, Any] | None:
-    """The settings with the keys that a pilot needs: without atlas_site it fails, without state it ends."""
+    """The settings with the keys that a pilot needs: it fails without atlas_site, and ends without state."""
     if is_too_deep(text):
         return None
     try:

@@ -1,8 +1,8 @@
-"""How many jobs of a type run at a site: limits in force, leases of their tokens, and counting against the truth.
+"""How many jobs of a type may run at a site: limits in force, leases of their tokens, and recounts.
 
-A limit is never passed by what matchers take. What is free is changed only by adding to it: a lease takes away, what is
-left of it is given back, and a count adds the difference to what is true. A job that was taken with a token is counted
-as running before its lease goes, so that each job is in one of the two at every instant, and sometimes in both.
+Matchers never exceed a limit. The number of free tokens changes only by differences: a lease subtracts its tokens, what
+is left of it is added back, and a recount adds the difference to the true number. A job that was taken with a token is
+counted as running before its lease ends, so that each job is in one of the two at every instant, and sometimes in both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from broker.pilots.statements.limit_tokens import LEASE_LASTS, MOST_LEASED, RECL
 from broker.store.connection.tables import Names
 
 LimitsOf = Callable[[Sequence[str], Sequence[str]], Floats]
-"""For types and sites, equally many, how many jobs may run; infinity where there is no limit."""
+"""Given types and sites of equal length, how many jobs may run; infinity where there is no limit."""
 
 RUNNING = ("sent", "starting", "running")
 """Statuses of jobs that have a pilot."""
 COUNTED_AGAIN_AFTER = timedelta(seconds=5)
-"""Nothing is free, and it was counted so long ago: a process counts that pair again by itself."""
+"""If nothing is free and the last count is older than this, a process recounts the pair by itself."""
 
 _READ_PAIRS = """
 SELECT site, job_type, bool_or(known) AS known FROM (
@@ -35,8 +35,8 @@ SELECT site, job_type, bool_or(known) AS known FROM (
     WHERE queue.panda_queue IS NOT NULL AND queue.job_type IS NOT NULL
     UNION ALL SELECT site, job_type, true FROM broker.running_limits) AS found
 GROUP BY 1, 2 ORDER BY 1, 2"""
-# A statement that takes a job without a token has seen that there is no limit. Those that began before are waited for,
-# so that what they take is counted, and those that come wait.
+# A statement that takes a job without a token has seen that there is no limit. The lock waits for statements that began
+# before, so that the jobs they take are counted, and makes later ones wait.
 _NOBODY_TAKES = "LOCK TABLE broker.running_limits IN ACCESS EXCLUSIVE MODE"
 _READ_LIMITS = """
 SELECT site, job_type, most, running, greatest(free, 0) FROM broker.running_limits WHERE site = %(site)s
@@ -52,7 +52,7 @@ DELETE FROM broker.running_limits AS known
 USING unnest(CAST(:sites AS text[]), CAST(:types AS text[])) AS gone (site, job_type)
 WHERE known.site = gone.site AND known.job_type = gone.job_type"""
 
-# What was reserved of the old lease and is on its way may still be taken until this statement has the row.
+# Tokens that were reserved from the old lease may still be spent until this statement has locked the row.
 _LEASE = """
 WITH back AS (
     DELETE FROM broker.limit_leases WHERE id = %(lease)s RETURNING id
@@ -82,7 +82,7 @@ FROM back WHERE known.site = back.site AND known.job_type = back.job_type"""
 # One count at a time: two that saw the same would both add the difference.
 _ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('broker.running_limits', 0))"
 _ONE_IF_FREE = "SELECT pg_try_advisory_xact_lock(hashtextextended('broker.running_limits', 0))"
-# Whoever is taking a job with a token of one of these is waited for.
+# Waits for transactions that are taking a job with a token of one of these leases.
 _RECLAIM = """
 DELETE FROM broker.limit_leases WHERE expires_at < %(reclaimed_before)s
   AND (%(site)s::text IS NULL OR site = %(site)s AND job_type = %(job_type)s)"""
@@ -117,13 +117,13 @@ JOB_TYPE = "left(coalesce(nullif(job.processingtype, ''), job.prodsourcelabel, '
 
 @dataclass(frozen=True)
 class Limit:
-    """A running limit, as it was counted last.
+    """A running limit, as it was last counted.
 
     Attributes:
-        site: of the jobs.
-        job_type: of the jobs.
-        most: that may run.
-        running: that ran.
+        site: site of the jobs.
+        job_type: type of the jobs.
+        most: maximum number of running jobs.
+        running: jobs that ran.
     """
 
     site: str
@@ -134,12 +134,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Counted(Limit):
-    """A limit, and what was found to run.
+    """A limit, with the result of its recount.
 
     Attributes:
-        changed: by how much more is free than was thought: jobs that ended. Below 0: jobs of leases that live run
-            already and are counted twice; or the counter was wrong.
-        leased: tokens of leases that live.
+        changed: how many more tokens are free than assumed: jobs that ended. Below 0: jobs of live leases already run
+            and are counted twice; or the counter was wrong.
+        leased: tokens of live leases.
     """
 
     changed: int
@@ -147,26 +147,26 @@ class Counted(Limit):
 
     @property
     def was_wrong(self) -> bool:
-        """Whether the counter let more jobs begin than may: what begins takes its token first, so that cannot be."""
+        """Whether the counter let too many jobs begin: a job takes its token first, so that cannot be."""
         return self.changed + self.leased < 0
 
 
 @dataclass(frozen=True)
 class LimitState(Limit):
-    """A limit, and what is left of it.
+    """A limit and its free tokens.
 
     Attributes:
-        free: tokens that are not leased.
+        free: number of tokens that are not leased.
     """
 
     free: int
 
 
 def set_limits(connection: sa.Connection, limits_of: LimitsOf) -> int:
-    """Let the limits in force be those of the tuning, in the caller's transaction; how many there are.
+    """Put the limits of the tuning in force, in the caller's transaction; return how many there are.
 
-    A limit that is new gives out nothing until what runs has been counted. Matchers wait from here to the commit where
-    there is one, so this comes last, but before what they write too.
+    A new limit gives out no tokens until running jobs have been counted. If there is one, matchers wait from here to
+    the commit, so call this last, but before writing what matchers write too.
     """
     rows = connection.execute(sa.text(_READ_PAIRS)).all()
     pairs = [(str(row.site), str(row.job_type)) for row in rows]
@@ -185,19 +185,19 @@ def set_limits(connection: sa.Connection, limits_of: LimitsOf) -> int:
 
 
 def limits_at(cursor: psycopg.Cursor[Any], site: str) -> list[LimitState]:
-    """The limits at a site, those without room first; ``cursor``: of rows that are tuples."""
+    """The limits at a site, those without room first; ``cursor``: with tuple rows."""
     return [LimitState(*row) for row in cursor.execute(_READ_LIMITS, {"site": site})]
 
 
 def count_running(
     connection: psycopg.Connection[Any], names: Names, now: datetime, sites: Sequence[str] | None = None
 ) -> list[Counted]:
-    """Count what runs under each limit, in the caller's transaction (READ COMMITTED), and reclaim dead leases.
+    """Count the running jobs under each limit, in the caller's transaction (READ COMMITTED), and reclaim dead leases.
 
     Args:
-        connection: in a transaction.
-        names: of the schemas.
-        now: of the count (aware).
+        connection: connection in a transaction.
+        names: names of the schemas.
+        now: time of the count (aware).
         sites: only limits there; None: all.
     """
     connection.execute(_ONE_AT_A_TIME)
@@ -223,7 +223,7 @@ def _count(
 def refill(
     connection: psycopg.Connection[Any], names: Names, tokens: LimitTokens, pairs: Sequence[Pair], now: datetime
 ) -> None:
-    """Lease tokens of these pairs, and give back what is left of older leases; what runs is counted if none is free."""
+    """Lease tokens of these pairs, and give back what is left of older leases; recount a pair if none is free."""
     with tokens.asking:
         for pair in tokens.wanting(pairs, now):
             lease, granted, counted_at = _lease(connection, tokens, pair, now)
@@ -236,7 +236,7 @@ def refill(
 
 
 def give_back(connection: psycopg.Connection[Any], tokens: LimitTokens) -> None:
-    """Give back all that is held: the process ends."""
+    """Give back all held tokens, as the process ends."""
     for pair in tokens.pairs():
         lease, unspent = tokens.hand_over(pair)
         connection.execute(_GIVE_BACK, {"lease": lease, "unspent": unspent})
@@ -245,7 +245,7 @@ def give_back(connection: psycopg.Connection[Any], tokens: LimitTokens) -> None:
 def _lease(
     connection: psycopg.Connection[Any], tokens: LimitTokens, pair: Pair, now: datetime
 ) -> tuple[int | None, int, datetime | None]:
-    """A new lease, how many tokens it has, and when what runs was counted; no lease where nothing is limited."""
+    """A new lease, its number of tokens, and the time of the last count; no lease where there is no limit."""
     lease, unspent = tokens.hand_over(pair)
     values = {
         "lease": lease, "unspent": unspent, "site": pair[0], "job_type": pair[1], "most": MOST_LEASED,

@@ -47,7 +47,7 @@ ON CONFLICT (harvesterid, workerid) DO UPDATE SET lastupdate = excluded.lastupda
     batchid = excluded.batchid, submittime = excluded.submittime,
     starttime = coalesce(known.starttime, excluded.starttime), endtime = excluded.endtime"""
 _REMOVE_COUNTS = "DELETE FROM {panda}.harvester_worker_stats WHERE harvester_id = :harvester"
-# A queue without pilots has its row too: that none is there is known.
+# A queue without pilots has its row too: it is known to have none.
 _SAVE_COUNTS = """
 INSERT INTO {panda}.harvester_worker_stats (harvester_id, computingsite, resourcetype, status, n_workers, lastupdate,
     jobtype)
@@ -62,7 +62,7 @@ GROUP BY 2, 3, 4"""
 _SAID = """
 SELECT workerid, pilotstatus FROM {panda}.harvester_workers
 WHERE harvesterid = :harvester AND workerid = ANY(:workers)"""
-# Jobs that a pilot took and of which nobody has heard since its batch job was gone for a while.
+# Jobs that a pilot took and that have been silent since its batch job had been gone for a while.
 _READ_LOST = """
 SELECT job.pandaid, job.jobstatus, job.modificationtime, job.computingsite, job.jeditaskid, pilot.worker,
     extract(epoch FROM :now - job.modificationtime)::float8 AS silent_s
@@ -96,7 +96,7 @@ def plan(
     number: int,
     now: datetime,
 ) -> list[SentPilot]:
-    """Write down that pilots are about to be submitted; ``place``: queue, resource type, executor."""
+    """Record that pilots are about to be submitted; ``place``: queue, resource type, executor."""
     queue, resource_type, executor = place
     values = {"harvester": harvester, "queue": queue, "resource_type": resource_type, "executor": executor}
     rows = connection.execute(sa.text(names.sql(_PLAN)), {**values, "number": number, "now": now})
@@ -114,7 +114,7 @@ def note(
     outcome: str | None = None,
     detail: str | None = None,
 ) -> None:
-    """Note what is known of a pilot now; one that has ended stays so."""
+    """Record the current state of a pilot; one that has ended stays so."""
     values: dict[str, Any] = {"worker": worker, "state": state, "native": native, "outcome": outcome, "now": now}
     connection.execute(sa.text(names.sql(_NOTE)), {**values, "detail": None if detail is None else detail[:500]})
 
@@ -134,7 +134,7 @@ def report_workers(
 def said_by_pilots(
     connection: sa.Connection, names: Names, harvester: str, workers: Sequence[int]
 ) -> dict[int, str | None]:
-    """What pilots have reported of themselves, by number."""
+    """The status that pilots have reported, by worker number."""
     values = {"harvester": harvester, "workers": list(workers)}
     return {row[0]: row[1] for row in connection.execute(sa.text(names.sql(_SAID)), values)}
 
@@ -142,7 +142,7 @@ def said_by_pilots(
 def read_lost(
     connection: sa.Connection, names: Names, harvester: str, now: datetime, before: datetime, since: datetime
 ) -> list[Any]:
-    """Jobs whose pilot ended before ``before`` (and after ``since``) and which are silent since then, in 1000s."""
+    """At most 1000 jobs whose pilot ended between ``since`` and ``before``, and which are silent since ``before``."""
     values = {"harvester": harvester, "before": before, "since": since, "most": 1000}
     stamps = {name: naive(one) for name, one in (("now", now), ("silent_since", before))}
     return list(connection.execute(sa.text(names.sql(_READ_LOST)), values | stamps))

@@ -26,7 +26,7 @@ _MAPPED_POOL = """
       AND EXISTS (
             SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
             WHERE link.queue = %(place)s AND known.pool_id = %(pool)s)"""
-# Of each row that is looked at by its key, never as a join, for which the server might sort all rows; see
+# Looked up by key for each row that is checked, never as a join, for which the server might sort all rows; see
 # broker/pilots/statements/held_jobs.py.
 _NOT_HELD = """
       AND (SELECT held.pandaid FROM broker.held_jobs AS held
@@ -72,14 +72,14 @@ FROM picked LEFT JOIN sent USING (pandaid)"""
 def take_statement(
     names: Names, *, pooled: bool, timed: bool, numbered: bool, conditions: bool, limited: bool, hosted: bool
 ) -> str:
-    """The statement for one case.
+    """Return the statement for one case.
 
     Args:
-        names: of the schemas.
+        names: names of the schemas.
         pooled: the jobs require a SubmitPool, to which the pilot's place must be mapped.
         timed: the jobs may need more CPU time than the pilot has.
-        numbered: the request has a number, under which what it gets is noted.
-        conditions: there are some on single jobs.
+        numbered: the request has a number, under which its job is recorded.
+        conditions: there are conditions on single jobs.
         limited: a limit holds for the jobs, of which the pilot has a token.
         hosted: the pilot names its node, from which jobs may be held.
     """

@@ -1,7 +1,7 @@
-"""Task queues: activated jobs that wait for a pilot, grouped by what they ask for, and copied in order.
+"""Task queues: activated jobs that wait for a pilot, grouped by what they require, and copied in order.
 
-Jobs that our own activation moves wait from the same commit on. What other programs do to jobs is found in cycles: jobs
-that they activate by a trigger, which notes them, and all that a trigger does not see by comparing.
+Jobs that our own activation moves wait from the same commit on. Changes by other programs are found in cycles: jobs
+that they activate by a trigger, which notes them, and all that a trigger does not see by comparison.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SET jobs = known.jobs + excluded.jobs, first_position = least(known.first_positi
 
 
 def add_fresh_jobs(connection: psycopg.Connection[Any]) -> int:
-    """Let the jobs of ``fresh_jobs`` wait in their task queues; how many there are.
+    """Add the jobs of ``fresh_jobs`` to their task queues; return how many there are.
 
     Positions are compared within a task queue and a priority only, and rise there with the number of the job. Rows are
     written in the order in which matchers look for them, so that jobs that are looked for together lie together.
@@ -53,7 +53,7 @@ def add_fresh_jobs(connection: psycopg.Connection[Any]) -> int:
         groups = cursor.execute(_READ_GROUPS).fetchall()
     if not groups:
         return 0
-    queues, priorities, cputimes = (np.array([group[at] for group in groups], dtype=np.int64) for at in range(3))
+    queues, priorities, cputimes = (np.array([group[place] for group in groups], dtype=np.int64) for place in range(3))
     arrays = [group[3] for group in groups]
     jobs, sizes = integers_of(arrays), sizes_of(arrays)
     order = in_order(queues, priorities, sizes, jobs)
@@ -75,7 +75,7 @@ def add_fresh_jobs(connection: psycopg.Connection[Any]) -> int:
 
 
 def in_order(queues: Ints, priorities: Ints, sizes: Ints, jobs: Ints) -> Ints:
-    """(J,) the jobs by task queue, priority and number; the first three are of groups, (G,)."""
+    """(J,) the order of the jobs by task queue, priority and number; the first three arguments are of groups, (G,)."""
     by_level = np.lexsort((priorities, queues))
     changes = (np.diff(queues[by_level]) != 0) | (np.diff(priorities[by_level]) != 0)
     level = np.empty(len(queues), dtype=np.int64)
@@ -88,15 +88,15 @@ def in_order(queues: Ints, priorities: Ints, sizes: Ints, jobs: Ints) -> Ints:
     return np.argsort(of_job * span + (jobs - least))
 
 
-#: An empty task queue is dropped after this time; when it was last in use is written no more often than the second.
 FIRST_JOB, LAST_JOB = -1, 2**62
+#: An empty task queue is dropped after the first; its last use is written no more often than the second.
 DROP_AFTER, TOUCHED_AFTER = timedelta(seconds=300), timedelta(seconds=60)
 JOBS_OF_A_PART = 100_000
-"""Where more jobs wait, they are compared with what is true in parts of about so many, one a cycle."""
+"""If more jobs wait, they are compared with the actual jobs in parts of about this size, one per cycle."""
 MOST_PARTS = 60
-"""A cycle compares at least this part of the jobs that wait."""
+"""Most parts into which the waiting jobs are divided: a cycle compares at least one."""
 CHANNEL = "gridbroker_task_queues"
-"""Where matchers hear into which task queues jobs came: a JSON list of numbers; what is no list: into any."""
+"""Where matchers are notified of task queues with new jobs: a JSON list of numbers; anything else means any."""
 _LONGEST_PAYLOAD = 8000
 
 ShareValues = Callable[[Sequence[str | None]], Floats]
@@ -104,7 +104,7 @@ ShareValues = Callable[[Sequence[str | None]], Floats]
 TypeOrder = Callable[[Sequence[str]], tuple[Ints, Floats]]
 """The tier and the weight of each of these types of jobs."""
 SetOrder = Callable[[sa.Connection], None]
-"""Writes what decides who comes first, in a transaction in which task queues were made."""
+"""Writes what decides the order of matches, in a transaction in which task queues were made."""
 
 # The columns that group jobs, as the identity has them: any difference makes another task queue.
 _GROUPING = (
@@ -113,7 +113,7 @@ _GROUPING = (
 )
 _IDENTITY = f"md5(jsonb_build_array({_GROUPING})::text)"
 
-# Jobs that do not wait yet, in groups: what a task asks for is worked out once a group, not once a job.
+# Jobs that do not wait yet, in groups: the requirements of a task are worked out once per group, not once per job.
 _FRESH = f"""
 CREATE TEMPORARY TABLE fresh_jobs ON COMMIT DROP AS
 SELECT *, {_IDENTITY} AS identity
@@ -166,9 +166,9 @@ _ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MOD
 # For this transaction: a million jobs are grouped without files on disk, and put in order by this process, for which
 # the server waits: tenths of a second for a million, and nothing would be kept if it cut the transaction off meanwhile.
 _ROOM = "SET LOCAL work_mem = '128MB'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
-# All activated jobs are read once, as they lie, and grouped by hashes. What the server guesses of a table that was
-# filled lately makes it read the rows one by one in the order of some index, and sort them: twice the work; or compare
-# every job with every one that waits. It takes a group for 8 kB, which is a hundred times what it needs.
+# All activated jobs are read once, in storage order, and grouped by hashes. For a table that was filled recently the
+# server's estimates make it read the rows one by one in the order of some index, and sort them: twice the work; or
+# compare every job with every one that waits. It assumes 8 kB for a group, which is a hundred times what it needs.
 _AS_THEY_LIE = (
     "SET LOCAL enable_indexscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_nestloop = off; "
     "SET LOCAL hash_mem_multiplier = 8"
@@ -177,13 +177,13 @@ _AS_IT_WAS = (
     "SET LOCAL enable_indexscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT; SET LOCAL enable_nestloop TO DEFAULT; "
     "SET LOCAL hash_mem_multiplier TO DEFAULT"
 )
-# The server does not know that jobs of near numbers lie together, and would read all that wait for a part of them.
+# The server does not know that jobs with near numbers lie together, and would read all waiting jobs for a part of them.
 _BY_NUMBER, _AS_WAS_BY_NUMBER = "SET LOCAL enable_seqscan = off", "SET LOCAL enable_seqscan TO DEFAULT"
 _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
                   SELECT pool_id FROM broker.task_queues WHERE id = ANY(:left))"""
-# Some levels are counted each cycle, all of them in as many as there are parts; elsewhere what was added is added.
+# Each cycle recounts some levels, all of them in as many cycles as there are parts; to the others new jobs are added.
 _FORGET_LEVELS = """
 DELETE FROM broker.task_queue_levels WHERE CAST(:queues AS bigint[]) IS NULL OR task_queue = ANY(:queues)"""
 _COUNT_LEVELS = """
@@ -191,7 +191,7 @@ INSERT INTO broker.task_queue_levels (task_queue, priority, jobs, first_position
 SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs
 WHERE CAST(:queues AS bigint[]) IS NULL OR task_queue = ANY(:queues)
 GROUP BY 1, 2"""
-# A level whose count is wrong is not lost: what is there is counted again before long.
+# A level with a wrong count is kept: it is recounted before long.
 _TAKE_FROM_LEVELS = """
 UPDATE broker.task_queue_levels AS known SET jobs = greatest(known.jobs - gone.jobs, 1)
 FROM unnest(CAST(:queues AS bigint[]), CAST(:priorities AS integer[]), CAST(:jobs AS bigint[]))
@@ -238,10 +238,10 @@ def follow_jobs(
     set_order: SetOrder | None = None,
     most_at_once: int = JOBS_OF_A_PART,
 ) -> dict[str, int]:
-    """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed.
+    """Make the task queues hold exactly the activated jobs, in the caller's transaction; return counts of the changes.
 
-    Where more than ``most_at_once`` jobs wait, so many are compared, the next at the next call, and beside them come
-    jobs that other programs activated. The transaction is READ COMMITTED: it sees what another one did before.
+    If more than ``most_at_once`` jobs wait, that many are compared, and the next ones at the next call; jobs that other
+    programs activated come in addition. The transaction is READ COMMITTED: it sees what another one did before.
     ``set_order`` writes weights and limits.
     """
     run = _runner(connection, names)
@@ -280,7 +280,7 @@ def follow_jobs(
 def add_activated(
     connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime, set_order: SetOrder
 ) -> dict[str, int]:
-    """Let jobs wait that the caller's transaction activated: pilots find them, and no cycle has to look for them.
+    """Let jobs wait that the caller's transaction activated: pilots find them without a cycle that looks for them.
 
     ``set_order`` writes weights and limits where there are new task queues.
 
@@ -311,18 +311,18 @@ def _runner(connection: sa.Connection, names: Names) -> _Run:
 
 
 def _gather(run: _Run, which: str, **values: Any) -> None:
-    """Make the table of fresh jobs, of those of which a condition holds."""
+    """Create the table of fresh jobs, from those that meet a condition."""
     run(_FRESH.replace("WHICH", which), classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1], **values)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What is compared in a cycle.
+    """The part of the jobs that a cycle compares.
 
     Attributes:
-        jobs: whose numbers are above ``after`` and at most ``up_to``.
-        queues: whose levels are counted; None: all, as the jobs are.
-        size: so many jobs.
+        jobs: bounds of the job numbers: above ``after``, at most ``up_to``.
+        queues: task queues whose levels are counted; None: all, as the jobs are.
+        size: number of jobs.
     """
 
     jobs: dict[str, int]
@@ -331,7 +331,7 @@ class _Part:
 
 
 def _next_part(run: _Run, now: datetime, most_at_once: int) -> _Part:
-    """What is compared now: all where little waits, or less than others activated meanwhile."""
+    """The part to compare now: everything where few jobs wait, or fewer than others activated meanwhile."""
     plan = run(_READ_PLAN, most=LAST_JOB).one()
     parts = min(MOST_PARTS, -(-plan.jobs // most_at_once))
     if parts < 2 or plan.told > plan.jobs:
@@ -346,7 +346,7 @@ def _next_part(run: _Run, now: datetime, most_at_once: int) -> _Part:
 
 
 def _tell_matchers(run: _Run) -> None:
-    """Tell matchers into which task queues jobs came, at the commit; those that miss it look again after a while."""
+    """Notify matchers at the commit of task queues with new jobs; those that miss it read again after a while."""
     queues = sorted(run(_READ_FRESH_QUEUES).scalars())
     if queues:
         payload = json.dumps(queues, separators=(",", ":"))
@@ -356,7 +356,7 @@ def _tell_matchers(run: _Run) -> None:
 def weigh(
     connection: sa.Connection, share_values: ShareValues, type_order: TypeOrder | None = None, *, background: bool
 ) -> int:
-    """Write weights and tiers of the task queues that hold jobs, where they differ; how many task queues there are."""
+    """Write weights and tiers of the task queues that hold jobs, where they differ; return how many task queues."""
     rows = connection.execute(sa.text(_READ_CLAIMS)).all()
     if not rows:
         return 0

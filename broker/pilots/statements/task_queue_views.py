@@ -20,7 +20,7 @@ from broker.pilots.statements.waiting_group_reads import LASTS, SharedGroups, re
 
 PLACE_LASTS = timedelta(seconds=20)
 PLACES_A_PART = 50
-"""So many places are read again at a time."""
+"""Number of places that are reread at a time."""
 
 _READ_PLACES = """
 WITH asked AS MATERIALIZED (
@@ -52,14 +52,14 @@ class Place:
 
     Attributes:
         read_at: when it was read (aware).
-        number: of the place; None: nobody declared it.
-        panda_queue: it belongs to.
-        pools: that are mapped to it.
-        site: of limits.
+        number: number of the place; None: nobody declared it.
+        panda_queue: PanDA queue that it belongs to.
+        pools: pools that are mapped to it.
+        site: site of its limits.
         limited: types of jobs with a limit there.
-        tags: its nodes have.
+        tags: tags that its nodes have.
         held: nodes whose pilots are given no jobs for a while.
-        spared: nodes whose pilots are not given some jobs for a while, as input of them failed there.
+        spared: nodes whose pilots are not given some jobs for a while, because their input failed there.
     """
 
     read_at: datetime
@@ -87,22 +87,22 @@ class View:
 
     @property
     def panda_queue(self) -> str:
-        """Of the place."""
+        """The PanDA queue of the place."""
         return self.at.panda_queue
 
     @property
     def pools(self) -> frozenset[str]:
-        """That are mapped to the place."""
+        """The pools that are mapped to the place."""
         return self.at.pools
 
     @property
     def site(self) -> str:
-        """Of the limits."""
+        """The site of the limits."""
         return self.at.site
 
     @property
     def tags(self) -> frozenset[str]:
-        """Of the place."""
+        """The tags of the place."""
         return self.at.tags
 
     @property
@@ -112,22 +112,22 @@ class View:
 
     @property
     def levels(self) -> list[dict[int, int]]:
-        """Of each task queue, see :class:`WaitingGroups`."""
+        """The levels of each task queue, see :class:`WaitingGroups`."""
         return self.groups.levels
 
     def limits_for(self, pilot: Pilot) -> tuple[Pair, ...]:
-        """The limits that there are for any job that a pilot may take."""
+        """The limits on any job that a pilot may take."""
         if not self.at.limited or self.avoids(pilot):
             return ()
         types = self.groups.index.types(self.fitting(pilot))
         return tuple((self.at.site, kind) for kind in sorted(self.at.limited.intersection(types)))
 
     def avoids(self, pilot: Pilot) -> bool:
-        """Whether the node of a pilot is held, so that it is given nothing."""
+        """Whether the node of a pilot is held, so that the pilot gets no jobs."""
         return pilot.host in self.at.held
 
     def spares(self, pilot: Pilot) -> bool:
-        """Whether some jobs are held from the node of a pilot: what it leaves, others find."""
+        """Whether some jobs are held from the node of a pilot: others find the jobs that it skips."""
         return pilot.host in self.at.spared
 
     def fitting(self, pilot: Pilot) -> Fitting:
@@ -157,15 +157,15 @@ class View:
         return iter(()) if self.avoids(pilot) else self.groups.candidates(self.fitting(pilot), generator)
 
     def forget(self, queue: int, priority: int) -> None:
-        """Nobody finds more of this priority in a task queue."""
+        """Record that a task queue has no more jobs of this priority."""
         self.groups.forget(queue, priority)
 
     def note_too_short(self, pilot: Pilot, queue: int, priority: int, now: datetime) -> None:
-        """Jobs of this priority that are left in a task queue need more CPU time than a pilot has."""
+        """Record that the jobs of this priority left in a task queue need more CPU time than a pilot has."""
         self.groups.note_too_short(queue, priority, pilot.cputime_s or 0, now + LASTS)
 
     def is_too_short(self, pilot: Pilot, queue: int, priority: int, now: datetime) -> bool:
-        """Whether that was found lately for a pilot with as much CPU time."""
+        """Whether :meth:`note_too_short` recently recorded this for a pilot with as much CPU time."""
         return self.groups.is_too_short(queue, priority, pilot.cputime_s or 0, now)
 
     def _asking(self, pilot: Pilot) -> Asking:
@@ -176,20 +176,20 @@ class View:
 
 
 PlaceKey = tuple[str, str, str, str | None]
-"""By what places are kept: site, CE, queue and VO."""
+"""Key of a place: site, CE, queue and VO."""
 
 
 class Views(dict[PlaceKey, Place]):
-    """What is known of places, by what a pilot presents, and of the task queues.
+    """The known places, by what a pilot presents, and the task queues.
 
-    It only says what to try, so that matchers of several threads may share it: at worst one tries in vain.
+    It only suggests what to try, so that matchers of several threads may share it: at worst one tries in vain.
 
     Args:
-        groups: the task queues, where others know them too.
+        groups: the task queues, if they are shared with others.
 
     Attributes:
         groups: the task queues.
-        tokens: of running limits.
+        tokens: tokens of running limits.
         asked_at: places at which pilots asked since they were read.
     """
 
@@ -200,7 +200,7 @@ class Views(dict[PlaceKey, Place]):
         self.asked_at: set[PlaceKey] = set()
 
     def of(self, pilot: Pilot, now: datetime) -> View | None:
-        """What is known at the place of a pilot; None where that is too old, or nothing."""
+        """The view at the place of a pilot; None where it is not known, or too old."""
         self.groups.asked = True
         key = place_of(pilot)
         self.asked_at.add(key)
@@ -209,16 +209,16 @@ class Views(dict[PlaceKey, Place]):
         return View(place, groups) if is_known and place is not None and groups is not None else None
 
     def look(self, cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime) -> View:
-        """What is known, read now where it is too old."""
-        found = self.of(pilot, now)
-        return self._read(cursor, pilot, now, self.groups.read(cursor, now)) if found is None else found
+        """The view at the place of a pilot, read now where it is not known, or too old."""
+        view = self.of(pilot, now)
+        return self._read(cursor, pilot, now, self.groups.read(cursor, now)) if view is None else view
 
     def look_again(self, cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime) -> View:
-        """For a pilot that got nothing: read its place, and the task queues where they are few."""
+        """Reread the place of a pilot that got nothing, and the task queues if they are few."""
         return self._read(cursor, pilot, now, self.groups.read_again(cursor, now))
 
     def refresh(self, cursor: psycopg.Cursor[Any], now: datetime) -> bool:
-        """Read some of the places at which pilots asked again before they are too old. Returns whether any were due."""
+        """Reread some of the places at which pilots asked, before they are too old. Returns whether any were due."""
         old = (key for key in list(self.asked_at) if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2)
         due = list(islice(old, PLACES_A_PART))
         self.asked_at.difference_update(due)
@@ -232,12 +232,12 @@ class Views(dict[PlaceKey, Place]):
 
 
 def place_of(pilot: Pilot) -> PlaceKey:
-    """By what the place of a pilot is kept."""
+    """The key of the place of a pilot."""
     return pilot.site, pilot.ce, pilot.queue, pilot.vo
 
 
 def read_place(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime) -> Place:
-    """What there is at the place of a pilot at ``now`` (aware); ``cursor``: of rows that are tuples."""
+    """Read the place of a pilot at ``now`` (aware); ``cursor``: with tuple rows."""
     return _read_places(cursor, [place_of(pilot)], now)[0]
 
 
@@ -261,13 +261,13 @@ def _read_places(cursor: psycopg.Cursor[Any], keys: Sequence[PlaceKey], now: dat
 
 
 def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, everywhere: bool = False) -> View:
-    """Read what there is at the place of a pilot at ``now`` (aware), which nobody shares.
+    """Read a view at the place of a pilot at ``now`` (aware), which nobody shares.
 
     Args:
-        cursor: of rows that are tuples.
-        pilot: whose place it is.
+        cursor: cursor with tuple rows.
+        pilot: pilot whose place it is.
         now: when it is read.
-        everywhere: the task queues of other places too.
+        everywhere: include the task queues of other places.
     """
     place = read_place(cursor, pilot, now)
     return View(place, read_groups(cursor, None if everywhere else place.panda_queue))

@@ -1,4 +1,4 @@
-"""Reading the task queues that hold jobs, for all matchers of a process: all, a part after the other, or some."""
+"""Reading the task queues that hold jobs, for all matchers of a process: all, in parts one after another, or some."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from broker.pilots.model.matcher import TaskQueueTable
 from broker.pilots.model.waiting_groups import WaitingGroups
 
 LASTS = timedelta(seconds=20)
-"""What is known of the task queues is read again after this time, whoever tells of changes."""
+"""Task queues are reread after this time, whether or not anybody notifies of changes."""
 FEW = 1000
-"""As many task queues are read again at once for a pilot that gets nothing."""
+"""Up to this many task queues are reread at once for a pilot that gets nothing."""
 PART = 200
-"""So many are read at a time beside the pilots: all at once take half a second in which pilots wait."""
+"""Task queues read at a time while pilots are served: reading all at once takes half a second in which pilots wait."""
 BEGINS_AGAIN_AFTER = LASTS / 4
-"""Reading in parts begins so long after it began before, so that it ends long before what is known is too old."""
+"""Time between two beginnings of reading in parts, so that it ends long before the known state is too old."""
 MOST_EMPTY = 0.5
-"""A larger part of the known task queues that hold no job is forgotten."""
+"""Empty task queues are forgotten where they are a larger part of the known ones."""
 
-# Where the first job of each priority waits. Levels of which none is left are passed over.
+# Where the first job of each priority waits. Levels without a job left are skipped.
 _READ_LEVELS = """
 SELECT queue.id, queue.identity, queue.weight, queue.type_weight, queue.tier, queue.job_type,
     array_agg(level.priority ORDER BY level.priority), array_agg(job.position ORDER BY level.priority)
@@ -68,15 +68,15 @@ class _Read(NamedTuple):
 
 
 class SharedGroups:
-    """What the matchers of a process know of the task queues.
+    """The task queues that the matchers of a process know.
 
     Args:
-        part: task queues that are read at a time beside the pilots.
+        part: task queues that are read at a time while pilots are served.
 
     Attributes:
-        current: the last that was read; None: nothing yet.
+        current: the state that was read last; None: none yet.
         part: task queues that are read at a time.
-        asked: whether a pilot asked since all began to be read in parts.
+        asked: whether a pilot asked since the last reading in parts began.
     """
 
     def __init__(self, part: int = PART) -> None:
@@ -90,35 +90,35 @@ class SharedGroups:
         self._reading = threading.Lock()
 
     def known(self, now: datetime, lasts: timedelta = LASTS) -> WaitingGroups | None:
-        """What is known at ``now`` (aware); None where that is too old, or nothing."""
-        read_at, found = self._read_at, self.current
-        return found if read_at is not None and timedelta(0) <= now - read_at < lasts else None
+        """The known task queues at ``now`` (aware); None where they are too old, or not known."""
+        read_at, groups = self._read_at, self.current
+        return groups if read_at is not None and timedelta(0) <= now - read_at < lasts else None
 
     def read(self, cursor: psycopg.Cursor[Any], now: datetime, lasts: timedelta = LASTS) -> WaitingGroups:
-        """What is known, read now where it is too old; ``cursor``: of rows that are tuples."""
+        """The known task queues, read now where they are too old; ``cursor``: with tuple rows."""
         with self._reading:
             if not lasts and self.current is not None:
                 self.current.forget_too_short()
-            found = self.known(now, lasts)
-            if found is None:
-                found = self._join(cursor, _read_levels(cursor, "all"), (0, _LAST), jobs_came=False)
+            groups = self.known(now, lasts)
+            if groups is None:
+                groups = self._join(cursor, _read_levels(cursor, "all"), (0, _LAST), jobs_came=False)
                 self._read_at, self._parts_began = now, None
-            return found
+            return groups
 
     def read_again(self, cursor: psycopg.Cursor[Any], now: datetime) -> WaitingGroups:
-        """For a pilot that got nothing: read what is known once more where it is little, else as :meth:`read`."""
+        """Read for a pilot that got nothing: once more where the known task queues are few, else as :meth:`read`."""
         few = self.current is None or len(self.current.levels) <= FEW
         return self.read(cursor, now, timedelta(0) if few else LASTS)
 
     def is_part_due(self, now: datetime) -> bool:
-        """Whether a part is to be read at ``now`` (aware): some were, or pilots ask and what is known grows old."""
+        """Whether a part is to be read at ``now`` (aware): reading has begun, or pilots ask and the state grows old."""
         if self._parts_began is not None:
             return True
         grows_old = self._read_at is None or now - self._read_at >= BEGINS_AGAIN_AFTER
         return self.current is not None and self.asked and grows_old
 
     def read_part(self, cursor: psycopg.Cursor[Any], now: datetime) -> None:
-        """Read the next task queues in the order of their numbers; with the last of them all is known anew."""
+        """Read the next task queues in the order of their numbers; the last part completes the renewal."""
         with self._reading:
             if self.current is None:
                 return
@@ -129,14 +129,14 @@ class SharedGroups:
             is_last = count < self.part
             part = (after, _LAST if is_last else last)
             read = _read_levels(cursor, "part", after=part[0], last=part[1])
-            found = self._join(cursor, read, part, jobs_came=False)
+            groups = self._join(cursor, read, part, jobs_came=False)
             self._part_after = part[1]
             if is_last:
                 self._read_at, self._parts_began = self._parts_began, None
-                self.current = _without_empty(found)
+                self.current = _without_empty(groups)
 
     def read_some(self, cursor: psycopg.Cursor[Any], queues: Collection[int]) -> None:
-        """Jobs came to these task queues: read them, beside what is known."""
+        """Read these task queues, to which jobs came, in addition to the known ones."""
         with self._reading:
             if self.current is not None and queues:
                 self._join(cursor, _read_levels(cursor, "some", queues=sorted(queues)), None, jobs_came=True)
@@ -148,26 +148,26 @@ class SharedGroups:
         if any(identities.get(number, identity) != identity for number, identity in read.identities.items()):
             # the numbers of another database: it was restored, or emptied
             known = self._read_at = self._parts_began = None
-        found = self.current = _joined(cursor, known, read, part, jobs_came=jobs_came)
+        groups = self.current = _joined(cursor, known, read, part, jobs_came=jobs_came)
         self._identities = read.identities if known is None else identities | read.identities
-        return found
+        return groups
 
 
 def read_groups(cursor: psycopg.Cursor[Any], panda_queue: str | None) -> WaitingGroups:
-    """The task queues from which pilots at a PanDA queue may get jobs, as they are now; None: all."""
+    """The task queues from which pilots at a PanDA queue may get jobs, as they are now; for None all of them."""
     read = _read_levels(cursor, "all" if panda_queue is None else "here", panda_queue=panda_queue)
     return _joined(cursor, None, read, (0, _LAST), jobs_came=False)
 
 
 def _read_levels(cursor: psycopg.Cursor[Any], which: str, **values: Any) -> _Read:
-    found = _Read({}, {}, {})
+    read = _Read({}, {}, {})
     for row in cursor.execute(_READ_LEVELS.format(where=_WHERE[which]), values, prepare=True):
         number, identity, weight, type_weight, tier, kind, priorities, positions = row
         positive = max(weight, sys.float_info.min)
-        found.levels[number] = (positive, type_weight, dict(zip(priorities, positions, strict=True)))
-        found.order[number] = (tier, kind)
-        found.identities[number] = identity
-    return found
+        read.levels[number] = (positive, type_weight, dict(zip(priorities, positions, strict=True)))
+        read.order[number] = (tier, kind)
+        read.identities[number] = identity
+    return read
 
 
 def _joined(
@@ -178,15 +178,15 @@ def _joined(
     *,
     jobs_came: bool,
 ) -> WaitingGroups:
-    """What is known, with what was found; task queues that are new are read.
+    """The known task queues, updated with what was read; the rows of new ones are read.
 
     Args:
-        cursor: of rows that are tuples.
-        known: what was known before; None: nothing.
-        read: what was found.
+        cursor: cursor with tuple rows.
+        known: task queues known before; None: none.
+        read: levels that were read.
         part: those with numbers above the first and up to the second of these that were not found hold no job; None:
-            only those that were found were looked at.
-        jobs_came: to those that were found.
+            only those that were found were checked.
+        jobs_came: whether jobs came to those that were found.
     """
     levels, order = read.levels, read.order
     emptied = [] if known is None or part is None else known.numbers_within(*part, besides=levels)
@@ -200,7 +200,7 @@ def _joined(
 
 
 def _holding(known: WaitingGroups, besides: Set[int], also: Collection[int]) -> dict[int, int]:
-    """Positions by number of the task queues that hold jobs as far as is known, and of some that were found."""
+    """Positions by number of the task queues that are known to hold jobs, and of those in ``also``."""
     places = known.index.position.items()
     return {
         number: place for number, place in places if number in also or (known.levels[place] and number not in besides)
@@ -208,7 +208,7 @@ def _holding(known: WaitingGroups, besides: Set[int], also: Collection[int]) -> 
 
 
 def _without_empty(known: WaitingGroups) -> WaitingGroups:
-    """What is known, without the task queues that hold no job where these are many."""
+    """The known task queues, without the empty ones where these are many."""
     if known.holding.sum() >= len(known.queues) * (1 - MOST_EMPTY):
         return known
     return _built(known, _holding(known, besides=frozenset(), also=()), {}, {}, {})
@@ -226,25 +226,25 @@ def _same_order(known: WaitingGroups, order: _Order) -> bool:
 def _built(
     known: WaitingGroups | None, kept: dict[int, int], rows: dict[int, tuple[Any, ...]], levels: _Levels, order: _Order
 ) -> WaitingGroups:
-    """Task queues that were known, those of them that were found as they are now, and those that are new."""
+    """Combine the known task queues, with the levels just read where there are any, and the new ones."""
     tables, has = [], []
     if known is not None and kept:
-        found = {number: levels.get(number) or known.at(place) for number, place in kept.items()}
-        tables.append(_with_order(known.queues.at(np.array(list(kept.values()))), found, order))
-        has += [one[2] for one in found.values()]
+        current = {number: levels.get(number) or known.at(place) for number, place in kept.items()}
+        tables.append(_with_order(known.queues.at(np.array(list(kept.values()))), current, order))
+        has += [level[2] for level in current.values()]
     new = [number for number in rows if number in levels]
     tables.append(_table([rows[number] for number in new], levels, order))
     has += [levels[number][2] for number in new]
     return WaitingGroups.of(TaskQueueTable.joined(tables), has)
 
 
-def _with_order(table: TaskQueueTable, found: _Levels, order: _Order) -> TaskQueueTable:
-    tiers = zip(found, table.tier.tolist(), strict=True)
+def _with_order(table: TaskQueueTable, levels: _Levels, order: _Order) -> TaskQueueTable:
+    tiers = zip(levels, table.tier.tolist(), strict=True)
     return replace(
         table,
-        weight=np.array([weight for weight, _, _ in found.values()], dtype=np.float64),
+        weight=np.array([weight for weight, _, _ in levels.values()], dtype=np.float64),
         tier=np.array([order[number][0] if number in order else tier for number, tier in tiers], dtype=np.int64),
-        type_weight=np.array([of_type for _, of_type, _ in found.values()], dtype=np.float64),
+        type_weight=np.array([of_type for _, of_type, _ in levels.values()], dtype=np.float64),
     )
 
 

@@ -38,13 +38,13 @@ ON CONFLICT (site, host_name, panda_queue) DO UPDATE SET last_seen = excluded.la
 def note_pilot_status(
     connection: sa.Connection, names: Names, harvester: str, worker: int, status: str, node: str | None, now: datetime
 ) -> int:
-    """Note what a pilot says of itself; 0 where its worker is not known, which is no error."""
+    """Record the status that a pilot reports; 0 where its worker is not known, which is no error."""
     values = {"harvester": harvester, "worker": worker, "status": status, "node": node, "now": naive(now)}
     return connection.execute(sa.text(names.sql(_PILOT_STATUS)), values).rowcount
 
 
 def write_worker(connection: sa.Connection, names: Names, harvester: str, report: WorkerReport, now: datetime) -> None:
-    """Insert a worker, or change what the report says of it."""
+    """Insert a worker, or update the columns that its report contains."""
     columns = {**report.columns, "lastupdate": naive(now)}
     _upsert(connection, names, "harvester_workers", {"harvesterid": harvester, "workerid": report.worker}, columns)
 
@@ -58,7 +58,7 @@ def note_heartbeat(
     data: Mapping[str, Any],
     now: datetime,
 ) -> None:
-    """Note that a Harvester instance lives; ``data`` has started, version and commit, or None for each."""
+    """Record that a Harvester instance lives; ``data`` has started, version and commit, or None for each."""
     values = {"harvester": harvester, "owner": owner, "host": host, "now": naive(now), **data}
     connection.execute(sa.text(names.sql(_SAVE_HEARTBEAT)), values)
 
@@ -72,7 +72,7 @@ def write_worker_counts(connection: sa.Connection, names: Names, table: MappedTa
 
 
 def write_node(connection: sa.Connection, names: Names, report: NodeReport, now: datetime) -> None:
-    """Insert a node, or say that it was seen; a level of its CPU that was not known is added."""
+    """Insert a node, or record that it was seen; a level of its CPU that was not known is filled in."""
     stamp = naive(now)
     seen = {"last_seen": stamp}
     _upsert(connection, names, "worker_node", report.key, {**report.columns, **seen}, kept=set(report.columns))
@@ -82,7 +82,7 @@ def write_node(connection: sa.Connection, names: Names, report: NodeReport, now:
 
 
 def write_gpus(connection: sa.Connection, names: Names, report: NodeReport, now: datetime) -> None:
-    """Insert the GPUs of a node, or bring all that is known of them up to date."""
+    """Insert the GPUs of a node, or update all that is known of them."""
     _upsert(connection, names, "worker_node_gpus", report.key, {**report.columns, "last_seen": naive(now)})
 
 

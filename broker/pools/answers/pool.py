@@ -15,7 +15,7 @@ class _Moment(Answer):
 
 
 class PoolAnswer(PoolRecord, _Moment):
-    """A SubmitPool with the queues that match."""
+    """A SubmitPool with the queues that match it."""
 
     waiting_jobs: int
     tasks: int
@@ -26,11 +26,11 @@ def pool_answer(asking: Asking, pool_id: str) -> PoolAnswer:
     """A pool by its identifier.
 
     Raises:
-        NothingFound: there is no such pool; the nearest identifiers are said.
+        NothingFound: there is no such pool; the error names the nearest identifiers.
     """
-    found = one_pool(asking.connection, pool_id)
-    if found is None:
-        known = [one.pool_id for one in all_pools(asking.connection)]
+    pool = one_pool(asking.connection, pool_id)
+    if pool is None:
+        known = [line.pool_id for line in all_pools(asking.connection)]
         raise NothingFound("pool", pool_id, "broker.submit_pools", known, "see broker pool list")
     queues = tuple(queues_of_pool(asking.connection, pool_id))
-    return PoolAnswer(now=asking.now, **found.model_dump(exclude={"queue_count"}), queues=queues)
+    return PoolAnswer(now=asking.now, **pool.model_dump(exclude={"queue_count"}), queues=queues)

@@ -28,14 +28,14 @@ DECLARATIONS = "config/pools.yaml"
 
 
 class RefusedInput(BrokerError):
-    """A file that is not understood; says what is wrong with which name at which place."""
+    """The file is not understood; the message names the fault and its place."""
 
     exit_status = WRONG_USAGE
 
 
 @dataclass(frozen=True)
 class ReadResources:
-    """Resources from a file, the declarations that go with them, and what an operator should know about them."""
+    """Resources from a file, their declarations, and warnings for the operator."""
 
     resources: Resources | None
     declarations: Declarations
@@ -43,7 +43,7 @@ class ReadResources:
 
 
 def read_job_file(file: Path) -> JobText:
-    """The job in a file; the end of its name gives the kind, else its content.
+    """The job in a file; its suffix gives the kind, else its content does.
 
     Raises:
         RefusedInput: it cannot be read or understood.
@@ -56,7 +56,7 @@ def read_job_file(file: Path) -> JobText:
 
 
 def pool_in(file: Path, job: JobText, vo: str, declarations: Declarations) -> SubmitPool | None:
-    """The pool that the job means.
+    """The pool that the job's requirements define.
 
     Raises:
         RefusedInput: its requirements have no meaning.
@@ -68,10 +68,10 @@ def pool_in(file: Path, job: JobText, vo: str, declarations: Declarations) -> Su
 
 
 def specs_in(file: Path, job: JobText, vo: str) -> JobSpecs | None:
-    """What the job asks of a node; None: nothing.
+    """What the job requires of a node; None: nothing.
 
     Raises:
-        RefusedInput: it has no meaning.
+        RefusedInput: the requirements have no meaning.
     """
     try:
         return specs_of_description(job.description, vo_name(vo))
@@ -80,7 +80,7 @@ def specs_in(file: Path, job: JobText, vo: str) -> JobSpecs | None:
 
 
 def refused_in(file: Path, refused: RequirementRefused) -> RefusedInput:
-    """The error that the command line shows for what is wrong in a file."""
+    """The error that the command line shows for a refused requirement in a file."""
     where = [str(file), refused.name, None if refused.place is None else str(refused.place)]
     return RefusedInput(f"{refused.code}: {refused.detail}", ", ".join(part for part in where if part), "correct it")
 
@@ -95,13 +95,13 @@ def read_resource_file(file: Path | None) -> ReadResources:
         return ReadResources(None, shipped_declarations())
     text = text_of(file, RESOURCE_LIMITS.largest_bytes)
     try:
-        found = read_resources(text, file.suffix)
+        content = read_resources(text, file.suffix)
     except RequirementRefused as refused:
         raise refused_in(file, refused) from refused
     except WrongResources as error:
         raise RefusedInput(str(error), str(file), "correct it") from error
-    declarations = found.declarations or shipped_declarations()
-    return ReadResources(found.resources, declarations, _warnings(found, declarations))
+    declarations = content.declarations or shipped_declarations()
+    return ReadResources(content.resources, declarations, _warnings(content, declarations))
 
 
 def shipped_declarations() -> Declarations:
@@ -110,9 +110,9 @@ def shipped_declarations() -> Declarations:
     return job_description_of(yaml_tables(text)["JobDescription"])
 
 
-def _warnings(found: ResourceFile, declarations: Declarations) -> tuple[str, ...]:
-    findings = (*found.findings, *unusable_numbers(found.resources, declarations.numbers))
-    empty = () if found.resources.queues else ("there is no queue in them",)
+def _warnings(content: ResourceFile, declarations: Declarations) -> tuple[str, ...]:
+    findings = (*content.findings, *unusable_numbers(content.resources, declarations.numbers))
+    empty = () if content.resources.queues else ("there is no queue in them",)
     return tuple(f"resources: {finding}" for finding in (*findings, *empty))
 
 
@@ -120,7 +120,7 @@ def text_of(file: Path, largest_bytes: int) -> str:
     """The text of a file.
 
     Raises:
-        RefusedInput: it cannot be read, is larger or no UTF-8.
+        RefusedInput: it cannot be read, is too large, or is not UTF-8.
     """
     try:
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Jobs and nodes in files, in the language ``matchspec/1``, and what a node says to a job."""
+"""Jobs and nodes in files, in the language ``matchspec/1``, and verdicts on them as documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.pools.model.job_specs import KEYWORDS, specs_of_description
 
 
 def read_document(file: Path) -> Any:
-    """The document in a YAML or JSON file, by the end of its name.
+    """The document in a YAML or JSON file, by its suffix.
 
     Raises:
         RefusedInput: it cannot be read.
@@ -31,28 +31,28 @@ def read_document(file: Path) -> Any:
 
 
 def read_job_specs(file: Path, profile: Profile, vo: str = "") -> JobSpecs:
-    """What the job in a file asks for.
+    """The specs of the job in a file.
 
     Raises:
         RefusedInput: with the field and the value.
     """
     if file.suffix.lower() in (".jdl", ".cfg"):
-        return _described(file, profile, vo)
+        return _specs_of_description(file, profile, vo)
     try:
         return read_job(read_document(file), profile, vo)
     except SpecRefused as refused:
         raise spec_refused_in(file, refused) from refused
 
 
-def _described(file: Path, profile: Profile, vo: str) -> JobSpecs:
+def _specs_of_description(file: Path, profile: Profile, vo: str) -> JobSpecs:
     job = read_job_file(file)
     try:
-        found = specs_of_description(job.description, vo, profile)
+        specs = specs_of_description(job.description, vo, profile)
     except RequirementRefused as refused:
         raise refused_in(file, refused) from refused
-    if found is None:
+    if specs is None:
         raise RefusedInput("it asks nothing of a node", str(file), f"write one of {', '.join(KEYWORDS)}")
-    return found
+    return specs
 
 
 def read_node_file(file: Path, profile: Profile) -> Node:
@@ -68,23 +68,23 @@ def read_node_file(file: Path, profile: Profile) -> Node:
 
 
 def spec_refused_in(file: Path, refused: SpecRefused) -> RefusedInput:
-    """The error that the command line shows for one field of a file, or for all that are wrong."""
+    """The error that the command line shows for one wrong field of a file, or for several."""
     if refused.more:
         return RefusedInput(str(refused), str(file), "correct them")
     return RefusedInput(refused.what, f"{file}, {refused.field or 'the document'}", "correct it")
 
 
 def verdict_document(verdict: Verdict, profile: Profile) -> dict[str, Any]:
-    """A verdict as JSON has it: whether, by which spec, and for each spec what it misses."""
+    """A verdict as a JSON document: whether the node fits, by which spec, and what each spec misses."""
     missed = [
         {"spec": place, **miss_document(miss, profile)}
-        for place, of_spec in enumerate(verdict.missed)
-        for miss in of_spec
+        for place, misses in enumerate(verdict.missed)
+        for miss in misses
     ]
     return {"match": verdict.fits, "spec": verdict.spec, "missed": missed}
 
 
 def miss_document(miss: Miss, profile: Profile) -> dict[str, Any]:
-    """A condition that does not hold; the field as the profile writes it."""
+    """A failed condition as a JSON document; the field is spelled as in the profile."""
     field = miss.field if profile.v01 else miss.field.replace("-", "_")
     return {"field": field, "kind": miss.kind, "asked": miss.asked, "offered": miss.offered}

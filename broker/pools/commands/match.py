@@ -38,7 +38,7 @@ from broker.store.query_context import known_name
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 WATCHED = (QUEUES, SOFTWARE, GPUS)
-#: Published tags older than this are remarked on.
+#: Age beyond which published tags cause a remark.
 OLD_AFTER = SourceLimit(max_age_s=86_400.0)
 
 
@@ -58,10 +58,12 @@ OnlyTags = Annotated[
 ReleaseText = Annotated[str | None, typer.Option("--release", help="Release as in transHome: Athena-25.0.1.")]
 Job = Annotated[
     str | None,
-    typer.Option("--job", help="Instead: which nodes of the last 24 hours fit this job: PandaID, or file of specs."),
+    typer.Option(
+        "--job", help="Instead, show which nodes of the last 24 hours fit this job: PandaID, or file of specs."
+    ),
 ]
 OnlyNode = Annotated[
-    Path | None, typer.Option("--node", metavar="FILE", help="Only this node, in YAML or JSON; asks no database.")
+    Path | None, typer.Option("--node", metavar="FILE", help="Only this node, in YAML or JSON; needs no database.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One object.")]
 
@@ -77,16 +79,16 @@ def match(
     node: OnlyNode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which queues take a requirement, which refuse it and why, and how the requirement was understood.
+    """Show which queues take a requirement, which refuse it and why, and how the requirement was understood.
 
-    With --node whether a pilot's node takes it; with --job which nodes were seen that fit a job or miss by one field.
+    With --node, whether a pilot's node takes it; with --job, which seen nodes fit a job or miss by one field.
     """
     if (architecture is None) == (job is None):
         raise WrongRequirement("one of the two is wanted", "ARCHITECTURE and --job", "give one of them")
     of_tags = {"--container": container, "--release": release, "--only-tags": only_tags or None}
-    given = [name for name, value in of_tags.items() if value is not None] + (["--queue"] if node and queue else [])
-    if given and (job is not None or node is not None):
-        raise WrongRequirement("is of queues: it does not go with this", given[0], "leave it out")
+    options = [name for name, value in of_tags.items() if value is not None] + (["--queue"] if node and queue else [])
+    if options and (job is not None or node is not None):
+        raise WrongRequirement("is of queues: it does not go with this", options[0], "leave it out")
     if node is not None:
         _at_node(architecture, job, node, as_json=as_json)
         return
@@ -101,7 +103,7 @@ def match(
         remark(f"the pattern {pattern!r} cannot be used: {why}")
     with open_store(context) as database:
         offers = _offers(database)
-    chosen = _named(offers.queues, queue or ())
+    chosen = _select_queues(offers.queues, queue or ())
     outcomes = {offer.name: match_queue(need, offer, offers.sources, offers.gpus_known) for offer in chosen}
     if as_json:
         accepted = sorted(name for name, outcome in outcomes.items() if outcome == Outcome.FITS)
@@ -117,13 +119,13 @@ def match(
 
 
 def _at_node(architecture: str | None, job: str | None, node: Path, *, as_json: bool) -> None:
-    """Whether a node has what a task's architecture or a job's specs ask for, by the code that judges both."""
+    """Show whether a node has what a task's architecture or a job's specs require; the same code judges both."""
     if architecture is not None:
         _need(architecture, None, None, False)
-        wanted = JobSpecs((Spec(panda_architecture=architecture),))
+        specs = JobSpecs((Spec(panda_architecture=architecture),))
     else:
-        wanted = read_job_specs(Path(job or ""), OWN)
-    verdict = judge(wanted, read_node_file(node, OWN), OWN)
+        specs = read_job_specs(Path(job or ""), OWN)
+    verdict = judge(specs, read_node_file(node, OWN), OWN)
     if as_json:
         print_json(verdict_document(verdict, OWN))
     else:
@@ -173,24 +175,27 @@ def _snapshot(sources: dict[str, RawSource], now: datetime) -> Snapshot:
     return snapshot
 
 
-def _named(offers: Sequence[QueueOffer], names: Sequence[str]) -> list[QueueOffer]:
+def _select_queues(offers: Sequence[QueueOffer], names: Sequence[str]) -> list[QueueOffer]:
     known = {offer.name: offer for offer in offers}
-    wanted = [known_name("queue", name, known, "schedconfig_json") for name in names]
-    return [known[name] for name in dict.fromkeys(wanted)] if names else list(offers)
+    selected = [known_name("queue", name, known, "schedconfig_json") for name in names]
+    return [known[name] for name in dict.fromkeys(selected)] if names else list(offers)
 
 
 def _message(need: Need, offer: QueueOffer, outcome: Outcome) -> tuple[str, str]:
     return ("", "") if outcome == Outcome.FITS else (outcome.code, explain(need, offer, outcome).sentence)
 
 
-def _show_nodes(told: WhyJob, *, as_json: bool) -> None:
+def _show_nodes(answer: WhyJob, *, as_json: bool) -> None:
     if as_json:
-        print_json(told)
+        print_json(answer)
         return
-    for sentence in told.sentences:
+    for sentence in answer.sentences:
         print(sentence)
-    fits = [(one.site, one.panda_queue, one.of, one.kinds_of_nodes, one.seen, one.last_seen_at) for one in told.fits]
+    fits = [
+        (node.site, node.panda_queue, node.of, node.kinds_of_nodes, node.seen, node.last_seen_at)
+        for node in answer.fits
+    ]
     print_table(("site", "PanDA queue", "of", "kinds of nodes", "seen", "last"), fits, title="Fits")
-    near = [(one.field, one.asked, one.best, one.site, one.kinds_of_nodes, one.seen) for one in told.near]
+    near = [(node.field, node.asked, node.best, node.site, node.kinds_of_nodes, node.seen) for node in answer.near]
     columns = ("misses by", "asked", "best", "at", "kinds of nodes", "seen")
-    print_table(columns, near, title=f"Misses by one condition; {told.far:,} more by several")
+    print_table(columns, near, title=f"Misses by one condition; {answer.far:,} more by several")

@@ -54,7 +54,7 @@ def show_hash(
     resources: ResourceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object with the canonical text.")] = False,
 ) -> None:
-    """The identifier of the pool that the requirements in a file make; reads no database."""
+    """Show the identifier of the pool for the requirements in a file; reads no database."""
     job = read_job_file(file)
     pool = pool_in(file, job, vo, _resource_file(resources).declarations)
     if as_json:
@@ -73,18 +73,18 @@ def check(
     resources: ResourceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
 ) -> None:
-    """The pool of the requirements in a file, the queues that meet them, and why others do not.
+    """Show the pool for the requirements in a file, the queues that meet them, and why others do not.
 
-    Without --resources the queues are those that are published in the database.
+    Without --resources, the queues published in the database are used.
     """
     job = read_job_file(file)
     wants_published = resources is None and bool(job.requirements)
-    found = _published(context) if wants_published else _resource_file(resources)
-    pool = pool_in(file, job, vo, found.declarations)
+    resource_data = _published(context) if wants_published else _resource_file(resources)
+    pool = pool_in(file, job, vo, resource_data.declarations)
     specs = specs_in(file, job, vo)
-    answer = None if pool is None or found.resources is None else match_pools([pool], found.resources)
-    if pool is not None and found.resources is not None:
-        _warn(pool, found.resources)
+    answer = None if pool is None or resource_data.resources is None else match_pools([pool], resource_data.resources)
+    if pool is not None and resource_data.resources is not None:
+        _warn(pool, resource_data.resources)
     if as_json:
         print_json(_identity(pool) | _of_node(specs) | _queues(answer))
     else:
@@ -107,12 +107,12 @@ def _identity(pool: SubmitPool | None) -> dict[str, object]:
 
 
 def _of_node(specs: JobSpecs | None) -> dict[str, object]:
-    """What is asked of a node; nothing where that is nothing."""
+    """The requirements on a node; empty if there are none."""
     return {} if specs is None else {"node": {"specs": specs.spec_id, "canonical": specs.canonical}}
 
 
 def _queues(answer: Eligibility | None) -> dict[str, object]:
-    """Null where nothing was looked at: no requirement restricts the queues, or none are known."""
+    """The eligible and rejected queues; null if none were evaluated: no requirements, or no known queues."""
     if answer is None:
         return {"eligible": None, "rejected": {}}
     rejected = {str(queue): reason for queue, reason in answer.reasons(0).items()}
@@ -135,7 +135,7 @@ def _show(pool: SubmitPool | None, answer: Eligibility | None) -> None:
     print(f"pool {pool.pool_id}")
     print_table(
         ("requirement", "operator", "values"),
-        [(one.name, one.operator, ", ".join(one.values)) for one in pool.requirements],
+        [(requirement.name, requirement.operator, ", ".join(requirement.values)) for requirement in pool.requirements],
     )
     if answer is None:
         return
@@ -145,11 +145,11 @@ def _show(pool: SubmitPool | None, answer: Eligibility | None) -> None:
 
 
 def _resource_file(file: Path | None) -> ReadResources:
-    """The resources in a file, with remarks about what is wrong in it."""
-    found = read_resource_file(file)
-    for warning in found.warnings:
+    """The resources in a file; what is wrong in it is printed as remarks."""
+    resource_data = read_resource_file(file)
+    for warning in resource_data.warnings:
         remark(warning)
-    return found
+    return resource_data
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="JSON objects on stdout.")]
@@ -160,7 +160,7 @@ QueueName = Annotated[str | None, typer.Option("--queue", help="and its name.")]
 
 
 class HalfAQueue(BrokerError):
-    """A queue is named by site, CE and queue together."""
+    """A queue is named by site, CE and queue together; one of them is missing."""
 
     exit_status = WRONG_USAGE
 
@@ -174,7 +174,7 @@ def list_pools(
     vo: Annotated[str | None, typer.Option("--vo", help="Only pools of this VO.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pools on record: who uses them, and how many queues meet them."""
+    """List pools on record: who uses them, and how many queues meet them."""
     with open_store(context) as database, database.read_snapshot() as connection:
         pools = [pool for pool in all_pools(connection) if vo is None or pool.vo == vo.lower()]
         if site is not None and ce is not None and queue is not None:
@@ -190,38 +190,40 @@ def list_pools(
     print_table(
         columns,
         [
-            (one.pool_id, one.vo, one.queue_count, one.waiting_jobs, one.tasks, one.last_used_at, one.refreshed_at)
-            for one in pools
+            (row.pool_id, row.vo, row.queue_count, row.waiting_jobs, row.tasks, row.last_used_at, row.refreshed_at)
+            for row in pools
         ],
     )
 
 
 @app.command("show")
 def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
-    """One pool: its requirements, the queues that meet them by the resources in force, and why the others do not."""
+    """Show a pool: its requirements, the queues that meet them by the resources in force, and why others do not."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        found = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
+        pool = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
         version = resource_versions.current(connection)
-    reasons = {} if version is None else _reasons(found, version)
+    reasons = {} if version is None else _reasons(pool, version)
     if as_json:
-        print_json({**dict(found), "rejected": reasons})
+        print_json({**dict(pool), "rejected": reasons})
         return
-    for name, value in found.model_dump(exclude={"now", "queues"}).items():
+    for name, value in pool.model_dump(exclude={"now", "queues"}).items():
         print(f"{name:13} {value}")
-    rows = [(one.name, "yes", "") for one in found.queues] + [(name, "no", reason) for name, reason in reasons.items()]
+    rows = [(queue.name, "yes", "") for queue in pool.queues] + [
+        (name, "no", reason) for name, reason in reasons.items()
+    ]
     print_table(("queue", "eligible", "reason"), sorted(rows))
 
 
 @app.command("queues")
 def queues(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
-    """The queues that are mapped to a pool, since when, and the PanDA queue of each."""
+    """List the queues mapped to a pool, since when, and the PanDA queue of each."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        found = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
+        pool = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
     if as_json:
-        for one in found.queues:
-            print_json(one)
+        for queue in pool.queues:
+            print_json(queue)
         return
-    rows = [(one.name, one.panda_queue, one.first_seen_at, one.confirmed_at) for one in found.queues]
+    rows = [(queue.name, queue.panda_queue, queue.first_seen_at, queue.confirmed_at) for queue in pool.queues]
     print_table(("queue", "panda queue", "first seen", "confirmed"), rows)
 
 
@@ -229,12 +231,13 @@ def queues(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> 
 def resources(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="JSON, YAML or CFG to publish; without it: what is in force.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="JSON, YAML or CFG to publish; without it, show what is in force."),
     ] = None,
     at: Annotated[str | None, at_option("Time of the publication")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish the sites, CEs and queues that pools are evaluated on, or tell which are in force."""
+    """Publish the sites, CEs and queues that pools are evaluated on, or show which are in force."""
     with open_store(context) as database:
         changed = file is not None and _publish(database, file, at)
         with database.read_snapshot() as connection:
@@ -264,8 +267,8 @@ def _publish(database: Database, file: Path, at: str | None) -> bool:
 
 def _reasons(row: PoolRecord, version: ResourceVersion) -> dict[str, str]:
     try:
-        found = match_pools([parse_canonical(row.canonical)], version.said.resources)
+        eligibility = match_pools([parse_canonical(row.canonical)], version.said.resources)
     except RequirementRefused as error:
         remark(f"the definition of {row.pool_id} cannot be read, so nobody knows why a queue is not eligible: {error}")
         return {}
-    return {str(queue): reason for queue, reason in found.reasons(0).items()}
+    return {str(queue): reason for queue, reason in eligibility.reasons(0).items()}

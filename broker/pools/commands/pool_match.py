@@ -1,4 +1,4 @@
-"""``broker pool match``: whether the node in a file is what the job in a file asks for, and else what it lacks."""
+"""``broker pool match``: whether the node in a file meets the job in a file, and if not, what it lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.pools.answers.spec_files import read_job_specs, read_node_file, verd
 
 
 class NoSuchProfile(BrokerError):
-    """A profile that there is not."""
+    """No profile has this name."""
 
     exit_status = WRONG_USAGE
 
@@ -28,7 +28,7 @@ ProfileName = Annotated[str, typer.Option("--profile", help=f"Whose rules: {', '
 
 
 def profile_named(name: str, *, distinct_arm: bool = False) -> Profile:
-    """The profile of a name.
+    """The profile with this name.
 
     Raises:
         NoSuchProfile: there is none.
@@ -47,13 +47,13 @@ def match_files(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One object: match, spec, missed.")] = False,
 ) -> None:
-    """Whether a node is what a job asks for, by which of its specs, and else what it lacks; reads no database.
+    """Check whether a node meets the request of a job, by which of its specs, or what it lacks; reads no database.
 
-    A job that does not match is an answer: the exit status is 0, and 2 for a file that cannot be understood.
+    The exit status is 0 even if the job does not match, and 2 for a file that cannot be understood.
     """
     rules = profile_named(profile, distinct_arm=distinct_arm)
-    asked, has = read_job_specs(job, rules), read_node_file(node, rules)
-    verdict = judge(asked, has, rules)
+    specs, node_values = read_job_specs(job, rules), read_node_file(node, rules)
+    verdict = judge(specs, node_values, rules)
     if as_json:
         print_json(verdict_document(verdict, rules))
     else:
@@ -61,16 +61,18 @@ def match_files(
 
 
 def show_verdict(verdict: Verdict, profile: Profile) -> None:
-    """Print what a job gets, or what each spec misses."""
+    """Print what the job gets, or what each spec misses."""
     if verdict.allotment is None:
         print("no match")
         rows = [
-            (one["spec"], one["field"], one["kind"], one["asked"], one["offered"])
-            for one in verdict_document(verdict, profile)["missed"]
+            (miss["spec"], miss["field"], miss["kind"], miss["asked"], miss["offered"])
+            for miss in verdict_document(verdict, profile)["missed"]
         ]
         print_table(("spec", "field", "why", "asked", "offered"), rows)
         return
-    got = verdict.allotment
+    allotment = verdict.allotment
     print(f"match by spec {verdict.spec}")
     columns = ("cores", "memory (MB)", "memory limit (MB)", "GPUs", "scratch (MB)")
-    print_table(columns, [(got.cores, got.ram_mb, got.ram_limit_mb, got.gpus, got.scratch_mb)])
+    print_table(
+        columns, [(allotment.cores, allotment.ram_mb, allotment.ram_limit_mb, allotment.gpus, allotment.scratch_mb)]
+    )

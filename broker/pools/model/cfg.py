@@ -1,4 +1,4 @@
-"""Configuration text: one option a line, sections in braces. Job descriptions and resources are written in it.
+"""Configuration text: one option per line, sections in braces; used for job descriptions and resources.
 
 Values have no type; a comma makes a list and double quotes protect it. Source: DIRAC RFC 7, the CFG form.
 """
@@ -33,10 +33,10 @@ _SUSPICIOUS = re.compile(r'^=|["{}]|\s(?:#|//)')
 
 @dataclass(frozen=True)
 class CfgLimits:
-    """How much is read.
+    """Limits on what is read.
 
     Attributes:
-        largest_bytes: of the text in UTF-8.
+        largest_bytes: size of the text in UTF-8.
         deepest: how deep sections nest, counting the text itself.
         empty_values: whether an option may have no value.
     """
@@ -64,7 +64,7 @@ def parse_cfg(text: str, limits: CfgLimits = JOB_LIMITS) -> Section:
 
 
 class _Reader:
-    """Takes one line after the other."""
+    """Reads line by line."""
 
     def __init__(self, limits: CfgLimits) -> None:
         self._limits = limits
@@ -136,19 +136,19 @@ class _Reader:
         section.add(Attribute(name, members[0] if len(members) == 1 else members, self._place))
 
     def _members(self, text: str, name: str, column: int) -> list[str]:
-        """The value between the commas; quotes keep a comma in it."""
-        members, at = [], 0
+        """The values between commas; quotes protect a comma in a value."""
+        members, position = [], 0
         while True:
-            blank = _BLANK.match(text, at)
-            start = at if blank is None else blank.end()
+            blank = _BLANK.match(text, position)
+            start = position if blank is None else blank.end()
             if text.startswith('"', start):
-                found = _QUOTED.match(text, start)
-                if found is None:
+                match = _QUOTED.match(text, start)
+                if match is None:
                     self._bad_quotes(text, start, name, column)
-                members.append(_ESCAPE.sub(r"\1", found["inner"]))
+                members.append(_ESCAPE.sub(r"\1", match["inner"]))
             else:
-                found = _PLAIN.match(text, start)
-                plain = "" if found is None else found[0].strip()
+                match = _PLAIN.match(text, start)
+                plain = "" if match is None else match[0].strip()
                 if odd := _SUSPICIOUS.search(plain):
                     self._refuse(
                         "expression-not-supported",
@@ -157,10 +157,10 @@ class _Reader:
                         column + start,
                     )
                 members.append(plain)
-            at = len(text) if found is None else found.end()
-            if at >= len(text):
+            position = len(text) if match is None else match.end()
+            if position >= len(text):
                 return members
-            at += 1
+            position += 1
 
     def _bad_quotes(self, text: str, start: int, name: str, column: int) -> NoReturn:
         closed = re.match(r'"[^"\\]*(?:\\.[^"\\]*)*"', text[start:]) is not None

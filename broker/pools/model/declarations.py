@@ -1,4 +1,4 @@
-"""What is declared about the parameters that jobs may require: whether they are numbers, and which values there are.
+"""Declarations of the parameters that jobs may require: whether they are numbers, and their possible values.
 
 Source: DIRAC RFC 7, the description of parameters in the ``JobDescription`` section.
 """
@@ -15,11 +15,11 @@ PropertyType = Literal["number", "text"]
 
 @dataclass(frozen=True)
 class Declaration:
-    """One parameter.
+    """The declaration of one parameter.
 
     Attributes:
-        kind: as declared; None: found out from the rest, or from the literal.
-        unit: of a number, for people; values carry none.
+        kind: the declared kind; None: derived from the other fields, or from the literal.
+        unit: unit of a number, for humans; values have no unit.
         smallest: a requirement below it is refused.
         largest: a requirement above it is refused.
         choices: the only texts that are accepted; empty: any.
@@ -33,7 +33,7 @@ class Declaration:
 
     @property
     def effective_kind(self) -> PropertyType | None:
-        """The kind: declared, else number if it has a limit, else text if it has choices."""
+        """The declared kind, else number if there is a limit, else text if there are choices."""
         if self.kind is not None:
             return self.kind
         if self.smallest is not None or self.largest is not None:
@@ -48,28 +48,28 @@ class Declarations:
     by_name: Mapping[str, Declaration] = field(default_factory=dict)
 
     def of(self, name: str) -> Declaration:
-        """The declaration of a parameter; an empty one when there is none."""
+        """The declaration of a parameter; an empty one if there is none."""
         return self.by_name.get(name, Declaration())
 
     def overridden_by(self, other: Declarations) -> Declarations:
-        """These, with the declarations of ``other`` in their place; limits that it does not name stay."""
+        """These declarations, overridden by those of ``other``; limits that ``other`` does not name stay."""
         merged = dict(self.by_name)
-        for name, said in other.by_name.items():
+        for name, override in other.by_name.items():
             known = self.of(name)
             merged[name] = replace(
                 known,
-                kind=said.kind or known.kind,
-                unit=said.unit or known.unit,
-                smallest=known.smallest if said.smallest is None else said.smallest,
-                largest=known.largest if said.largest is None else said.largest,
-                choices=said.choices or known.choices,
+                kind=override.kind or known.kind,
+                unit=override.unit or known.unit,
+                smallest=known.smallest if override.smallest is None else override.smallest,
+                largest=known.largest if override.largest is None else override.largest,
+                choices=override.choices or known.choices,
             )
         return Declarations(merged)
 
     @property
     def numbers(self) -> frozenset[str]:
         """The names of the parameters that are numbers."""
-        return frozenset(name for name, one in self.by_name.items() if one.effective_kind == "number")
+        return frozenset(name for name, declaration in self.by_name.items() if declaration.effective_kind == "number")
 
 
 NOTHING_DECLARED = Declarations()

@@ -25,9 +25,9 @@ class RequirementRefused(ValueError):
 
     Attributes:
         code: what is wrong, short and stable, as in docs/explanation/submit-pools.md.
-        detail: the same for a person.
-        name: of the requirement or keyword; None when it is about the text as a whole.
-        place: in the text; None when the requirements did not come from a text.
+        detail: the same for humans.
+        name: name of the requirement or keyword; None if the text as a whole is wrong.
+        place: place in the text; None if the requirements did not come from a text.
     """
 
     def __init__(self, code: str, detail: str, name: str | None = None, place: Place | None = None) -> None:
@@ -42,12 +42,12 @@ class RequirementRefused(ValueError):
         return f"{self.code}: {self.detail}" + (f" ({where})" if where else "")
 
     def at(self, place: Place | None) -> RequirementRefused:
-        """The same with a place, if it has none."""
+        """The same error, with this place if it has none."""
         return RequirementRefused(self.code, self.detail, self.name, self.place or place)
 
 
 LONGEST_VALUE = 255
-#: A number has fewer digits than this before the point, and not more than that behind it.
+#: Maximum digits of a number before and after the decimal point.
 INTEGER_DIGITS, DECIMALS = 18, 12
 
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+))?(?:[eE](?P<exponent>[+-]?[0-9]+))?")
@@ -63,11 +63,11 @@ class NumberLiteral:
 
 Scalar = str | NumberLiteral
 RawValue = Scalar | Sequence[Scalar]
-"""What a job wrote for one requirement; a list is any sequence that is no text."""
+"""The value that a job gives for one requirement; a list is any sequence other than a text."""
 
 
 def decimal_text(text: str) -> str:
-    """The one way to write a number: no exponent, no plus sign, no leading or trailing zeros, no minus at 0.
+    """The canonical form of a number: no exponent, no plus sign, no leading or trailing zeros, no minus at 0.
 
     Raises:
         RequirementRefused: ``not-a-number``, ``value-too-long``, or ``number-range`` from 10^18 on or with more than
@@ -75,27 +75,27 @@ def decimal_text(text: str) -> str:
     """
     if len(text) > LONGEST_VALUE:
         raise _too_long(text)
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
         raise RequirementRefused("not-a-number", f"{_short(text)} is no number; units and operators are not read")
-    exponent = found["exponent"] or "0"
-    # The length decides before anything is expanded: 1e999999999 has a billion digits.
+    exponent = match["exponent"] or "0"
+    # The length is checked before anything is expanded: 1e999999999 has a billion digits.
     if len(exponent.lstrip("+-")) > _EXPONENT_DIGITS:
         raise _out_of_range(text)
-    decimals = found["decimals"] or ""
-    digits, point = found["whole"] + decimals, len(found["whole"]) + int(exponent)
+    decimals = match["decimals"] or ""
+    digits, point = match["whole"] + decimals, len(match["whole"]) + int(exponent)
     if point < 0:
         digits, point = "0" * -point + digits, 0
     digits = digits.ljust(point, "0")
     whole, fraction = digits[:point].lstrip("0"), digits[point:].rstrip("0")
     if len(whole) > INTEGER_DIGITS or len(fraction) > DECIMALS:
         raise _out_of_range(text)
-    shown = (whole or "0") + ("." + fraction if fraction else "")
-    return f"-{shown}" if found["sign"] == "-" and shown != "0" else shown
+    canonical = (whole or "0") + ("." + fraction if fraction else "")
+    return f"-{canonical}" if match["sign"] == "-" and canonical != "0" else canonical
 
 
 def number_of(text: str) -> Decimal | None:
-    """The exact number in a text; None when there is none, or one that no requirement may have."""
+    """The exact number in a text; None if there is none, or none that a requirement may have."""
     try:
         return Decimal(decimal_text(text))
     except RequirementRefused:
@@ -113,7 +113,7 @@ def checked_text(text: str) -> str:
     Raises:
         RequirementRefused: ``empty-value``, ``value-too-long`` or ``control-character``.
     """
-    if len(text) > 4 * LONGEST_VALUE:  # normalising is not for texts of any length
+    if len(text) > 4 * LONGEST_VALUE:  # do not normalise texts of any length
         raise _too_long(text)
     plain = plain_text(text)
     if not plain:
@@ -139,7 +139,7 @@ def _short(text: str) -> str:
 
 
 REQUIREMENTS = "Requirements"
-#: Keywords of what is asked of a node: sections with one spec and with several, and expressions over tags.
+#: Keywords for what a job requires of a node: sections with one spec or several, and expressions over tags.
 ONE_SPEC, SEVERAL_SPECS = "MatchingSpec", "MatchingSpecs"
 TAGS = ("Tags", "Tag")
 #: How deep the sections of a spec nest, counting the text itself.
@@ -168,7 +168,7 @@ class Section:
         return iter(self.attributes.values())
 
     def add(self, attribute: Attribute) -> None:
-        """Adds an attribute with a name of its own.
+        """Add an attribute with a new name.
 
         Raises:
             RequirementRefused: ``duplicate-name``, or ``name-case-clash`` with one that differs by case only.
@@ -182,12 +182,12 @@ class Section:
         self.attributes[name] = attribute
 
     def replace(self, attribute: Attribute) -> None:
-        """Puts an attribute in the place of the one with its name."""
+        """Replace the attribute of the same name."""
         self.attributes[attribute.name] = attribute
 
 
 def requirements_of(description: Section) -> Section | None:
-    """The section of requirements in a job description; None when there is none.
+    """The section of requirements in a job description; None if there is none.
 
     Raises:
         RequirementRefused: ``requirements-not-a-section``, ``keyword-case`` or ``nested-section``.
@@ -195,19 +195,19 @@ def requirements_of(description: Section) -> Section | None:
     for attribute in description:
         if attribute.name.lower() == REQUIREMENTS.lower() and attribute.name != REQUIREMENTS:
             raise RequirementRefused("keyword-case", f"write it {REQUIREMENTS}", attribute.name, attribute.place)
-    found = description.attributes.get(REQUIREMENTS)
-    if found is None:
+    section = description.attributes.get(REQUIREMENTS)
+    if section is None:
         return None
-    if not isinstance(found.value, Section):
-        raise RequirementRefused("requirements-not-a-section", "its value is no section", REQUIREMENTS, found.place)
-    for attribute in found.value:
+    if not isinstance(section.value, Section):
+        raise RequirementRefused("requirements-not-a-section", "its value is no section", REQUIREMENTS, section.place)
+    for attribute in section.value:
         if isinstance(attribute.value, Section):
             raise RequirementRefused("nested-section", "a requirement is a value", attribute.name, attribute.place)
-    return found.value
+    return section.value
 
 
 def check_size(text: str, largest_bytes: int = LARGEST_BYTES) -> None:
-    """Refuses a text that is too large to be looked at.
+    """Refuse a text that is too large to be read.
 
     Raises:
         RequirementRefused: ``text-too-large``.

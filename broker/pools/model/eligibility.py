@@ -1,7 +1,7 @@
-"""Which queues are eligible for which pools, and why the others are not: all queues at once, a parameter at a time.
+"""Which queues are eligible for which pools, and why the others are not: all queues at once, one parameter at a time.
 
-The parameters of all queues are put into columns once for each VO. Numbers are compared by their rank among the exact
-numbers of the column, never as binary floats.
+The parameters of all queues are arranged in columns once for each VO. Numbers are compared by their rank among the
+exact numbers of the column, never as binary floats.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Column:
     """One parameter of all queues.
 
     Attributes:
-        present: queues that have it.
+        present: queues that have the parameter.
         by_text: queues that offer a text, by the text.
-        numbers: the distinct numbers, rising.
-        ranks: of each queue, the place of its number among them; -1 without a number.
+        numbers: the distinct numbers, ascending.
+        ranks: for each queue, the position of its number among them; -1 without a number.
     """
 
     present: Flags
@@ -48,22 +48,22 @@ class Column:
     ranks: npt.NDArray[np.int32]
 
     def faults(self, requirement: Requirement) -> npt.NDArray[np.int8]:
-        """For each queue the kind of what is wrong, or -1."""
+        """For each queue the kind of fault, or -1."""
         if requirement.operator == "ge":
             needed = bisect_left(self.numbers, Decimal(requirement.values[0]))
-            found = np.where(self.ranks >= needed, _FITS, _BELOW).astype(np.int8)
-            found[self.ranks < 0] = _NOT_A_NUMBER
+            faults = np.where(self.ranks >= needed, _FITS, _BELOW).astype(np.int8)
+            faults[self.ranks < 0] = _NOT_A_NUMBER
         else:
-            found = np.full(len(self.present), _NO_COMMON_VALUE, np.int8)
+            faults = np.full(len(self.present), _NO_COMMON_VALUE, np.int8)
             for text in requirement.values:
                 if text in self.by_text:
-                    found[self.by_text[text]] = _FITS
-        found[~self.present] = _MISSING
-        return found
+                    faults[self.by_text[text]] = _FITS
+        faults[~self.present] = _MISSING
+        return faults
 
 
 class QueueColumns:
-    """The queues as one VO sees them, in columns; what a requirement gives is kept for the next pool that has it."""
+    """The queues as one VO sees them, in columns; the faults of a requirement are cached for later pools with it."""
 
     def __init__(self, queues: Sequence[EffectiveQueue]) -> None:
         self._admitted: Flags = np.array([queue.admitted for queue in queues], dtype=np.bool_)
@@ -76,13 +76,13 @@ class QueueColumns:
         self._faults: dict[Requirement, npt.NDArray[np.int8]] = {}
 
     def codes(self, pool: SubmitPool) -> Codes:
-        """For each queue 0, or the code of the first thing that is wrong; see ``reason``."""
-        found = np.where(self._admitted, ELIGIBLE, NO_VO).astype(np.int16)
+        """For each queue 0, or the code of its first fault; see ``reason``."""
+        codes = np.where(self._admitted, ELIGIBLE, NO_VO).astype(np.int16)
         for number, requirement in enumerate(pool.requirements):
             faults = self._faults_of(requirement)
-            new = (found == ELIGIBLE) & (faults != _FITS)
-            found[new] = FIRST + number * len(KINDS) + faults[new]
-        return found
+            newly_rejected = (codes == ELIGIBLE) & (faults != _FITS)
+            codes[newly_rejected] = FIRST + number * len(KINDS) + faults[newly_rejected]
+        return codes
 
     def _faults_of(self, requirement: Requirement) -> npt.NDArray[np.int8]:
         faults = self._faults.get(requirement)
@@ -100,7 +100,7 @@ class Eligibility:
     Attributes:
         pools: the rows.
         queues: the columns.
-        codes: shape (pools, queues): 0 eligible, else what ``reason`` says in words.
+        codes: shape (pools, queues): 0 eligible, else a code that ``reason`` puts into words.
     """
 
     pools: tuple[SubmitPool, ...]
@@ -109,7 +109,7 @@ class Eligibility:
 
     @cached_property
     def eligible(self) -> Flags:
-        """(pools, queues): true where the queue meets the requirement of the pool."""
+        """(pools, queues): true where the queue meets the requirements of the pool."""
         return np.equal(self.codes, ELIGIBLE)
 
     def eligible_queues(self, row: int) -> list[QueueName]:
@@ -162,8 +162,8 @@ def _column(values: Sequence[tuple[int, ParameterValue]], count: int) -> Column:
             if number is not None:
                 numbers[row] = number
     order = tuple(sorted(set(numbers.values())))
-    places = {number: place for place, number in enumerate(order)}
+    rank_of = {number: place for place, number in enumerate(order)}
     ranks = np.full(count, -1, np.int32)
     for row, number in numbers.items():
-        ranks[row] = places[number]
+        ranks[row] = rank_of[number]
     return Column(present, {text: np.array(rows, np.intp) for text, rows in by_text.items()}, order, ranks)

@@ -1,7 +1,7 @@
-"""What a job description says beside its requirements: the keywords of JDL that have a meaning here, checked.
+"""The content of a job description besides its requirements: the JDL keywords that have a meaning here, checked.
 
-A keyword that restricts where a job may run, or what it needs, and that nobody here would honour is refused. One that
-concerns the job alone is kept. Source: DIRAC RFC 7, standard keywords.
+A keyword that restricts where a job may run or states what it needs is refused if the broker would not honour it. A
+keyword that concerns only the job is kept. Source: DIRAC RFC 7, standard keywords.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ANY = "any"
 MOST_SECONDS = 2**31 - 1
 MOST_CORES = 999
 HIGHEST_PRIORITY = 10
-#: Keywords of one text, with the most characters that there is room for.
+#: Keywords with a single text, and their maximum number of characters.
 _TEXTS = {"JobName": 256, "Executable": 128, "JobType": 64, "Owner": 60, "OwnerGroup": 20}
 _LISTS = ("Site", "BannedSite", "BannedSites", "Platform")
 _NUMBERS = {"CPUTime": (1, MOST_SECONDS), "NumberOfProcessors": (1, MOST_CORES), "Priority": (0, HIGHEST_PRIORITY)}
 _VOS = ("VirtualOrganization", "VO")
-#: Nobody here would honour these, and without them the job might run where it cannot.
+#: Keywords that the broker does not honour; without them a job might be sent where it cannot run.
 _NOT_HONOURED = {
     "RequiredTag": "write what the job needs as Tags",
     "GridCE": "write what the CE must have as a requirement",
@@ -46,7 +46,7 @@ _NOT_HONOURED = {
     "SubmitPool": "it is worked out from the requirements",
 }
 _OUTPUT, _SANDBOX = "OutputData", "OutputSandbox"
-#: Lists of files go to pilots between commas.
+#: Pilots get lists of files separated by commas.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 KNOWN = (
     *_TEXTS,
@@ -69,11 +69,11 @@ class JobRequest:
 
     Attributes:
         executable: what it runs.
-        name: of the job; None when it says none.
-        arguments: of the executable, as they were written.
-        sites: of which one is wanted, sorted; none: any.
-        banned_sites: that are not wanted, sorted.
-        platforms: of which one is wanted, sorted; none: any.
+        name: name of the job; None if it has none.
+        arguments: arguments of the executable, as they were written.
+        sites: sites of which it needs one, sorted; empty: any.
+        banned_sites: sites that it must not use, sorted.
+        platforms: platforms of which it needs one, sorted; empty: any.
         cpu_time_s: normalised CPU seconds (HS06 s) that it needs.
         cores: processors that it needs.
         priority: from 0 to 10.
@@ -81,9 +81,9 @@ class JobRequest:
         owner: who it is for.
         owner_group: the group of the owner.
         vo: virtual organisation that the description is written for, lower case.
-        kept: everything else, by name; it decides nothing.
-        outputs: names of the files that it writes, in the order in which they were written.
-        keeps_log: whether what it prints is to be kept, in a log file.
+        kept: all other keywords, by name; they have no effect on placement.
+        outputs: names of the files that it writes, in the order of the description.
+        keeps_log: whether to keep its printed output in a log file.
     """
 
     executable: str
@@ -113,20 +113,20 @@ def job_request(description: Section) -> JobRequest:
     """
     for attribute in description:
         _check_keyword(attribute)
-    given = description.attributes
-    texts = {name: _text(given[name], width) for name, width in _TEXTS.items() if name in given}
-    lists = {name: _list(given[name]) for name in _LISTS if name in given}
-    numbers = {name: _whole(given[name], *limits) for name, limits in _NUMBERS.items() if name in given}
+    attributes = description.attributes
+    texts = {name: _text(attributes[name], width) for name, width in _TEXTS.items() if name in attributes}
+    lists = {name: _list(attributes[name]) for name in _LISTS if name in attributes}
+    numbers = {name: _whole(attributes[name], *limits) for name, limits in _NUMBERS.items() if name in attributes}
     banned = tuple(sorted({*lists.get("BannedSite", ()), *lists.get("BannedSites", ())}))
     sites = lists.get("Site", ())
     if sites and not set(sites) - set(banned):
-        raise RequirementRefused("impossible-site", "every site of Site is banned", "Site", given["Site"].place)
+        raise RequirementRefused("impossible-site", "every site of Site is banned", "Site", attributes["Site"].place)
     if not texts.get("Executable"):
         raise RequirementRefused("no-executable", "a job to be run names its Executable", "Executable")
     return JobRequest(
         texts["Executable"],
         texts.get("JobName"),
-        _arguments(given.get("Arguments")),
+        _arguments(attributes.get("Arguments")),
         sites,
         banned,
         lists.get("Platform", ()),
@@ -136,15 +136,15 @@ def job_request(description: Section) -> JobRequest:
         texts.get("JobType"),
         texts.get("Owner"),
         texts.get("OwnerGroup"),
-        _vo(given),
+        _vo(attributes),
         {one.name: plain_value(one.value) for one in description if one.name not in KNOWN},
-        _file_names(given[_OUTPUT]) if _OUTPUT in given else (),
-        _SANDBOX in given and bool(_file_names(given[_SANDBOX])),
+        _file_names(attributes[_OUTPUT]) if _OUTPUT in attributes else (),
+        _SANDBOX in attributes and bool(_file_names(attributes[_SANDBOX])),
     )
 
 
 def plain_value(value: object) -> Any:
-    """A value as JSON has it; numbers as the text that was written."""
+    """A value in JSON form; numbers stay the text that was written."""
     if isinstance(value, Section):
         return {one.name: plain_value(one.value) for one in value}
     if isinstance(value, NumberLiteral):
@@ -176,29 +176,29 @@ def _text(attribute: Attribute, width: int) -> str:
 
 
 def _list(attribute: Attribute) -> tuple[str, ...]:
-    """The texts of a list, or of one text between commas; none when one of them is ANY."""
+    """The texts of a list, or of one text separated by commas; empty if one of them is ANY."""
     value = attribute.value
     if isinstance(value, Section | NumberLiteral):
         raise _bad(attribute, "a text or a list of texts is wanted")
-    found = set()
+    texts = set()
     for member in value.split(",") if isinstance(value, str) else value:
         if not isinstance(member, str):
             raise _bad(attribute, "a list of texts is wanted")
         if member.strip():
-            found.add(_text(Attribute(attribute.name, member, attribute.place), 255))
-    allows_all = any(one.lower() == ANY for one in found)
+            texts.add(_text(Attribute(attribute.name, member, attribute.place), 255))
+    allows_all = any(text.lower() == ANY for text in texts)
     if allows_all and attribute.name.startswith("Banned"):
         raise _bad(attribute, "ANY would ban every site")
-    return () if allows_all else tuple(sorted(found))
+    return () if allows_all else tuple(sorted(texts))
 
 
 def _file_names(attribute: Attribute) -> tuple[str, ...]:
-    """Names of files in a list, or in one text between commas, each once; of an LFN with folders the last part."""
+    """File names in a list, or in one text separated by commas, each once; of an LFN with folders the last part."""
     value = attribute.value
     if isinstance(value, Section | NumberLiteral):
         raise _bad(attribute, "the name of a file, or a list of names, is wanted")
     members = value.split(",") if isinstance(value, str) else value
-    names = [str(one).strip().removeprefix("LFN:").rpartition("/")[2] for one in members if str(one).strip()]
+    names = [str(member).strip().removeprefix("LFN:").rpartition("/")[2] for member in members if str(member).strip()]
     for name in names:
         if not _FILE_NAME.fullmatch(name):
             raise _bad(attribute, "names of files are letters, digits, dot, underscore, plus and hyphen")
@@ -226,11 +226,11 @@ def _arguments(attribute: Attribute | None) -> str | None:
     return value if isinstance(value, str) else " ".join(value)
 
 
-def _vo(given: Mapping[str, Attribute]) -> str | None:
-    named = {_text(given[name], 64).lower() for name in _VOS if name in given}
-    if len(named) > 1:
-        raise _bad(given[_VOS[0]], f"{' and '.join(_VOS)} name different ones")
-    return next(iter(named), None)
+def _vo(attributes: Mapping[str, Attribute]) -> str | None:
+    names = {_text(attributes[name], 64).lower() for name in _VOS if name in attributes}
+    if len(names) > 1:
+        raise _bad(attributes[_VOS[0]], f"{' and '.join(_VOS)} name different ones")
+    return next(iter(names), None)
 
 
 def _bad(attribute: Attribute, wanted: str) -> RequirementRefused:

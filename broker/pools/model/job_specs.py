@@ -1,4 +1,4 @@
-"""What a job in JDL or CFG asks of a node: ``Tags``, and the sections ``MatchingSpec`` (one) or ``MatchingSpecs``.
+"""What a job in JDL or CFG requires of a node: ``Tags``, or the sections ``MatchingSpec`` (one) or ``MatchingSpecs``.
 
 Sources: DIRAC, job descriptions; DiracX, schema of matching specifications.
 """
@@ -27,31 +27,33 @@ KEYWORDS = (ONE_SPEC, SEVERAL_SPECS, *TAGS)
 
 
 def specs_document(description: Section) -> dict[str, Any] | None:
-    """The specs of a description as a document; None when it asks nothing of a node.
+    """The specs of a description as a document; None if it requires nothing of a node.
 
     Raises:
-        RequirementRefused: ``specs-not-a-section``, or ``specs-twice`` where two keywords say what is asked for.
+        RequirementRefused: ``specs-not-a-section``, ``bad-value``, or ``specs-twice`` for two keywords with specs.
     """
-    given = [description.attributes[name] for name in KEYWORDS if name in description.attributes]
-    if not given:
+    keywords = [description.attributes[name] for name in KEYWORDS if name in description.attributes]
+    if not keywords:
         return None
-    if len(given) > 1:
-        both = f"{given[0].name} and {given[1].name} both say what is asked of a node; write tags in the section"
-        raise RequirementRefused("specs-twice", both, given[1].name, given[1].place)
-    (one,) = given
-    if one.name in TAGS:
-        if isinstance(one.value, Section):
-            raise RequirementRefused("bad-value", "an expression or a list of tags is wanted", one.name, one.place)
-        return {SPECS: [{"tags": _plain(one.value)}]}
-    if not isinstance(one.value, Section):
-        raise RequirementRefused("specs-not-a-section", "its value is no section", one.name, one.place)
-    if one.name == ONE_SPEC:
-        return {SPECS: [_plain(one.value)]}
-    return {SPECS: [_plain(inner.value) for inner in one.value]}
+    if len(keywords) > 1:
+        both = f"{keywords[0].name} and {keywords[1].name} both say what is asked of a node; write tags in the section"
+        raise RequirementRefused("specs-twice", both, keywords[1].name, keywords[1].place)
+    (keyword,) = keywords
+    if keyword.name in TAGS:
+        if isinstance(keyword.value, Section):
+            raise RequirementRefused(
+                "bad-value", "an expression or a list of tags is wanted", keyword.name, keyword.place
+            )
+        return {SPECS: [{"tags": _plain(keyword.value)}]}
+    if not isinstance(keyword.value, Section):
+        raise RequirementRefused("specs-not-a-section", "its value is no section", keyword.name, keyword.place)
+    if keyword.name == ONE_SPEC:
+        return {SPECS: [_plain(keyword.value)]}
+    return {SPECS: [_plain(inner.value) for inner in keyword.value]}
 
 
 def specs_of_description(description: Section, vo: str, profile: Profile = OWN) -> JobSpecs | None:
-    """What a job asks of a node; None: nothing.
+    """What a job requires of a node; None: nothing.
 
     Raises:
         RequirementRefused: ``bad-spec`` with the field and the value, or as :func:`specs_document`.
@@ -67,7 +69,7 @@ def specs_of_description(description: Section, vo: str, profile: Profile = OWN) 
 
 
 def _plain(value: Any) -> Any:
-    """A value as the reader of specs takes it."""
+    """A value in the form that the reader of specs takes."""
     if isinstance(value, Section):
         return {one.name: _plain(one.value) for one in value}
     if isinstance(value, NumberLiteral):

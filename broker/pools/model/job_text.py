@@ -1,4 +1,4 @@
-"""The requirements in a file of any kind (JDL, CFG, JSON), and the pool that they mean."""
+"""The requirements in a file of any kind (JDL, CFG, JSON), and the pool that they define."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from broker.pools.model.tables import parse_json
 def resolve_requirements(
     written: Mapping[str, RawValue], vo: str, declarations: Declarations = NOTHING_DECLARED
 ) -> SubmitPool | None:
-    """The pool of a job's requirements; None when it has none, and then it is matched as if there were no pools.
+    """The pool of a job's requirements; None if it has none: it is then matched as if there were no pools.
 
-    The kind is that of the declaration, else of the literal. Resources are never looked at: the identifier must not
+    The kind is that of the declaration, else that of the literal. Resources are never read: the identifier must not
     depend on them.
 
     Raises:
@@ -81,7 +81,7 @@ def _kind(value: RawValue, declared: PropertyType | None) -> PropertyType:
 
 def _number(value: RawValue, declared: Declaration) -> str:
     try:
-        text = decimal_text(_written(value))
+        text = decimal_text(_literal_text(value))
     except RequirementRefused as refused:
         unit = f" in {declared.unit}" if declared.unit else ""
         wanted = f"; declared as a number{unit}" if declared.effective_kind == "number" else ""
@@ -96,7 +96,7 @@ def _number(value: RawValue, declared: Declaration) -> str:
 
 def _texts(value: RawValue, declared: Declaration) -> tuple[str, ...]:
     members = [value] if isinstance(value, Scalar) else list(value)
-    texts = sorted({checked_text(_written(member)) for member in members})
+    texts = sorted({checked_text(_literal_text(member)) for member in members})
     if declared.choices:
         for text in texts:
             if text not in declared.choices:
@@ -105,13 +105,13 @@ def _texts(value: RawValue, declared: Declaration) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _written(value: RawValue) -> str:
+def _literal_text(value: RawValue) -> str:
     return value.text if isinstance(value, NumberLiteral) else str(value)
 
 
 JobFormat = Literal["jdl", "cfg", "json"]
 KINDS: dict[str, JobFormat] = {".jdl": "jdl", ".cfg": "cfg", ".json": "json"}
-"""The kind of a file, by the end of its name."""
+"""The kind of a file, by its suffix."""
 
 _BEFORE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|#[^\n]*|/\*(?s:.*?)\*/)*+")
 _JSON_DEPTH = 8
@@ -122,9 +122,9 @@ class JobText:
     """A job as it was written.
 
     Attributes:
-        description: everything that a JDL or CFG file says; empty for JSON.
-        requirements: raw values by name; None when there is no section.
-        places: of the requirements, where the syntax knows them.
+        description: the whole content of a JDL or CFG file; empty for JSON.
+        requirements: raw values by name; None if there is no section.
+        places: places of the requirements, if the syntax has them.
     """
 
     description: Section
@@ -132,7 +132,7 @@ class JobText:
     places: Mapping[str, Place] = field(default_factory=dict)
 
     def pool(self, vo: str, declarations: Declarations) -> SubmitPool | None:
-        """The pool that is meant.
+        """The pool that the requirements define.
 
         Raises:
             RequirementRefused: with name and place of the requirement.
@@ -140,13 +140,13 @@ class JobText:
         try:
             return resolve_requirements(self.requirements or {}, vo, declarations)
         except RequirementRefused as refused:
-            # names that are too long are cut where they are told
+            # errors cut names that are too long
             places = (place for name, place in self.places.items() if name[:SHOWN_NAME] == refused.name)
             raise refused.at(next(places, None)) from refused
 
 
 def kind_of(text: str, suffix: str = "") -> JobFormat:
-    """The kind of a file: by the end of its name, else by its first character."""
+    """The kind of a file: by its suffix, else by its first character."""
     known = KINDS.get(suffix.lower())
     if known is not None:
         return known
@@ -167,8 +167,8 @@ def read_job(text: str, kind: JobFormat) -> JobText:
     section = requirements_of(description)
     if section is None:
         return JobText(description, None)
-    values = {one.name: one.value for one in section if not isinstance(one.value, Section)}
-    return JobText(description, values, {one.name: one.place for one in section})
+    values = {attribute.name: attribute.value for attribute in section if not isinstance(attribute.value, Section)}
+    return JobText(description, values, {attribute.name: attribute.place for attribute in section})
 
 
 def _read_json(text: str) -> dict[str, RawValue]:

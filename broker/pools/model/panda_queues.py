@@ -1,8 +1,8 @@
 """Which PanDA queue a queue of the grid belongs to, and resources made from the queues of PanDA.
 
 A pilot that runs in Site/CE/queue serves the PanDA queue that the parameter ``PandaQueue`` names; without one, the
-PanDA queue called like the queue. Many queues of the grid may belong to one PanDA queue. Source: this broker; DIRAC RFC
-7 knows no PanDA queues.
+PanDA queue of the same name. Many queues of the grid may belong to one PanDA queue. Source: this broker; DIRAC RFC 7
+knows no PanDA queues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.pools.model.resources import QueueName, Resources
 PARAMETER = "PandaQueue"
 TAG = "Tag"
 
-#: Parameters of a queue of PanDA, by the key of its configuration that they are read from.
+#: Parameters of a PanDA queue, with the key of its configuration that each is read from.
 FIGURES = {
     "Memory": "maxrss",
     "Cores": "corecount",
@@ -30,7 +30,7 @@ FIGURES = {
 
 
 def panda_queues(resources: Resources) -> dict[QueueName, str | None]:
-    """For each queue the PanDA queue that it names for every VO; None where it names none, or several."""
+    """For each queue the PanDA queue that it names for every VO; None if it names none or several."""
     named: dict[QueueName, str | None] = {}
     for queue in resources.effective(""):
         value = queue.parameters.get(PARAMETER)
@@ -40,18 +40,18 @@ def panda_queues(resources: Resources) -> dict[QueueName, str | None]:
 
 def tags_of_places(resources: Resources) -> dict[QueueName, tuple[str, ...]]:
     """For each queue the tags that are declared for it for every VO, sorted."""
-    found: dict[QueueName, tuple[str, ...]] = {}
+    tags: dict[QueueName, tuple[str, ...]] = {}
     for queue in resources.effective(""):
         value = queue.parameters.get(TAG, ())
-        found[queue.name] = tuple(sorted({value} if isinstance(value, str) else {str(one) for one in value}))
-    return found
+        tags[queue.name] = tuple(sorted({value} if isinstance(value, str) else {str(tag) for tag in value}))
+    return tags
 
 
 def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> str:
     """Resources, as JSON, made from PanDA's queues: (name, site, configuration).
 
-    Each queue stands at its site with one CE and queue for every entry of ``queues`` in its configuration, or with one
-    of its own name. Its parameters are the figures of the configuration and the entries of its ``params``.
+    Each queue is listed at its site, with one CE and queue for every entry of ``queues`` in its configuration, or with
+    one of its own name. Its parameters are the figures of the configuration and the entries of its ``params``.
     """
     sites: dict[str, Any] = {}
     for name, site, data in queues:
@@ -64,13 +64,13 @@ def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> 
 
 def _parameters(data: Mapping[str, Any]) -> dict[str, Any]:
     free = data.get("params")
-    found = dict(free) if isinstance(free, dict) else {}
+    parameters = dict(free) if isinstance(free, dict) else {}
     stats = {parameter: data.get(key) for parameter, key in FIGURES.items()}
-    return {key: _value(value) for key, value in (found | stats).items() if _value(value) not in (None, "", [])}
+    return {key: _value(value) for key, value in (parameters | stats).items() if _value(value) not in (None, "", [])}
 
 
 def _value(value: Any) -> Any:
-    """A text or a list of texts; None for what no job can ask for."""
+    """A text or a list of texts; None for values that no job can require."""
     if isinstance(value, list):
         return [str(one) for one in value if isinstance(one, str | int | float)]
     if isinstance(value, bool):
@@ -79,14 +79,14 @@ def _value(value: Any) -> Any:
 
 
 def _places(name: str, data: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The CEs and queues that the configuration names; an entry without a name of its own goes by the PanDA queue's."""
+    """The CEs and queues that the configuration names; an entry without a name uses that of the PanDA queue."""
     entries = data.get("queues")
-    found = set()
+    places = set()
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict):
             ce = entry.get("ce_name") or entry.get("ce_endpoint") or name
-            found.add((str(ce), str(entry.get("ce_queue_name") or name)))
-    return found or {(name, name)}
+            places.add((str(ce), str(entry.get("ce_queue_name") or name)))
+    return places or {(name, name)}
 
 
 def _plain(name: str) -> str:

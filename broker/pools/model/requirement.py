@@ -1,6 +1,6 @@
-"""Requirements, and the set of them that is a SubmitPool: its canonical text and its identifier.
+"""Requirements, and sets of them: SubmitPools with their canonical text and identifier.
 
-Two jobs that ask for the same have the same identifier, however they write it. Source: DIRAC RFC 7, SubmitPools.
+Two jobs with the same requirements have the same identifier, however they write them. Source: DIRAC RFC 7, SubmitPools.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from broker.pools.model.description import RequirementRefused, checked_text, dec
 FORMAT, PREFIX = "submitpool/1", "sp1-"
 MOST_REQUIREMENTS, MOST_VALUES = 64, 64
 HEX_DIGITS = 32
-#: Characters of a wrong name that are told.
+#: Maximum characters of a wrong name in an error.
 SHOWN_NAME = 80
 Operator = Literal["ge", "any"]
-#: Names that a later format may give a meaning; nothing reads them yet.
+#: Operators that a later format may define; nothing reads them yet.
 RESERVED_OPERATORS = ("all", "le", "between")
 
-#: Keywords of a job description, by their spelling in lower case: they are matched without this mechanism.
+#: Keywords of a job description, by their lower-case spelling: they are matched without this mechanism.
 STANDARD_KEYWORDS = {
     name.lower(): name
     for name in (
@@ -45,7 +45,7 @@ class Requirement:
     """One requirement in canonical form.
 
     Attributes:
-        name: of the parameter, exact.
+        name: exact name of the parameter.
         operator: ``ge``: the resource has at least the number; ``any``: it has at least one of the texts.
         values: the number as decimal text, or the texts sorted by code point without repetition.
     """
@@ -55,7 +55,7 @@ class Requirement:
     values: tuple[str, ...]
 
     def entry(self) -> list[Any]:
-        """The requirement as it stands in the canonical text."""
+        """The requirement in the form of the canonical text."""
         return [self.name, self.operator, self.values[0] if self.operator == "ge" else list(self.values)]
 
 
@@ -73,35 +73,35 @@ class SubmitPool:
 
     @cached_property
     def canonical(self) -> str:
-        """The text that defines the pool; equal texts are equal pools."""
-        document = [FORMAT, self.vo, [one.entry() for one in self.requirements]]
+        """The text that defines the pool; equal texts mean equal pools."""
+        document = [FORMAT, self.vo, [requirement.entry() for requirement in self.requirements]]
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
     def pool_id(self) -> str:
-        """The identifier, 36 characters; compare the canonical texts where two pools meet under one identifier."""
+        """The identifier, 36 characters; compare the canonical texts if two pools share an identifier."""
         return PREFIX + hashlib.sha256(self.canonical.encode()).hexdigest()[:HEX_DIGITS]
 
 
 def pool_of(vo: str, requirements: Iterable[Requirement]) -> SubmitPool | None:
-    """The pool of requirements in any order; None when there are none.
+    """The pool of requirements in any order; None if there are none.
 
     Raises:
         RequirementRefused: a name or the VO cannot be used, or a value is not in canonical form.
     """
-    wanted = list(requirements)
+    members = list(requirements)
     checked_vo = vo_name(vo)
-    check_names([one.name for one in wanted])
-    for one in wanted:
-        _check_values(one)
-    return SubmitPool(checked_vo, tuple(sorted(wanted, key=lambda one: one.name))) if wanted else None
+    check_names([requirement.name for requirement in members])
+    for requirement in members:
+        _check_values(requirement)
+    return SubmitPool(checked_vo, tuple(sorted(members, key=lambda requirement: requirement.name))) if members else None
 
 
 def parse_canonical(text: str) -> SubmitPool:
     """The pool that a canonical text defines.
 
     Raises:
-        RequirementRefused: ``not-canonical`` unless it is, to the byte, what ``SubmitPool.canonical`` writes.
+        RequirementRefused: ``not-canonical`` unless the text is byte for byte what ``SubmitPool.canonical`` writes.
     """
     if len(text) > _LARGEST_CANONICAL or is_too_deep(text, _CANONICAL_DEPTH):
         raise _not_canonical("too large or too deep")
@@ -120,7 +120,7 @@ def parse_canonical(text: str) -> SubmitPool:
 
 
 def vo_name(vo: str) -> str:
-    """A VO as it stands in pools: lower case.
+    """A VO in the form used in pools: lower case.
 
     Raises:
         RequirementRefused: ``vo-invalid``.
@@ -132,15 +132,15 @@ def vo_name(vo: str) -> str:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Checks the names of one set of requirements.
+    """Check the names of one set of requirements.
 
     Raises:
         RequirementRefused: ``too-many-requirements``, ``name-invalid``, ``standard-keyword``, ``duplicate-name``
             or ``name-case-clash``.
     """
-    seen: dict[str, str] = {}
+    by_lower: dict[str, str] = {}
     for name in names:
-        if len(seen) == MOST_REQUIREMENTS:
+        if len(by_lower) == MOST_REQUIREMENTS:
             raise RequirementRefused("too-many-requirements", f"more than {MOST_REQUIREMENTS}", name)
         if _NAME.fullmatch(name) is None:
             raise RequirementRefused(
@@ -150,21 +150,21 @@ def check_names(names: Iterable[str]) -> None:
         if lower in STANDARD_KEYWORDS:
             hint = f"write {STANDARD_KEYWORDS[lower]} outside the section Requirements"
             raise RequirementRefused("standard-keyword", hint, name)
-        if lower in seen:
-            if seen[lower] == name:
+        if lower in by_lower:
+            if by_lower[lower] == name:
                 raise RequirementRefused("duplicate-name", "stands twice", name)
-            raise RequirementRefused("name-case-clash", f"differs from {seen[lower]} by case only", name)
-        seen[lower] = name
+            raise RequirementRefused("name-case-clash", f"differs from {by_lower[lower]} by case only", name)
+        by_lower[lower] = name
 
 
-def _check_values(one: Requirement) -> None:
-    if one.operator == "ge":
-        good = len(one.values) == 1 and decimal_text(one.values[0]) == one.values[0]
+def _check_values(requirement: Requirement) -> None:
+    if requirement.operator == "ge":
+        is_canonical = len(requirement.values) == 1 and decimal_text(requirement.values[0]) == requirement.values[0]
     else:
-        texts = tuple(sorted({checked_text(value) for value in one.values}))
-        good = 0 < len(texts) <= MOST_VALUES and texts == one.values
-    if not good:
-        raise RequirementRefused("not-canonical", "the values are not in canonical form", one.name)
+        texts = tuple(sorted({checked_text(value) for value in requirement.values}))
+        is_canonical = 0 < len(texts) <= MOST_VALUES and texts == requirement.values
+    if not is_canonical:
+        raise RequirementRefused("not-canonical", "the values are not in canonical form", requirement.name)
 
 
 def _read_entry(entry: object) -> Requirement:

@@ -31,11 +31,11 @@ class WrongResources(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in the resources that counts as not there.
+    """A value in the resources that is ignored.
 
     Attributes:
-        path: of the value, with slashes.
-        what: is wrong with it.
+        path: path of the value, with slashes.
+        what: what is wrong with it.
     """
 
     path: str
@@ -52,7 +52,7 @@ def resources_of(document: object) -> tuple[Resources, tuple[Finding, ...]]:
     place of ``ces``, a queue neither. The document is ``{name: site}``.
 
     Raises:
-        WrongResources: a table is no table, or has a key that means nothing.
+        WrongResources: a table is no table, or has an unknown key.
     """
     reader = _Reader()
     sites = {name: reader.site(value, name) for name, value in reader.named(document, "")}
@@ -60,8 +60,8 @@ def resources_of(document: object) -> tuple[Resources, tuple[Finding, ...]]:
 
 
 def unusable_numbers(resources: Resources, numbers: frozenset[str]) -> tuple[Finding, ...]:
-    """The values that are none although a number is declared: such a queue takes no job that asks for the parameter."""
-    found = []
+    """The values that are no numbers though declared as such: these queues take no job that requires the parameter."""
+    findings = []
     for site_name, site in resources.sites.items():
         levels = [(site_name, site.level)]
         for ce_name, ce in site.ces.items():
@@ -69,16 +69,16 @@ def unusable_numbers(resources: Resources, numbers: frozenset[str]) -> tuple[Fin
             levels += [(f"{site_name}/{ce_name}/{name}", queue) for name, queue in ce.queues.items()]
         for path, level in levels:
             for parameters in (level.common, *level.by_vo.values()):
-                found += [
+                findings += [
                     Finding(f"{path}/{name}", f"{value!r} is not a number")
                     for name, value in parameters.items()
                     if name in numbers and value != () and (not isinstance(value, str) or number_of(value) is None)
                 ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(findings))
 
 
 class _Reader:
-    """Collects what it leaves out."""
+    """Reads resources and collects what it leaves out."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -113,16 +113,16 @@ class _Reader:
         return tuple(sorted({name.strip().lower() for name in names} - {""}))
 
     def _parameters(self, value: object, path: str) -> Parameters:
-        found: dict[str, ParameterValue] = {}
-        for name, one in _mapping({} if value is None else value, path).items():
-            found[str(name)] = self._value(one, f"{path}/{name}")
-        return found
+        parameters: dict[str, ParameterValue] = {}
+        for name, parameter in _mapping({} if value is None else value, path).items():
+            parameters[str(name)] = self._value(parameter, f"{path}/{name}")
+        return parameters
 
     def _value(self, value: object, path: str) -> ParameterValue:
         if not isinstance(value, list | tuple):
             return self._text(value, path) or ()
-        # What is empty offers nothing; a list stays a list, even of one: no number is asked of it.
-        return tuple(dict.fromkeys(text for text in (self._text(one, path) for one in value) if text))
+        # Empty texts offer nothing. A list stays a list, even of one text: it is never compared as a number.
+        return tuple(dict.fromkeys(text for text in (self._text(member, path) for member in value) if text))
 
     def _text(self, value: object, path: str) -> str:
         if value is None:
@@ -140,14 +140,14 @@ class _Reader:
 
     def named(self, value: object, path: str) -> list[tuple[str, object]]:
         """The entries of a table of sites, CEs or queues."""
-        found = []
+        entries = []
         for key, entry in _mapping({} if value is None else value, path).items():
             name = str(key)
             if not name.strip() or "/" in name or len(name) > _LONGEST_NAME or not name.isprintable():
                 self._leave_out(f"{path}/{name!r}", "empty, too long, or with '/' or control characters: left out")
             else:
-                found.append((name, entry))
-        return found
+                entries.append((name, entry))
+        return entries
 
     def _table(self, value: object, path: str, known: frozenset[str]) -> Mapping[str, Any]:
         table = _mapping({} if value is None else value, path)
@@ -174,7 +174,7 @@ def declarations_of(document: object, path: str = "declared_types") -> Declarati
     """The declarations in ``{name: "number" | "text"}``, or ``{name: {"Type", "Unit", "Min", "Max", "Choices"}}``.
 
     Raises:
-        WrongResources: a table is no table, a key or a type means nothing, or a limit is no number.
+        WrongResources: a table is no table, a key or a type is unknown, or a limit is no number.
     """
     if not isinstance(document, Mapping):
         raise WrongResources(path, "not a table")
@@ -184,8 +184,8 @@ def declarations_of(document: object, path: str = "declared_types") -> Declarati
 def job_description_of(document: object, path: str = "JobDescription") -> Declarations:
     """The declarations in a section ``JobDescription``.
 
-    It has a section ``Requirements`` with a section for each name, and options ``Min<Name>``, ``Max<Name>`` and
-    ``Choices<Name>`` beside it; its other options are of no concern here.
+    It has a section ``Requirements`` with a section for each name, and next to it options ``Min<Name>``, ``Max<Name>``
+    and ``Choices<Name>``; other options are ignored.
 
     Raises:
         WrongResources: as ``declarations_of``.
@@ -197,12 +197,12 @@ def job_description_of(document: object, path: str = "JobDescription") -> Declar
         for prefix in _PREFIXES:
             if str(option).startswith(prefix) and len(option) > len(prefix):
                 tables.setdefault(str(option)[len(prefix) :], {})[prefix] = value
-    own = document.get("Requirements", {})
-    if not isinstance(own, Mapping):
+    requirements = document.get("Requirements", {})
+    if not isinstance(requirements, Mapping):
         raise WrongResources(f"{path}/Requirements", "not a table")
-    for name, value in own.items():
-        said = value if isinstance(value, Mapping) else {"Type": value}
-        tables[str(name)] = tables.get(str(name), {}) | dict(said)
+    for name, value in requirements.items():
+        table = value if isinstance(value, Mapping) else {"Type": value}
+        tables[str(name)] = tables.get(str(name), {}) | dict(table)
     return declarations_of(tables, path)
 
 
@@ -259,7 +259,7 @@ _INNER = {"CEs": "ces", "Queues": "queues", "VOs": "vo_params"}
 
 @dataclass(frozen=True)
 class ResourceFile:
-    """What a file says.
+    """The content of a file with resources.
 
     Attributes:
         resources: the sites.
@@ -273,11 +273,11 @@ class ResourceFile:
 
 
 def read_resources(text: str, suffix: str = "") -> ResourceFile:
-    """The resources in a text; the end of the file's name tells its kind, else its content.
+    """The resources in a text; the suffix of the file gives its kind, else its content does.
 
     Raises:
-        RequirementRefused: it cannot be read; with the place.
-        WrongResources: it has another shape; with the path.
+        RequirementRefused: the text cannot be read; with the place.
+        WrongResources: it does not have the shape of resources; with the path.
     """
     check_size(text, RESOURCE_LIMITS.largest_bytes)
     kind = KINDS.get(suffix.lower()) or _kind(text)
@@ -288,12 +288,12 @@ def read_resources(text: str, suffix: str = "") -> ResourceFile:
         raise WrongResources("", "not a table")
     if "resources" not in document:
         return _file(document, None)
-    declared = None
+    declarations = None
     if "JobDescription" in document:
-        declared = job_description_of(document["JobDescription"])
+        declarations = job_description_of(document["JobDescription"])
     if "declared_types" in document:
-        declared = (declared or NOTHING_DECLARED).overridden_by(declarations_of(document["declared_types"]))
-    return _file(document["resources"], declared)
+        declarations = (declarations or NOTHING_DECLARED).overridden_by(declarations_of(document["declared_types"]))
+    return _file(document["resources"], declarations)
 
 
 def _file(sites: object, declared: Declarations | None) -> ResourceFile:
@@ -307,7 +307,10 @@ def _kind(text: str) -> ResourceFormat:
 
 
 def _plain(section: Section) -> dict[str, Any]:
-    return {one.name: _plain(one.value) if isinstance(one.value, Section) else one.value for one in section}
+    return {
+        attribute.name: _plain(attribute.value) if isinstance(attribute.value, Section) else attribute.value
+        for attribute in section
+    }
 
 
 def _read_cfg(document: dict[str, Any]) -> ResourceFile:
@@ -322,7 +325,7 @@ def _read_cfg(document: dict[str, Any]) -> ResourceFile:
 
 
 def _level(section: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """A site, a CE or a queue in the form that JSON has: its options are parameters, its sections the inner tables."""
+    """A site, a CE or a queue in its JSON form: options become parameters, sections become inner tables."""
     level: dict[str, Any] = {"params": {}}
     for name, value in section.items():
         inner = f"{path}/{name}"

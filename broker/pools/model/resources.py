@@ -1,7 +1,7 @@
-"""The resources that jobs may require something of: Site, CE, queue, and what each has for a VO.
+"""The resources that jobs may have requirements on: Site, CE, queue, and what each has for a VO.
 
-A CE inherits from its site, a queue from both, and each may say something else for one VO; what is said lower down
-replaces what is said above, as a whole. Source: DIRAC RFC 7 and RFC 5.
+A CE inherits from its site, and a queue from both; each may override values for one VO. A value at a lower level
+replaces the one above as a whole. Source: DIRAC RFC 7 and RFC 5.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 ParameterValue = str | tuple[str, ...]
-"""One text, or a list of them, in the form in which texts are compared; the empty list takes the parameter away."""
+"""One text or a list of texts, in the form in which texts are compared; the empty list removes the parameter."""
 
 Parameters = Mapping[str, ParameterValue]
 
@@ -32,12 +32,12 @@ class QueueName(NamedTuple):
 
 @dataclass(frozen=True)
 class Level:
-    """What a site, a CE or a queue says about itself.
+    """The values that a site, a CE or a queue sets itself.
 
     Attributes:
         common: parameters for every VO.
         by_vo: parameters for one VO, by its name in lower case.
-        vos: VOs that may use it, lower case; empty: what the level above says.
+        vos: VOs that may use it, lower case; empty: as at the level above.
     """
 
     common: Parameters = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Level:
     vos: tuple[str, ...] = ()
 
     def layers(self, vo: str) -> tuple[Parameters, ...]:
-        """The parameters that are said here, those that win last."""
+        """The parameters set at this level, in rising precedence."""
         own = self.by_vo.get(vo)
         return (self.common,) if own is None else (self.common, own)
 
@@ -83,19 +83,19 @@ class Resources:
 
     @cached_property
     def queues(self) -> tuple[QueueName, ...]:
-        """All queues, sorted: the columns of every answer."""
+        """All queues, sorted; the columns of every result."""
         return tuple(sorted(name for name, *_ in self._chains()))
 
     def effective(self, vo: str) -> tuple[EffectiveQueue, ...]:
         """What a VO (lower case) finds at every queue, in the order of ``queues``."""
-        found = [_effective(name, levels, vo) for name, *levels in self._chains()]
-        return tuple(sorted(found, key=lambda one: one.name))
+        queues = [_effective(name, levels, vo) for name, *levels in self._chains()]
+        return tuple(sorted(queues, key=lambda queue: queue.name))
 
     @cached_property
     def version(self) -> str:
-        """Changes when the content does: 32 hex digits of a hash over everything that can decide."""
+        """A hash of the content, 32 hex digits, over everything that affects eligibility."""
         document = [[name, [_document(level) for level in levels]] for name, *levels in self._chains()]
-        text = json.dumps(sorted(document, key=lambda one: one[0]), ensure_ascii=True, sort_keys=True)
+        text = json.dumps(sorted(document, key=lambda entry: entry[0]), ensure_ascii=True, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @cached_property
@@ -121,7 +121,7 @@ def _effective(name: QueueName, levels: Sequence[Level], vo: str) -> EffectiveQu
     for level in levels:
         for layer in level.layers(vo):
             merged.update(layer)
-    # The list of VOs is taken from the nearest level that has one; without any, the queue is open to all.
+    # The list of VOs comes from the nearest level that has one; without any, the queue is open to all.
     vos = next((level.vos for level in reversed(levels) if level.vos), ())
     return EffectiveQueue(name, not vos or vo in vos, {key: value for key, value in merged.items() if value != ()})
 

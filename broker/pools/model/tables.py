@@ -1,4 +1,4 @@
-"""JSON and YAML as nested tables of texts: nothing is converted, constructed or repeated by alias."""
+"""JSON and YAML as nested tables of texts, without conversion, constructed objects or aliases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_json(text: str, deepest: int) -> Any:
             parse_int=NumberLiteral,
             parse_float=NumberLiteral,
             parse_constant=NumberLiteral,
-            object_pairs_hook=_without_repetition,
+            object_pairs_hook=_unique_pairs,
         )
     except json.JSONDecodeError as error:
         raise RequirementRefused("not-json", error.msg, None, Place(error.lineno, error.colno)) from error
@@ -33,13 +33,13 @@ def parse_json(text: str, deepest: int) -> Any:
         raise RequirementRefused("nesting-too-deep", f"lists and tables nest deeper than {deepest}") from error
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in table:
             raise RequirementRefused("duplicate-name", "stands twice", name)
-        found[name] = value
-    return found
+        table[name] = value
+    return table
 
 
 _LOADER = cast(type[yaml.Loader], getattr(yaml, "CBaseLoader", yaml.BaseLoader))
@@ -47,13 +47,13 @@ _DEEPEST = 16
 
 
 def yaml_tables(text: str) -> Any:
-    """The document in a text: tables, lists, texts, and None for what is empty; an empty document is an empty table.
+    """The document in a text: tables, lists, texts, and None for empty values; an empty document is an empty table.
 
     Raises:
         RequirementRefused: ``not-yaml``, ``duplicate-name`` or ``nesting-too-deep``, with the place.
     """
     root: list[Any] = []
-    # Each open table or list with the key that waits for its value.
+    # Each open table or list, with the key that waits for its value.
     opened: list[tuple[dict[str, Any] | list[Any], list[str]]] = [(root, [])]
     try:
         for event in yaml.parse(text, Loader=_LOADER):

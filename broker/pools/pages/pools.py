@@ -26,5 +26,5 @@ class Pools(BaseModel):
 def list_pools(request: Request, api: State) -> Response:
     """All SubmitPools: how many queues meet each, and how many jobs wait."""
     with asking(api) as asked:
-        found = sorted(all_pools(asked.connection), key=lambda one: (-one.waiting_jobs, one.pool_id))
-    return show(request, "pools", Pools(pools=found), title="Pools", items="pools", now=asked.now)
+        lines = sorted(all_pools(asked.connection), key=lambda line: (-line.waiting_jobs, line.pool_id))
+    return show(request, "pools", Pools(pools=lines), title="Pools", items="pools", now=asked.now)

@@ -1,7 +1,7 @@
-"""Removes unused SubmitPools.
+"""Removal of unused SubmitPools.
 
-The conditions stand in the statement that deletes. A registration at the same moment either comes first, and its new
-time of use is seen when the statement gets the row, or it waits for the deletion and makes the pool again.
+The conditions are part of the statement that deletes. A concurrent registration either comes first, and the statement
+sees its new time of use when it gets the row, or it waits for the deletion and creates the pool again.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _COUNT_ALL = f"""
 
 @dataclass(frozen=True)
 class Kept:
-    """How many there are.
+    """The number of stored pools and requirements.
 
     Attributes:
         pools: SubmitPools.
         requirements: requirements of tasks.
-        requirements_gone: those of them whose task is not on record any more.
+        requirements_gone: requirements whose task is no longer on record.
     """
 
     pools: int
@@ -64,9 +64,9 @@ def count_kept(connection: sa.Connection, names: Names) -> Kept:
 def remove_unused(
     connection: sa.Connection, names: Names, now: datetime, grace: timedelta, most: int | None = None
 ) -> list[str]:
-    """Remove pools that no job waits for and no task that goes on asks for, unused for ``grace`` or longer; which.
+    """Remove pools unused for ``grace`` or longer that no waiting job and no open task requires; return them.
 
-    ``most``: no more than so many, the longest unused first; None for all.
+    ``most``: maximum number of pools, the longest unused first; None for all.
     """
     values = _values(now, grace) | {"most": most}
     return sorted(connection.execute(sa.text(names.sql(_DELETE_POOLS)), values).scalars())

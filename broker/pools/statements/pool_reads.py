@@ -1,4 +1,4 @@
-"""Asking for SubmitPools: those of a queue, all of them, and one with its queues."""
+"""Reads of SubmitPools: those of a queue, all of them, and one with its queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _READ_QUEUES_OF_POOL = sa.text("""
     WHERE mapped.pool_id = :pool_id""")
 
 
-#: More identifiers than this make an argument that a CE may refuse; the pilot then asks by itself.
+#: With more identifiers a CE may refuse the argument; the pilot then requests them itself.
 MOST_IN_ARGUMENTS = 100
 
 
@@ -60,9 +60,9 @@ class PoolLine(PoolRecord):
     """A SubmitPool on record; see the reference of SubmitPools for its definition.
 
     Attributes:
-        queue_count: queues that meet it.
-        waiting_jobs: activated jobs that wait for a pilot.
-        tasks: tasks that ask for it.
+        queue_count: number of queues that match it.
+        waiting_jobs: number of activated jobs that wait for a pilot.
+        tasks: number of tasks that request it.
     """
 
     queue_count: int
@@ -71,7 +71,7 @@ class PoolLine(PoolRecord):
 
 
 class PoolQueue(Answer):
-    """A queue that meets what a pool requires, with the PanDA queue that it belongs to."""
+    """A queue that matches a pool, with its PanDA queue."""
 
     site: str
     ce: str
@@ -89,13 +89,13 @@ class PoolQueue(Answer):
 def get_submit_pools_for_queue(
     connection: sa.Connection, site: str, ce: str, queue: str, vo: str | None = None
 ) -> tuple[str, ...]:
-    """The identifiers of the pools that are mapped to a queue, sorted; none for a queue that is not known.
+    """The identifiers of the pools that are mapped to a queue, sorted; empty for an unknown queue.
 
     Args:
-        connection: any.
-        site: of the queue.
-        ce: of the queue.
-        queue: its name.
+        connection: any connection.
+        site: site of the queue.
+        ce: CE of the queue.
+        queue: name of the queue.
         vo: only pools of this VO; all without it.
     """
     values = {"site": site, "ce": ce, "queue": queue, "vo": vo}
@@ -103,7 +103,7 @@ def get_submit_pools_for_queue(
 
 
 def for_arguments(pools: Sequence[str]) -> tuple[str, ...]:
-    """What is put into the arguments of a pilot that is sent to the queue: nothing when the list would be too long."""
+    """The pools to pass in the arguments of a pilot that is sent to the queue; empty if the list is too long."""
     return tuple(pools) if len(pools) <= MOST_IN_ARGUMENTS else ()
 
 
@@ -113,12 +113,12 @@ def all_pools(connection: sa.Connection) -> list[PoolLine]:
 
 
 def one_pool(connection: sa.Connection, pool_id: str) -> PoolLine | None:
-    """One pool; None when it is not on record."""
+    """One pool; None if it is not on record."""
     row = connection.execute(_READ_POOL, {"pool_id": pool_id}).one_or_none()
     return None if row is None else PoolLine(**row._mapping)
 
 
 def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[PoolQueue]:
     """The queues that are eligible for a pool, by name."""
-    found = [PoolQueue(**row._mapping) for row in connection.execute(_READ_QUEUES_OF_POOL, {"pool_id": pool_id})]
-    return sorted(found, key=lambda one: (one.site, one.ce, one.queue))
+    queues = [PoolQueue(**row._mapping) for row in connection.execute(_READ_QUEUES_OF_POOL, {"pool_id": pool_id})]
+    return sorted(queues, key=lambda queue: (queue.site, queue.ce, queue.queue))

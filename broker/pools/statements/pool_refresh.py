@@ -1,6 +1,6 @@
 """Refreshing the mapping of SubmitPools to queues: all of it in one transaction, or none of it.
 
-What is written are the differences: pairs that are new or gone, and for each pool when it was evaluated.
+Only the differences are written: pairs that are new or gone, and for each pool when it was evaluated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker.pools.model.resources import QueueName, Resources
 from broker.store.connection.array_transfer import copy_integers, integers_of
 from broker.store.connection.database import Database
 
-#: Bits of the number of a pool in a pair; the others are the queue's.
+#: Bits of a pool's number in a pair; the higher bits are the queue's number.
 POOL_BITS = 32
 
 _READ_POOLS = sa.text("SELECT number, pool_id, canonical, queue_count FROM broker.submit_pools ORDER BY number")
@@ -34,7 +34,7 @@ _READ_LAST_REFRESH = sa.text("""
            EXISTS (SELECT FROM broker.submit_pools WHERE refreshed_at IS NULL) AS unevaluated,
            (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools) AS oldest
     FROM (SELECT 1) AS one LEFT JOIN broker.submit_pool_refreshes AS last ON true""")
-# The lock makes a clean-up wait, which then asks again whether the pool is in use.
+# The lock makes a clean-up wait; the clean-up then checks again whether the pool is in use.
 _LOCK_POOLS = sa.text("""
     SELECT number FROM broker.submit_pools WHERE number = ANY(:pools) ORDER BY number FOR NO KEY UPDATE""")
 _STAGE = sa.text("""
@@ -86,10 +86,10 @@ class RefreshState:
 
     Attributes:
         resources: the version of the resources that it was made from; None before the first refresh.
-        refreshed_at: the last refresh that succeeded.
-        newest: the newest version of the resources; None when there is none.
-        unevaluated: there are pools that were never evaluated.
-        oldest: when the pool that was evaluated longest ago was; None without pools.
+        refreshed_at: time of the last successful refresh.
+        newest: the newest version of the resources; None if there is none.
+        unevaluated: whether there are pools that were never evaluated.
+        oldest: when the pool with the oldest evaluation was evaluated; None without pools.
     """
 
     resources: int | None
@@ -99,13 +99,13 @@ class RefreshState:
     oldest: datetime | None
 
     def is_due(self, now: datetime, every_s: float) -> bool:
-        """Whether the mapping is to be refreshed: other resources, a pool that waits, or long enough ago."""
+        """Whether to refresh the mapping: other resources, a waiting pool, or a refresh long enough ago."""
         if self.refreshed_at is None or self.resources != self.newest or self.unevaluated:
             return True
         return (now - self.refreshed_at).total_seconds() >= every_s
 
     def unrefreshed_s(self, now: datetime) -> float | None:
-        """Seconds for which there was no successful refresh of the pools; None without pools."""
+        """Seconds without a successful refresh of the pools; None without pools."""
         since = self.refreshed_at or self.oldest
         return None if since is None or self.oldest is None else (now - since).total_seconds()
 
@@ -117,9 +117,9 @@ class Mapping:
     Attributes:
         pools: numbers of the pools.
         names: their identifiers.
-        before: queues that each had.
+        before: number of queues that each had before.
         eligible: shape (pools, queues).
-        unreadable: identifiers of pools whose definition cannot be read; they keep the queues that they have.
+        unreadable: identifiers of pools whose definition cannot be read; they keep their queues.
     """
 
     pools: Ints
@@ -130,7 +130,7 @@ class Mapping:
 
     @property
     def counts(self) -> Ints:
-        """Queues of each pool."""
+        """Number of queues of each pool."""
         return np.asarray(self.eligible.sum(axis=1), dtype=np.int64)
 
 
@@ -161,30 +161,30 @@ def new_mapping(connection: sa.Connection, resources: Resources) -> Mapping:
 def write_mapping(
     connection: sa.Connection, mapping: Mapping, resources: Resources, version: int, now: datetime
 ) -> dict[str, int]:
-    """Write the differences in the caller's transaction; counts of what was written.
+    """Write the differences in the caller's transaction; return the counts of what was written.
 
-    A pool that was cleared away meanwhile is skipped, one that came meanwhile stays as it was registered.
+    A pool removed in the meantime is skipped; a pool registered in the meantime stays as it was registered.
     """
     connection.execute(_STAGE)
     locked = set(connection.execute(_LOCK_POOLS, {"pools": mapping.pools.tolist()}).scalars())
-    kept = np.array([number in locked for number in mapping.pools.tolist()], dtype=np.bool_)
+    is_locked = np.array([number in locked for number in mapping.pools.tolist()], dtype=np.bool_)
     numbers = _write_queues(connection, resources)
-    rows, columns = np.nonzero(mapping.eligible & kept[:, None])
+    rows, columns = np.nonzero(mapping.eligible & is_locked[:, None])
     wanted = np.sort((numbers[columns] << POOL_BITS) + mapping.pools[rows])
-    known = np.sort(integers_of(bytes(pairs) for pairs in connection.execute(_READ_LINKS).scalars()))
-    ours = known[np.isin(known & (2**POOL_BITS - 1), mapping.pools[kept])]
-    removed = _apply(connection, _GONE_LINKS, np.setdiff1d(ours, wanted, assume_unique=True))
-    added = _apply(connection, _NEW_LINKS, np.setdiff1d(wanted, known, assume_unique=True), now=now)
+    recorded = np.sort(integers_of(bytes(pairs) for pairs in connection.execute(_READ_LINKS).scalars()))
+    recorded_here = recorded[np.isin(recorded & (2**POOL_BITS - 1), mapping.pools[is_locked])]
+    removed = _apply(connection, _GONE_LINKS, np.setdiff1d(recorded_here, wanted, assume_unique=True))
+    added = _apply(connection, _NEW_LINKS, np.setdiff1d(wanted, recorded, assume_unique=True), now=now)
     if connection.execute(_GONE_QUEUES).rowcount:
         connection.execute(_GONE_PAIRS)
-    evaluated = {"pools": mapping.pools[kept].tolist(), "counts": mapping.counts[kept].tolist(), "now": now}
+    evaluated = {"pools": mapping.pools[is_locked].tolist(), "counts": mapping.counts[is_locked].tolist(), "now": now}
     connection.execute(_SAVE_QUEUE_COUNTS, evaluated)
     connection.execute(_SAVE_REFRESH, {"resources": version, "now": now})
-    return {"pools": int(kept.sum()), "queues": len(numbers), "added": added, "removed": removed}
+    return {"pools": int(is_locked.sum()), "queues": len(numbers), "added": added, "removed": removed}
 
 
 def _apply(connection: sa.Connection, statement: sa.TextClause, pairs: Ints, **values: Any) -> int:
-    """Run a statement on the pairs that differ; how many rows it wrote."""
+    """Run a statement on the pairs that differ; return how many rows it wrote."""
     if not len(pairs):
         return 0
     connection.execute(_UNSTAGE)
@@ -195,12 +195,12 @@ def _apply(connection: sa.Connection, statement: sa.TextClause, pairs: Ints, **v
 
 
 def _write_queues(connection: sa.Connection, resources: Resources) -> Ints:
-    """Bring the queues on record up to date; the number of each, in the order of the resources."""
+    """Update the queues on record; return the number of each, in the order of the resources."""
     names: Sequence[QueueName] = resources.queues
     panda, tags = panda_queues(resources), tags_of_places(resources)
-    columns: dict[str, list[Any]] = {"tags": [json.dumps(tags[one]) for one in names]}
-    columns |= {"sites": [one.site for one in names], "ces": [one.ce for one in names]}
-    values = columns | {"queues": [one.queue for one in names], "panda": [panda[one] for one in names]}
+    columns: dict[str, list[Any]] = {"tags": [json.dumps(tags[name]) for name in names]}
+    columns |= {"sites": [name.site for name in names], "ces": [name.ce for name in names]}
+    values = columns | {"queues": [name.queue for name in names], "panda": [panda[name] for name in names]}
     connection.execute(_STAGE_QUEUES, values)
     connection.execute(_WRITE_QUEUES)
     numbers = {

@@ -1,4 +1,4 @@
-"""Registering SubmitPools: the pool, its queues, and what the jobs of a task ask for, in the caller's transaction."""
+"""Registering SubmitPools: the pool, its queues, and the requirements of a task's jobs, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.pools.statements.resource_versions import ResourceVersion, current
 from broker.store.connection.array_transfer import array_of
 from broker.store.connection.tables import Names
 
-#: Statuses of a task that makes no more jobs unless it is retried.
+#: Statuses of tasks that make no more jobs unless they are retried.
 ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")
 
 _SAVE_POOL = sa.text("""
@@ -70,9 +70,9 @@ class Registered:
 
     Attributes:
         pool_id: its identifier.
-        number: in our tables.
-        queue_count: queues that are eligible; 0 also while there are no resources.
-        evaluated: whether that was found out just now: it is new, or was made again.
+        number: its number in the broker's tables.
+        queue_count: number of eligible queues; 0 also while there are no resources.
+        evaluated: whether the pool was evaluated just now: it is new, or was created again.
     """
 
     pool_id: str
@@ -83,15 +83,15 @@ class Registered:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the jobs of a task ask for beside its columns.
+    """The requirements of a task's jobs besides the columns of the task.
 
     Attributes:
         requirements: the section as it was written.
-        sites: names of sites of which one is wanted; none: any.
-        banned_sites: names of sites that are not wanted.
-        platforms: of which one is wanted; none: any.
-        cputime_s: normalised CPU seconds that a job needs; None: it does not say.
-        specs: canonical text of what a job asks of a node; None: nothing.
+        sites: names of sites of which a job needs one; empty: any.
+        banned_sites: names of sites that a job must not use.
+        platforms: platforms of which a job needs one; empty: any.
+        cputime_s: normalised CPU seconds that a job needs; None: not stated.
+        specs: canonical text of what a job requires of a node; None: nothing.
     """
 
     requirements: Mapping[str, Any] | None = None
@@ -103,7 +103,7 @@ class Asked:
 
 
 def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Registered:
-    """Put a pool on record, or note that it is used again; a new one is evaluated at once.
+    """Record a pool, or note that it is used again; a new pool is evaluated at once.
 
     Raises:
         PoolCollision: other requirements have the same identifier.
@@ -124,7 +124,7 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
 
 
 def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, asked: Asked) -> None:
-    """Let the jobs of a task ask for this; call :func:`register` for the pool in the same transaction."""
+    """Attach requirements to the jobs of a task; call :func:`register` for the pool in the same transaction."""
     values = {
         "jeditaskid": jeditaskid,
         "pool_id": None if pool is None else pool.pool_id,
@@ -140,15 +140,15 @@ def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, 
 
 
 def restore_missing(connection: sa.Connection, names: Names, now: datetime) -> int:
-    """Make pools again that were cleared away while tasks that go on ask for them; how many."""
-    found = connection.execute(sa.text(names.sql(_READ_MISSING)), {"ended": list(ENDED)}).scalars().all()
-    for canonical in found:
+    """Create removed pools again that open tasks still require; return how many."""
+    missing = connection.execute(sa.text(names.sql(_READ_MISSING)), {"ended": list(ENDED)}).scalars().all()
+    for canonical in missing:
         register(connection, parse_canonical(canonical), now)
-    return len(found)
+    return len(missing)
 
 
 def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, PlacementConstraints]:
-    """For each of the tasks that asks for a pool or for sites what it asks."""
+    """The constraints of each of the tasks that requires a pool or restricts sites."""
     return {
         row.jeditaskid: PlacementConstraints(row.pool_id, tuple(row.sites), tuple(row.banned_sites))
         for row in connection.execute(_READ_REQUIREMENTS, {"tasks": array_of(tasks)})
@@ -158,12 +158,12 @@ def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) 
 def _evaluate(connection: sa.Connection, pool: SubmitPool, number: int, version: ResourceVersion, now: datetime) -> int:
     queues = match_pools([pool], version.said.resources).eligible_queues(0)
     names = panda_queues(version.said.resources)
-    found: dict[str, list[str]] = {
+    columns: dict[str, list[str]] = {
         "sites": [queue.site for queue in queues],
         "ces": [queue.ce for queue in queues],
         "queues": [queue.queue for queue in queues],
     }
-    connection.execute(_INSERT_QUEUES, found | {"panda": [names[queue] for queue in queues]})
-    connection.execute(_INSERT_LINKS, found | {"pool": number, "now": now})
+    connection.execute(_INSERT_QUEUES, columns | {"panda": [names[queue] for queue in queues]})
+    connection.execute(_INSERT_LINKS, columns | {"pool": number, "now": now})
     connection.execute(_SAVE_QUEUE_COUNT, {"pool": number, "count": len(queues), "now": now})
     return len(queues)

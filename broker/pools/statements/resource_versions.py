@@ -1,4 +1,4 @@
-"""The versions of the resources: each content that was published or read, the newest of which is in force."""
+"""The versions of the resources: each published or read content; the newest is in force."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READ_LAST_CHECKSUM = sa.text("SELECT checksum, origin FROM broker.resource_vers
 _INSERT_VERSION = sa.text("""
     INSERT INTO broker.resource_versions (checksum, published_at, origin, kind, content)
     VALUES (:checksum, :published_at, :origin, :kind, :content)""")
-#: Versions that are kept.
+#: Number of versions that are kept.
 KEPT_VERSIONS = 20
 _DELETE_OLD_VERSIONS = sa.text("""
     DELETE FROM broker.resource_versions
@@ -30,7 +30,7 @@ _ONE_AT_A_TIME = sa.text("LOCK TABLE broker.resource_versions IN SHARE ROW EXCLU
 
 
 class BadResources(Refused):
-    """Resources that cannot be read; nothing is changed by them."""
+    """The resources cannot be read; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ResourceText:
     """Resources as they were found.
 
     Attributes:
-        origin: a file, or where else they come from.
+        origin: a file, or another origin.
         kind: ``json``, ``yaml`` or ``cfg``.
         content: the text.
     """
@@ -53,7 +53,7 @@ class ResourceText:
         return hashlib.sha256(f"{self.kind}\n{self.content}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def read(self) -> ResourceFile:
-        """What the text says.
+        """Parse the text.
 
         Raises:
             BadResources: it cannot be read.
@@ -70,9 +70,9 @@ class ResourceVersion:
 
     Attributes:
         id: their number.
-        published_at: since when.
+        published_at: since when they are in force.
         text: the content.
-        said: what it says.
+        said: the parsed content.
     """
 
     id: int
@@ -82,12 +82,12 @@ class ResourceVersion:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was left out of them."""
+        """The findings on what was left out."""
         return self.said.findings
 
 
 def current(connection: sa.Connection) -> ResourceVersion | None:
-    """The newest version; None when nothing was ever published.
+    """The newest version; None if nothing was ever published.
 
     Raises:
         BadResources: it cannot be read.
@@ -100,7 +100,7 @@ def current(connection: sa.Connection) -> ResourceVersion | None:
 
 
 def publish(connection: sa.Connection, text: ResourceText, now: datetime) -> bool:
-    """Make ``text`` the version in force; False when it is that already.
+    """Make ``text`` the version in force; False if it already is.
 
     Raises:
         BadResources: it cannot be read.
@@ -120,7 +120,7 @@ def from_panda(connection: sa.Connection, catalogue: TableCatalogue) -> Resource
     """Resources made from the queues of PanDA in the database.
 
     Raises:
-        BadResources: there is no queue that could be read.
+        BadResources: there is no readable queue.
     """
     queues = catalogue.source("schedconfig_json", ("panda_queue", "data"))
     sites = catalogue.source("panda_site", ("panda_site_name", "site_name"))
@@ -128,13 +128,13 @@ def from_panda(connection: sa.Connection, catalogue: TableCatalogue) -> Resource
         f"SELECT q.panda_queue, q.data::text, s.site_name FROM {queues} AS q "  # noqa: S608 - names of columns
         f"LEFT JOIN {sites} AS s ON s.panda_site_name = q.panda_queue ORDER BY q.panda_queue"
     )
-    found = []
+    queue_data = []
     for name, text, site in connection.exec_driver_sql(query):
         try:
             data = json_object(text, "data")
-        except BadValueError:  # the snapshot tells which rows cannot be used, and why
+        except BadValueError:  # the snapshot reports which rows cannot be used, and why
             continue
-        found.append((str(data.get("nickname") or name), site or data.get("atlas_site"), data))
-    if not found:
+        queue_data.append((str(data.get("nickname") or name), site or data.get("atlas_site"), data))
+    if not queue_data:
         raise BadResources("there are no queues that resources could be made from", "schedconfig_json", "load some")
-    return ResourceText("schedconfig_json", "json", document_of(found))
+    return ResourceText("schedconfig_json", "json", document_of(queue_data))

@@ -1,4 +1,4 @@
-"""A retry rule as somebody writes it, checked before it is added or asked about."""
+"""A retry rule as a user writes it, checked before it is added or tested."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ MOST_ATTEMPTS = 32_767
 
 
 class WrongRule(BrokerError):
-    """A retry rule that could not act as it is written."""
+    """The retry rule could not act as written."""
 
     exit_status = WRONG_USAGE
     http_status = 400
 
 
 class NewRule(BaseModel):
-    """A retry rule as it is written: what errors it is for, and what it does.
+    """A retry rule as written: the errors that it matches, and its action.
 
     Attributes:
-        source: of the error: ``pilotErrorCode``, ``exeErrorCode``, ``ddmErrorCode``, ``transExitCode`` and so on.
-        code: of the error.
-        action: what is done.
-        diag: regular expression that the message must match from its start.
-        parameters: of the action, ``name=value`` with ``&`` between them, as in PanDA's tables.
-        architecture, release, work_queue: the jobs that it is for; any without.
-        active: false: what it would do is only recorded.
-        expires: until when it counts.
+        source: source of the error: ``pilotErrorCode``, ``exeErrorCode``, ``ddmErrorCode``, ``transExitCode`` and so
+            on.
+        code: code of the error.
+        action: action of the rule.
+        diag: regular expression that must match the message from its start.
+        parameters: parameters of the action, ``name=value`` joined by ``&``, as in PanDA's tables.
+        architecture, release, work_queue: jobs that it applies to; any if omitted.
+        active: false: the action is only recorded.
+        expires: expiry of the rule.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,18 +59,18 @@ class NewRule(BaseModel):
     expires: datetime | None = None
 
     def rule(self, number: int = 0) -> RetryRule:
-        """The rule that is meant.
+        """Build the rule.
 
         Raises:
-            WrongRule: source, action, pattern or a parameter is none that could be used.
+            WrongRule: the source, action, code, pattern or a parameter cannot be used.
         """
         source = _named(self.source, tuple(SOURCES), "source")
         action = next(one for one in ACTIONS if one == _named(self.action, ACTIONS, "action"))
         if self.code == 0:
             raise WrongRule("0 is no error code", "code", "write the code of an error")
-        given = {**OWN_DEFAULTS.get(action, {}), **self._parameters(action)}
+        parameters = {**OWN_DEFAULTS.get(action, {}), **self._parameters(action)}
         rule = RetryRule(
-            "broker", number, source, self.code, action, self.active, self.diag or None, given,
+            "broker", number, source, self.code, action, self.active, self.diag or None, parameters,
             JobScope(self.release or None, self.architecture or None, self.work_queue),
         )  # fmt: skip
         if rule.fault is not None:
@@ -81,10 +82,10 @@ class NewRule(BaseModel):
         return rule
 
     def _parameters(self, action: Action) -> dict[str, str]:
-        found = read_parameters(self.parameters) if self.parameters else {}
-        if self.parameters and not found:
+        parameters = read_parameters(self.parameters) if self.parameters else {}
+        if self.parameters and not parameters:
             raise WrongRule(f"not name=value: {self.parameters[:80]}", "parameters", "write name=value&name=value")
-        for name, value in found.items():
+        for name, value in parameters.items():
             pattern = PARAMETERS[action].get(name)
             if pattern is None:
                 known = ", ".join(PARAMETERS[action]) or "none"
@@ -93,16 +94,16 @@ class NewRule(BaseModel):
                 raise WrongRule(
                     f"{name}={value[:40]} cannot be used", "parameters", "see docs/how-to/retry-failed-jobs.md"
                 )
-        steps = [int(one) for one in found.get("steps", "").split(",") if one]
+        steps = [int(one) for one in parameters.get("steps", "").split(",") if one]
         if steps != sorted(set(steps)):
             raise WrongRule("the attempts of steps do not rise", "parameters", "write for example steps=2,4,7")
-        return found
+        return parameters
 
 
-def _named(given: str, known: Sequence[str], what: str) -> str:
-    exact = {one.lower(): one for one in known}.get(given.lower())
+def _named(name: str, known: Sequence[str], what: str) -> str:
+    exact = {one.lower(): one for one in known}.get(name.lower())
     if exact is None:
-        near = nearest(given, known)
+        near = nearest(name, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-        raise WrongRule(f"there is no {what} {given[:64]}", what, hint)
+        raise WrongRule(f"there is no {what} {name[:64]}", what, hint)
     return exact

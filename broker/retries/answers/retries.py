@@ -1,4 +1,4 @@
-"""Retry rules as typed answers: which there are, what one would have done to jobs that failed, and new ones."""
+"""Retry rules as typed answers: list them, test one on jobs that failed, add and remove our own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Answer, Asking
 
 MOST_JOBS = 20_000
-"""Failed jobs that a test of a rule looks at, the newest first."""
+"""How many failed jobs a test of a rule checks, newest first."""
 MOST_EXAMPLES = 20
 
 
@@ -28,11 +28,11 @@ class RetryRuleLine(Answer):
     """A retry rule.
 
     Attributes:
-        rule: its name: ``panda:12`` of PanDA's tables, ``broker:3`` of our own.
-        active: false where it is passive: by itself, or its action in PanDA's tables.
-        counts: whether it is in force: not expired, not removed, its action known.
-        fault: why it cannot act; null where it can.
-        about: what is written with it.
+        rule: name of the rule: ``panda:12`` in PanDA's tables, ``broker:3`` for our own.
+        active: false if it is passive, by itself or by its action in PanDA's tables.
+        counts: whether it is in force: not expired, not removed, with a known action.
+        fault: why it cannot act; null if it can.
+        about: remarks stored with it.
     """
 
     rule: str
@@ -63,15 +63,15 @@ class RetryRules(Answer):
 
 
 class RetryActionLine(Answer):
-    """What a rule did to the input of a job or its task, or would have done.
+    """What a rule did, or would have done, to the input of a job or its task.
 
     Attributes:
-        active: false: it was passive, and nothing was done.
+        active: false: the rule was passive, and nothing was done.
         target: ``files`` of the job, its ``task``, or ``none``.
-        rows_changed: rows that are different by it.
+        rows_changed: number of rows that it changed.
         before, after: columns with their values.
-        reason: in words.
-        evidence: message of the error, memory and time that were measured and asked for.
+        reason: reason in words.
+        evidence: error message, and measured and requested memory and time.
     """
 
     acted_at: datetime
@@ -93,7 +93,7 @@ class RetryActionLine(Answer):
 
 
 class WouldHave(Answer):
-    """What a rule would have done to one failed job."""
+    """The effect that a rule would have had on one failed job."""
 
     pandaid: int
     jeditaskid: int
@@ -106,16 +106,17 @@ class WouldHave(Answer):
 
 
 class RuleTest(Answer):
-    """What a rule would have done to the jobs that failed since an instant.
+    """The effect that a rule would have had on the jobs that failed since an instant.
 
     Attributes:
-        looked_at: failed jobs with its source and code; ``is_cut``: there were more, the newest were looked at.
-        jobs, tasks: to which it would have applied: its message and scope are theirs too.
-        by_queue, by_effect: these jobs by queue, and by what would have been done, the most frequent first.
-        later_attempts: jobs that had the same input afterwards and that the rule would have prevented.
-        later_core_h: core hours of these that failed: what the rule saves.
-        later_finished, later_finished_core_h: those of them that finished: what the rule costs.
-        examples: the newest jobs.
+        looked_at: number of failed jobs examined with its source and code; ``is_cut``: there were more, and only the
+            newest were examined.
+        jobs, tasks: jobs and tasks to which it would have applied: its message and scope match them too.
+        by_queue, by_effect: these jobs by queue and by effect, most frequent first.
+        later_attempts: later jobs with the same input that the rule would have prevented.
+        later_core_h: core hours of those that failed: the saving of the rule.
+        later_finished, later_finished_core_h: those that finished: the cost of the rule.
+        examples: newest jobs.
     """
 
     now: datetime
@@ -167,10 +168,10 @@ def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
 
 
 def rule_named(asking: Asking, name: str) -> KnownRule:
-    """A rule by its name, or our own by its number.
+    """Find a rule by its name, or one of our own by its number.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such rule.
     """
     wanted = f"broker:{name}" if name.isdecimal() else name
     known = {f"{one.origin}:{one.rule_id}": one for one in retry_rows.read_rules(asking.connection, asking.catalogue)}
@@ -180,27 +181,27 @@ def rule_named(asking: Asking, name: str) -> KnownRule:
 
 
 def written(new: NewRule) -> KnownRule:
-    """A rule that is only asked about."""
+    """A rule that is only tested, not added."""
     return KnownRule("broker", 0, new.rule(), new.action, new.expires, "")
 
 
 def test_rule(asking: Asking, one: KnownRule, days: float = 7.0) -> RuleTest:
-    """What a rule would have done to the jobs that failed in so many days.
+    """What a rule would have done to the jobs that failed in the last ``days`` days.
 
     Raises:
-        WrongRule: it cannot act at all.
+        WrongRule: the rule cannot act at all.
     """
     line = _line(one, asking.now)
     if one.rule is None or one.rule.fault is not None:
         raise WrongRule(line.fault or "it has no action", line.rule, "correct the rule")
     rule, since = one.rule, asking.now - timedelta(days=days)
-    found = retry_rows.read_failed_by(asking.connection, asking.catalogue, rule, since, asking.now, MOST_JOBS + 1)
-    hits = [job for job in found[:MOST_JOBS] if _hit(rule, job)]
+    failed = retry_rows.read_failed_by(asking.connection, asking.catalogue, rule, since, asking.now, MOST_JOBS + 1)
+    hits = [job for job in failed[:MOST_JOBS] if _hit(rule, job)]
     effects = [(job, _would(asking, rule, job)) for job in hits]
     later = _later(asking, rule, [job.pandaid for job in hits])
     by_effect = Counter(effect.reason if effect.target == "none" else _short(effect) for _, effect in effects)
     return RuleTest(
-        now=asking.now, since=since, rule=line, looked_at=min(len(found), MOST_JOBS), is_cut=len(found) > MOST_JOBS,
+        now=asking.now, since=since, rule=line, looked_at=min(len(failed), MOST_JOBS), is_cut=len(failed) > MOST_JOBS,
         jobs=len(hits), tasks=len({job.jeditaskid for job in hits}),
         by_queue=dict(Counter(job.queue or "unknown" for job in hits).most_common(MOST_EXAMPLES)),
         by_effect=dict(by_effect.most_common(MOST_EXAMPLES)), **later,
@@ -215,7 +216,7 @@ def _hit(rule: RetryRule, job: FailedRow) -> bool:
 
 
 def _would(asking: Asking, rule: RetryRule, job: FailedRow) -> Effect:
-    """The effect on the task as it is now."""
+    """The effect of a rule on a job, with its task as it is now."""
     tasks: dict[int, Any] = asking.kept.setdefault("retry_tasks", {})
     number = job.jeditaskid or 0
     if number not in tasks:
@@ -255,7 +256,7 @@ _LATER = """
 
 
 def _later(asking: Asking, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
-    """What came of the attempts that a limit would have prevented; nothing for other actions."""
+    """The outcome of the attempts that a limit would have prevented; zeros for other actions."""
     none = {"later_attempts": 0, "later_core_h": 0.0, "later_finished": 0, "later_finished_core_h": 0.0}
     if rule.most_attempts is None or rule.action not in ("no_retry", "limit_retry") or not jobs:
         return none
@@ -264,8 +265,8 @@ def _later(asking: Asking, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
     )
     columns = ("pandaid", "jobstatus", "starttime", "endtime", "corecount", "actualcorecount")
     query = _LATER.format(files=files, jobs=asking.catalogue.source("jobsarchived4", columns))
-    asked = {"jobs": jobs, "types": list(retry_rows.INPUT_TYPES), "most": rule.most_attempts}
-    rows = {bool(row[0]): row for row in asking.connection.execute(sa.text(query), asked)}
+    arguments = {"jobs": jobs, "types": list(retry_rows.INPUT_TYPES), "most": rule.most_attempts}
+    rows = {bool(row[0]): row for row in asking.connection.execute(sa.text(query), arguments)}
     failed, finished = rows.get(False), rows.get(True)
     return {
         "later_attempts": sum(row[1] for row in rows.values()),
@@ -276,12 +277,12 @@ def _later(asking: Asking, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
 
 
 def _sentence(rule: RetryRule, jobs: int, days: float, later: dict[str, Any]) -> str:
-    said = f"{rule.action} would have applied to {jobs} jobs of the last {days:g} days"
+    applied = f"{rule.action} would have applied to {jobs} jobs of the last {days:g} days"
     if rule.action not in ("no_retry", "limit_retry"):
-        return said
+        return applied
     failed = later["later_attempts"] - later["later_finished"]
     return (
-        f"{said}: {failed} later attempts that did not finish would not have been made, {later['later_core_h']:.1f} "
+        f"{applied}: {failed} later attempts that did not finish would not have been made, {later['later_core_h']:.1f} "
         f"core hours saved; {later['later_finished']} that finished would have been lost"
     )
 
@@ -294,10 +295,10 @@ def actions_of(
 
 
 def add(database: Database, new: NewRule, by: Editing) -> RetryRuleLine:
-    """Add a rule of our own; it counts from the next cycle of the agent ``retries``.
+    """Add a rule of our own; it takes effect with the next cycle of the agent ``retries``.
 
     Raises:
-        WrongRule: it could not act as it is written.
+        WrongRule: the rule could not act as written.
     """
     rule = new.rule()
     with database.begin() as connection:
@@ -307,10 +308,10 @@ def add(database: Database, new: NewRule, by: Editing) -> RetryRuleLine:
 
 
 def remove(database: Database, number: int, by: Editing) -> RetryRuleLine:
-    """Remove a rule of our own; the rule as it stays on record.
+    """Remove a rule of our own and return it as it stays on record.
 
     Raises:
-        NotFound: there is none of that number.
+        NotFound: no rule of ours has this number, or it was already removed.
     """
     with database.begin() as connection:
         retry_rows.remove_rule(connection, number, by)

@@ -1,4 +1,4 @@
-"""``broker retry-rule list|add|remove|test``: what the next attempt of a failed job is given, by rules."""
+"""``broker retry-rule list|add|remove|test``: rules for the next attempt of a failed job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.tuning.answers.values import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, for the record.")]
 Source = Annotated[str | None, typer.Option("--source", help="Source of the error, such as pilotErrorCode.")]
 Code = Annotated[int | None, typer.Option("--code", help="Code of the error.")]
 ActionName = Annotated[
@@ -29,7 +29,8 @@ ActionName = Annotated[
 ]
 Diag = Annotated[str | None, typer.Option("--diag", help="Regular expression that the message matches from its start.")]
 Parameters = Annotated[
-    str | None, typer.Option("--parameters", help="Of the action, such as maxAttempt=5 or margin=1.2&times=3.")
+    str | None,
+    typer.Option("--parameters", help="Parameters of the action, such as maxAttempt=5 or margin=1.2&times=3."),
 ]
 Architecture = Annotated[str | None, typer.Option("--architecture", help="Only jobs of this cmtConfig.")]
 Release = Annotated[str | None, typer.Option("--release", help="Only jobs of this AtlasRelease.")]
@@ -44,38 +45,38 @@ def retry_rule() -> None:
 @app.command("list")
 def list_rules(
     context: typer.Context,
-    removed: Annotated[bool, typer.Option("--removed", help="Rules that were removed, too.")] = False,
+    removed: Annotated[bool, typer.Option("--removed", help="Include removed rules.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The rules of PanDA's tables (panda:N) and your own (broker:N)."""
+    """List the rules of PanDA's tables (panda:N) and your own (broker:N)."""
     with asked(context) as asking:
-        found = retries.rule_list(asking, with_removed=removed)
+        listing = retries.rule_list(asking, with_removed=removed)
     if as_json:
-        print_json(found)
+        print_json(listing)
         return
     columns = (
         "rule", "error", "action", "parameters", "mode", Column("message", give_up=1), Column("only", give_up=2),
         Column("expires", give_up=3), Column("about", give_up=4),
     )  # fmt: skip
-    print_table(columns, [_row(one) for one in found.rules], title="Retry rules")
-    for one in found.rules:
-        if one.fault:
-            remark(f"{one.rule} cannot act: {one.fault}")
+    print_table(columns, [_row(line) for line in listing.rules], title="Retry rules")
+    for line in listing.rules:
+        if line.fault:
+            remark(f"{line.rule} cannot act: {line.fault}")
 
 
-def _row(one: RetryRuleLine) -> tuple[object, ...]:
-    only = (one.architecture, one.release, None if one.work_queue is None else f"work queue {one.work_queue}")
-    mode = "removed" if one.removed_at else "active" if one.active else "passive"
+def _row(line: RetryRuleLine) -> tuple[object, ...]:
+    only = (line.architecture, line.release, None if line.work_queue is None else f"work queue {line.work_queue}")
+    mode = "removed" if line.removed_at else "active" if line.active else "passive"
     return (
-        one.rule,
-        f"{one.source} {one.code}",
-        one.action,
-        "&".join(f"{name}={value}" for name, value in one.parameters.items()) or "-",
-        mode if one.counts or one.removed_at else "expired",
-        one.diag or "-",
+        line.rule,
+        f"{line.source} {line.code}",
+        line.action,
+        "&".join(f"{name}={value}" for name, value in line.parameters.items()) or "-",
+        mode if line.counts or line.removed_at else "expired",
+        line.diag or "-",
         ", ".join(filter(None, only)) or "-",
-        one.expires or "-",
-        one.about or "-",
+        line.expires or "-",
+        line.about or "-",
     )
 
 
@@ -90,10 +91,10 @@ def add(
     architecture: Architecture = None,
     release: Release = None,
     work_queue: WorkQueue = None,
-    active: Annotated[
-        bool, typer.Option("--active", help="Act; without it what it would do is only recorded.")
-    ] = False,
-    until: Annotated[str | None, typer.Option("--until", metavar="INSTANT", help="It counts until then (UTC).")] = None,
+    active: Annotated[bool, typer.Option("--active", help="Act; without it, only record what it would do.")] = False,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="INSTANT", help="Time until which it counts (UTC).")
+    ] = None,
     reason: Reason = "",
     editor: Editor = None,
     as_json: Json = False,
@@ -104,17 +105,19 @@ def add(
         now = moment_of(None, database, of_scenario=True)
         expires = None if until is None else moment_of(until, database, option="--until")
         by = Editing(now, editor_name(editor), reason)
-        made = retries.add(database, new.model_copy(update={"active": active, "expires": expires}), by)
+        line = retries.add(database, new.model_copy(update={"active": active, "expires": expires}), by)
     if as_json:
-        print_json(made)
+        print_json(line)
     else:
-        print_table(("rule", "error", "action", "parameters", "mode"), [_row(made)[:5]])
+        print_table(("rule", "error", "action", "parameters", "mode"), [_row(line)[:5]])
 
 
 @app.command()
 def remove(
     context: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Of a rule of your own: 3 of broker:3.")],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=1, help="Number of a rule of your own: 3 for broker:3.")
+    ],
     reason: Reason = "",
     editor: Editor = None,
     as_json: Json = False,
@@ -122,9 +125,9 @@ def remove(
     """Remove a rule of your own; it stays on record."""
     with open_store(context) as database:
         by = Editing(datetime.now(UTC), editor_name(editor), reason)
-        gone = retries.remove(database, number, by)
+        line = retries.remove(database, number, by)
     if as_json:
-        print_json(gone)
+        print_json(line)
     else:
         remark(f"rule broker:{number} is removed")
 
@@ -133,10 +136,10 @@ def remove(
 def try_rule(
     context: typer.Context,
     rule: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="One of the list; or write it with the options.")
+        str | None, typer.Argument(metavar="RULE", help="A rule of the list; or describe one with the options.")
     ] = None,
     days: Annotated[
-        float, typer.Option("--days", min=0.01, max=365, help="Of jobs that failed in so many days.")
+        float, typer.Option("--days", min=0.01, max=365, help="Only jobs that failed within this many days.")
     ] = 7.0,
     source: Source = None,
     code: Code = None,
@@ -148,17 +151,17 @@ def try_rule(
     work_queue: WorkQueue = None,
     as_json: Json = False,
 ) -> None:
-    """What a rule would have done to the jobs that failed in the last days; nothing is changed."""
-    given = (source, code, action, diag, parameters, architecture, release, work_queue)
-    if rule is not None and any(one is not None for one in given):
+    """Show what a rule would have done to the jobs that failed in the last days; nothing is changed."""
+    options = (source, code, action, diag, parameters, architecture, release, work_queue)
+    if rule is not None and any(one is not None for one in options):
         raise WrongRule("a rule is named and written", "retry-rule test", "name one, or write one with options")
     with asked(context) as asking:
-        known = retries.written(_new(*given)) if rule is None else retries.rule_named(asking, rule)
-        found = retries.test_rule(asking, known, days)
+        known = retries.written(_new(*options)) if rule is None else retries.rule_named(asking, rule)
+        result = retries.test_rule(asking, known, days)
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        _show(found)
+        _show(result)
 
 
 def _new(
@@ -173,15 +176,15 @@ def _new(
     )  # fmt: skip
 
 
-def _show(found: RuleTest) -> None:
+def _show(result: RuleTest) -> None:
     rows = [
-        ("failed jobs with its source and code", f"{found.looked_at}{' and more' if found.is_cut else ''}"),
-        ("of them it would have applied to", f"{found.jobs} of {found.tasks} tasks"),
-        *((f"would have been done: {what}", jobs) for what, jobs in found.by_effect.items()),
-        *((f"at {queue}", jobs) for queue, jobs in found.by_queue.items()),
-        ("later attempts that it prevents", found.later_attempts),
-        ("core hours of those that failed", f"{found.later_core_h:.1f}"),
-        ("of them finished, and would be lost", f"{found.later_finished} ({found.later_finished_core_h:.1f} core h)"),
+        ("failed jobs with its source and code", f"{result.looked_at}{' and more' if result.is_cut else ''}"),
+        ("of them it would have applied to", f"{result.jobs} of {result.tasks} tasks"),
+        *((f"would have been done: {what}", jobs) for what, jobs in result.by_effect.items()),
+        *((f"at {queue}", jobs) for queue, jobs in result.by_queue.items()),
+        ("later attempts that it prevents", result.later_attempts),
+        ("core hours of those that failed", f"{result.later_core_h:.1f}"),
+        ("of them finished, and would be lost", f"{result.later_finished} ({result.later_finished_core_h:.1f} core h)"),
     ]
-    print_table(("what", "jobs"), rows, title=f"{found.rule.action} since {found.since:%Y-%m-%d %H:%M}Z")
-    remark(found.sentence)
+    print_table(("what", "jobs"), rows, title=f"{result.rule.action} since {result.since:%Y-%m-%d %H:%M}Z")
+    remark(result.sentence)

@@ -1,7 +1,7 @@
-"""What a rule that applies makes of a task and of the files of a failed job. Pure.
+"""The effect of an applicable rule on a task and on the files of a failed job. Pure.
 
 Source: panda-server, ``task_event_module`` (increaseRamLimitJobJEDI and its kin, reduce_input_per_job),
-``misc_standalone_module`` (initialize_cpu_time_task). What is different from it: files without a ramCount count as not
+``misc_standalone_module`` (initialize_cpu_time_task). Differences from it: files without a ramCount count as not
 raised, where PanDA's function ends with an error; the parameters ``margin``, ``times`` and ``jobs`` are ours.
 """
 
@@ -14,11 +14,11 @@ from typing import Literal
 from broker.domain.decisions import ColumnChange
 from broker.retries.model.retry_rules import RetryRule
 
-#: Steps of more memory, in MB a core or a job, as the unit of the task says.
+#: Memory steps in MB, per core or per job according to the unit of the task.
 MEMORY_STEPS_MB = (1000, 2000, 3000, 4000, 6000, 8000)
-#: Of a job's memory so much is asked for at queues; what the task asked for is found by undoing it.
+#: Share of a job's memory that is requested at queues; dividing by it gives what the task requested.
 MEMORY_COMPENSATION = 0.9
-#: Above this share of files with more memory the task gets more.
+#: The task gets more memory if more than this share of its files already has more.
 MOST_RAISED_SHARE = 0.3
 _PER_CORE = ("MBPerCore", "MBPerCoreFixed")
 _FIXED = "MBPerCoreFixed"
@@ -29,7 +29,7 @@ Target = Literal["files", "task", "none"]
 
 @dataclass(frozen=True)
 class Effect(ColumnChange):
-    """What a rule changes, or why nothing.
+    """What a rule changes, or why it changes nothing.
 
     Attributes:
         target: the input files of the job, its task, or nothing.
@@ -40,19 +40,19 @@ class Effect(ColumnChange):
 
 @dataclass(frozen=True)
 class FailedJob:
-    """A failed job with what rules need to know of it and of its task.
+    """A failed job with the facts that rules need about it and its task.
 
     Attributes:
-        minramcount_mb, minramunit: memory that was asked for, with the unit; None: unknown.
-        measured_mb: memory that it had, of the whole job; None: not measured.
+        minramcount_mb, minramunit: requested memory with its unit; None: unknown.
+        measured_mb: measured memory of the whole job; None: not measured.
         walltime_s: from its start to its end; None: unknown.
         events: of its primary input; None or 0: unknown.
         fsize_sum: size of all its files, in bytes.
         primary_files: files of its primary input.
-        corepower: of its queue, HS06 a core; None: unknown.
-        maxtime_s, queue_cores: of its queue; PanDA acts only where both are known.
+        corepower: HS06 per core of its queue; None: unknown.
+        maxtime_s, queue_cores: of its queue; PanDA acts only if both are known.
         raised_before: how often rules gave its input more memory.
-        hits_of_task: jobs of its task that had the rule at hand, this one too.
+        hits_of_task: jobs of its task that the rule at hand applied to, including this one.
     """
 
     pandaid: int
@@ -78,8 +78,9 @@ class TaskFacts:
     """The task of a failed job.
 
     Attributes:
-        ramcount_mb, ramunit, baseramcount_mb: memory that it asks for.
-        files, files_above, largest_ramcount_mb: primary files, those with more memory than the task, and the most.
+        ramcount_mb, ramunit, baseramcount_mb: memory that it requests.
+        files, files_above, largest_ramcount_mb: primary files, those with more memory than the task, and the largest
+            memory of any.
         cputime, cputimeunit, cpuefficiency_percent, basewalltime_s: its CPU time.
         splitrule: its tokens.
         finished_jobs: whether any of its jobs has finished.
@@ -100,7 +101,7 @@ class TaskFacts:
 
 
 def effect_of(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
-    """What a rule makes of a failed job and its task."""
+    """The effect of a rule on a failed job and its task."""
     if rule.action == "no_retry":
         return Effect("the error is final: its files are not tried again", {}, {"maxattempt": None}, "files")
     if rule.action == "limit_retry":
@@ -119,64 +120,64 @@ def _memory(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     if task.ramcount_mb is None:
         return Effect("the task asks for no memory that could be raised")
     cores = max(job.cores, 1)
-    asked = _asked_mb(job, task, task.baseramcount_mb)
+    requested_mb = _requested_mb(job, task, task.baseramcount_mb)
     wanted = 0.0
     if "margin" in rule.parameters and job.measured_mb is not None:
         per_core = (job.measured_mb - task.baseramcount_mb) / cores if task.ramunit in _PER_CORE else job.measured_mb
         wanted = math.ceil(float(rule.parameters["margin"]) * per_core)
     if task.ramunit != _FIXED and _many_raised(task):
-        least = max(asked, (task.largest_ramcount_mb or 0) - 1)
+        least = max(requested_mb, (task.largest_ramcount_mb or 0) - 1)
         if least > 0:
             return _task_memory(task, least, wanted)
-    if asked >= MEMORY_STEPS_MB[-1]:
-        return Effect(f"the job asked for {asked:.0f} MB, and the highest step is {MEMORY_STEPS_MB[-1]} MB")
-    step = int(max(next(one for one in MEMORY_STEPS_MB if asked < one), wanted))
+    if requested_mb >= MEMORY_STEPS_MB[-1]:
+        return Effect(f"the job asked for {requested_mb:.0f} MB, and the highest step is {MEMORY_STEPS_MB[-1]} MB")
+    step = int(max(next(one for one in MEMORY_STEPS_MB if requested_mb < one), wanted))
     if task.ramcount_mb > step:
         return Effect(f"the task asks for {task.ramcount_mb} MB now, more than the next step of {step} MB")
     how = f", {job.measured_mb:.0f} MB measured" if wanted and job.measured_mb is not None else ""
-    reason = f"memory of its files from {asked:.0f} to {step} MB{_unit(task)}{how}"
-    return Effect(reason, {"ramcount": int(asked)}, {"ramcount": step}, "files")
+    reason = f"memory of its files from {requested_mb:.0f} to {step} MB{_unit(task)}{how}"
+    return Effect(reason, {"ramcount": int(requested_mb)}, {"ramcount": step}, "files")
 
 
 def _task_memory(task: TaskFacts, least: float, wanted: float = 0.0, *, no_limit: bool = False) -> Effect:
-    """More memory for the whole task: the first step above what it asks for and ``least``."""
-    has = task.ramcount_mb or 0
-    if has > least:
-        return Effect(f"the task asks for {has} MB now, more than {least:.0f} MB")
-    if has >= MEMORY_STEPS_MB[-1] and not no_limit:
-        return Effect(f"the task asks for {has} MB, the highest step")
-    limit = max(has, least)
+    """Raise the memory of the whole task to the first step above both its request and ``least``."""
+    ram_mb = task.ramcount_mb or 0
+    if ram_mb > least:
+        return Effect(f"the task asks for {ram_mb} MB now, more than {least:.0f} MB")
+    if ram_mb >= MEMORY_STEPS_MB[-1] and not no_limit:
+        return Effect(f"the task asks for {ram_mb} MB, the highest step")
+    limit = max(ram_mb, least)
     step: float = next((one for one in MEMORY_STEPS_MB if limit < one), MEMORY_STEPS_MB[-1])
     step = int(max(step, wanted, limit if no_limit else 0))
     share = 100 * task.files_above / task.files
-    reason = f"memory of the task from {has} to {step} MB{_unit(task)}: {share:.0f} % of its files have more already"
-    return Effect(reason, {"ramcount": has}, {"ramcount": step}, "task")
+    reason = f"memory of the task from {ram_mb} to {step} MB{_unit(task)}: {share:.0f} % of its files have more already"
+    return Effect(reason, {"ramcount": ram_mb}, {"ramcount": step}, "task")
 
 
 def _memory_times(job: FailedJob, task: TaskFacts) -> Effect:
     if not task.ramcount_mb or job.minramcount_mb is None:
         return Effect("the memory that the task or the job asked for is unknown")
     tokens = tokens_of(task.splitrule)
-    asked = _asked_mb(job, task, 0)
-    wanted = asked * _number(tokens.get("RY"), 1.0) / task.ramcount_mb
+    requested_mb = _requested_mb(job, task, 0)
+    wanted = requested_mb * _number(tokens.get("RY"), 1.0) / task.ramcount_mb
     most = _number(tokens.get("RZ"), 0.0)
     wanted = min(wanted, most / max(job.cores, 1)) if most else wanted
     if task.ramunit != _FIXED and _many_raised(task) and wanted > task.ramcount_mb:
         return _task_memory(task, wanted, no_limit=True)
-    if task.ramcount_mb > wanted or asked >= wanted:
+    if task.ramcount_mb > wanted or requested_mb >= wanted:
         return Effect(f"{wanted:.0f} MB, by RY and RZ of its split rule, is no more than what is asked for")
-    reason = f"memory of its files from {asked:.0f} to {wanted:.0f} MB{_unit(task)}, by RY of its split rule"
-    return Effect(reason, {"ramcount": int(asked)}, {"ramcount": round(wanted)}, "files")
+    reason = f"memory of its files from {requested_mb:.0f} to {wanted:.0f} MB{_unit(task)}, by RY of its split rule"
+    return Effect(reason, {"ramcount": int(requested_mb)}, {"ramcount": round(wanted)}, "files")
 
 
-def _asked_mb(job: FailedJob, task: TaskFacts, base_mb: int) -> float:
-    """What a job asked for, in the unit of its task, without the memory beside that of the cores."""
+def _requested_mb(job: FailedJob, task: TaskFacts, base_mb: int) -> float:
+    """The memory that a job requested, in the unit of its task, without the base memory."""
     if job.minramcount_mb is None:
         return 0.0
-    asked = float(int(job.minramcount_mb / MEMORY_COMPENSATION) - base_mb)
+    requested = float(int(job.minramcount_mb / MEMORY_COMPENSATION) - base_mb)
     if task.ramunit in _PER_CORE and (job.minramunit or "MB").strip() == "MB":
-        asked /= max(job.cores, 1)
-    return asked
+        requested /= max(job.cores, 1)
+    return requested
 
 
 def _many_raised(task: TaskFacts) -> bool:
@@ -184,20 +185,20 @@ def _many_raised(task: TaskFacts) -> bool:
 
 
 def _cpu_time(job: FailedJob, task: TaskFacts) -> Effect:
-    again = Effect("its scouts are evaluated again", {}, {"walltimeunit": None}, "task")
+    scouts_again = Effect("its scouts are evaluated again", {}, {"walltimeunit": None}, "task")
     if task.finished_jobs:
-        return again
+        return scouts_again
     walltime_s = job.walltime_s
     if walltime_s is None or not (job.corepower and job.maxtime_s and job.queue_cores):
-        return again
+        return scouts_again
     if not (task.cpuefficiency_percent and task.basewalltime_s and job.events) or walltime_s < 0:
-        return again
+        return scouts_again
     used = (walltime_s - task.basewalltime_s) * job.corepower * max(job.cores, 1) * 1.1
     new = used / (task.cpuefficiency_percent / 100.0) / job.events * 1.5
     milli = new != 0 and new < 10
     scale = {"HS06sPerEvent": 1.0, "mHS06sPerEvent": 0.001}.get(task.cputimeunit or "")
     if task.cputime is not None and scale is not None and task.cputime * scale > new:
-        return again
+        return scouts_again
     after = {
         "cputime": int(new * 1000 if milli else new),
         "cputimeunit": "mHS06sPerEvent" if milli else "HS06sPerEvent",
@@ -220,13 +221,13 @@ def _less_input(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     for name in excluded:
         if tokens.get(_TOKENS.get(name, "")):
             return Effect(f"the task sets {name}")
-    kept = _kept(tokens.get("RM"))
-    gigabytes = kept.get("NG") or _positive(tokens.get("NG")) or math.ceil(job.fsize_sum / GB)
-    files = kept.get("MF") or _positive(tokens.get("MF")) or job.primary_files
+    original = _original_input(tokens.get("RM"))
+    gigabytes = original.get("NG") or _positive(tokens.get("NG")) or math.ceil(job.fsize_sum / GB)
+    files = original.get("MF") or _positive(tokens.get("MF")) or job.primary_files
     part = 2 if job.attemptnr < middle else 4
     new = {"NG": 1, "MF": 1} if job.attemptnr >= high else {"NG": gigabytes // part, "MF": files // part}
     new = {name: max(1, value) for name, value in new.items()}
-    if kept.get("NG") and kept.get("MF") and all(_positive(tokens.get(name)) == new[name] for name in new):
+    if original.get("NG") and original.get("MF") and all(_positive(tokens.get(name)) == new[name] for name in new):
         return Effect(f"jobs have {new['NG']} GB and {new['MF']} files at most already")
     for name, value in {"RM": f"NG:{gigabytes}|MF:{files}", **new}.items():
         if tokens.get(name) != str(value):
@@ -244,16 +245,16 @@ _TOKENS = {"nEventsPerJob": "NE", "nFilesPerJob": "NF", "nGBPerJob": "NG", "nMax
 
 
 def tokens_of(splitrule: str | None) -> dict[str, str]:
-    """The tokens of a split rule, in their order; the first of two equal ones counts."""
-    found: dict[str, str] = {}
+    """The tokens of a split rule in order; of equal names the first counts."""
+    tokens: dict[str, str] = {}
     for piece in filter(None, (splitrule or "").split(",")):
         name, _, value = piece.strip().partition("=")
-        found.setdefault(name, value)
-    return found
+        tokens.setdefault(name, value)
+    return tokens
 
 
-def _kept(text: str | None) -> dict[str, int]:
-    """What jobs of the task had at first, as token RM keeps it."""
+def _original_input(text: str | None) -> dict[str, int]:
+    """The input that jobs of the task had at first, as token RM stores it."""
     pairs = [piece.split(":") for piece in (text or "").split("|")]
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 

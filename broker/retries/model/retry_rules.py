@@ -1,8 +1,8 @@
 """Retry rules, and which of them apply to a failed job. Pure.
 
-Source: panda-server, ``taskbuffer/retryModule.py``. What is different from it: numbers of attempts are compared as
-numbers; of rules that limit retries with equal scope ``no_retry`` is the stricter; rules that are passive do not keep
-the rules of the job's next error from acting; rules of every source apply, and a rule that cannot be used says why.
+Source: panda-server, ``taskbuffer/retryModule.py``. Differences from it: numbers of attempts are compared as
+numbers; of rules with equal scope that limit retries, ``no_retry`` is the stricter; passive rules do not stop the rules
+of the job's next error; rules of every source apply, and an unusable rule says why.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Action = Literal[
     "no_retry", "limit_retry", "increase_memory", "increase_memory_xtimes", "increase_cputime", "reduce_input_per_job"
 ]
 ACTIONS: tuple[Action, ...] = get_args(Action)
-#: Actions of which the first rule counts, in the order in which PanDA looks for them.
+#: Actions for which only the first rule counts, in the order in which PanDA looks for them.
 _FIRST_COUNTS: tuple[Action, ...] = (
     "increase_memory", "increase_memory_xtimes", "increase_cputime", "reduce_input_per_job",
 )  # fmt: skip
 _LIMITS: tuple[Action, ...] = ("limit_retry", "no_retry")
-#: Columns of codes, in the order in which PanDA looks at a failed job's errors. A transExitCode has no message.
+#: Columns of codes, in the order in which PanDA checks a failed job's errors. A transExitCode has no message.
 SOURCES = {
     "pilotErrorCode": ("piloterrorcode", "piloterrordiag"),
     "exeErrorCode": ("exeerrorcode", "exeerrordiag"),
@@ -36,7 +36,7 @@ SOURCES = {
     "brokerageErrorCode": ("brokerageerrorcode", "brokerageerrordiag"),
 }
 SYSTEM = "system"
-#: Sources that the classification of errors looks at, in its order.
+#: Sources that the classification of errors checks, in order.
 _CLASSIFIED = (
     "pilotErrorCode", "exeErrorCode", "supErrorCode", "ddmErrorCode", "brokerageErrorCode", "jobDispatcherErrorCode",
     "taskBufferErrorCode",
@@ -52,8 +52,8 @@ PARAMETERS: Mapping[Action, Mapping[str, str]] = {
         "excluded_rules": r"\w+(,\w+)*", "steps": r"\d{1,4},\d{1,4},\d{1,4}", "jobs": r"[1-9]\d{0,3}",
     },
 }  # fmt: skip
-#: What own rules have unless they say otherwise: more memory by what was measured and not for ever, less input not
-#: because of one job.
+#: Default parameters of our own rules: memory is raised by what was measured, and not without limit; input is not
+#: reduced because of a single job.
 OWN_DEFAULTS: Mapping[Action, Mapping[str, str]] = {
     "increase_memory": {"margin": "1.1", "times": "2"},
     "increase_memory_xtimes": {"times": "2"},
@@ -72,7 +72,7 @@ class JobError:
 
 @dataclass(frozen=True)
 class JobScope:
-    """AtlasRelease, cmtConfig and work queue: of a job, or of the jobs that a rule is for, where None is any."""
+    """AtlasRelease, cmtConfig and work queue of a job, or of the jobs that a rule covers, where None means any."""
 
     release: str | None = None
     architecture: str | None = None
@@ -80,12 +80,12 @@ class JobScope:
 
     @property
     def size(self) -> int:
-        """How many of the three are named."""
+        """How many of the three are set."""
         return sum(map(bool, vars(self).values()))
 
     def covers(self, job: JobScope) -> bool:
-        """Whether a job has the release, architecture and work queue, as far as they are named here."""
-        return all(one == getattr(job, name) for name, one in vars(self).items() if one)
+        """Whether a job has the release, architecture and work queue that are set here."""
+        return all(value == getattr(job, name) for name, value in vars(self).items() if value)
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class RetryRule:
     """One rule: a row of RETRYERRORS with its action, or one of our own.
 
     Attributes:
-        origin: ``panda`` or ``broker``, where the rule stands.
+        origin: where the rule is stored, ``panda`` or ``broker``.
         rule_id: its number there.
-        source, code: of the errors that it is for.
+        source, code: of the errors that it covers.
         action: what it does.
-        active: false: passive, what it would do is only recorded.
+        active: if false, the rule is passive: what it would do is only recorded.
         diag: regular expression that the message must match from its start; None: any message.
         parameters: of the action.
-        scope: the jobs that it is for.
+        scope: the jobs that it covers.
     """
 
     origin: Literal["panda", "broker"]
@@ -115,20 +115,20 @@ class RetryRule:
 
     @property
     def name(self) -> str:
-        """As it is called in records: ``panda:12``."""
+        """The name of the rule in records, such as ``panda:12``."""
         return f"{self.origin}:{self.rule_id}"
 
     @property
     def most_attempts(self) -> int | None:
-        """Attempts that are left to a file: none under ``no_retry``; None where the rule sets no usable number."""
+        """The most attempts of a file: 0 for ``no_retry``; None if the rule sets no usable number."""
         if self.action == "no_retry":
             return 0
-        given = self.parameters.get("maxAttempt", "")
-        return int(given) if re.fullmatch(r"\s*\d{1,9}\s*", given) else None
+        maximum = self.parameters.get("maxAttempt", "")
+        return int(maximum) if re.fullmatch(r"\s*\d{1,9}\s*", maximum) else None
 
     @property
     def fault(self) -> str | None:
-        """Why the rule cannot act as it stands; None where it can."""
+        """Why the rule cannot act as it is; None if it can."""
         if self.source not in SOURCES:
             return f"no job has errors of the source {self.source}"
         if self.diag and _pattern(self.diag) is None:
@@ -142,7 +142,7 @@ class RetryRule:
 
 @dataclass(frozen=True)
 class ErrorRule:
-    """A row of ERROR_CLASSIFICATION: which class errors of this source, code and message are of."""
+    """A row of ERROR_CLASSIFICATION: the class of errors with this source, code and message."""
 
     rule_id: int
     source: str
@@ -161,7 +161,7 @@ class Judgement:
 
 
 def read_parameters(text: str | None) -> dict[str, str]:
-    """Parameters as PanDA keeps them; one piece that is no ``k=v`` makes all of them unusable, as there.
+    """Parse parameters as PanDA does: one piece that is not ``k=v`` makes all of them unusable.
 
     >>> read_parameters("maxAttempt=5&steps=2,4,7")
     {'maxAttempt': '5', 'steps': '2,4,7'}
@@ -173,63 +173,63 @@ def read_parameters(text: str | None) -> dict[str, str]:
 
 
 def errors_of(row: Mapping[str, object]) -> tuple[JobError, ...]:
-    """The errors of a failed job's row, in the order in which rules look at them; zero or no number is none."""
-    found = []
+    """The errors in a failed job's row, in the order of :data:`SOURCES`; zero or no number is no error."""
+    errors = []
     for source, (column, message) in SOURCES.items():
         code = str(row.get(column) or "").strip()
         if re.fullmatch(r"-?\d{1,18}", code) and int(code) != 0:
-            found.append(JobError(source, int(code), "" if message is None else str(row.get(message) or "")))
-    return tuple(found)
+            errors.append(JobError(source, int(code), "" if message is None else str(row.get(message) or "")))
+    return tuple(errors)
 
 
 def judge(
     rules: Mapping[tuple[str, int], Sequence[RetryRule]], errors: Iterable[JobError], job: JobScope
 ) -> list[Judgement]:
-    """The rules that apply to a failed job, those of its errors up to the first for which an active one does.
+    """The rules that apply to a failed job, for its errors up to the first one with an active rule.
 
     Args:
         rules: by source and code, in their order; see :func:`by_error`.
         errors: of the job, in their order.
-        job: what limits the rules beside the error.
+        job: scope of the job, which limits the rules further.
     """
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for error in errors:
-        here = [Judgement(rule, error) for rule in applicable(rules.get((error.source, error.code), ()), error, job)]
-        found += here
-        if any(one.rule.active for one in here):
+        matches = [Judgement(rule, error) for rule in applicable(rules.get((error.source, error.code), ()), error, job)]
+        judgements += matches
+        if any(match.rule.active for match in matches):
             break
-    return found
+    return judgements
 
 
 def by_error(rules: Iterable[RetryRule]) -> dict[tuple[str, int], list[RetryRule]]:
     """Rules by source and code: PanDA's first, each by its number."""
-    found: dict[tuple[str, int], list[RetryRule]] = {}
+    groups: dict[tuple[str, int], list[RetryRule]] = {}
     for rule in sorted(rules, key=lambda one: (one.origin != "panda", one.rule_id)):
-        found.setdefault((rule.source, rule.code), []).append(rule)
-    return found
+        groups.setdefault((rule.source, rule.code), []).append(rule)
+    return groups
 
 
 def applicable(rules: Sequence[RetryRule], error: JobError, job: JobScope) -> list[RetryRule]:
-    """Of the rules of an error those that apply: at most one of each kind of change, and one limit of retries."""
+    """The rules of an error that apply: at most one for each kind of change, and one limit on retries."""
     fitting = [rule for rule in rules if rule.fault is None and fits(rule, error, job)]
-    found = [next((rule for rule in fitting if rule.action == action), None) for action in _FIRST_COUNTS]
+    first_rules = [next((rule for rule in fitting if rule.action == action), None) for action in _FIRST_COUNTS]
     limits = [rule for rule in fitting if rule.action in _LIMITS]
     # the narrowest scope, then the fewest attempts, then the first
-    found.append(min(limits, key=lambda rule: (-rule.scope.size, rule.most_attempts or 0), default=None))
-    return [rule for rule in found if rule is not None]
+    first_rules.append(min(limits, key=lambda rule: (-rule.scope.size, rule.most_attempts or 0), default=None))
+    return [rule for rule in first_rules if rule is not None]
 
 
 def fits(rule: RetryRule, error: JobError, job: JobScope) -> bool:
-    """Whether message, architecture, release and work queue are those of the rule, as far as it names any."""
+    """Whether an error and its job match the message, architecture, release and work queue that the rule names."""
     return rule.scope.covers(job) and not (rule.diag and not _matches(rule.diag, error.diag))
 
 
 def classify(rules: Iterable[ErrorRule], errors: Iterable[JobError]) -> ErrorRule | None:
-    """The first rule of the first error that has one: with its source and code, and a message that matches."""
-    known = sorted(rules, key=lambda one: one.rule_id)
+    """The first rule of the first error that has one: same source and code, and a matching message."""
+    ordered = sorted(rules, key=lambda one: one.rule_id)
     by_source = {error.source: error for error in errors}
     for error in (by_source[source] for source in _CLASSIFIED if source in by_source):
-        for rule in known:
+        for rule in ordered:
             same = (rule.source, rule.code) == (error.source, error.code)
             if same and rule.code and rule.diag and _matches(rule.diag, error.diag):
                 return rule
@@ -254,6 +254,6 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 
 def _matches(pattern: str, message: str) -> bool:
-    """Whether a message matches from its start, over its lines; a pattern that is none matches nothing."""
+    """Whether a message matches from its start, across its lines; an invalid pattern matches nothing."""
     compiled = _pattern(pattern)
     return compiled is not None and compiled.match(message) is not None

@@ -1,4 +1,4 @@
-"""The page of retry rules: which there are, and what they did to failed jobs lately."""
+"""The page of retry rules and of what they recently did to failed jobs."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def list_retries(request: Request, api: State, at: At = None, hours: Hours = A_D
     with asking(api, at) as asked:
         rules = rule_list(asked)
         done = actions_of(asked, since=asked.now - timedelta(hours=hours))
-    found = RetriesPage(rules=rules, actions=[one for one in reversed(done) if one.acted_at <= rules.now])
-    counts = Counter(one.rule for one in found.actions)
+    page = RetriesPage(rules=rules, actions=[one for one in reversed(done) if one.acted_at <= rules.now])
+    counts = Counter(one.rule for one in page.actions)
     return show(
         request,
         "retries",
-        {"rules": found.rules, "actions": found.actions},
+        {"rules": page.rules, "actions": page.actions},
         title="Retries",
-        listed=found.actions,
-        sentence=retries_sentence(rules.rules, found.actions, hours),
+        listed=page.actions,
+        sentence=retries_sentence(rules.rules, page.actions, hours),
         counts=dict(counts),
         time=time_shown(request, at, rules.now, hours),
     )

@@ -23,13 +23,13 @@ Why = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
 
 
 class AddedRule(NewRule):
-    """A rule, and why it is added."""
+    """A rule and the reason for adding it."""
 
     reason: Why = ""
 
 
 class TestedRule(BaseModel):
-    """Which rule: one that is there by its ``name`` (``panda:12``), or ``rule`` as it is written; and how far back."""
+    """The rule to test: an existing one by ``name`` (``panda:12``), or ``rule`` as written; and how far back."""
 
     model_config = ConfigDict(extra="forbid")
     name: Annotated[str | None, Field(max_length=64)] = None
@@ -38,7 +38,7 @@ class TestedRule(BaseModel):
 
 
 class RetryActions(Answer):
-    """What rules did for a task, the oldest first."""
+    """Actions of retry rules on a task, oldest first."""
 
     jeditaskid: int
     actions: tuple[RetryActionLine, ...]
@@ -49,19 +49,19 @@ class RetryActions(Answer):
 def list_retry_rules(
     request: Request,
     api: State,
-    removed: Annotated[bool, Query(description="Removed ones, too.")] = False,
+    removed: Annotated[bool, Query(description="Include removed rules.")] = False,
     at: At = None,
 ) -> Response:
-    """The rules of PanDA's tables and our own."""
+    """List the rules of PanDA's tables and our own."""
     with asking(api, at) as asked:
-        found = retries.rule_list(asked, with_removed=removed)
-    return answer(request, found, items="rules")
+        rules = retries.rule_list(asked, with_removed=removed)
+    return answer(request, rules, items="rules")
 
 
 @router.post("/retry-rules", response_model=RetryRuleLine)
 @allow(TUNE)
 def add_retry_rule(request: Request, api: State, who: Who, body: AddedRule) -> Response:
-    """Add a rule; it counts from the next cycle of the agent retries."""
+    """Add a rule; it takes effect in the next cycle of the agent retries."""
     new = NewRule(**body.model_dump(exclude={"reason"}))
     return answer(request, retries.add(api.database, new, Editing(api.now(), editor(who), body.reason)))
 
@@ -69,13 +69,13 @@ def add_retry_rule(request: Request, api: State, who: Who, body: AddedRule) -> R
 @router.post("/retry-rules:test", response_model=RuleTest)
 @allow(READ)
 def test_retry_rule(request: Request, api: State, body: TestedRule, at: At = None) -> Response:
-    """What a rule would have done to the jobs that failed in the last days; nothing is changed."""
+    """Test a rule on the jobs that failed in the last days; nothing is changed."""
     if (body.name is None) == (body.rule is None):
         raise WrongRule("one of name and rule is needed", "body", "name a rule, or write one")
     with asking(api, at) as asked:
         known = retries.written(body.rule) if body.rule is not None else retries.rule_named(asked, body.name or "")
-        found = retries.test_rule(asked, known, body.days)
-    return answer(request, found)
+        result = retries.test_rule(asked, known, body.days)
+    return answer(request, result)
 
 
 @router.delete("/retry-rules/{number}", response_model=RetryRuleLine)
@@ -87,14 +87,14 @@ def remove_retry_rule(
     number: Annotated[int, Path(ge=1, le=LARGEST_ID)],
     reason: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
-    """Remove a rule of our own; it stays on record."""
+    """Remove one of our own rules; it stays on record."""
     return answer(request, retries.remove(api.database, number, Editing(api.now(), editor(who), reason)))
 
 
 @router.get("/tasks/{task}/retries", response_model=RetryActions)
 @allow(READ)
 def get_retries(request: Request, api: State, task: TaskId, at: At = None) -> Response:
-    """What retry rules did for the jobs of a task, or, passive, would have done, each with its reason."""
+    """List what retry rules did for the jobs of a task, or would have done if passive, with reasons."""
     with asking(api, at) as asked:
-        found = RetryActions(jeditaskid=task, actions=retries.actions_of(asked, task=task))
-    return answer(request, found)
+        actions = RetryActions(jeditaskid=task, actions=retries.actions_of(asked, task=task))
+    return answer(request, actions)

@@ -1,4 +1,4 @@
-"""Retry rules and failed jobs as rows: what is read before a rule acts.
+"""Retry rules and failed jobs in the database, as they are read before a rule acts.
 
 Source: panda-server, ``misc_standalone_module`` (getRetrialRules, initialize_cpu_time_task), ``task_event_module``.
 """
@@ -53,12 +53,12 @@ _REMOVE = """
 
 @dataclass(frozen=True)
 class KnownRule:
-    """A rule with what is on record of it.
+    """A retry rule with its record.
 
     Attributes:
-        rule: None where its action is none that is known.
-        action: as it stands there.
-        expires: until when it counts; None: for ever.
+        rule: None if its action is unknown.
+        action: as stored.
+        expires: when it expires; None: never.
         about: description, or who added it and why.
     """
 
@@ -74,19 +74,19 @@ class KnownRule:
     removed_by: str | None = None
 
     def counts(self, now: datetime) -> bool:
-        """Whether it is in force."""
+        """Whether the rule is in force at ``now``."""
         return self.rule is not None and self.removed_at is None and (self.expires is None or now < self.expires)
 
 
 def read_rules(connection: sa.Connection, catalogue: TableCatalogue, *, with_removed: bool = False) -> list[KnownRule]:
-    """All rules: PanDA's as its tables have them, then our own; expired ones too."""
+    """All rules, including expired ones: PanDA's as its tables hold them, then our own."""
     query = _READ_PANDA.format(
         errors=catalogue.source("retryerrors", _RULE),
         actions=catalogue.source("retryactions", ("retryaction_id", "retry_action", "active")),
     )
-    found = [_panda_rule(row) for row in connection.execute(sa.text(query)).mappings()]
-    own = connection.execute(sa.text(_READ_OWN), {"with_removed": with_removed}).mappings()
-    return [*found, *map(_own_rule, own)]
+    panda_rules = [_panda_rule(row) for row in connection.execute(sa.text(query)).mappings()]
+    own_rows = connection.execute(sa.text(_READ_OWN), {"with_removed": with_removed}).mappings()
+    return [*panda_rules, *map(_own_rule, own_rows)]
 
 
 def _panda_rule(row: Mapping[Any, Any]) -> KnownRule:
@@ -126,13 +126,13 @@ def _rule(origin: Literal["panda", "broker"], number: int, row: Mapping[Any, Any
 
 
 def read_error_rules(connection: sa.Connection, catalogue: TableCatalogue) -> list[ErrorRule]:
-    """PanDA's classes of errors, by their number."""
+    """PanDA's error classes, ordered by id."""
     columns = ("id", "error_source", "error_code", "error_diag", "error_class", "active")
     query = _READ_CLASSES.format(classes=catalogue.source("error_classification", columns))
     rows = connection.execute(sa.text(query))
     return [
-        ErrorRule(int(one[0]), one[1] or "", int(one[2] or 0), one[3] or "", one[4] or "", one[5] == "Y")
-        for one in rows
+        ErrorRule(int(row[0]), row[1] or "", int(row[2] or 0), row[3] or "", row[4] or "", row[5] == "Y")
+        for row in rows
     ]
 
 
@@ -146,7 +146,7 @@ class Editing:
 
 
 def add_rule(connection: sa.Connection, rule: RetryRule, expires: datetime | None, by: Editing) -> int:
-    """Add a rule of our own; its number."""
+    """Add a rule of our own and return its number."""
     values = {
         "source": rule.source, "code": rule.code, "action": rule.action, "active": rule.active, "diag": rule.diag,
         "parameters": "&".join(f"{name}={value}" for name, value in rule.parameters.items()) or None,
@@ -160,7 +160,7 @@ def remove_rule(connection: sa.Connection, number: int, by: Editing) -> None:
     """Remove a rule of our own; its row stays, with who removed it and why.
 
     Raises:
-        NotFound: there is none of that number, or it was removed.
+        NotFound: no rule of ours has this number, or it was already removed.
     """
     values = {"id": number, "now": by.now, "editor": by.editor, "reason": by.reason}
     if connection.execute(sa.text(_REMOVE), values).first() is None:
@@ -184,7 +184,7 @@ _LOOKED_AT = "DELETE FROM broker.failed_jobs WHERE pandaid = ANY(:jobs)"
 
 @dataclass(frozen=True)
 class FailedRow:
-    """A failed job as its row says."""
+    """A failed job as read from its row."""
 
     pandaid: int
     jeditaskid: int | None
@@ -196,12 +196,12 @@ class FailedRow:
 
 
 def failed_to_look_at(connection: sa.Connection, most: int, left: Sequence[int]) -> list[int]:
-    """Failed jobs that no rule was asked about yet, but those ``left``; the oldest first."""
+    """Failed jobs that have not been checked against the rules yet, without those in ``left``; oldest first."""
     return list(connection.scalars(sa.text(_TO_LOOK_AT), {"most": most, "left": list(left)}))
 
 
 def note_looked_at(connection: sa.Connection, jobs: Sequence[int]) -> None:
-    """Rules were asked about these jobs."""
+    """Record that these jobs have been checked against the rules."""
     connection.execute(sa.text(_LOOKED_AT), {"jobs": list(jobs)})
 
 
@@ -280,7 +280,7 @@ _READ_MORE = """
 
 
 def read_task(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid: int) -> TaskFacts | None:
-    """What rules need to know of a task; None where there is none."""
+    """The facts about a task that rules need; None if there is no such task."""
     query = sa.text(catalogue.names.sql(_READ_TASK))
     row = connection.execute(query, {"task": jeditaskid, "types": list(INPUT_TYPES)}).one_or_none()
     if row is None:
@@ -292,15 +292,15 @@ def read_task(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid: 
 
 
 def read_more(connection: sa.Connection, catalogue: TableCatalogue, one: FailedRow, rule: RetryRule) -> FailedJob:
-    """A failed job with its files, its queue, and what rules did for its input before."""
-    asked = {
+    """Complete a failed job with its files, its queue and what rules did for its input before."""
+    arguments = {
         "job": one.pandaid, "task": one.jeditaskid, "queue": one.queue, "rule": rule.name, "types": list(INPUT_TYPES),
     }  # fmt: skip
-    row = connection.execute(sa.text(catalogue.names.sql(_READ_MORE)), asked).one()
+    row = connection.execute(sa.text(catalogue.names.sql(_READ_MORE)), arguments).one()
     queue = row.queue if isinstance(row.queue, dict) else {}
-    known = {**one.job.__dict__}
+    fields = {**one.job.__dict__}
     return FailedJob(
-        **known
+        **fields
         | {
             "events": row.events,
             "fsize_sum": row.fsize_sum,

@@ -1,7 +1,7 @@
-"""What rules do to files and tasks, one statement an action with its condition in it, and the record of it.
+"""What rules change in files and tasks, one statement per action with its condition in it, and the record of it.
 
-A file is touched only while it is still the failed job's, or while the attempt after it runs: what has no attempt left
-is counted as used and failed, as the end of a job counts it. Source: panda-server, ``misc_standalone_module``
+A file is changed only while it still belongs to the failed job, or while the attempt after it runs. A file without an
+attempt left is counted as used and failed, as at the end of a job. Source: panda-server, ``misc_standalone_module``
 (setNoRetry, setMaxAttempt, increase_max_failure), ``task_event_module`` (increaseRamLimitJobJEDI).
 """
 
@@ -27,7 +27,7 @@ _MINE = """
 _LOCK = (
     "SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(:tasks) ORDER BY 1 FOR NO KEY UPDATE SKIP LOCKED"
 )
-# Without a number: no attempt more, also not after the one that runs. With one: only files that are still the job's.
+# Without a number: no further attempt, not even after a running one. With one: only files that are still the job's.
 _LIMIT = """
 WITH mine AS (MINE), smallest AS (
     SELECT min(file.maxattempt) AS tries FROM mine JOIN {panda}.jedi_dataset_contents AS file
@@ -92,7 +92,7 @@ VALUES (:now, :run, :job, :attempt, :task, :queue, :rule, :version, :source, :co
 
 @dataclass(frozen=True)
 class RetryRun:
-    """Who acts: the run of the agent, when (aware), and by which rules."""
+    """The run of the agent that acts, its time (aware) and the version of its rules."""
 
     run_id: int | None
     now: datetime
@@ -100,14 +100,14 @@ class RetryRun:
 
 
 def lock_tasks(connection: sa.Connection, names: Names, tasks: Sequence[int]) -> set[int]:
-    """Of these tasks those that nobody else writes to, kept until the end of the transaction."""
+    """Lock the tasks that nobody else is writing to until the end of the transaction, and return them."""
     return set(connection.scalars(sa.text(names.sql(_LOCK)), {"tasks": sorted(set(tasks))}))
 
 
 def carry_out(
     connection: sa.Connection, names: Names, one: FailedRow, effect: Effect, now: datetime
 ) -> tuple[int, int]:
-    """Do what a rule makes of a failed job: the rows that it changed, and the files that have no attempt left by it."""
+    """Carry out the effect of a rule; return the number of changed rows and of files left without an attempt."""
     values: dict[str, Any] = {"job": one.pandaid, "task": one.jeditaskid, "types": list(INPUT_TYPES)}
     values |= {"now": naive(now), **effect.after}
     if effect.target == "none":
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def allow_failure(connection: sa.Connection, names: Names, one: FailedRow) -> int:
-    """Let the failure of a job count for nothing: its input may fail once more; the files."""
+    """Let the input of a job fail once more, so that this failure does not count; return the number of files."""
     values = {"job": one.pandaid, "task": one.jeditaskid, "types": list(INPUT_TYPES)}
     return connection.execute(sa.text(names.sql(_MORE_FAILURES)), values).rowcount
 
@@ -129,7 +129,7 @@ def allow_failure(connection: sa.Connection, names: Names, one: FailedRow) -> in
 def record(
     connection: sa.Connection, one: FailedRow, judged: Judgement, effect: Effect, rows: int, by: RetryRun, active: bool
 ) -> None:
-    """Keep what a rule did, or, passive, would have done."""
+    """Record what a rule did or, if passive, would have done."""
     _record(connection, one, judged.error, by, {
         "rule": judged.rule.name, "action": judged.rule.action, "active": active, "target": effect.target, "rows": rows,
         "before": json.dumps(dict(effect.before)), "after": json.dumps(dict(effect.after)), "reason": effect.reason,
@@ -139,7 +139,7 @@ def record(
 def record_class(
     connection: sa.Connection, one: FailedRow, rule: ErrorRule, rows: int, by: RetryRun, active: bool
 ) -> None:
-    """Keep that the failure of a job counts for nothing, or would not."""
+    """Record that the failure of a job does not count, or would not."""
     error = next(error for error in one.errors if (error.source, error.code) == (rule.source, rule.code))
     _record(connection, one, error, by, {
         "rule": f"class:{rule.rule_id}", "action": "increase_max_failure", "active": active, "target": "files",
@@ -171,6 +171,6 @@ def retry_actions(
     connection: sa.Connection, *, task: int | None = None, job: int | None = None, since: datetime | None = None,
     most: int = 1000,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """What rules did for a task or a job, the oldest first; the newest ``most``."""
-    asked = {"task": task, "job": job, "since": since, "most": most}
-    return [dict(row) for row in connection.execute(sa.text(_ACTIONS), asked).mappings()][::-1]
+    """The newest ``most`` actions of rules for a task or a job, oldest first."""
+    arguments = {"task": task, "job": job, "since": since, "most": most}
+    return [dict(row) for row in connection.execute(sa.text(_ACTIONS), arguments).mappings()][::-1]

@@ -24,9 +24,9 @@ BASE_PROJECT = "AtlasOffline"
 def analysis_release(transhome: str | None, transuses: str | None, *, by_number: bool = True) -> Release | None:
     """The cache, release or nightly that the task runs; None without one.
 
-    The name of the transformation in front is dropped, and ``_`` stands for ``-``. A release that no ``transUses``
-    tells must be a project and a version and nothing else. ``by_number``: a name that ends with ``rel_`` and a number
-    is a nightly too, not only one that ends with an instant.
+    The leading name of the transformation is dropped, and ``_`` stands for ``-``. A release without ``transUses`` must
+    be a project and a version and nothing else. ``by_number``: a name that ends with ``rel_`` and a number is a nightly
+    too, not only one that ends with an instant.
     """
     if transhome is None:
         return None if transuses is None else Release("atlas", BASE_PROJECT, transuses.split("-")[-1])

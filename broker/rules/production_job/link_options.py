@@ -1,8 +1,8 @@
-"""Options of the rules on the way to the nucleus.
+"""Options of the rules on the links to the nucleus.
 
 Source: ATLAS Production Job Brokerage, files queued on links; PanDA production brokerage, link check.
 
-Which chunks stay at a bare nucleus. Source: Special Brokerage for ATLAS Full-chain.
+Also which chunks stay at a bare nucleus. Source: Special Brokerage for ATLAS Full-chain.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from broker.rules.contract import Bools, Observation, Options, flag
 
 
 class NucleusOptions(Options):
-    """Whether queues whose output endpoint is at the nucleus, or is not known, are asked as well."""
+    """Whether queues whose output endpoint is at the nucleus, or is not known, are checked as well."""
 
     at_nucleus: Literal["asked", "exempt"] = "asked"
 
     def exempt(self, facts: JobFacts) -> Bools:
-        """(T, Q) or (1, 1): queues that the rule does not ask."""
+        """(T, Q) or (1, 1): queues that the rule does not judge."""
         if self.at_nucleus == "asked":
             return np.zeros((1, 1), dtype=np.bool_)
         return np.asarray(facts.storage_at_nucleus | ~facts.storage_known)
 
     def of_asked(self, facts: JobFacts, seen: Observation) -> Observation:
-        """The observation at a queue, without a limit where the rule exempts the queue."""
+        """The observation at a queue, without a limit if the rule exempts the queue."""
         if not flag(self.exempt(facts)):
             return seen
         return replace(seen, limit=None, inputs={**seen.inputs, "exempt": True})
@@ -39,7 +39,7 @@ class NucleusOptions(Options):
 class FileCapOptions(NucleusOptions):
     """Whether as many files as the cap still pass, or already close what it limits; a cap of 0 closes it either way.
 
-    Where equality closes, a link of which nothing is known stays open at a cap of 0 too.
+    Where equality closes, an unknown link stays open at a cap of 0 too.
     """
 
     equality: Literal["passes", "closes"] = "passes"

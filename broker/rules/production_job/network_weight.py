@@ -28,9 +28,9 @@ _known = Kept[Floats]()
 def network_weight(facts: JobFacts, tuning: TuningView) -> RowsByKind:
     """(T, Q): importance x queued term + (1 - importance) x throughput term; 2.5 for both at the nucleus.
 
-    Queued: 2 on an empty link, 1 at NQUEUED_SAT_CAP files. Throughput: in steps from 1 to 2; where it is not known,
-    from the closeness (0 best, 11 worst, 7.7 if not known either). A link depends only on the nucleus and on whether
-    the chunk is express, so it is weighed once for each of the two.
+    Queued: 2 on an empty link, 1 at NQUEUED_SAT_CAP files. Throughput: in steps from 1 to 2; if unknown, from the
+    closeness (0 best, 11 worst, 7.7 if unknown too). A link depends only on the nucleus and on whether the chunk is
+    express, so it is weighed once for each combination.
     """
     figures = [facts.by_kind(name) for name in LINK_FACTS]
     kind, column = figures[0].kind, figures[0].column
@@ -78,12 +78,12 @@ def _weights(figures: Sequence[AnyArray], tuning: TuningView) -> Floats:
     """The weights of links, from the figures by :data:`LINK_FACTS`."""
     here, files, throughput_mb_per_s, closeness = figures
     importance, cap = tuning.number(IMPORTANCE), tuning.number(CAP)
-    # at a cap of 0 every link is closed, and as full as one at its cap
+    # at a cap of 0 every link is closed and counts as full
     filled = np.nan_to_num(files) / cap if cap > 0 else 1.0
     queued = 2.0 - filled
     throughput = _throughput_term(throughput_mb_per_s, closeness)
     weight = importance * np.where(here, AT_NUCLEUS, queued) + (1.0 - importance) * np.where(
         here, AT_NUCLEUS, throughput
     )
-    # links far above the cap are rejected elsewhere; a weight must not be negative all the same
+    # links far above the cap are rejected elsewhere, but a weight must never be negative
     return np.asarray(np.maximum(weight, 0.0))

@@ -1,10 +1,10 @@
-"""The storage of a queue, checked in a fixed order so that one reason is shown: the first that fails.
+"""The storage of a queue, checked in a fixed order so that the first failing check gives the reason.
 
-All these rejections are temporary, and the last temporary one is shown; so each check looks away where an earlier one
+All these rejections are temporary, and the last temporary one is shown; so each check passes where an earlier one
 fails. Source: ATLAS Production Job Brokerage, DISK size check and storage endpoints; any DATADISK endpoint that works
 is enough.
 
-The shape of the four rules on the storage endpoints of a queue, each about one activity of them.
+Also the base class of the four rules on the storage endpoints of a queue, each about one of their activities.
 
 Source: ATLAS Production Job Brokerage, storage endpoints.
 """
@@ -41,24 +41,24 @@ def space_gb(facts: JobFacts, options: SpaceOptions = SHIPPED) -> Floats:
 
 
 def has_free_space(facts: JobFacts, tuning: TuningView, options: SpaceOptions = SHIPPED) -> Bools:
-    """(1, Q): the space is enough; without an endpoint on record it is not tested."""
+    """(1, Q): the space is enough; without an endpoint on record it is not checked."""
     space, limit = space_gb(facts, options), tuning.number(MIN_FREE_GB)
     return np.asarray(~(space <= limit) if options.space == "free" else ~(space < limit))
 
 
 def works_over_lan(facts: JobFacts, tuning: TuningView, options: SpaceOptions = SHIPPED) -> Bools:
-    """(1, Q): free space, and jobs can read and write."""
+    """(1, Q): there is free space, and jobs can read and write."""
     return np.asarray(has_free_space(facts, tuning, options) & facts.can_read & facts.can_write)
 
 
 def space_options(pairs: JobPairs) -> SpaceOptions:
     """The options of the rule on free space, which later rules follow."""
-    found = pairs.prepared.get(FREE_SPACE)
-    return found if isinstance(found, SpaceOptions) else SHIPPED
+    options = pairs.prepared.get(FREE_SPACE)
+    return options if isinstance(options, SpaceOptions) else SHIPPED
 
 
 class EndpointRule(Filter[JobPairs]):
-    """Rejects queues without an endpoint that does what is needed; asked after the checks before it passed."""
+    """Rejects queues without an endpoint for the needed activity, where the earlier checks pass."""
 
     kind = "temporary"
     keys = (MIN_FREE_GB,)
@@ -67,14 +67,14 @@ class EndpointRule(Filter[JobPairs]):
 
     @abstractmethod
     def works(self, pairs: JobPairs) -> Bools:
-        """(T, Q) or (1, Q): whether some endpoint of the queue does what is needed."""
+        """(T, Q) or (1, Q): whether some endpoint of the queue allows the needed activity."""
 
     @abstractmethod
     def asked(self, pairs: JobPairs) -> Bools:
-        """(T, Q) or (1, Q): the checks before this one hold."""
+        """(T, Q) or (1, Q): the checks before this one pass."""
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q) or (1, Q)."""
+        """(T, Q) or (1, Q): true where an endpoint works or an earlier check fails."""
         return np.asarray(self.works(pairs) | ~self.asked(pairs))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -1,6 +1,7 @@
-"""How much of a task's input must be at its nucleus. Source: ATLAS Production Task Brokerage, data locality.
+"""How much of a task's input must be at its nucleus.
 
-The shape of the two rules on the part of a task's input that is at a nucleus: by size, and by number of files.
+Also the base class of the two rules on the part of a task's input that is at a nucleus: by size, and by number of
+files.
 
 Source: ATLAS Production Task Brokerage, data locality.
 """
@@ -33,7 +34,7 @@ LOW_INTENSITY = "MIN_IO_INTENSITY_WITH_LOCAL_DATA"
 SMALL_INPUT = "MIN_INPUT_SIZE_WITH_LOCAL_DATA"
 HIGH_PRIORITY = "MAX_TASK_PRIO_WITH_LOCAL_DATA"
 PERIOD = "DATA_LOCATION_CHECK_PERIOD"
-#: Keys of both checks, as each has to know whether the other leaves any nucleus.
+#: Keys of both checks, because each must know whether the other leaves any nucleus.
 CHECK_KEYS = (
     SIZE_THRESHOLD,
     SIZE_FRACTION,
@@ -44,25 +45,25 @@ CHECK_KEYS = (
     HIGH_PRIORITY,
     PERIOD,
 )
-#: What the weights read to know which numbers count.
+#: Keys that the weights read to know which figures count.
 COUNT_KEYS = (SIZE_THRESHOLD, SIZE_FRACTION, NUMBER_THRESHOLD, NUMBER_FRACTION, PERIOD)
 GB = 1024.0**3
 DAY_S = 86_400.0
 
 
 def is_checked(tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools:
-    """(T, 1): the task has input that counts, and has not been waiting for a nucleus for too long."""
+    """(T, 1): the task has input that counts, and has not waited too long for a nucleus."""
     waiting_s = facts.now_s - tasks.frozentime_s
     return np.asarray(facts.examined & ~(waiting_s > tuning.number(PERIOD) * DAY_S))
 
 
 def is_staged(tasks: AssigningTable, facts: TaskFacts) -> Bools:
-    """(T, N): the rest of the input will be brought (data carousel) to where some of it is already."""
+    """(T, N): the rest of the input will be staged (data carousel) to where some of it is already."""
     return np.asarray(tasks.input_prestaging & (facts.any_files > 0))
 
 
 def share_percent(available: Floats, total: Floats) -> Floats:
-    """Available of total in percent; 100 where there is nothing."""
+    """The available part of the total in percent; 100 where the total is 0."""
     return np.divide(available, total, out=np.ones(np.broadcast(available, total).shape), where=total > 0) * 100.0
 
 
@@ -78,25 +79,25 @@ class LocalityOptions(Options):
     waiver: Literal["taskpriority", "currentpriority"] = "taskpriority"
 
     def reaches(self, percent: Floats, fraction: float) -> Bools:
-        """Where a part in percent is enough."""
+        """True where a part in percent is enough."""
         return np.asarray(percent > fraction if self.fraction == "above" else percent >= fraction)
 
 
 SHIPPED = LocalityOptions()
-#: The rule whose options hold for all that look at the locality of input.
+#: The rule whose options apply to all rules on the locality of input.
 INSIZE = "insize"
 
 
 def locality_options(pairs: TaskPairs) -> LocalityOptions:
     """The options of the rule ``insize``, which the other rules on input follow."""
-    found = pairs.prepared.get(INSIZE)
-    return found if isinstance(found, LocalityOptions) else SHIPPED
+    options = pairs.prepared.get(INSIZE)
+    return options if isinstance(options, LocalityOptions) else SHIPPED
 
 
 def has_enough_bytes(
     tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
 ) -> Bools:
-    """(T, N): there is little input, enough of it is at the nucleus on disk or tape, or it is being staged."""
+    """(T, N): the input is small, enough of it is at the nucleus on disk or tape, or it is being staged."""
     little = ~(facts.total_bytes > tuning.number(SIZE_THRESHOLD) * GB)
     enough = options.reaches(share_percent(facts.any_bytes, facts.total_bytes), tuning.number(SIZE_FRACTION))
     return np.asarray(little | enough | is_staged(tasks, facts))
@@ -121,7 +122,7 @@ def has_enough(
 def may_go_anywhere(
     tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
 ) -> Bools:
-    """(T, 1): the task may go where its data are not, if no nucleus has enough of them.
+    """(T, 1): the task may run away from its data, if no nucleus has enough of them.
 
     An unknown IO intensity counts as low here.
     """
@@ -134,9 +135,9 @@ def may_go_anywhere(
 def is_waived(
     alive: Bools, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
 ) -> Bools:
-    """(T, 1): no nucleus that is left has enough, and the task may go anywhere."""
-    nobody = ~(alive & has_enough(tasks, facts, tuning, options)).any(axis=1, keepdims=True)
-    return np.asarray(nobody & may_go_anywhere(tasks, facts, tuning, options))
+    """(T, 1): no remaining nucleus has enough, and the task may go anywhere."""
+    none_has_enough = ~(alive & has_enough(tasks, facts, tuning, options)).any(axis=1, keepdims=True)
+    return np.asarray(none_has_enough & may_go_anywhere(tasks, facts, tuning, options))
 
 
 def counts_in_weight(
@@ -144,8 +145,8 @@ def counts_in_weight(
 ) -> Bools:
     """(T, N): whether the available input is part of the weight.
 
-    A nucleus that is checked and does not have enough is weighed only when the check was waived for all; then nobody's
-    data count.
+    A checked nucleus without enough input is weighed only if the check was waived for all; then no nucleus's data
+    count.
     """
     unchecked = ~is_checked(tasks, facts, tuning)
     has_input = facts.examined & (facts.total_bytes > 0)
@@ -155,7 +156,7 @@ def counts_in_weight(
 class InputShareRule(GroupFilter[TaskPairs]):
     """Rejects nuclei with too small a part of the input, for input above the threshold.
 
-    ``fraction_key``: the gdpconfig key of the part; ``total``: what the observation calls all of the input.
+    ``fraction_key``: the gdpconfig key of the part; ``total``: the observation's name for the whole input.
     """
 
     keys = CHECK_KEYS
@@ -175,11 +176,11 @@ class InputShareRule(GroupFilter[TaskPairs]):
         """Input at the nucleus on disk or tape (T, N), and the whole input (T, 1)."""
 
     def applies(self, pairs: TaskPairs) -> Bools:
-        """Tasks with input that have not waited for too long."""
+        """Tasks with input that have not waited too long."""
         return is_checked(pairs.tasks, pairs.facts, pairs.tuning)
 
     def keep_among(self, alive: Bools, pairs: TaskPairs) -> Bools:
-        """(T, N): true where enough of the input is, or where that does not matter."""
+        """(T, N): true where the nucleus has enough of the input, or where that does not matter."""
         return np.asarray(
             self.enough(pairs) | is_waived(alive, pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
         )

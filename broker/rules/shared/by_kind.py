@@ -1,4 +1,4 @@
-"""Comparisons with queue limits, made once for all queues that are equal in them."""
+"""Comparisons with queue limits, computed once for all queues with equal limits."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def kept_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[
 
     Args:
         candidates: columns (1, Q).
-        names: of the columns that the comparison reads; it is shown no others.
-        keep: compares, (T, K) of candidates with columns (1, K).
+        names: of the columns that the comparison reads; it gets no others.
+        keep: the comparison; returns (T, K) for candidates with columns (1, K).
 
     Raises:
-        ValueError: what it compares has another number of columns.
+        ValueError: its result has another number of columns.
     """
     columns: dict[str, AnyArray] = {name: getattr(candidates, name) for name in names}
     kinds = kinds_of(tuple(columns.values()))

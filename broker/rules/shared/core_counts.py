@@ -13,24 +13,24 @@ from broker.domain.work import WorkTable, is_boosted
 
 
 def task_cores(tasks: WorkTable) -> Floats:
-    """(T, 1): cores asked for, those of merging where the chunk is merged and they are set; 0 = any number."""
+    """(T, 1): requested cores; those for merging if the chunk is merged and they are set. 0 is any number."""
     merged = tasks.merging & ~np.isnan(tasks.mergecorecount)
     return np.where(merged, tasks.mergecorecount, tasks.corecount)
 
 
 def takes_multi_core(tasks: WorkTable) -> Bools:
-    """(T, 1): may run on queues of several cores: more than one core asked for, or any number."""
+    """(T, 1): may run on multi-core queues: more than one core requested, or any number."""
     cores = task_cores(tasks)
     return np.asarray((cores > 1) | (cores == 0))
 
 
 def takes_single_core(tasks: WorkTable) -> Bools:
-    """(T, 1): may run on queues of one core: not more than one asked for; with any number, if it may wait."""
+    """(T, 1): may run on single-core queues: at most one core requested, or any number if the chunk may wait."""
     cores = task_cores(tasks)
     return np.asarray(~(cores > 1) & ~((cores == 0) & is_boosted(tasks)))
 
 
 def is_multi_core(candidates: QueueTable) -> Bools:
-    """(1, Q): the queue has several cores; none set, 0 and 1 are one."""
+    """(1, Q): the queue has several cores; an unset number, 0 and 1 count as one core."""
     cores = candidates.cores
     return np.asarray(~(np.isnan(cores) | (cores == 0) | (cores == 1)))

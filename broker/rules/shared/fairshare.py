@@ -3,11 +3,10 @@
 policy = subpolicy {"," subpolicy}; subpolicy = field {":" field} ":" value. From left to right, the first subpolicy
 whose conditions all hold decides: the value 0 or 0% rejects, any other accepts. If none holds, the task is accepted.
 
-A field is ``type=``, ``group=`` or ``gshare=`` with a pattern, ``priority`` with a comparison, or is ignored. In a
-pattern ``*`` is any text and ``(A|B)`` a choice; it must match all of the text, and ``any`` always holds. Policies
-are written by many people, so nothing in them is evaluated: patterns run in linear time, and one that cannot be read
-makes its subpolicy unknown. Source: ATLAS Production Job Brokerage, Zero Share; PanDA production brokerage, zero
-share.
+A field is ``type=``, ``group=`` or ``gshare=`` with a pattern, or ``priority`` with a comparison; any other is ignored.
+In a pattern ``*`` is any text and ``(A|B)`` a choice. It must match the whole text; ``any`` always holds. Policies are
+written by many people, so nothing in them is evaluated: patterns run in linear time, and one that cannot be read makes
+its subpolicy unknown. Source: ATLAS Production Job Brokerage, Zero Share; PanDA production brokerage, zero share.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Attribute(Enum):
 
 
 class Pattern(Protocol):
-    """A pattern of a policy, compiled once for all chunks that it is compared with."""
+    """A pattern of a policy, compiled once for all chunks."""
 
     def fullmatch(self, text: str) -> object | None:
         """A match of the whole text, or None."""
@@ -70,7 +69,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True)
 class Match:
-    """A condition on a text; ``pattern`` is None when it cannot be read."""
+    """A condition on a text; ``pattern`` is None if it cannot be read."""
 
     attribute: Attribute
     pattern: Pattern | None
@@ -102,7 +101,7 @@ class Subpolicy:
 
 @dataclass(frozen=True)
 class ShareColumns:
-    """Columns that policies read, one element a chunk (1-D)."""
+    """The columns that policies read, one element a chunk (1-D)."""
 
     group: Texts  # process groups
     workinggroup: Texts
@@ -115,7 +114,7 @@ class ShareColumns:
         return {}
 
     def coded(self, attribute: Attribute) -> tuple[list[str | None], Ints]:
-        """Distinct texts that patterns are matched against, and (T,) the position of each chunk's text."""
+        """The distinct texts that patterns are matched against, and (T,) the position of each chunk's text."""
         if attribute not in self._coded:
             columns = {Attribute.TYPE: self.group, Attribute.GROUP: self.workinggroup, Attribute.GSHARE: self.gshare}
             self._coded[attribute] = distinct(columns[attribute])
@@ -123,7 +122,7 @@ class ShareColumns:
 
     @cached_property
     def matched(self) -> dict[tuple[Attribute, Pattern], Bools]:
-        """Chunks that match a pattern, of the patterns that were asked for."""
+        """The chunks that match a pattern, for all patterns evaluated so far."""
         return {}
 
 
@@ -141,16 +140,16 @@ def parse(policy: str) -> tuple[Subpolicy, ...]:
 
 
 def unreadable_parts(policy: str) -> tuple[str, ...]:
-    """The subpolicies with a pattern that cannot be read, cut to 80 characters each."""
+    """The subpolicies with a pattern that cannot be read, each cut to 80 characters."""
     return tuple(part.text[:80] for part in parse(policy) if not part.readable)
 
 
 def verdicts(policy: str | None, tasks: ShareColumns, *, merging_meets_priority: bool = False) -> AnyArray:
-    """For each task the value of its :class:`Verdict` (int8).
+    """For each task, the value of its :class:`Verdict` (int8).
 
-    Tasks of the process group ``test`` are never rejected. For merging, parts with a priority field are passed over,
-    as the priority of the task is not that of its merge jobs; with ``merging_meets_priority`` their condition on the
-    priority counts as met.
+    Tasks of the process group ``test`` are never rejected. For merging, parts with a priority field are skipped, as the
+    priority of the task is not that of its merge jobs; with ``merging_meets_priority`` their condition on the priority
+    counts as met.
     """
     result = np.full(len(tasks.group), -1, dtype=np.int8)
     result[tasks.group == TEST_GROUP] = Verdict.ACCEPT.value
@@ -173,7 +172,7 @@ def verdicts(policy: str | None, tasks: ShareColumns, *, merging_meets_priority:
 
 
 def deciding_part(policy: str | None, task: ShareColumns, *, merging_meets_priority: bool = False) -> str | None:
-    """The text of the subpolicy that decides about the first task; None when none does."""
+    """The text of the subpolicy that decides about the first task; None if none does."""
     parts = parse(policy or "")
     if not parts or task.group[0] == TEST_GROUP:
         return None
@@ -207,7 +206,7 @@ def _subpolicy(text: str) -> Subpolicy:
         elif field.startswith("priority"):
             has_priority = True
             comparison = _PRIORITY.fullmatch(field)
-            if comparison is not None:  # a malformed one holds for every task
+            if comparison is not None:  # a malformed comparison holds for every task
                 compares.append(Compare(comparison.group(1), float(comparison.group(2))))
     return Subpolicy(text, tuple(matches), tuple(compares), has_priority, fields[-1] in _ZERO)
 
@@ -223,25 +222,25 @@ def _pattern(wanted: str) -> Pattern | None:
 
 
 def _matches(attribute: Attribute, pattern: Pattern, tasks: ShareColumns) -> Bools:
-    """Matched once for each distinct text. A share that is NULL satisfies every pattern, a NULL group is empty."""
-    found = tasks.matched.get((attribute, pattern))
-    if found is None:
+    """Match a pattern once for each distinct text. A NULL share satisfies every pattern; a NULL group is empty."""
+    matching = tasks.matched.get((attribute, pattern))
+    if matching is None:
         names, codes = tasks.coded(attribute)
         answers = np.array([_match_one(attribute, pattern, name) for name in names], dtype=np.bool_)
-        found = tasks.matched[attribute, pattern] = answers[codes]
-    return found
+        matching = tasks.matched[attribute, pattern] = answers[codes]
+    return matching
 
 
 @lru_cache(maxsize=65536)
 def _match_one(attribute: Attribute, pattern: Pattern, name: str | None) -> bool:
     if name is None and attribute is Attribute.GSHARE:
         return True
-    # a text that is no valid Unicode must not stop the brokerage
+    # a text that is not valid Unicode must not stop the brokerage
     return pattern.fullmatch((name or "").encode("utf-8", "replace").decode()) is not None
 
 
 def _compares(compare: Compare, priority: Floats) -> Bools:
-    # a priority that is not known fulfils no comparison, not even "!="
+    # an unknown priority satisfies no comparison, not even "!="
     return np.asarray(_COMPARISONS[compare.operator](priority, compare.limit) & ~np.isnan(priority))
 
 

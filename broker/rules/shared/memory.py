@@ -31,7 +31,7 @@ SHIPPED = MemoryOptions()
 
 
 def asks_for_memory(tasks: WorkTable) -> Bools:
-    """(T, 1): the chunk or its task says how much memory is needed."""
+    """(T, 1): the chunk or its task states the memory it needs."""
     return np.asarray(_requested(tasks) > 0)
 
 

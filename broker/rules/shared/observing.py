@@ -1,4 +1,4 @@
-"""Where rules of other distributions found these; for one release, see :mod:`broker.rules.contract`."""
+"""Former module of these functions, kept for one release for other distributions; see :mod:`broker.rules.contract`."""
 
 from __future__ import annotations
 

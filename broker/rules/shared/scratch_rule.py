@@ -1,4 +1,4 @@
-"""The shape of the rules on scratch disk, which both job brokerages have, each with its own estimate."""
+"""The base class of the rules on scratch disk; each job brokerage derives its own, with its own estimate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from broker.rules.contract import (
 from broker.rules.shared.by_kind import kept_by_kind
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
-#: What is compared of a queue.
+#: The columns of a queue that are compared.
 _COMPARED = ("maxwdir_mb", "unified_cores", "direct_access_lan", "maxinputsize_mb")
 
 
@@ -71,11 +71,11 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
 
     @abstractmethod
     def needs_mb(self, pairs: PairsT) -> tuple[Floats, Floats]:
-        """(T, 1) twice: MB that the smallest job needs with its input copied, and with it read directly."""
+        """(T, 1) twice: MB that the smallest job needs if its input is copied, and if it is read directly."""
 
     @abstractmethod
     def takes_one_core(self, chunks: WorkTable) -> Bools:
-        """(T, 1): the job has the part of the scratch disk that belongs to one core."""
+        """(T, 1): the job gets one core's part of the scratch disk."""
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the expected files of a job fit on the scratch disk."""
@@ -109,8 +109,8 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         """(T, 1): the work space of a job in bytes."""
         if self.options.work == "at_least_300_mb":
             return estimates.workdir_bytes(chunks.workdiskcount, chunks.workdiskunit)
-        asked = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
-        return estimates.or_zero(asked + estimates.WORKDIR_FLOOR_BYTES)
+        requested = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
+        return estimates.or_zero(requested + estimates.WORKDIR_FLOOR_BYTES)
 
 
 def reads_directly(chunks: WorkTable, candidates: QueueTable) -> Bools:

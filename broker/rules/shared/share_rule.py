@@ -1,4 +1,4 @@
-"""The shape of the rules on shares, which both job brokerages have: queues can give some kinds of tasks no share."""
+"""The base class of both job brokerages' rules on shares: queues can give some kinds of tasks no share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ShareRule(Filter[PairsT], Generic[PairsT]):
         return spread(table != Verdict.REJECT.value, codes)
 
     def unknown(self, pairs: PairsT) -> Bools | None:
-        """(T, Q): a part that cannot be read is reached before one that decides; None while all can be read."""
+        """(T, Q): an unreadable part is reached before one that decides; None while all can be read."""
         policies, _ = _policies(pairs.candidates)
         if not any(unreadable_parts(policy) for policy in policies if policy):
             return None
@@ -78,7 +78,7 @@ class ShareRule(Filter[PairsT], Generic[PairsT]):
         return spread(table == Verdict.UNKNOWN.value, codes)
 
     def observe(self, pairs: PairsT) -> Observation:
-        """Share of the task: 0 or not, and the part of the policy that says so."""
+        """Whether the share of the task is 0, and the part of the policy that decides it."""
         policy = text(pairs.candidates.fairsharepolicy)
         columns = _columns(pairs.chunks)
         met = self.options.met
@@ -110,8 +110,10 @@ def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: 
     if not any(policies):
         return np.full((1, len(policies)), Verdict.ACCEPT.value, dtype=np.int8), codes
     columns = _columns(tasks)
-    found = [verdicts(policy, columns, merging_meets_priority=merging_meets_priority) for policy in policies]
-    return np.stack(found, axis=1), codes
+    columns_by_policy = [
+        verdicts(policy, columns, merging_meets_priority=merging_meets_priority) for policy in policies
+    ]
+    return np.stack(columns_by_policy, axis=1), codes
 
 
 def _policies(candidates: QueueTable) -> tuple[list[str | None], Ints]:

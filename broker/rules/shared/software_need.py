@@ -1,6 +1,6 @@
 """Software and hardware needs of chunks, judged once for each distinct need at the queues of a snapshot.
 
-The shapes of the rules on software and hardware, which both job brokerages have, each with its own reading.
+Also the base classes of the rules on software and hardware; each job brokerage derives its own, with its own reading.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from broker.rules.contract import Bools, Filter, Ints, JobPairs, Observation, Op
 PairsT = TypeVar("PairsT", bound=JobPairs)
 Dialect = Literal["specification", "panda"]
 
-#: What was judged for the queues as they were last published. It changes no answer, only how soon there is one.
+#: Cached verdicts for the queues as last published. The cache changes no answer, only how fast it comes.
 _memory = SoftwareMatcherCache()
 
 
 def matcher_of(facts: JobFacts) -> SoftwareMatcher:
-    """The judge of the queues of a snapshot."""
+    """The matcher for the queues of a snapshot."""
     return _memory.matcher_of(facts.software.queues, facts.software.sources, facts.software.gpus_known)
 
 
@@ -40,7 +40,7 @@ _panda_memory = SoftwareMatcherCache(PandaJudge)
 
 
 def panda_judge_of(facts: JobFacts) -> PandaJudge:
-    """The judge of the queues of a snapshot that judges as PanDA does."""
+    """The matcher for the queues of a snapshot that judges as PanDA does."""
     software = facts.software
     match_queue = _panda_memory.matcher_of(software.queues, software.sources, software.gpus_known)
     assert isinstance(match_queue, PandaJudge)  # noqa: S101 - the memory makes no other
@@ -62,8 +62,8 @@ class NeedReading(Generic[PairsT]):
     """How a brokerage reads the needs of chunks from their columns.
 
     Attributes:
-        written: what decides about the need, one a chunk; chunks for which it is equal need the same.
-        need: what it means.
+        written: the values that define the need, one tuple a chunk; chunks with equal values have the same need.
+        need: converts these values into a need.
     """
 
     written: Callable[[PairsT], list[tuple[Any, ...]]]
@@ -71,7 +71,7 @@ class NeedReading(Generic[PairsT]):
     as_panda: Callable[[tuple[Any, ...]], PandaNeed] | None = None
 
     def in_dialect(self, dialect: Dialect) -> NeedReading[PairsT]:
-        """The reading in a dialect: this one, or that by which PanDA reads the same columns."""
+        """The reading in a dialect: this one, or PanDA's reading of the same columns."""
         return self if dialect == "specification" else PandaReading(self.written, self.need, self.as_panda)
 
     def outcomes(self, pairs: PairsT) -> Ints:
@@ -79,7 +79,7 @@ class NeedReading(Generic[PairsT]):
         return self.by_need(pairs).every
 
     def by_need(self, pairs: PairsT) -> RowsByKind:
-        """Outcomes of each distinct need at the candidates, by kind."""
+        """The outcomes of each distinct need at the candidates, by kind."""
         match_queue, unified = matcher_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)
@@ -90,14 +90,16 @@ class NeedReading(Generic[PairsT]):
         return RowsByKind(table[:, unified[0]], codes)
 
     def observed(self, pairs: PairsT, keeps: Outcome | None = None) -> Observation:
-        """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fit."""
+        """The deciding comparison for one chunk and one candidate; the outcome ``keeps`` counts as a fit."""
         outcome = Outcome(self.outcomes(pairs).item())
         if outcome in (Outcome.FITS, keeps):
             return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
         offer: QueueOffer = pairs.facts.software.queues[int(pairs.candidates.unified.item())]
-        found = explain(self.need(self.written(pairs)[0]), offer, outcome)
-        inputs = {"part": found.part, **found.inputs}
-        return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
+        explanation = explain(self.need(self.written(pairs)[0]), offer, outcome)
+        inputs = {"part": explanation.part, **explanation.inputs}
+        return Observation(
+            explanation.value, explanation.operator, explanation.limit, explanation.unit, explanation.key, inputs
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class PandaReading(NeedReading[PairsT]):
     """The columns of chunks as PanDA reads them."""
 
     def by_need(self, pairs: PairsT) -> RowsByKind:
-        """Outcomes of each distinct need as PanDA judges them, by kind."""
+        """The outcomes of each distinct need as PanDA judges them, by kind."""
         match_queue, unified = panda_judge_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)
@@ -127,7 +129,7 @@ PRODUCTION_NEED: NeedReading[JobPairs] = NeedReading(
 
 
 def platform_of_jobs(need: Need, offer: QueueOffer) -> str:
-    """The platform for the jobs of a need at a queue: a pattern becomes a platform of the queue.
+    """The platform for the jobs of a need at a queue; a pattern is resolved to a platform of the queue.
 
     Source: PanDA software and hardware matching, platform resolution.
     """
@@ -145,8 +147,8 @@ class SoftwareOptions(Options):
 class SoftwareRule(Filter[PairsT], Generic[PairsT]):
     """Rejects queues without the release, cache, nightly or container of the task, or without its CPU or GPU.
 
-    What exactly is missing is the ``part`` of the observation. A platform that is a pattern and matches none of the
-    queue is left to the rule that follows. ``reading``: how the brokerage reads what chunks need.
+    The ``part`` of the observation names what is missing. A platform pattern that matches no platform of the queue is
+    left to the next rule. ``reading``: how the brokerage reads the needs of chunks.
     """
 
     reason = Reason(
@@ -168,18 +170,20 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the queue has the software and the hardware of the task."""
-        found = self._reading.by_need(pairs)
-        return found.of_table((found.table == Outcome.FITS) | (found.table == Outcome.PLATFORM_UNRESOLVED)).every
+        outcomes = self._reading.by_need(pairs)
+        return outcomes.of_table(
+            (outcomes.table == Outcome.FITS) | (outcomes.table == Outcome.PLATFORM_UNRESOLVED)
+        ).every
 
     def unknown(self, pairs: PairsT) -> Bools | None:
-        """(T, Q): the task asks for particular GPUs, and the summary of GPUs cannot be used; None when it can."""
+        """(T, Q): the task requests particular GPUs, and the summary of GPUs is unusable; None if it is usable."""
         if pairs.facts.software.gpus_known:
             return None
-        found = self._reading.by_need(pairs)
-        return found.of_table(found.table == Outcome.GPU_SOURCE).every
+        outcomes = self._reading.by_need(pairs)
+        return outcomes.of_table(outcomes.table == Outcome.GPU_SOURCE).every
 
     def observe(self, pairs: PairsT) -> Observation:
-        """The need, what the queue publishes, and its best match."""
+        """The need and what the queue publishes, with its best match."""
         return self._reading.observed(pairs, keeps=Outcome.PLATFORM_UNRESOLVED)
 
 
@@ -205,8 +209,8 @@ class PlatformRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the queue has the software and the hardware of the task."""
-        found = self._reading.by_need(pairs)
-        return found.of_table(found.table != Outcome.PLATFORM_UNRESOLVED).every
+        outcomes = self._reading.by_need(pairs)
+        return outcomes.of_table(outcomes.table != Outcome.PLATFORM_UNRESOLVED).every
 
     def observe(self, pairs: PairsT) -> Observation:
         """The pattern, and the platforms of the queue."""

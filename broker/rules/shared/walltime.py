@@ -1,8 +1,8 @@
 """Expected walltime of the smallest job of a chunk at each queue.
 
-``cpuTime x events / (cores x core power x efficiency) + base`` where the task gives CPU time in HS06 s per event;
-otherwise walltime per MB x MB of input / cores. Merging is not estimated: the figures of the task are not those of a
-merge. Source: ATLAS Production Job Brokerage, estimated walltime.
+``cpuTime x events / (cores x core power x efficiency) + base`` if the task states CPU time in HS06 s per event;
+otherwise walltime per MB x MB of input / cores. Merging is not estimated, because the figures of the task do not apply
+to merge jobs. Source: ATLAS Production Job Brokerage, estimated walltime.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ONE_DAY_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Walltime:
-    """The expected walltime of the smallest job of each chunk, before it is said at which queue: columns (T, 1).
+    """The expected walltime of the smallest job of each chunk, independent of the queue, as columns (T, 1).
 
     Attributes:
-        by_hs06: the task gives CPU time in HS06 s per event.
+        by_hs06: whether the task states CPU time in HS06 s per event.
         demand: HS06 s, or else s on one core, that the job needs; NaN where undefined.
         demand_at_limited: the same at a queue with a shortest time.
-        base_s: what it takes beside that.
+        base_s: additional time, independent of the queue.
     """
 
     by_hs06: Bools
@@ -38,7 +38,7 @@ class Walltime:
     base_s: Floats
 
     def at(self, candidates: QueueTable) -> Floats:
-        """(T, Q): in seconds; NaN where undefined."""
+        """(T, Q): the walltime in seconds; NaN where undefined."""
         of_slot, of_cores = _rates(candidates)
         demand = np.where(candidates.mintime_s > 0, self.demand_at_limited, self.demand)
         return np.asarray(demand / np.where(self.by_hs06, of_slot, of_cores) + self.base_s)
@@ -46,12 +46,12 @@ class Walltime:
     def compared(self, candidates: QueueTable, limit_s: Floats, holds: np.ufunc) -> Bools:
         """(T, Q): whether a comparison of :meth:`at` with a limit (1, Q) holds.
 
-        Done for the chunks whose time is given in one way together, and then for the few queues with a shortest time:
-        to choose between two figures for each pair takes several times as long as to divide.
+        Chunks whose time is stated in the same way are compared together, then the few queues with a shortest time:
+        selecting between two figures for each pair takes several times as long as dividing.
         """
         result = np.empty((len(self.demand), limit_s.shape[1]), dtype=np.bool_)
-        for given, rate in zip((self.by_hs06[:, 0], ~self.by_hs06[:, 0]), _rates(candidates), strict=True):
-            rows = np.flatnonzero(given)
+        for selected, rate in zip((self.by_hs06[:, 0], ~self.by_hs06[:, 0]), _rates(candidates), strict=True):
+            rows = np.flatnonzero(selected)
             walltime_s = self.demand[rows] / rate
             walltime_s += self.base_s[rows]
             result[rows] = holds(walltime_s, limit_s)
@@ -81,7 +81,7 @@ def reachable_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
 
 
 def has_short_limit(candidates: QueueTable) -> Bools:
-    """(1, Q): the longest time of the queue is set, and less than a day."""
+    """(1, Q): the longest time of the queue is set and less than a day."""
     return np.asarray((candidates.maxtime_s > 0) & (candidates.maxtime_s < ONE_DAY_S))
 
 

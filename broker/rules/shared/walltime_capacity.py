@@ -1,7 +1,8 @@
-"""The walltime of a job compared with the capacity of a queue in HS06 s, the other way round of an estimate in seconds.
+"""The need of a job compared with the capacity of a queue in HS06 s, as an alternative to an estimate in seconds.
 
-Capacity: ``(limit - base) x cores x core power x efficiency``, cut to whole numbers, where the task gives CPU time in
-HS06 s per event; ``limit x cores`` otherwise. Factors of 0 make it 0, but cores and base do not scale where they are 0.
+Capacity: ``(limit - base) x cores x core power x efficiency``, cut to whole numbers, if the task states CPU time in
+HS06 s per event; ``limit x cores`` otherwise. A factor of 0 makes it 0, except that 0 cores count as 1 and a base of 0
+subtracts nothing.
 Source: PanDA production brokerage, walltime.
 """
 
@@ -17,7 +18,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Bools, Floats, Options
 
-#: What jobs of unknown length need for each core of a queue. Source: PanDA production brokerage, 24 hours.
+#: The need of jobs of unknown length for each core of a queue. Source: PanDA production brokerage, 24 hours.
 DAY_HS06S = 24 * 3600.0 * 10.0
 
 
@@ -40,7 +41,7 @@ class WalltimeOptions(Options):
 
 
 def capacity(tasks: WorkTable, candidates: QueueTable, limit_s: Floats) -> Floats:
-    """(T, Q): the capacity of a slot until a time limit (1, Q), 0 where there is none and no base time."""
+    """(T, Q): the capacity of a slot up to a time limit (1, Q); 0 without a limit and base time."""
     hs06 = estimates.is_hs06(tasks.cputimeunit)
     base = np.where(hs06, np.nan_to_num(tasks.basewalltime), 0.0)
     left = np.nan_to_num(limit_s) - base
@@ -51,7 +52,7 @@ def capacity(tasks: WorkTable, candidates: QueueTable, limit_s: Floats) -> Float
 
 
 def demand(tasks: WorkTable, facts: JobFacts) -> Floats:
-    """(T, 1): the need of the smallest job, NaN where the task does not say."""
+    """(T, 1): the need of the smallest job; NaN if the task does not state it."""
     hs06 = estimates.is_hs06(tasks.cputimeunit)
     parts = np.where(facts.event_service, estimates.event_service_divisor(tasks.es_consumers, tasks.es_attempts), 1.0)
     cpu = estimates.cputime_hs06s(tasks.cputime, tasks.cputimeunit) * tasks.atom_events
@@ -59,7 +60,7 @@ def demand(tasks: WorkTable, facts: JobFacts) -> Floats:
 
 
 def dynamic_demands(tasks: WorkTable) -> tuple[Floats, Floats]:
-    """(T, 1) twice: the need of the smallest and the largest job with a dynamic number of events, NaN without one."""
+    """(T, 1) twice: the need of the smallest and the largest job with a dynamic number of events; NaN without one."""
     cpu = estimates.cputime_hs06s(tasks.cputime, tasks.cputimeunit)
     cpu = np.where(tasks.dynamic_num_events > 0, cpu, np.nan)
     allowed = np.where(tasks.max_events_per_job > 0, tasks.max_events_per_job, np.inf)
@@ -76,21 +77,21 @@ def exceeds(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Bools:
 
 
 def least_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): the least need of the job: at a queue with ``mintime``, that of the granularity if there is one."""
+    """(T, Q): the least need of the job; at a queue with ``mintime``, that of the granularity if there is one."""
     smallest, _ = dynamic_demands(tasks)
     by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
     return np.where(by_granularity, smallest, demand(tasks, facts))
 
 
 def most_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): the largest possible need of the job; with a granularity, of the largest job that it allows."""
+    """(T, Q): the largest need of the job; with a granularity and ``mintime``, that of the largest job it allows."""
     smallest, largest = dynamic_demands(tasks)
     by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
     return np.where(by_granularity, np.fmax(smallest, largest), demand(tasks, facts))
 
 
 def falls_short(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Bools:
-    """(T, Q): the job is too short for the queue, or its length is not known; not where there is no shortest time."""
+    """(T, Q): the queue has a shortest time, and the job is too short for it or of unknown length."""
     limited = np.nan_to_num(candidates.mintime_s) != 0
     least = capacity(tasks, candidates, candidates.mintime_s)
     return np.asarray(limited & ~(most_demand(tasks, candidates, facts) >= least))

@@ -1,4 +1,4 @@
-"""The shapes of rules on the time limits of queues, which both job brokerages have."""
+"""The base classes of both job brokerages' rules on the time limits of queues."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from broker.rules.shared.walltime_capacity import (
 
 
 def kept_where(limited: Bools, candidates: QueueTable, keep: Callable[[QueueTable], Bools]) -> Bools:
-    """(T, Q), or (1, Q) where no queue has the limit: the result of a comparison, True without a limit.
+    """(T, Q), or (1, Q) if no queue has the limit: the result of a comparison, True without a limit.
 
     Args:
         limited: (1, Q) queues that have the limit.
         candidates: all queues.
-        keep: compares some of them, (T, C).
+        keep: compares the given queues; returns (T, C).
     """
     at = np.flatnonzero(limited)
     if not len(at):
@@ -63,14 +63,14 @@ class OneDayOptions(Options):
 
 
 def keeps_a_day(pairs: JobPairs, options: OneDayOptions) -> Bools:
-    """(1, Q) or (T, Q): where jobs can run for a day."""
+    """(1, Q) or (T, Q): True where jobs can run for a day."""
     if options.compare == "capacity":
         return np.asarray(~under_a_day(pairs.chunks, pairs.candidates))
     return np.asarray(~has_short_limit(pairs.candidates))
 
 
 def observed_day(pairs: JobPairs, options: OneDayOptions) -> Observation:
-    """The longest time of the queue against a day, or its capacity against a day's; no limit where it has none."""
+    """The longest time of the queue against a day, or its capacity against a day's; no limit if the queue has none."""
     longest = limit_number(pairs.candidates.maxtime_s) or None
     if options.compare == "capacity":
         room = limit_number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.maxtime_s))
@@ -80,7 +80,7 @@ def observed_day(pairs: JobPairs, options: OneDayOptions) -> Observation:
 
 
 class OneDayRule(Filter[PairsT], Generic[PairsT]):
-    """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, or their capacity."""
+    """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit), or whose capacity, is less than a day."""
 
     reason = Reason(
         code="scout_walltime",
@@ -99,7 +99,7 @@ class OneDayRule(Filter[PairsT], Generic[PairsT]):
         return keeps_a_day(pairs, self.options)
 
     def observe(self, pairs: PairsT) -> Observation:
-        """The longest time of the queue, or its capacity; no limit where it has none."""
+        """The longest time of the queue, or its capacity; no limit if the queue has none."""
         return observed_day(pairs, self.options)
 
 
@@ -123,7 +123,7 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
     options: WalltimeOptions = WalltimeOptions()
 
     def keep(self, pairs: PairsT) -> Bools:
-        """(T, Q), or (1, Q) while no queue has a shortest time."""
+        """(T, Q), or (1, Q) if no queue has a shortest time."""
         if self.options.by_capacity:
             return np.asarray(~falls_short(pairs.chunks, pairs.candidates, pairs.facts))
         limited = time_limit_s(pairs.candidates.mintime_s, -np.inf) != -np.inf
@@ -133,7 +133,7 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
         return kept_where(limited, pairs.candidates, lambda some: np.asarray(expected.at(some) >= some.mintime_s))
 
     def observe(self, pairs: PairsT) -> Observation:
-        """The expected walltime, or what the job needs; None where it is undefined."""
+        """The expected walltime, or the need of the job; None where it is undefined."""
         if self.options.by_capacity:
             least = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.mintime_s))
             limited = bool(limit_number(pairs.candidates.mintime_s))

@@ -1,4 +1,4 @@
-"""Alarms that somebody looks at: which they are, and a person's word that it is so."""
+"""Acknowledgement of alarms: who is looking at which."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ SHORTEST, LONGEST, A_SHIFT = timedelta(minutes=1), timedelta(days=30), timedelta
 
 
 class WrongAcknowledgement(BrokerError):
-    """An acknowledgement without a reason, or for too long."""
+    """The acknowledgement has no usable reason or length."""
 
     exit_status = WRONG_USAGE
     http_status = 400
 
 
 def marked(alarms: Iterable[Alarm], held: Iterable[Acknowledgement]) -> list[Alarm]:
-    """The alarms with who looks at them; an alarm that became graver since then is a new one. Pure."""
-    by_alarm = {(one.code, one.about): one for one in held}
-    found = []
+    """Return the alarms with who is looking at them; an alarm that has since become graver is a new one. Pure."""
+    by_alarm = {(acknowledgement.code, acknowledgement.about): acknowledgement for acknowledgement in held}
+    result = []
     for alarm in alarms:
-        one = by_alarm.get((alarm.code, alarm.about))
-        if one is not None and GRAVITY[alarm.severity] >= GRAVITY[one.severity]:
-            alarm = alarm.model_copy(update={"acknowledged": one})
-        found.append(alarm)
-    return found
+        entry = by_alarm.get((alarm.code, alarm.about))
+        if entry is not None and GRAVITY[alarm.severity] >= GRAVITY[entry.severity]:
+            alarm = alarm.model_copy(update={"acknowledged": entry})
+        result.append(alarm)
+    return result
 
 
 def checked(code: str, reason: str, span: timedelta) -> str:
-    """The reason, without spaces around it.
+    """Return the reason, stripped of surrounding spaces.
 
     Raises:
         NothingFound: there is no such kind of alarm.
@@ -58,39 +58,39 @@ def acknowledge(
     connection: sa.Connection, alarms: Iterable[Alarm], code: str, about: str | None, span: timedelta, *,
     reason: str, editor: str,
 ) -> list[str]:  # fmt: skip
-    """Acknowledge an alarm that there is, or all of its kind; answers what they are about.
+    """Acknowledge an existing alarm, or all of its kind; return the subjects.
 
     Args:
-        connection: in a transaction that may write.
-        alarms: that there are.
+        connection: connection in a transaction that may write.
+        alarms: the existing alarms.
         code: the kind of alarm.
         about: the source, agent, task or queue; None: all of this kind.
-        span: how long it counts.
-        reason: what is done about it.
-        editor: who looks at it.
+        span: how long the acknowledgement holds.
+        reason: what is being done about the alarm.
+        editor: who is looking at it.
 
     Raises:
         NothingFound: there is no such alarm.
         WrongAcknowledgement: there is no reason, or the time is too short or too long.
     """
     words = checked(code, reason, span)
-    alike = {one.about: one.severity for one in reversed(list(alarms)) if one.code == code}
-    chosen = [(name, severity) for name, severity in alike.items() if about in (None, name)]
-    if not chosen:
-        named = code if about is None else f"{code} about {about}"
-        raise NothingFound("alarm now", named, "alarms", tuple(sorted(alike)))
-    acknowledged_alarms.acknowledge(connection, code, chosen, span, reason=words, editor=editor)
-    return sorted(name for name, _ in chosen)
+    alike = {alarm.about: alarm.severity for alarm in reversed(list(alarms)) if alarm.code == code}
+    matches = [(name, severity) for name, severity in alike.items() if about in (None, name)]
+    if not matches:
+        subject = code if about is None else f"{code} about {about}"
+        raise NothingFound("alarm now", subject, "alarms", tuple(sorted(alike)))
+    acknowledged_alarms.acknowledge(connection, code, matches, span, reason=words, editor=editor)
+    return sorted(name for name, _ in matches)
 
 
 def take_back(connection: sa.Connection, code: str, about: str | None, *, editor: str) -> list[str]:
-    """Take back what was acknowledged of an alarm, or of all of its kind; answers what they are about.
+    """Take back the acknowledgement of an alarm, or of all of its kind; return the subjects.
 
     Raises:
         NothingFound: there is no such kind of alarm.
     """
     _known(code)
-    alike = [one.about for one in acknowledged_alarms.held(connection) if one.code == code]
+    alike = [entry.about for entry in acknowledged_alarms.held(connection) if entry.code == code]
     return acknowledged_alarms.take_back(connection, code, [about] if about is not None else alike, editor=editor)
 
 

@@ -1,4 +1,4 @@
-"""From when on something is an alarm, by ``config/alarms.yaml``."""
+"""The limits beyond which something is an alarm, from ``config/alarms.yaml``."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class AlarmLimits(Answer):
     """The limits of alarms, as ``config/alarms.yaml`` sets them.
 
     Attributes:
-        starving_hours: a task that waits for longer is starving, if tasks that came later were brokered meanwhile.
-        flapping_changes: a chunk is flapping whose outcome or reason changed so often within ``flapping_hours``.
-        flapping_hours: see there.
-        failing_jobs: a queue is failing when at least so many jobs failed there,
-        failing_tasks: of at least so many tasks,
-        failing_percent: and at least this part of all that ended,
-        failing_hours: within this time.
-        refused_cycles: an agent refuses when so many of its last cycles, one after another, were refused.
-        outputs_waiting_hours: a file that a job wrote waits for longer to be registered in Rucio.
-        regret_percent: a cycle is worse that costs so much more than the best placement of its jobs,
-        regret_bytes_percent: or moves so much of the input in vain,
-        regret_rise: or either so many times what is usual.
-        regret_cycles: so many cycles, one after another, must be worse, and as many better until it is over.
-        regret_jobs: a cycle with fewer jobs does not count.
+        starving_hours: a task that waits longer is starving if later tasks were brokered meanwhile.
+        flapping_changes: a chunk is flapping if its outcome or reason changed this often within ``flapping_hours``.
+        flapping_hours: period of ``flapping_changes``.
+        failing_jobs: minimum number of failed jobs at a failing queue.
+        failing_tasks: minimum number of tasks of these jobs.
+        failing_percent: minimum percentage of failures among all jobs that ended.
+        failing_hours: period of the failures.
+        refused_cycles: an agent refuses when this many consecutive last cycles were refused.
+        outputs_waiting_hours: maximum wait of an output file for its registration in Rucio.
+        regret_percent: a cycle is worse if it costs this much more than the best placement of its jobs,
+        regret_bytes_percent: or moves this much of the input unnecessarily,
+        regret_rise: or either exceeds its usual value by this factor.
+        regret_cycles: number of consecutive cycles that must be worse, and better again to end the alarm.
+        regret_jobs: cycles with fewer jobs do not count.
     """
 
     starving_hours: float = Field(default=12.0, gt=0)
@@ -51,16 +51,16 @@ class AlarmLimits(Answer):
 
     @property
     def drift(self) -> DriftLimits:
-        """From when on cycles got worse."""
+        """The limits beyond which cycles count as worse."""
         return DriftLimits(
             self.regret_percent, self.regret_bytes_percent, self.regret_rise, self.regret_cycles, self.regret_jobs
         )
 
 
 def load_limits(folder: Path | None) -> AlarmLimits:
-    """The limits of ``alarms.yaml``: that in ``folder`` if it is there, else the shipped one.
+    """Load the limits of ``alarms.yaml``: the file in ``folder`` if there is one, else the shipped file.
 
     Raises:
-        ConfigurationError: it has unknown names or values out of range, or cannot be read.
+        ConfigurationError: the file has unknown names or values out of range, or cannot be read.
     """
     return read_file(config_file(FILE, folder), AlarmLimits)

@@ -9,7 +9,7 @@ from datetime import datetime
 from broker.decisions.answers.phrases import number, with_unit
 from broker.service.answers.models import Alarm
 
-#: From so many on, alarms of one kind are one line.
+#: From this number on, alarms of one kind are shown as one line.
 FOLDED_FROM = 3
 SUCH_AS = 3
 
@@ -19,13 +19,13 @@ class AlarmLine:
     """One alarm, or several of one kind, as a line.
 
     Attributes:
-        severity: of all of them.
-        code: of all of them.
-        sentence: the first in words; how many others there are, and about what the next of them are.
-        since: when the first began; None: not known.
-        key: what sets their limit.
+        severity: severity of all of them.
+        code: code of all of them.
+        sentence: the first alarm in words, with the number and the next few subjects of the others.
+        since: when the first began; None if unknown.
+        key: key that sets their limit.
         alarms: all of them.
-        looked_at: who looks at them, and why; empty: nobody said so.
+        looked_at: who is looking at them and why; empty if nobody is.
     """
 
     severity: str
@@ -38,45 +38,45 @@ class AlarmLine:
 
 
 def alarm_lines(alarms: Iterable[Alarm]) -> list[AlarmLine]:
-    """The alarms in their order, those of one kind folded where there are many."""
+    """Return the alarms in order, folding those of one kind if there are many."""
     kinds: dict[tuple[str, str, str], list[Alarm]] = {}
-    for one in alarms:
-        kinds.setdefault((one.severity, one.code, _looked_at(one)), []).append(one)
+    for alarm in alarms:
+        kinds.setdefault((alarm.severity, alarm.code, _looked_at(alarm)), []).append(alarm)
     lines = []
     for alike in kinds.values():
         if len(alike) < FOLDED_FROM:
-            lines += [_line(one) for one in alike]
+            lines += [_line(alarm) for alarm in alike]
         else:
             lines.append(_line(alike[0], alike[1:]))
     return lines
 
 
 def alarm_kinds(alarms: Iterable[Alarm]) -> list[AlarmLine]:
-    """The alarms in their order, all of one kind in one line, however few they are."""
+    """Return the alarms in order, with one line for each kind, however few they are."""
     kinds: dict[tuple[str, str, str], list[Alarm]] = {}
-    for one in alarms:
-        kinds.setdefault((one.severity, one.code, _looked_at(one)), []).append(one)
+    for alarm in alarms:
+        kinds.setdefault((alarm.severity, alarm.code, _looked_at(alarm)), []).append(alarm)
     return [_line(alike[0], alike[1:]) for alike in kinds.values()]
 
 
 def _looked_at(alarm: Alarm) -> str:
-    one = alarm.acknowledged
-    return "" if one is None else f"{one.editor}: {one.reason}"
+    entry = alarm.acknowledged
+    return "" if entry is None else f"{entry.editor}: {entry.reason}"
 
 
 def _line(first: Alarm, others: Sequence[Alarm] = ()) -> AlarmLine:
     sentence = alarm_sentence(first)
     if others:
-        such = ", ".join(one.about for one in others[:SUCH_AS])
-        rest = f"{len(others)} others" if len(others) > 1 else "1 other"
-        sentence += f"; likewise {rest} ({such}{', ...' if len(others) > SUCH_AS else ''})"
+        examples = ", ".join(alarm.about for alarm in others[:SUCH_AS])
+        remainder = f"{len(others)} others" if len(others) > 1 else "1 other"
+        sentence += f"; likewise {remainder} ({examples}{', ...' if len(others) > SUCH_AS else ''})"
     alike = (first, *others)
-    since = min((one.since for one in alike if one.since is not None), default=None)
+    since = min((alarm.since for alarm in alike if alarm.since is not None), default=None)
     return AlarmLine(first.severity, first.code, sentence, since, first.key, alike, _looked_at(first))
 
 
 def alarm_sentence(alarm: Alarm) -> str:
-    """What is wrong, with the figure and its limit."""
+    """Describe what is wrong, with the figure and its limit."""
     value, limit = with_unit(alarm.value, alarm.unit), with_unit(alarm.limit, alarm.unit)
     details = {name: number(figure) for name, figure in alarm.details.items()}
     text = {

@@ -1,4 +1,4 @@
-"""What somebody should look at: stale sources, agents that do not work, tasks that starve, failing queues."""
+"""Conditions that need attention: stale sources, agents that do not work, starving tasks, failing queues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
 
 @dataclass(frozen=True)
 class QueueOutcomes:
-    """Jobs that ended at a queue lately: ``is_failing`` when many of many tasks failed."""
+    """Jobs that ended at a queue recently; ``is_failing`` if many jobs of many tasks failed."""
 
     queue: str
     failed: int
@@ -43,35 +43,35 @@ class QueueOutcomes:
 
     @property
     def failed_percent(self) -> float:
-        """Of all jobs that ended."""
+        """Failed jobs in per cent of all that ended."""
         return 100.0 * self.failed / max(1, self.failed + self.finished)
 
 
 def failing_queues(asking: Asking, limits: AlarmLimits | None = None) -> dict[str, QueueOutcomes]:
-    """The queues at which jobs ended within the time that is looked at, by name."""
-    used = limits or AlarmLimits()
-    since = asking.now - timedelta(hours=used.failing_hours)
+    """Return the queues at which jobs ended within the configured time, by name."""
+    effective = limits or AlarmLimits()
+    since = asking.now - timedelta(hours=effective.failing_hours)
     ended = ended_jobs(asking.connection, asking.catalogue, since, asking.now)
-    return {one.queue: one for one in outcomes_of(ended, used)}
+    return {outcome.queue: outcome for outcome in outcomes_of(ended, effective)}
 
 
 def outcomes_of(ended: Iterable[EndedJobs], limits: AlarmLimits) -> list[QueueOutcomes]:
-    """Which queues fail: enough failed jobs, of enough tasks, and a large enough part of all that ended. Pure."""
-    found = []
-    for one in ended:
-        percent = 100.0 * one.failed / max(1, one.failed + one.finished)
-        many = one.failed >= limits.failing_jobs and one.tasks_failed >= limits.failing_tasks
-        found.append(
+    """Judge which queues fail: enough failed jobs, of enough tasks, and a large enough part of all that ended. Pure."""
+    result = []
+    for queue in ended:
+        percent = 100.0 * queue.failed / max(1, queue.failed + queue.finished)
+        many = queue.failed >= limits.failing_jobs and queue.tasks_failed >= limits.failing_tasks
+        result.append(
             QueueOutcomes(
-                one.queue,
-                one.failed,
-                one.finished,
-                one.tasks_failed,
-                one.first_failed,
+                queue.queue,
+                queue.failed,
+                queue.finished,
+                queue.tasks_failed,
+                queue.first_failed,
                 many and percent >= limits.failing_percent,
             )
         )
-    return found
+    return result
 
 
 NODES_NAMED = 5
@@ -80,71 +80,73 @@ USABLE = ("ok", "shrunk")
 
 
 def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
-    """All alarms: those at which nobody looks yet, the gravest first, then those that last longest."""
-    used = limits or load_limits(asking.config)
-    late, brokered = waiting_long(asking, asking.now - timedelta(hours=used.starving_hours))
-    tasks = sorted({one.jeditaskid for one in late} | {task for _, task, _ in brokered})
+    """Return all alarms: unacknowledged ones first, the gravest first, then those that have lasted longest."""
+    effective = limits or load_limits(asking.config)
+    late, brokered = waiting_long(asking, asking.now - timedelta(hours=effective.starving_hours))
+    tasks = sorted({state.jeditaskid for state in late} | {task for _, task, _ in brokered})
     in_share = read_task_shares(asking.connection, asking.catalogue, tasks)
-    since = asking.now - timedelta(hours=used.flapping_hours)
-    ended = last_ended(asking.connection, agents_clock(asking), used.refused_cycles)
-    found = [
+    since = asking.now - timedelta(hours=effective.flapping_hours)
+    ended = last_ended(asking.connection, agents_clock(asking), effective.refused_cycles)
+    all_alarms = [
         *stale_sources(source_lines(asking)),
-        *agent_alarms(agent_lines(asking), ended, used),
-        *starving(late, brokered, in_share, used, asking.now),
-        *flapping(changes_since(asking, since, used.flapping_changes), used),
-        *failing(failing_queues(asking, used).values(), used),
+        *agent_alarms(agent_lines(asking), ended, effective),
+        *starving(late, brokered, in_share, effective, asking.now),
+        *flapping(changes_since(asking, since, effective.flapping_changes), effective),
+        *failing(failing_queues(asking, effective).values(), effective),
         *closed(unhealthy(asking)),
         *held(held_nodes(asking)),
         *notification_alarms(standings(asking)),
-        *worse_alarms(worse_cycles(asking, used.drift)),
-        *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
+        *worse_alarms(worse_cycles(asking, effective.drift)),
+        *outputs_alarms(waiting_outputs(asking.connection), effective, asking.now),
     ]
-    found = marked(found, acknowledged_alarms.held(asking.connection))
-    found.sort(
-        key=lambda one: (
-            one.acknowledged is not None, GRAVITY[one.severity], one.code, one.since or asking.now, one.about
+    all_alarms = marked(all_alarms, acknowledged_alarms.held(asking.connection))
+    all_alarms.sort(
+        key=lambda alarm: (
+            alarm.acknowledged is not None, GRAVITY[alarm.severity], alarm.code, alarm.since or asking.now, alarm.about
         )
     )  # fmt: skip
-    return Alarms(now=asking.now, alarms=tuple(found))
+    return Alarms(now=asking.now, alarms=tuple(all_alarms))
 
 
 def stale_sources(sources: Iterable[SourceLine]) -> Iterator[Alarm]:
-    """Sources by which no rule can judge, or of which the last good reading stands in. Pure."""
-    for one in sources:
-        if one.state != "ok":
+    """Yield sources that no rule can use, or whose last good reading is used instead. Pure."""
+    for source in sources:
+        if source.state != "ok":
             yield Alarm(
                 code="source_stale",
-                severity="warning" if one.state in USABLE else "critical",
-                about=one.source,
-                value=one.age_s,
-                limit=one.limit_s,
+                severity="warning" if source.state in USABLE else "critical",
+                about=source.source,
+                value=source.age_s,
+                limit=source.limit_s,
                 unit="s",
                 key="config/sources.yaml",
-                details={"state": one.state, "rows": one.rows},
+                details={"state": source.state, "rows": source.rows},
             )
 
 
 def agent_alarms(agents: Sequence[AgentLine], ended: Iterable[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
-    """Agents that are overdue, fail, refuse, have no leader, or are paused. Pure."""
+    """Yield agents that are overdue, fail, refuse, have no leader, or are paused. Pure."""
     last: defaultdict[tuple[str, str | None], list[EndedCycle]] = defaultdict(list)
     for cycle in ended:
         last[cycle.agent, cycle.part].append(cycle)
-    led = any(one.holder for one in agents)
-    for one in agents:
-        if one.pause is not None:
-            severity = "critical" if one.pause.editor == BRAKE else "info"
-            yield _agent(one, "agent_paused", severity, one.pause.set_at, reason=one.pause.reason, by=one.pause.editor)
+    led = any(agent.holder for agent in agents)
+    for agent in agents:
+        if agent.pause is not None:
+            severity = "critical" if agent.pause.editor == BRAKE else "info"
+            yield _agent(
+                agent, "agent_paused", severity, agent.pause.set_at, reason=agent.pause.reason, by=agent.pause.editor
+            )
             continue
-        if one.last_outcome == "overdue":
-            yield _agent(one, "agent_overdue", "critical", one.started_at)
-        if one.enabled and led and one.holder is None and one.started_at is not None:
-            yield _agent(one, "no_leader", "critical", one.started_at)
-        for part in one.parts:
-            if one.enabled and one.holder is not None and part.holder is None:
-                yield _agent(one, "no_leader", "critical", part.started_at, part=part.part)
-            yield from _in_a_row(_name(one, part.part), last[one.agent, part.part], limits)
-        if not one.parts:
-            yield from _in_a_row(one.agent, last[one.agent, None], limits)
+        if agent.last_outcome == "overdue":
+            yield _agent(agent, "agent_overdue", "critical", agent.started_at)
+        if agent.enabled and led and agent.holder is None and agent.started_at is not None:
+            yield _agent(agent, "no_leader", "critical", agent.started_at)
+        for part in agent.parts:
+            if agent.enabled and agent.holder is not None and part.holder is None:
+                yield _agent(agent, "no_leader", "critical", part.started_at, part=part.part)
+            yield from _in_a_row(_name(agent, part.part), last[agent.agent, part.part], limits)
+        if not agent.parts:
+            yield from _in_a_row(agent.agent, last[agent.agent, None], limits)
 
 
 def _name(agent: AgentLine, part: str | None) -> str:
@@ -152,22 +154,22 @@ def _name(agent: AgentLine, part: str | None) -> str:
 
 
 def _in_a_row(about: str, ended: Sequence[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
-    some = ended[: limits.refused_cycles]
-    if len(some) < limits.refused_cycles:
+    recent = ended[: limits.refused_cycles]
+    if len(recent) < limits.refused_cycles:
         return
-    error = (some[0].error or "").strip().splitlines()
+    error = (recent[0].error or "").strip().splitlines()
     details = {"error": error[-1][:200] if error else None}
     for code, outcomes in (("agent_refused", ("refused",)), ("agent_failing", FAILED)):
-        if all(one.outcome in outcomes for one in some):
+        if all(cycle.outcome in outcomes for cycle in recent):
             yield Alarm(
                 code="agent_refused" if code == "agent_refused" else "agent_failing",
                 severity="critical",
                 about=about,
-                value=len(some),
+                value=len(recent),
                 limit=limits.refused_cycles,
                 unit="cycles",
                 key="alarms.refused_cycles",
-                since=some[-1].started_at,
+                since=recent[-1].started_at,
                 details=dict(details),
             )
 
@@ -195,24 +197,24 @@ def starving(
     limits: AlarmLimits,
     now: datetime,
 ) -> Iterator[Alarm]:
-    """Tasks that wait for longer than the limit, while tasks that came later in the same share were brokered. Pure."""
+    """Yield tasks that wait beyond the limit while later tasks of the same share were brokered. Pure."""
     last: dict[tuple[str, int], datetime] = {}
     for brokerage, task, at in brokered:
         last[brokerage, task] = max(at, last.get((brokerage, task), at))
     by_share: defaultdict[tuple[str, str | None], list[tuple[int, float]]] = defaultdict(list)
     for (brokerage, task), at in last.items():
         by_share[brokerage, in_share.get(task)].append((task, at.timestamp()))
-    arrays = {key: np.array(found, dtype=np.float64) for key, found in by_share.items()}
-    seen: set[int] = set()
-    for state in sorted(waiting, key=lambda one: one.waiting_since or now):
+    arrays = {key: np.array(instants, dtype=np.float64) for key, instants in by_share.items()}
+    tasks: set[int] = set()
+    for state in sorted(waiting, key=lambda waiting_state: waiting_state.waiting_since or now):
         since, share = state.waiting_since, in_share.get(state.jeditaskid)
-        others = arrays.get((state.brokerage, share))
-        if since is None or others is None or state.jeditaskid in seen:
+        brokered_at = arrays.get((state.brokerage, share))
+        if since is None or brokered_at is None or state.jeditaskid in tasks:
             continue
         hours = (now - since).total_seconds() / 3600.0
-        later = int(np.count_nonzero((others[:, 0] > state.jeditaskid) & (others[:, 1] >= since.timestamp())))
+        later = int(np.count_nonzero((brokered_at[:, 0] > state.jeditaskid) & (brokered_at[:, 1] >= since.timestamp())))
         if hours > limits.starving_hours and later:
-            seen.add(state.jeditaskid)
+            tasks.add(state.jeditaskid)
             yield Alarm(
                 code="task_starving",
                 severity="warning",
@@ -227,112 +229,119 @@ def starving(
 
 
 def flapping(changes: Iterable[Change], limits: AlarmLimits) -> Iterator[Alarm]:
-    """Tasks with a chunk whose outcome or reason keeps changing. Pure."""
-    for one in changes:
-        if one.changes >= limits.flapping_changes:
+    """Yield tasks with a chunk whose outcome or reason keeps changing. Pure."""
+    for change in changes:
+        if change.changes >= limits.flapping_changes:
             yield Alarm(
                 code="task_flapping",
                 severity="warning",
-                about=str(one.jeditaskid),
-                value=one.changes,
+                about=str(change.jeditaskid),
+                value=change.changes,
                 limit=limits.flapping_changes,
                 unit="changes",
                 key="alarms.flapping_changes",
-                since=one.first_at,
-                details={"brokerage": one.brokerage, "datasetid": one.datasetid, "hours": limits.flapping_hours},
+                since=change.first_at,
+                details={"brokerage": change.brokerage, "datasetid": change.datasetid, "hours": limits.flapping_hours},
             )
 
 
 def failing(queues: Iterable[QueueOutcomes], limits: AlarmLimits) -> Iterator[Alarm]:
-    """Queues at which jobs of many tasks fail. Pure."""
-    for one in queues:
-        if one.is_failing:
+    """Yield queues at which jobs of many tasks fail. Pure."""
+    for queue in queues:
+        if queue.is_failing:
             yield Alarm(
                 code="queue_failing",
                 severity="warning",
-                about=one.queue,
-                value=round(one.failed_percent, 1),
+                about=queue.queue,
+                value=round(queue.failed_percent, 1),
                 limit=limits.failing_percent,
                 unit="%",
                 key="alarms.failing_percent",
-                since=one.since,
-                details={"failed": one.failed, "finished": one.finished, "tasks": one.tasks_failed},
+                since=queue.since,
+                details={"failed": queue.failed, "finished": queue.finished, "tasks": queue.tasks_failed},
             )
 
 
 def closed(places: Iterable[PlaceHealth]) -> Iterator[Alarm]:
-    """Queues that get no jobs, or probe jobs only, for how jobs end there. Pure."""
-    for one in places:
-        if one.state in ("excluded", "probation") and not one.node:
+    """Yield queues that get no jobs, or probe jobs only, because of how jobs end there. Pure."""
+    for place in places:
+        if place.state in ("excluded", "probation") and not place.node:
             yield Alarm(
                 code="queue_closed",
                 severity="warning",
-                about=one.queue,
-                value=one.statistic,
+                about=place.queue,
+                value=place.statistic,
                 limit=HealthLimits().evidence,
                 unit="ln",
                 key="LEARNED_FAILING_QUEUES",
-                since=one.changed,
-                details={"kind": one.kind, "state": one.state, "what": one.sentence},
+                since=place.changed,
+                details={"kind": place.kind, "state": place.state, "what": place.sentence},
             )
 
 
 def held(nodes: Mapping[str, Sequence[str]]) -> Iterator[Alarm]:
-    """Queues with nodes whose pilots are given no jobs, the first named. Pure."""
-    for queue, some in nodes.items():
+    """Yield queues with nodes whose pilots get no jobs, the first one named. Pure."""
+    for queue, node_names in nodes.items():
         yield Alarm(
             code="nodes_held",
             severity="info",
             about=queue,
-            value=len(some),
+            value=len(node_names),
             limit=0,
             unit="nodes",
             key="LEARNED_AVOID_NODES",
-            details={"what": "; ".join(some[:NODES_NAMED])},
+            details={"what": "; ".join(node_names[:NODES_NAMED])},
         )
 
 
 def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:
-    """Channels by which messages do not get through. Pure."""
-    for one in channels:
-        if fails(one):
+    """Yield channels whose messages do not get through. Pure."""
+    for channel in channels:
+        if fails(channel):
             yield Alarm(
                 code="notifications_failing",
                 severity="warning",
-                about=one.channel,
-                value=one.failing + one.given_up,
+                about=channel.channel,
+                value=channel.failing + channel.given_up,
                 limit=0,
                 unit="messages",
                 key="config/notifications.yaml",
-                since=one.failing_since,
-                details={"tries": one.tries, "given_up": one.given_up, "detail": one.detail},
+                since=channel.failing_since,
+                details={"tries": channel.tries, "given_up": channel.given_up, "detail": channel.detail},
             )
 
 
 def worse_alarms(found: Iterable[WorseCycles]) -> Iterator[Alarm]:
-    """Brokerages whose cycles got worse. Pure."""
-    for one in found:
+    """Yield brokerages whose cycles got worse. Pure."""
+    for worse in found:
         yield Alarm(
             code="decisions_worse",
             severity="warning",
-            about=one.brokerage,
-            value=one.value,
-            limit=one.limit,
+            about=worse.brokerage,
+            value=worse.value,
+            limit=worse.limit,
             unit="%",
-            key="alarms.regret_percent" if one.figure == "cost" else "alarms.regret_bytes_percent",
-            since=one.since,
-            details={"figure": one.figure, "usual": one.usual, "cycles": one.cycles, "what": worse_sentence(one)},
+            key="alarms.regret_percent" if worse.figure == "cost" else "alarms.regret_bytes_percent",
+            since=worse.since,
+            details={
+                "figure": worse.figure,
+                "usual": worse.usual,
+                "cycles": worse.cycles,
+                "what": worse_sentence(worse),
+            },
         )
 
 
 def outputs_alarms(datasets: Sequence[OutputDataset], limits: AlarmLimits, now: datetime) -> Iterator[Alarm]:
-    """Outputs that wait for Rucio for too long, that it does not have, and datasets that cannot be closed. Pure."""
-    waiting = [one for one in datasets if one.oldest_queued is not None]
-    oldest = min((one.oldest_queued for one in waiting if one.oldest_queued is not None), default=None)
+    """Yield outputs that have waited too long for Rucio, outputs it lacks, and datasets that cannot be closed. Pure."""
+    waiting = [dataset for dataset in datasets if dataset.oldest_queued is not None]
+    oldest = min((dataset.oldest_queued for dataset in waiting if dataset.oldest_queued is not None), default=None)
     hours = 0.0 if oldest is None else (now - oldest).total_seconds() / 3600.0
     if hours > limits.outputs_waiting_hours:
-        reason = next((one.reason for one in waiting if one.reason), "the agent rucio_output has not come to it")
-        files = sum(one.queued for one in waiting)
+        reason = next(
+            (dataset.reason for dataset in waiting if dataset.reason), "the agent rucio_output has not come to it"
+        )
+        files = sum(dataset.queued for dataset in waiting)
         yield Alarm(
             code="outputs_waiting",
             severity="warning",
@@ -344,11 +353,11 @@ def outputs_alarms(datasets: Sequence[OutputDataset], limits: AlarmLimits, now: 
             since=oldest,
             details={"files": files, "datasets": len(waiting), "reason": reason},
         )
-    for one in datasets:
-        if one.refused:
-            yield _output(one, "output_refused", one.refused, 0, "files", one.first_refused)
-        elif one.failures and not one.queued:
-            yield _output(one, "output_dataset_open", one.failures, 0, "tries", one.reason)
+    for dataset in datasets:
+        if dataset.refused:
+            yield _output(dataset, "output_refused", dataset.refused, 0, "files", dataset.first_refused)
+        elif dataset.failures and not dataset.queued:
+            yield _output(dataset, "output_dataset_open", dataset.failures, 0, "tries", dataset.reason)
 
 
 def _output(dataset: OutputDataset, code: Any, value: int, limit: int, unit: str, reason: str | None) -> Alarm:

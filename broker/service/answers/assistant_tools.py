@@ -1,4 +1,4 @@
-"""What an assistant may ask, and what it is answered: the answers of the API, bounded, each with a sentence."""
+"""The questions that an assistant may ask, and their answers: those of the API, bounded, each with a sentence."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from broker.service.model.read_tools import CURSOR, Question, Tool, question_of,
 READING = frozenset(
     one.name for one in vars(policies).values() if isinstance(one, Policy) and not one.writes and one is not OPEN
 )
-"""Policies of routes that write nothing, but for those about the service as a process."""
+"""Policies of read-only routes, except those about the service as a process."""
 NEXT = ("next", "next_after")
 MOST_CUTS_TOLD = 3
 Ask = Callable[[Question], Any]
-"""Asks the API; raises what its client raises."""
+"""Queries the API; raises what its client raises."""
 
 
 class NeverWrites(BrokerError):
-    """A tool that would reach a route which is none for reading."""
+    """A tool would reach a route that is not read-only."""
 
     exit_status = REFUSED
 
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """What a tool answers.
+    """The answer of a tool.
 
     Attributes:
-        sentence: in words, with how much is shown.
+        sentence: the answer in words, with how much is shown.
         answer: the document of the API, or the part of it that a cursor led to.
-        left_out: what was cut, with where it stands, and the cursor of the rest.
-        cursor: of what follows; None at the end.
+        left_out: what was cut, with its position and the cursor of the rest.
+        cursor: cursor of what follows; None at the end.
     """
 
     sentence: str
@@ -46,7 +46,7 @@ class ToolAnswer:
     cursor: str | None
 
     def document(self) -> dict[str, Any]:
-        """All of it as one object."""
+        """Return the whole answer as one object."""
         answer = self.answer if isinstance(self.answer, dict) else {"items": self.answer}
         return {
             "sentence": self.sentence, "answer": answer, "left_out": list(self.left_out), "cursor": self.cursor,
@@ -54,35 +54,35 @@ class ToolAnswer:
 
 
 def tools_of(description: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """The tools of an API that describes itself so."""
+    """Return the tools of an API with this description."""
     return read_tools(description, READING)
 
 
 def answer_of(tool: Tool, arguments: Mapping[str, Any], ask: Ask, most_bytes: int) -> ToolAnswer:
-    """What a tool answers.
+    """Return the answer of a tool.
 
     Args:
-        tool: that is asked.
-        arguments: that its schema allows.
-        ask: the API.
-        most_bytes: of the answer as JSON.
+        tool: the tool to call.
+        arguments: arguments that its schema allows.
+        ask: queries the API.
+        most_bytes: maximum size of the answer as JSON.
 
     Raises:
-        WrongCursor: the cursor is none, or leads nowhere any more.
+        WrongCursor: the cursor is invalid, or no longer leads anywhere.
     """
     place = place_of(arguments.get(CURSOR))
     document = ask(question_of(tool, arguments, place.after))
     part = document if place.at is None else part_at(document, place)
     shown, cuts = bounded(part, most_bytes, place.at or (), place.first)
-    left_out = tuple(_told(cut, place) for cut in cuts)
-    following = next((one[CURSOR] for one in left_out if one[CURSOR] is not None), None) or _next_page(document, place)
+    left_out = tuple(_cut_document(cut, place) for cut in cuts)
+    following = next((cut[CURSOR] for cut in left_out if cut[CURSOR] is not None), None) or _next_page(document, place)
     return ToolAnswer(_sentence(tool, part, left_out, following), shown, left_out, following)
 
 
-def _told(cut: Cut, place: Place) -> dict[str, Any]:
-    rest = Place(place.after, cut.at, cut.first + cut.shown)
+def _cut_document(cut: Cut, place: Place) -> dict[str, Any]:
+    remainder = Place(place.after, cut.at, cut.first + cut.shown)
     where = ".".join(str(step) for step in cut.at)
-    cursor = cursor_of(rest) if cut.follows else None
+    cursor = cursor_of(remainder) if cut.follows else None
     return {"where": where, "first": cut.first, "shown": cut.shown, "of": cut.of, CURSOR: cursor}
 
 
@@ -99,7 +99,7 @@ def _sentence(tool: Tool, part: Any, left_out: tuple[dict[str, Any], ...], follo
         lists = part.items() if isinstance(part, Mapping) else ()
         counts = [f"{name}: {len(value)}" for name, value in lists if isinstance(value, list)]
         words = [tool.first_sentence, *([f"{', '.join(counts)}."] if counts else [])]
-    words += [_shown(one) for one in left_out[:MOST_CUTS_TOLD]]
+    words += [_shown(cut) for cut in left_out[:MOST_CUTS_TOLD]]
     if following is not None:
         words.append("Ask again with the cursor for what follows.")
     return " ".join(words)
@@ -111,5 +111,5 @@ def _shown(cut: Mapping[str, Any]) -> str:
 
 
 def shown_document(found: ToolAnswer) -> str:
-    """The answer as JSON, for assistants that read text only."""
+    """Return the answer as JSON, for assistants that read only text."""
     return as_text(found.document())

@@ -1,4 +1,4 @@
-"""What stands in the way of running on a database: rights, columns, ages, clocks, and who does the same work."""
+"""Obstacles to running on a database: rights, columns, ages, clocks, and competing daemons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INSTALLATIONS: Mapping[str, str] = {
     migrate.MIRRORED: "alongside PanDA, on copies of its tables",
 }
 
-#: What of ours PanDA does as well: its daemon (component of its lock), and how to turn that off.
+#: Our agents whose work PanDA also does: its daemon (component of its lock), and how to turn that off.
 SAME_WORK: Mapping[str, tuple[str, str]] = {
     "production_task": (
         "JEDI's task brokerage",
@@ -70,8 +70,8 @@ class Finding:
         topic: ``installation``, ``right``, ``needed``, ``missing``, ``panda_version``, ``age``, ``clock``, ``outputs``,
             ``notifications``, ``same_work``, ``plugin``, ``job_generation`` or ``panda_server``.
         level: whether something has to be done.
-        what: the finding.
-        remedy: what to do; empty when there is nothing.
+        what: description of the finding.
+        remedy: what to do; empty if there is nothing.
     """
 
     topic: str
@@ -88,51 +88,53 @@ def examine(
     recording: Collection[str] = (),
     statistics: JobStatistics = "live",
 ) -> list[Finding]:
-    """All findings about a database.
+    """Return all findings about a database.
 
     Args:
-        database: with a current schema.
-        enabled: for each agent whether it runs in this installation.
+        database: database with a current schema.
+        enabled: whether each agent runs in this installation.
         host_now: the time on this host (aware), to be compared with the database's.
-        asking: agents that alongside PanDA ask its server, and so need no rights on its tables.
-        recording: agents that write nothing but their decisions.
-        statistics: how this installation counts jobs: from the jobs, or from PanDA's statistics.
+        asking: agents that query PanDA's server when alongside PanDA, and so need no rights on its tables.
+        recording: agents that write only their decisions.
+        statistics: source of this installation's job counts: the jobs, or PanDA's statistics.
     """
     mode = migrate.mode_of(database)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-        found = [Finding("installation", "ok", INSTALLATIONS[mode])]
-        found += _clock((host_now - now).total_seconds())
+        findings = [Finding("installation", "ok", INSTALLATIONS[mode])]
+        findings += _clock((host_now - now).total_seconds())
         if mode == migrate.STANDALONE:
-            return found + _outputs(waiting_outputs(connection), now)
+            return findings + _outputs(waiting_outputs(connection), now)
         if mode == migrate.MIRRORED:
-            # the rights on copies are not PanDA's; of its columns the copies tell
-            found += needed_findings(needed_faults(catalogue, "panda"))
-            found += _panda_version(connection, database.names)
-            found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
-            return found
+            # the rights on copies are not PanDA's; the copies show which of its columns exist
+            findings += needed_findings(needed_faults(catalogue, "panda"))
+            findings += _panda_version(connection, database.names)
+            findings += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
+            return findings
         writing = {name: runs and name not in {*asking, *recording} for name, runs in enabled.items()}
-        found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
-        found += missing_findings(catalogue, statistics)
-        found += _panda_version(connection, database.names)
-        found += _ages(source_ages.newest_rows(connection, catalogue), now)
-        found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
-    return found
+        findings += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
+        findings += missing_findings(catalogue, statistics)
+        findings += _panda_version(connection, database.names)
+        findings += _ages(source_ages.newest_rows(connection, catalogue), now)
+        findings += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
+    return findings
 
 
 def _outputs(datasets: list[OutputDataset], now: datetime) -> list[Finding]:
-    """How long outputs of jobs have waited for Rucio, and how many it does not have."""
-    oldest = min((one.oldest_queued for one in datasets if one.oldest_queued is not None), default=None)
+    """Return how long outputs of jobs have waited for Rucio, and how many it lacks."""
+    oldest = min((dataset.oldest_queued for dataset in datasets if dataset.oldest_queued is not None), default=None)
     lines = []
     if oldest is not None:
         age = now - oldest
         late: Level = "problem" if age > OUTPUTS_LATE else "ok"
-        files = sum(one.queued for one in datasets)
-        why = next((f": {one.reason}" for one in datasets if one.reason and one.queued), "")
-        what = f"{files} files wait to be registered in Rucio, the oldest for {age.total_seconds() / 60:.0f} min{why}"
-        lines.append(Finding("outputs", late, what, OUTPUTS_REMEDY if late == "problem" else ""))
-    refused = sum(one.refused for one in datasets)
+        files = sum(dataset.queued for dataset in datasets)
+        why = next((f": {dataset.reason}" for dataset in datasets if dataset.reason and dataset.queued), "")
+        summary = (
+            f"{files} files wait to be registered in Rucio, the oldest for {age.total_seconds() / 60:.0f} min{why}"
+        )
+        lines.append(Finding("outputs", late, summary, OUTPUTS_REMEDY if late == "problem" else ""))
+    refused = sum(dataset.refused for dataset in datasets)
     if refused:
         lines.append(Finding("outputs", "problem", f"{refused} files are not in Rucio", OUTPUTS_REMEDY))
     return lines
@@ -144,15 +146,15 @@ def _clock(difference_s: float) -> list[Finding]:
     return [Finding("clock", level, f"this host is {difference_s:+.1f} s from the database's clock", remedy)]
 
 
-def _rights(found: list[rights.Right], role: str, enabled: Mapping[str, bool]) -> list[Finding]:
+def _rights(all_rights: list[rights.Right], role: str, enabled: Mapping[str, bool]) -> list[Finding]:
     lines = []
-    for who in dict.fromkeys(right.who for right in found):
-        lacking = [right for right in found if right.who == who and not right.held]
+    for who in dict.fromkeys(right.who for right in all_rights):
+        lacking = [right for right in all_rights if right.who == who and not right.held]
         if not lacking:
             lines.append(Finding("right", "ok", f"{who}: role {role} has all rights"))
         if lacking and who in WRITERS and not enabled.get(who, False):
-            what = f"{who}: {len(lacking)} rights are missing and not needed: it is off, or asks PanDA"
-            lines.append(Finding("right", "note", what))
+            problem = f"{who}: {len(lacking)} rights are missing and not needed: it is off, or asks PanDA"
+            lines.append(Finding("right", "note", problem))
             continue
         for right in lacking:
             on = f" on {right.table}" if right.table else f" on schema {right.schema}"
@@ -162,10 +164,10 @@ def _rights(found: list[rights.Right], role: str, enabled: Mapping[str, bool]) -
 
 
 def needed_findings(faults: Iterable[NeededFault]) -> list[Finding]:
-    """What PanDA's tables lack that is needed, by table or column, with all that need it."""
+    """Return what is needed but missing in PanDA's tables, by table or column, with everything that needs it."""
     who: dict[str, list[str]] = {}
-    for one in faults:
-        who.setdefault(str(one.fault), []).append(one.who)
+    for needed_fault in faults:
+        who.setdefault(str(needed_fault.fault), []).append(needed_fault.who)
     return [
         Finding("needed", "problem", f"{fault}: {', '.join(dict.fromkeys(users))} cannot be read", NEWER)
         for fault, users in who.items()
@@ -184,29 +186,29 @@ def _panda_version(connection: sa.Connection, names: Names) -> list[Finding]:
 
 
 def missing_findings(catalogue: TableCatalogue, statistics: JobStatistics) -> list[Finding]:
-    """What a PanDA database lacks: what is needed as problems, the rest as notes."""
+    """Return what a PanDA database lacks: needed parts as problems, the others as notes."""
     faults = needed_faults(catalogue, statistics)
-    needed = {(one.fault.table, one.fault.column) for one in faults}
+    needed = {(problem.fault.table, problem.fault.column) for problem in faults}
     lines = needed_findings(faults)
     for table in catalogue.missing.tables:
         if (table, "") not in needed:
             lines.append(Finding("missing", "note", f"table {table}", "it is read as an empty one"))
     for table, columns in catalogue.missing.columns.items():
-        if left := [column for column in columns if (table, column) not in needed]:
-            lines.append(Finding("missing", "note", f"{table}: {', '.join(left)}", "read as NULL"))
+        if remaining := [column for column in columns if (table, column) not in needed]:
+            lines.append(Finding("missing", "note", f"{table}: {', '.join(remaining)}", "read as NULL"))
     return lines
 
 
 def _ages(newest: list[source_ages.Newest], now: datetime) -> list[Finding]:
     lines = []
-    for one in newest:
-        if one.at is None:
-            lines.append(Finding("age", "note", f"{one.table} has no rows", "see what fills it"))
+    for row in newest:
+        if row.at is None:
+            lines.append(Finding("age", "note", f"{row.table} has no rows", "see what fills it"))
             continue
-        age = now - one.at
+        age = now - row.at
         level: Level = "note" if age > STALE else "ok"
         remedy = "see what fills it, and config/sources.yaml for the limits" if level == "note" else ""
-        lines.append(Finding("age", level, f"{one.table}: newest row {age.total_seconds() / 60:.0f} min old", remedy))
+        lines.append(Finding("age", level, f"{row.table}: newest row {age.total_seconds() / 60:.0f} min old", remedy))
     return lines
 
 
@@ -216,10 +218,10 @@ def _same_work(
     lines = []
     for agent, (daemon, remedy) in SAME_WORK.items():
         last = locks.get(daemon)
-        seen = "" if last is None else f", last at work {(now - last).total_seconds() / 60:.0f} min ago"
+        activity = "" if last is None else f", last at work {(now - last).total_seconds() / 60:.0f} min ago"
         at_work = last is not None and now - last <= DAEMON_AT_WORK
         writes = agent in WRITERS and agent not in recording and enabled.get(agent, False)
         level: Level = "problem" if writes and (at_work or agent == "production_task") else "note"
         state = ("records only" if agent in recording else "on") if enabled.get(agent, False) else "off"
-        lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{seen}", remedy))
+        lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{activity}", remedy))
     return lines

@@ -1,4 +1,4 @@
-"""All that ``broker doctor`` finds: of the database, of PanDA's server, and of the configuration."""
+"""All findings of ``broker doctor``: about the database, PanDA's server, and the configuration."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from broker.store.schema import migrate
 def all_findings(
     database: Database, folder: Path | None, now: datetime, here: Surroundings, calls_folder: Path | None = None
 ) -> list[Finding]:
-    """What stands in the way of running on a database.
+    """Return the obstacles to running on a database.
 
     Args:
-        database: with a current schema.
-        folder: with configuration files of the operator's own; None for the shipped ones.
+        database: database with a current schema.
+        folder: folder of the operator's own configuration files; None for the shipped ones.
         now: the time on this host (aware).
         here: clock and pauses of the process.
-        calls_folder: of the files in which the plug-in counts what it cannot write; None for that of this account.
+        calls_folder: folder of the files in which the plug-in counts what it cannot write; None for this account's.
 
     Raises:
         ConfigurationError: a file cannot be used.
@@ -49,7 +49,7 @@ def all_findings(
 
 
 def job_generation(process: ProcessSettings, mode: str) -> list[Finding]:
-    """Whether the broker is told to make jobs where JEDI makes them."""
+    """Check whether the broker is configured to make jobs where JEDI makes them."""
     try:
         process.makes_jobs(mode)
     except JobsAreMadeByJedi as error:

@@ -1,4 +1,4 @@
-"""Whether work flows: what waits, what is placed, and how jobs end an hour, now and a day before."""
+"""The flow of work: what waits, what is placed, and how jobs end each hour, now and a day before."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from broker.store.summaries.reason_counts import bucket_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 STEPS, STEP_S, FIRST_STEPS_S = 24, 3600, 300
-"""Steps that are shown, and how long each is: shorter ones in the first two hours of an installation."""
+"""Number and length of the steps shown; they are shorter in the first two hours of an installation."""
 
 _FIRST, _DECIDED = "when decisions were first counted", "what was decided in a day"
 OUTCOME_STEPS = 48
-"""Steps in which the outcomes of a day are counted."""
+"""Number of steps in which the outcomes of a day are counted."""
 
 
 class Flow(Answer):
-    """A stream of work: how much of it in the last hour, in the hour a day before, and in each step until now.
+    """A stream of work: amount in the last hour, in the same hour a day before, and in each step until now.
 
     Attributes:
-        last_hour: of jobs that start and end, counted by hours, about so many: the hour that goes on, and the part
-            of the one before it that falls into the last 60 minutes. None: not known.
-        day_before: the same 24 hours earlier; None: not known.
-        steps: the oldest first; a step of ``step_s`` seconds.
+        last_hour: amount in the last hour; approximate for jobs that start and end, which are counted by hours: the
+            current hour plus the part of the previous one within the last 60 minutes. null if unknown.
+        day_before: the same 24 hours earlier; null if unknown.
+        steps: steps of ``step_s`` seconds, oldest first.
     """
 
     last_hour: float | None
@@ -36,15 +36,15 @@ class Flow(Answer):
 
 
 class WorkFlow(Answer):
-    """What waits, and how work flows.
+    """Waiting work and the flow of work.
 
     Attributes:
-        waiting: chunks that wait, at the end of each step.
-        placed: jobs that were given a queue.
-        started: jobs that began to run.
+        waiting: chunks waiting at the end of each step.
+        placed: jobs that were placed at a queue.
+        started: jobs that started to run.
         finished, failed: jobs that ended.
-        by_reason: chunks that waited at the end of each step, by reason.
-        step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; those of the others are hours.
+        by_reason: chunks waiting at the end of each step, by reason.
+        step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; the others are hourly.
     """
 
     now: datetime
@@ -58,12 +58,12 @@ class WorkFlow(Answer):
 
     @property
     def failed_percent(self) -> float | None:
-        """Of the jobs that ended in the last hour."""
+        """Failed jobs in per cent of those that ended in the last hour."""
         return _percent(self.failed.last_hour, self.finished.last_hour)
 
     @property
     def failed_percent_before(self) -> float | None:
-        """The same a day before."""
+        """The same percentage a day before."""
         return _percent(self.failed.day_before, self.finished.day_before)
 
 
@@ -73,12 +73,12 @@ def _percent(failed: float | None, finished: float | None) -> float | None:
 
 
 def first_counted(asking: Asking) -> datetime | None:
-    """When decisions were first counted in the last day; None: never. Looked for once in a transaction."""
+    """Return when decisions were first counted in the last day; None if never. Queried once per transaction."""
     return asking.once(_FIRST, lambda: flow_reads.first_bucket(asking.connection, asking.now - DAY))
 
 
 def decided_in_a_day(asking: Asking) -> flow_reads.Decided:
-    """What was decided in the last day, and what was placed. Looked for once in a transaction."""
+    """Return what was decided in the last day, and what was placed. Queried once per transaction."""
     now, step_s = asking.now, _step_s(asking)
     outcomes = flow_reads.Steps(bucket_of(now - DAY), now, DAY.total_seconds() / OUTCOME_STEPS)
     placed = flow_reads.Steps(_starts(now, step_s)[0], now + timedelta(seconds=FIRST_STEPS_S), step_s)
@@ -92,7 +92,7 @@ def _step_s(asking: Asking) -> int:
 
 
 def work_flow(asking: Asking) -> WorkFlow:
-    """How work flows now, from what is counted while it happens: no job or decision is read."""
+    """Return how work flows now, from counts taken as it happens: no job or decision is read."""
     now, connection = asking.now, asking.connection
     step_s, decided = _step_s(asking), decided_in_a_day(asking)
     starts = _starts(now, step_s)
@@ -109,12 +109,12 @@ def work_flow(asking: Asking) -> WorkFlow:
         waiting=Flow(
             last_hour=_sum(chunks for at, _, chunks in waited if at == last) if waited else None,
             day_before=_sum(chunks for at, _, chunks in before if at == last_before) if before else None,
-            steps=_stepped(seen, [(at, chunks) for at, _, chunks in waited], step_s),
+            steps=_sums_by_step(seen, [(at, chunks) for at, _, chunks in waited], step_s),
         ),
         placed=Flow(
             last_hour=float(decided.placed_last_hour or 0) if decided.placed else None,
             day_before=None if decided.placed_before is None else float(decided.placed_before),
-            steps=_summed(starts, decided.placed, step_s),
+            steps=_sums_from_first(starts, decided.placed, step_s),
         ),
         started=_ended(now, flow_reads.started(connection, now - DAY - 3 * HOUR, until)),
         finished=_ended(now, [(at, finished) for at, finished, _ in ended]),
@@ -133,40 +133,44 @@ def _starts(now: datetime, step_s: int) -> list[datetime]:
 
 
 def shown_steps(starts: Sequence[datetime], counted: Iterable[datetime], step_s: int) -> list[datetime]:
-    """The steps in which something was counted; the one that goes on only if there is none before it. Pure."""
-    known = {bucket_of(at, step_s) for at in counted}
-    found = [at for at in starts if at in known]
-    return found[:-1] if len(found) > 1 and found[-1] == starts[-1] else found
+    """Return the steps in which something was counted; the current one only if there is none before it. Pure."""
+    buckets = {bucket_of(at, step_s) for at in counted}
+    steps = [at for at in starts if at in buckets]
+    return steps[:-1] if len(steps) > 1 and steps[-1] == starts[-1] else steps
 
 
 def _by_reason(
     shown: Sequence[datetime], waited: Iterable[tuple[datetime, str, float]]
 ) -> dict[str, tuple[float, ...]]:
-    """What waited at the end of each step, of which the instants are the starts already, by reason."""
-    found: defaultdict[str, dict[datetime, float]] = defaultdict(dict)
+    """Return what waited at the end of each step, by reason; the instants already are the starts of steps."""
+    by_reason: defaultdict[str, dict[datetime, float]] = defaultdict(dict)
     for at, code, chunks in waited:
-        found[code][at] = float(chunks)
-    return {code: tuple(sums.get(at, 0.0) for at in shown) for code, sums in found.items()}
+        by_reason[code][at] = float(chunks)
+    return {code: tuple(sums.get(at, 0.0) for at in shown) for code, sums in by_reason.items()}
 
 
-def _stepped(shown: Sequence[datetime], found: Iterable[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
-    """Sums by step."""
-    sums = _by_step(found, step_s)
+def _sums_by_step(
+    shown: Sequence[datetime], values: Iterable[tuple[datetime, float]], step_s: int
+) -> tuple[float, ...]:
+    """Return sums by step."""
+    sums = _by_step(values, step_s)
     return tuple(sums[at] for at in shown)
 
 
-def _by_step(found: Iterable[tuple[datetime, float]], step_s: int) -> defaultdict[datetime, float]:
+def _by_step(values: Iterable[tuple[datetime, float]], step_s: int) -> defaultdict[datetime, float]:
     sums: defaultdict[datetime, float] = defaultdict(float)
-    for at, value in found:
+    for at, value in values:
         sums[bucket_of(at, step_s)] += value
     return sums
 
 
-def _summed(starts: Sequence[datetime], found: Sequence[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
-    """Sums by step from the first in which there is anything: a later one in which there is nothing is 0."""
-    sums = _by_step(found, step_s)
-    known = shown_steps(starts, list(sums), step_s)
-    return tuple(sums[at] for at in starts if known and known[0] <= at <= known[-1])
+def _sums_from_first(
+    starts: Sequence[datetime], values: Sequence[tuple[datetime, float]], step_s: int
+) -> tuple[float, ...]:
+    """Return sums by step from the first step with any data: later steps without data are 0."""
+    sums = _by_step(values, step_s)
+    steps = shown_steps(starts, list(sums), step_s)
+    return tuple(sums[at] for at in starts if steps and steps[0] <= at <= steps[-1])
 
 
 def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:
@@ -175,14 +179,14 @@ def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:
     return Flow(
         last_hour=last_60_minutes(hours, now),
         day_before=last_60_minutes(hours, now - DAY),
-        steps=_summed(_starts(now, STEP_S), steps, STEP_S),
+        steps=_sums_from_first(_starts(now, STEP_S), steps, STEP_S),
     )
 
 
 def last_60_minutes(hours: dict[datetime, float], now: datetime) -> float | None:
-    """About how much of what is counted by hours falls into the 60 minutes before ``now``; None: not known. Pure."""
-    this = bucket_of(now, STEP_S)
-    if this not in hours and this - HOUR not in hours:
+    """Return about how much of an hourly count falls into the 60 minutes before ``now``; None if unknown. Pure."""
+    this_hour = bucket_of(now, STEP_S)
+    if this_hour not in hours and this_hour - HOUR not in hours:
         return None
-    left = 1.0 - (now - this) / HOUR
-    return hours.get(this, 0.0) + left * hours.get(this - HOUR, 0.0)
+    remaining = 1.0 - (now - this_hour) / HOUR
+    return hours.get(this_hour, 0.0) + remaining * hours.get(this_hour - HOUR, 0.0)

@@ -1,4 +1,4 @@
-"""Making an installation of a VO of its own: what the database begins with, and the files of its configuration."""
+"""Creates an installation for a VO of its own: the initial database content and the configuration files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.tuning.answers import values
 from broker.yaml_text import read_yaml
 
 LONGEST_VO = 16
-"""Characters of PanDA's narrowest column with a VO (``jedi_process_lock``)."""
+"""Width in characters of PanDA's narrowest VO column (``jedi_process_lock``)."""
 _VO = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 PROFILE = "small"
 SITES_FILE = "sites.yaml"
@@ -37,24 +37,24 @@ profile: {PROFILE}
 
 
 class WrongVo(BrokerError):
-    """A text that is no name of a VO."""
+    """The text is not a name of a VO."""
 
     exit_status = WRONG_USAGE
 
 
 class CannotInstall(Refused):
-    """There is something else already."""
+    """Another installation exists there already."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is there now.
+    """One item that the installation contains now.
 
     Attributes:
-        what: such as ``VO`` or ``share default``.
-        value: of it.
+        what: kind of the item, such as ``VO`` or ``share default``.
+        value: value of the item.
         done: ``written``, or ``there already``.
-        note: why, or what it is for.
+        note: the reason or purpose.
     """
 
     what: str
@@ -64,10 +64,10 @@ class Step:
 
 
 def checked_vo(text: str) -> str:
-    """The name of a VO.
+    """Check the name of a VO and return it.
 
     Raises:
-        WrongVo: it is none.
+        WrongVo: it is not a valid name.
     """
     name = text.strip()
     if not name or len(name) > LONGEST_VO or not _VO.fullmatch(name):
@@ -77,16 +77,16 @@ def checked_vo(text: str) -> str:
 
 
 def fill_database(database: Database, vo: str, editor: str, now: datetime) -> list[Step]:
-    """Install the schema, and put on record what a VO of its own begins with; what is there already stays.
+    """Install the schema and write the initial content for a VO of its own; existing content stays.
 
     Args:
-        database: empty, or an installation of its own.
-        vo: its name, as of :func:`checked_vo`.
-        editor: who does it.
-        now: when (aware).
+        database: an empty database, or a standalone installation.
+        vo: name of the VO, as returned by :func:`checked_vo`.
+        editor: who installs.
+        now: current time (aware).
 
     Raises:
-        CannotInstall: the tables are those of a PanDA, or of another VO.
+        CannotInstall: the tables belong to a PanDA, or to another VO.
     """
     applied = migrate.upgrade(database).applied
     if migrate.check(database) != migrate.STANDALONE:
@@ -103,7 +103,7 @@ def fill_database(database: Database, vo: str, editor: str, now: datetime) -> li
 
 
 def write_files(folder: Path) -> list[Step]:
-    """Write the files that a small configuration needs into ``folder``; those that are there stay.
+    """Write the files of a small configuration into ``folder``; existing files stay.
 
     Raises:
         BrokerError: the folder or a file cannot be written.
@@ -124,7 +124,7 @@ def write_files(folder: Path) -> list[Step]:
 
 
 def _address(database: Database) -> str:
-    """Where the database is, without its password."""
+    """Return the address of the database, without its password."""
     return sa.make_url(database.url).render_as_string(hide_password=True)
 
 
@@ -138,26 +138,26 @@ def _file(path: Path, text: str, note: str) -> Step:
 
 def _vo(database: Database, vo: str, editor: str, now: datetime) -> Step:
     with database.begin() as connection:
-        known = migrate.set_vo(connection)
-        if known not in (None, vo):
-            remedy = f"use --vo {known}, or another database: BROKER_HOME or --db"
-            raise CannotInstall(f"the installation belongs to VO {known}", _address(database), remedy)
-        if known is None:
+        added = migrate.set_vo(connection)
+        if added not in (None, vo):
+            remedy = f"use --vo {added}, or another database: BROKER_HOME or --db"
+            raise CannotInstall(f"the installation belongs to VO {added}", _address(database), remedy)
+        if added is None:
             migrate.write(connection, vo, editor, now)
     database.names = replace(database.names, vo=vo)
-    done = "written" if known is None else "there already"
+    done = "written" if added is None else "there already"
     return Step("VO", vo, done, "counts wherever none is named")
 
 
 def _share(database: Database, share: Mapping[str, Any], edit: ShareEdit) -> Step:
     name, value = share["name"], share["value"]
-    made = shares.add_share(database, name, value, edit)
+    added = shares.add_share(database, name, value, edit)
     note = "of tasks that name none; cap of waiting jobs: NQUEUELIMITSITE_default"
-    return Step(f"share {name}", str(value), "written" if made else "there already", note)
+    return Step(f"share {name}", str(value), "written" if added else "there already", note)
 
 
 def _resource_types(connection: sa.Connection, database: Database, types: Mapping[str, Any]) -> Iterator[Step]:
-    rows = [(name, tuple(one["cores"]), tuple(one["memory_mb_per_core"])) for name, one in types.items()]
+    rows = [(name, tuple(bounds["cores"]), tuple(bounds["memory_mb_per_core"])) for name, bounds in types.items()]
     added = resource_type_rows.add_missing(connection, database.names, rows)
     for name, cores, memory in rows:
         value = f"{_span(cores)} cores, {_span(memory)} MB per core"
@@ -172,21 +172,21 @@ def _span(bounds: tuple[int | None, int | None]) -> str:
 
 
 def _tuning(database: Database, keys: Mapping[str, Any], editor: str) -> list[Step]:
-    before = {one.key: one for one in values.values(database)}
-    missing = {key: one for key, one in keys.items() if before[key].source != "config"}
+    before = {value.key: value for value in values.values(database)}
+    missing = {key: entry for key, entry in keys.items() if before[key].source != "config"}
 
     def make(store: Any, connection: sa.Connection) -> Published:
-        for key, one in missing.items():
-            value: Value = shipped_catalogue().require(key).check(one["value"])
-            store.set_value(connection, key, value, editor=editor, reason=one["because"], vo=store.vo)
-        found: Published = store.read_current(connection, live=True)
-        return found
+        for key, entry in missing.items():
+            value: Value = shipped_catalogue().require(key).check(entry["value"])
+            store.set_value(connection, key, value, editor=editor, reason=entry["because"], vo=store.vo)
+        published: Published = store.read_current(connection, live=True)
+        return published
 
     if missing:
         values.change(database, make)
     return [
-        Step(key, str(one["value"]), "written", one["because"])
+        Step(key, str(value["value"]), "written", value["because"])
         if key in missing
         else Step(key, str(before[key].value), "there already")
-        for key, one in keys.items()
+        for key, value in keys.items()
     ]

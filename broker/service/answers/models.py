@@ -1,4 +1,4 @@
-"""The answers about the broker itself: agents, services, alarms, rules; and single pools and jobs."""
+"""Answers about the broker itself: agents, services, alarms, rules; and single pools and jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.store.service.agent_pauses import PauseLine
 
 
 class PartLine(Answer):
-    """A part of the work of an agent: what came of its last cycle, and who leads it."""
+    """A part of the work of an agent: the result of its last cycle, and its leader."""
 
     part: str
     last_outcome: str | None
@@ -26,10 +26,10 @@ class PartLine(Answer):
 
 
 class AgentLine(Answer):
-    """An agent: when it runs, what came of its last cycle, who leads it, whether it is paused.
+    """An agent: when it runs, the result of its last cycle, who leads it, whether it is paused.
 
-    Of an agent whose work is divided between brokers ``holder`` names all that lead a part of it, and the last cycle
-    is the newest of any part, one that did not end well before one that did.
+    For an agent whose work is divided between brokers, ``holder`` names the leaders of all parts, and the last cycle
+    is the newest of any part that did not end well, else the newest of all.
     """
 
     agent: str
@@ -69,7 +69,7 @@ class ServiceLine(Answer):
 
 
 class SourceLine(Answer):
-    """A source of the last snapshot of any brokerage: its state and age."""
+    """A source in the last snapshot of any brokerage: its state and age."""
 
     source: str
     state: str
@@ -79,7 +79,7 @@ class SourceLine(Answer):
 
 
 class ServiceAnswer(Answer):
-    """What runs: agents, processes, sources."""
+    """The status of agents, processes and sources."""
 
     now: datetime
     agents: tuple[AgentLine, ...]
@@ -109,13 +109,13 @@ AlarmCode = Literal[
 
 
 class Alarm(Answer):
-    """Something that somebody should look at: ``value`` is beyond ``limit``, which ``key`` sets.
+    """A condition that needs attention: ``value`` is beyond ``limit``, which ``key`` sets.
 
     Attributes:
         about: the source, agent, task or queue.
-        since: when it began; None: not known.
-        details: figures beside value and limit.
-        acknowledged: who looks at it; None: nobody said so.
+        since: start of the condition; null if unknown.
+        details: further figures.
+        acknowledged: acknowledgement of the alarm; null if there is none.
     """
 
     code: AlarmCode
@@ -131,14 +131,14 @@ class Alarm(Answer):
 
 
 class Alarms(Answer):
-    """All alarms, the gravest first; those at which somebody looks follow."""
+    """All alarms, most severe first, followed by acknowledged ones."""
 
     now: datetime
     alarms: tuple[Alarm, ...]
 
 
 class RuleInForce(Answer):
-    """A rule of a brokerage in the order in which it judges."""
+    """A rule of a brokerage, in order of evaluation."""
 
     position: int
     rule: str

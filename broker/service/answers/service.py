@@ -1,4 +1,4 @@
-"""What runs: agents and who leads them, processes and sources. Ages of cycles go by the database's clock."""
+"""What runs: agents with their leaders, processes and sources. Ages of cycles are by the database's clock."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _STORED, _LINES, _SOURCES = "what is stored about agents", "lines of agents of",
 
 @dataclass(frozen=True)
 class Leading:
-    """Who leads an agent, and its last cycle.
+    """The leader of an agent, and its last cycle.
 
     Attributes:
-        run: its last cycle; of a divided agent the newest of those that did not end well, else the newest of all.
-        holder: who leads it; of a divided agent all that lead a part; None for nobody.
-        epoch: of its lease, or the highest of its parts.
-        expires_in_s: until its lease, or the first of those of its parts, expires; None where none is in force.
-        parts: its parts; none where its work is not divided.
+        run: its last cycle; for a divided agent the newest of those that did not end well, else the newest of all.
+        holder: the leader; for a divided agent all leaders of parts; None if there is none.
+        epoch: epoch of its lease, or the highest of its parts.
+        expires_in_s: seconds until its lease, or the first lease of its parts, expires; None without a lease in force.
+        parts: its parts; none if its work is not divided.
     """
 
     run: LastRun | None
@@ -52,23 +52,23 @@ class Leading:
     def of(
         cls, agent: str, rows: Sequence[LeaseRow], last: LastRun | None, last_of_parts: Mapping[str, LastRun]
     ) -> Leading:
-        """Of an agent.
+        """Find the leader and last cycle of an agent.
 
         Args:
-            agent: its name.
-            rows: the leases in use, of all agents.
-            last: its newest cycle.
-            last_of_parts: the newest cycle of each part, by the name of its lease.
+            agent: name of the agent.
+            rows: the leases in use, for all agents.
+            last: newest cycle of the agent.
+            last_of_parts: newest cycle of each part, by the name of its lease.
         """
-        held = {row.name: row for row in rows if led_by(row.name)[0] == agent}
-        of = max((led_by(name)[1].of for name in held), default=1)
+        leases = {row.name: row for row in rows if led_by(row.name)[0] == agent}
+        of = max((led_by(name)[1].of for name in leases), default=1)
         names = [part.lease_of(agent) for part in parts_of(of)]
-        parts = tuple(_part(name, held.get(name), last_of_parts.get(name)) for name in names) if of > 1 else ()
-        in_force = [held[name] for name in names if name in held and held[name].is_in_force]
+        parts = tuple(_part(name, leases.get(name), last_of_parts.get(name)) for name in names) if of > 1 else ()
+        in_force = [leases[name] for name in names if name in leases and leases[name].is_in_force]
         return cls(
             _worst([last_of_parts[name] for name in names if name in last_of_parts]) or last,
             ", ".join(dict.fromkeys(row.holder for row in in_force)) or None,
-            max((row.epoch for row in held.values()), default=None),
+            max((row.epoch for row in leases.values()), default=None),
             min((round(row.expires_in_s, 1) for row in in_force), default=None),
             parts,
         )
@@ -98,11 +98,11 @@ _SERVICES = sa.text("""
 
 
 def service_answer(asking: Asking, installation: str = STANDALONE) -> ServiceAnswer:
-    """The agents, the processes and the sources.
+    """Return the agents, the processes and the sources.
 
     Args:
-        asking: who is asked.
-        installation: standalone, or alongside PanDA, where some agents are off until they are switched on.
+        asking: query context.
+        installation: standalone, or alongside PanDA, where some agents are off until switched on.
     """
     now = agents_clock(asking)
     return ServiceAnswer(
@@ -115,27 +115,27 @@ def service_answer(asking: Asking, installation: str = STANDALONE) -> ServiceAns
 
 @lru_cache(maxsize=4)
 def _configuration(file: Path, changed_ns: int, size_bytes: int) -> AgentsConfiguration:
-    """What a file says, read again when it has changed."""
+    """Read a configuration file, again when it has changed."""
     return load(file, registry.NAMES)
 
 
 def agents_clock(asking: Asking) -> datetime:
-    """The instant by the database's clock at which it was looked at agents in this transaction (aware)."""
+    """Return the instant, by the database's clock (aware), at which agents were read in this transaction."""
     return _once_stored(asking).now
 
 
 def agent_lines(asking: Asking, installation: str = STANDALONE) -> tuple[AgentLine, ...]:
-    """All agents of this installation, in the order in which work passes through them."""
+    """Return all agents of this installation, in the order in which work passes through them."""
     return asking.once(f"{_LINES} {installation}", lambda: tuple(_agents(asking, installation)))
 
 
 def _agents(asking: Asking, installation: str) -> Iterator[AgentLine]:
     file = config_file("agents.yaml", asking.config)
-    known = file.stat()
-    configuration = _configuration(file, known.st_mtime_ns, known.st_size)
+    status = file.stat()
+    configuration = _configuration(file, status.st_mtime_ns, status.st_size)
     stored = _once_stored(asking)
     for name in registry.NAMES:
-        paused = next((one for one in stored.pauses if one.agent in (name, ALL)), None)
+        paused = next((pause for pause in stored.pauses if pause.agent in (name, ALL)), None)
         leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
         yield _agent(configuration, installation, name, leading, stored.lately.get(name), paused, stored.now)
 
@@ -155,13 +155,13 @@ def _once_stored(asking: Asking) -> _Stored:
 
 
 def _stored(connection: sa.Connection) -> _Stored:
-    """What is stored about agents."""
+    """Read what is stored about agents."""
     now = database_clock(connection)
-    held = leases.in_use(leases.find_all(connection))
+    rows = leases.in_use(leases.find_all(connection))
     last = agent_runs.last_runs(connection)
-    divided = any(not led_by(row.name)[1].is_whole for row in held)
+    divided = any(not led_by(row.name)[1].is_whole for row in rows)
     last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
-    return _Stored(now, held, last, last_of_parts, cycles_lately(connection, now), held_pauses(connection))
+    return _Stored(now, rows, last, last_of_parts, cycles_lately(connection, now), held_pauses(connection))
 
 
 def _agent(
@@ -200,7 +200,7 @@ def _agent(
 
 
 def _next_run(run: LastRun | None, period_s: float, paused: Pause | None, now: datetime) -> datetime | None:
-    """When the next cycle starts, if the service runs: a period after the last one, or when the pause ends."""
+    """Return when the next cycle starts if the service runs: a period after the last, or when the pause ends."""
     due = None if run is None else max(now, run.started_at + timedelta(seconds=period_s))
     if paused is None:
         return due
@@ -210,7 +210,7 @@ def _next_run(run: LastRun | None, period_s: float, paused: Pause | None, now: d
 
 
 def pause_line(pause: Pause) -> PauseLine:
-    """A pause as a part of an answer."""
+    """Return a pause as part of an answer."""
     return PauseLine(**pause.model_dump(include=set(PauseLine.model_fields)))
 
 
@@ -232,7 +232,7 @@ def _service(row: Mapping[Any, Any], now: datetime) -> ServiceLine:
 
 
 def source_lines(asking: Asking) -> tuple[SourceLine, ...]:
-    """The sources of the last snapshot, with their ages then."""
+    """Return the sources of the last snapshot, with their ages at that time."""
     return asking.once(_SOURCES, lambda: tuple(_source_lines(asking)))
 
 

@@ -1,4 +1,4 @@
-"""Answers in words, as commands and pages say them; of the others what is asked, and how much there is of it."""
+"""Answers in words, as in commands and pages; for other answers their subject and size."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from broker.service.answers.models import Alarms
 SENTENCE, MOST_SENTENCES, MOST_CHARACTERS = "sentence", 12, 2_000
 
 
-def _decision(found: TaskDecision) -> Iterator[str]:
-    for one in found.decisions:
-        yield f"{decided.verdict_sentence(one)} {decided.waiting_sentence(one)}".strip()
-        yield decided.cure_sentence(one)
-        yield from decided.missing_sentences(one)
-    if found.start is not None:
-        yield found.start.sentence
+def _decision(answer: TaskDecision) -> Iterator[str]:
+    for decision in answer.decisions:
+        yield f"{decided.verdict_sentence(decision)} {decided.waiting_sentence(decision)}".strip()
+        yield decided.cure_sentence(decision)
+        yield from decided.missing_sentences(decision)
+    if answer.start is not None:
+        yield answer.start.sentence
 
 
-def _why_not(found: WhyNot) -> Iterator[str]:
-    yield from (decided.candidate_sentence(line.candidate) for line in found.answers)
+def _why_not(answer: WhyNot) -> Iterator[str]:
+    yield from (decided.candidate_sentence(line.candidate) for line in answer.answers)
 
 
-def _alarms(found: Alarms) -> Iterator[str]:
-    if not found.alarms:
+def _alarms(answer: Alarms) -> Iterator[str]:
+    if not answer.alarms:
         yield "No alarm."
-    for line in alarm_lines(found.alarms):
+    for line in alarm_lines(answer.alarms):
         yield f"{line.severity}: {line.sentence}."
 
 
-def _history(found: History) -> Iterator[str]:
-    yield from (f"{one.at:%Y-%m-%d %H:%M} {event_sentence(one)}." for one in found.events[-MOST_SENTENCES:])
+def _history(answer: History) -> Iterator[str]:
+    yield from (f"{event.at:%Y-%m-%d %H:%M} {event_sentence(event)}." for event in answer.events[-MOST_SENTENCES:])
 
 
 _WORDS: Mapping[str, tuple[Any, Callable[[Any], Iterable[str]]]] = {
@@ -58,14 +58,14 @@ _WORDS: Mapping[str, tuple[Any, Callable[[Any], Iterable[str]]]] = {
     "Shadow": (Shadow, compared_sentences),
     "Gate": (Gate, lambda found: (verdict_sentence(found),)),
 }
-"""How answers are said, by the name of their schema."""
+"""Wording of answers, by the name of their schema."""
 
 
 def said(schema: str, document: Mapping[str, Any]) -> str:
-    """What an answer says, in sentences; empty where it is only data.
+    """Describe an answer in sentences; empty if it is only data.
 
     Args:
-        schema: its name in the description of the API.
+        schema: name of its schema in the API description.
         document: the answer.
     """
     sentences = list(dict.fromkeys(filter(None, _sentences(schema, document))))[:MOST_SENTENCES]
@@ -78,7 +78,7 @@ def _sentences(schema: str, document: Mapping[str, Any]) -> Iterable[str]:
         model, words = _WORDS[schema]
         try:
             return tuple(words(TypeAdapter(model).validate_python(document)))
-        except ValidationError:  # of a broker of another version
+        except ValidationError:  # from a broker of another version
             return ()
-    parts = (document, *(one for one in document.values() if isinstance(one, Mapping)))
-    return tuple(one[SENTENCE] for one in parts if isinstance(one.get(SENTENCE), str))
+    parts = (document, *(part for part in document.values() if isinstance(part, Mapping)))
+    return tuple(part[SENTENCE] for part in parts if isinstance(part.get(SENTENCE), str))

@@ -1,4 +1,4 @@
-"""Two times compared: what waits more and less, what flows more and less, and what somebody changed between them."""
+"""Comparison of two times: what waits and flows more or less, and what was changed in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SAID = 2
 
 
 class WaitingChange(Answer):
-    """What waits for one reason, of all brokerages, at both times."""
+    """Work that waits for one reason, over all brokerages, at both times."""
 
     code: str
     tasks_then: int
@@ -29,7 +29,7 @@ class WaitingChange(Answer):
 
 
 class StreamChange(Answer):
-    """Jobs in the hour before both times; null where nothing was counted."""
+    """Jobs in the hour before both times; null if nothing was counted."""
 
     stream: str
     then: float | None
@@ -37,13 +37,13 @@ class StreamChange(Answer):
 
 
 class TwoTimes(Answer):
-    """What is different between two times.
+    """The differences between two times.
 
     Attributes:
         then, now: the times.
-        waiting: by reason, those with the largest difference first.
-        streams: jobs placed, started, finished and failed.
-        changes: of the tuning and the grid between the times, the newest first.
+        waiting: waiting work by reason, largest difference first.
+        streams: placed, started, finished and failed jobs.
+        changes: changes of the tuning and the grid between the times, newest first.
     """
 
     then: datetime
@@ -54,7 +54,7 @@ class TwoTimes(Answer):
 
 
 def two_times(asking: Asking, then: datetime) -> TwoTimes:
-    """The time ``asking.now`` compared with ``then``, an earlier one (aware)."""
+    """Compare ``asking.now`` with ``then``, an earlier time (aware)."""
     connection = asking.connection
     waited = {at: waited_at(connection, at) for at in (then, asking.now)}
     return TwoTimes(
@@ -67,10 +67,10 @@ def two_times(asking: Asking, then: datetime) -> TwoTimes:
 
 
 def waiting_changes(then: Iterable[WaitingCount], now: Iterable[WaitingCount]) -> list[WaitingChange]:
-    """What waited then and waits now, by reason. Pure."""
-    sums = [(_sums(some, "tasks"), _sums(some, "chunks")) for some in (list(then), list(now))]
+    """Compare what waited then with what waits now, by reason. Pure."""
+    sums = [(_sums(counts, "tasks"), _sums(counts, "chunks")) for counts in (list(then), list(now))]
     codes = sums[0][1].keys() | sums[1][1].keys()
-    found = [
+    changes = [
         WaitingChange(
             code=code,
             tasks_then=sums[0][0][code],
@@ -80,35 +80,35 @@ def waiting_changes(then: Iterable[WaitingCount], now: Iterable[WaitingCount]) -
         )
         for code in codes
     ]
-    return sorted(found, key=lambda one: (-abs(one.tasks - one.tasks_then), -one.chunks, one.code))
+    return sorted(changes, key=lambda change: (-abs(change.tasks - change.tasks_then), -change.chunks, change.code))
 
 
 def _sums(counts: Iterable[WaitingCount], field: str) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for one in counts:
-        found[one.main_reason or one.reason] += getattr(one, field)
-    return found
+    sums: Counter[str] = Counter()
+    for count in counts:
+        sums[count.main_reason or count.reason] += getattr(count, field)
+    return sums
 
 
 def meaning(code: str) -> str:
-    """A reason as a sentence; its code in words where there is none. Pure."""
-    known = reasons_of(code)
-    return known[0].reason.wrong if known else code.replace("_", " ")
+    """Return a reason as a sentence; its code in words if it has none. Pure."""
+    reasons = reasons_of(code)
+    return reasons[0].reason.wrong if reasons else code.replace("_", " ")
 
 
 def _streams(asking: Asking, then: datetime) -> Iterable[StreamChange]:
     of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
-    found: dict[str, list[float | None]] = {"placed": [], "started": [], "finished": [], "failed": []}
+    streams: dict[str, list[float | None]] = {"placed": [], "started": [], "finished": [], "failed": []}
     for at in (then, asking.now):
         placed = flow_reads.placed(asking.connection, at - HOUR, at, of_jobs)
-        found["placed"].append(float(sum(jobs for _, jobs in placed)) if placed else None)
+        streams["placed"].append(float(sum(jobs for _, jobs in placed)) if placed else None)
         span = (at - 3 * HOUR, at + timedelta(minutes=1))
         started = flow_reads.started(asking.connection, *span)
         ended = flow_reads.ended(asking.connection, *span)
-        found["started"].append(_last_hour({hour: jobs for hour, jobs in started}, at))
-        found["finished"].append(_last_hour({hour: jobs for hour, jobs, _ in ended}, at))
-        found["failed"].append(_last_hour({hour: jobs for hour, _, jobs in ended}, at))
-    for name, (before, after) in found.items():
+        streams["started"].append(_last_hour({hour: jobs for hour, jobs in started}, at))
+        streams["finished"].append(_last_hour({hour: jobs for hour, jobs, _ in ended}, at))
+        streams["failed"].append(_last_hour({hour: jobs for hour, _, jobs in ended}, at))
+    for name, (before, after) in streams.items():
         yield StreamChange(stream=name, then=before, now=after)
 
 
@@ -117,21 +117,24 @@ def _last_hour(hours: Mapping[datetime, int], at: datetime) -> float | None:
 
 
 def two_times_sentence(found: TwoTimes) -> str:
-    """``Since 26 Nov 19:50: 12 more tasks wait: too little memory; NQUEUELIMITSITE was changed ... by smith``. Pure."""
-    said = [*_waits(found.waiting), *_changed(found.changes)]
+    """Describe the change: ``Since 26 Nov 19:50: 12 more tasks wait: too little memory; X was changed ... by smith``.
+
+    Pure.
+    """
+    phrases = [*_waits(found.waiting), *_change_phrases(found.changes)]
     head = f"Since {day_and_moment(found.then)}"
-    return f"{head}: {'; '.join(said)}." if said else f"{head} nothing is known to be different."
+    return f"{head}: {'; '.join(phrases)}." if phrases else f"{head} nothing is known to be different."
 
 
 def _waits(waiting: Sequence[WaitingChange]) -> Iterable[str]:
-    for one in waiting[:MOST_SAID]:
-        more = one.tasks - one.tasks_then
+    for change in waiting[:MOST_SAID]:
+        more = change.tasks - change.tasks_then
         if more:
             tasks = "task waits" if abs(more) == 1 else "tasks wait"
             than = "more" if more > 0 else "fewer"
-            yield f"{abs(more):,} {than} {tasks} ({meaning(one.code).rstrip('.').lower()})"
+            yield f"{abs(more):,} {than} {tasks} ({meaning(change.code).rstrip('.').lower()})"
 
 
-def _changed(changes: Sequence[ChangeMark]) -> Iterable[str]:
-    for one in [one for one in changes if one.editor is not None][:MOST_SAID]:
-        yield f"{one.about} was changed at {day_and_moment(one.at)} by {one.editor}"
+def _change_phrases(changes: Sequence[ChangeMark]) -> Iterable[str]:
+    for change in [change for change in changes if change.editor is not None][:MOST_SAID]:
+        yield f"{change.about} was changed at {day_and_moment(change.at)} by {change.editor}"

@@ -1,4 +1,4 @@
-"""``broker acknowledge``: that somebody looks at an alarm."""
+"""``broker acknowledge``: record that somebody is looking at an alarm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.tuning.answers.values import Editor, editor_name
 Code = Annotated[str, typer.Argument(metavar="ALARM", help="The kind of alarm.", show_default=False)]
 About = Annotated[
     str | None,
-    typer.Argument(metavar="[ABOUT]", help="The source, agent, task or queue; none: all of this kind."),
+    typer.Argument(metavar="[ABOUT]", help="The source, agent, task or queue [all of this kind]."),
 ]
 
 
@@ -27,30 +27,32 @@ def acknowledge(
     about: About = None,
     reason: Annotated[str, typer.Option("--reason", help="What is done about it.", show_default=False)] = "",
     span: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long it counts: 30m, 8h, 7d.")] = "8h",
-    take_back: Annotated[bool, typer.Option("--take-back", help="Nobody looks at it any more.")] = False,
+    take_back: Annotated[bool, typer.Option("--take-back", help="Withdraw the acknowledgement.")] = False,
     editor: Editor = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object on one line.")] = False,
 ) -> None:
-    """Say that you look at an alarm: broker alarms lists it below the others, with your name, until that ends.
+    """Acknowledge an alarm: broker alarms lists it below the others, with your name, until that ends.
 
-    An alarm that becomes graver counts as a new one. Who looked at what, and why, stays on record.
+    An alarm that becomes more severe counts as a new one. Who acknowledged what, and why, stays on record.
     """
     whose = editor_name(editor)
     if take_back:
         with open_store(context) as database, database.begin() as connection:
-            found = acknowledging.take_back(connection, code, about, editor=whose)
+            subjects = acknowledging.take_back(connection, code, about, editor=whose)
     else:
         length = duration(span, "--for")
         acknowledging.checked(code, reason, length)
         with asked(context) as asking:
-            there = alarms(asking).alarms
+            current_alarms = alarms(asking).alarms
         with open_store(context) as database, database.begin() as connection:
-            found = acknowledging.acknowledge(connection, there, code, about, length, reason=reason, editor=whose)
+            subjects = acknowledging.acknowledge(
+                connection, current_alarms, code, about, length, reason=reason, editor=whose
+            )
     if as_json:
-        print_json({"code": code, "about": found})
-    elif found:
-        remark(f"{code}: {'taken back' if take_back else f'acknowledged for {span}'}: {', '.join(found)}")
+        print_json({"code": code, "about": subjects})
+    elif subjects:
+        remark(f"{code}: {'taken back' if take_back else f'acknowledged for {span}'}: {', '.join(subjects)}")
     else:
         remark(f"{code}: nobody had acknowledged it")
-    if not found:
+    if not subjects:
         raise typer.Exit(REFUSED)

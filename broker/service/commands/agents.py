@@ -1,4 +1,4 @@
-"""``broker agents``: what runs, when, the last outcome, who holds the lease, and what is paused."""
+"""``broker agents``: what runs, when, its last outcome, the lease holder, and what is paused."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ COLUMNS = (
 
 def agents(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object an agent on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per agent on stdout.")] = False,
     health: Annotated[
         bool,
-        typer.Option("--health", help="Only say, by the exit status, whether this host's service is healthy."),
+        typer.Option("--health", help="Only report, by the exit status, whether this host's service is healthy."),
     ] = False,
 ) -> None:
-    """What runs, when, the last outcome, who holds the lease, and what is paused; times by the database's clock."""
+    """List what runs, when, the last outcome, who holds the lease, what is paused; times by the database's clock."""
     if health:
         settings = settings_of(context)
         raise typer.Exit(check(settings.database_url or EmbeddedServer(settings.home).url()))
@@ -64,7 +64,7 @@ def agents(
 
 
 def show_agents(lines: Iterable[AgentLine], now: datetime) -> None:
-    """Print agents as a table, each with the parts into which its work is divided."""
+    """Print agents as a table, each with the parts of its divided work."""
     print_table(COLUMNS, [row for line in lines for row in (_row(line, now), *_rows_of_parts(line, now))])
 
 
@@ -87,12 +87,12 @@ def _row(line: AgentLine, now: datetime) -> tuple[object, ...]:
 
 
 def _rows_of_parts(line: AgentLine, now: datetime) -> Iterator[tuple[object, ...]]:
-    """The parts of an agent whose work is divided, each under the name of its lease."""
-    for one in line.parts:
-        began, error = Since(one.started_at, now), _last_line(one.error)
-        outcome, name = one.last_outcome or "", f"{line.agent}{MARK}{one.part}"
-        columns = (name, line.enabled, None, outcome, began, None, "", error, one.holder or "")
-        yield (*columns, None, None, None, one.expires_in_s)
+    """Yield the parts of an agent whose work is divided, each under the name of its lease."""
+    for part in line.parts:
+        began, error = Since(part.started_at, now), _last_line(part.error)
+        outcome, name = part.last_outcome or "", f"{line.agent}{MARK}{part.part}"
+        columns = (name, line.enabled, None, outcome, began, None, "", error, part.holder or "")
+        yield (*columns, None, None, None, part.expires_in_s)
 
 
 def _last_line(error: str | None) -> str:

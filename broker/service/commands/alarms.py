@@ -1,4 +1,4 @@
-"""``broker alarms``: what somebody should look at."""
+"""``broker alarms``: conditions that need attention."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ from broker.service.answers.models import Alarms
 
 
 def alarms(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="One object an alarm.")] = False
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="One object per alarm.")] = False
 ) -> None:
-    """What is stale, overdue, refused, paused, starving, flapping or failing, the gravest first.
+    """List what is stale, overdue, refused, paused, starving, flapping or failing, most severe first.
 
     The limits are in config/alarms.yaml.
     """
     with asked(context) as asking:
-        found = all_alarms(asking)
+        answer = all_alarms(asking)
     if as_json:
-        for alarm in found.alarms:
+        for alarm in answer.alarms:
             print_json(alarm)
         return
-    show_alarms(found)
+    show_alarms(answer)
 
 
 def show_alarms(found: Alarms) -> None:
     """Print alarms as a table."""
-    # what is of the database's clock may be later than that of a scenario
+    # instants by the database's clock may be later than the clock of a scenario
     lines = alarm_lines(found.alarms)
-    looked_at = any(one.looked_at for one in lines)
+    looked_at = any(line.looked_at for line in lines)
     rows = []
-    for one in lines:
-        since = Since(one.since, max(found.now, one.since or found.now))
-        rows.append((one.severity, one.code, one.sentence, since, one.key, *([one.looked_at] if looked_at else [])))
+    for line in lines:
+        since = Since(line.since, max(found.now, line.since or found.now))
+        rows.append(
+            (line.severity, line.code, line.sentence, since, line.key, *([line.looked_at] if looked_at else []))
+        )
     columns = [
         Column("severity"),
         Column("alarm"),

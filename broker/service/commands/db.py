@@ -1,4 +1,4 @@
-"""``broker db``: install, upgrade, load, dump and reach the database, and say what an upgrade would do."""
+"""``broker db``: install, upgrade, load, dump and reach the database, and preview an upgrade."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STOPS = {"nothing": "others go on", "writes": "stops writing", "all": "stops re
 
 
 def show_pending(pending: Pending, *, json: bool) -> int:
-    """Print it; the exit status: done, refused where there are steps, or that running services would not go on."""
+    """Print the steps; return the exit status: done, refused with steps, or that running services would not go on."""
     if json:
         print_json(
             {
@@ -82,12 +82,12 @@ def _writers(step: PendingStep) -> str:
 
 
 def _locks(step: PendingStep) -> str:
-    return "; ".join(_lock(one) for one in step.locks) or "none on tables that are there"
+    return "; ".join(_lock(lock) for lock in step.locks) or "none on tables that are there"
 
 
-def _lock(one: HeldLock) -> str:
-    length = "" if not one.about_s else f", about {one.about_s:.1f} s"
-    return f"{one.lock.table}: {_STOPS[one.lock.stops]} {_HELD[one.lock.held]}{length}"
+def _lock(lock: HeldLock) -> str:
+    length = "" if not lock.about_s else f", about {lock.about_s:.1f} s"
+    return f"{lock.lock.table}: {_STOPS[lock.lock.stops]} {_HELD[lock.lock.held]}{length}"
 
 
 def _as_object(step: PendingStep) -> dict[str, Any]:
@@ -98,32 +98,33 @@ def _as_object(step: PendingStep) -> dict[str, Any]:
         "more_than_adds": step.effects.more_than_adds,
         "locks": [
             {
-                "table": one.lock.table,
-                "mode": one.lock.mode,
-                "stops": one.lock.stops,
-                "held": one.lock.held,
-                "size_bytes": one.size_bytes,
-                "about_s": one.about_s,
+                "table": lock.lock.table,
+                "mode": lock.lock.mode,
+                "stops": lock.lock.stops,
+                "held": lock.lock.held,
+                "size_bytes": lock.size_bytes,
+                "about_s": lock.about_s,
             }
-            for one in step.locks
+            for lock in step.locks
         ],
     }
 
 
 app = typer.Typer(no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 
 
 @app.command()
 def init(
     context: typer.Context,
     mirrored: Annotated[
-        bool, typer.Option("--mirrored", help="For copies of the tables of a PanDA on another database, as Oracle.")
+        bool,
+        typer.Option("--mirrored", help="For copies of the tables of a PanDA on another database, such as Oracle."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Install the schema: all of it, or only our own beside a PanDA database."""
+    """Install the schema: all of it, or only our own alongside a PanDA database."""
     with connect_store(context) as database:
         _show_installed(migrate.upgrade(database, mirrored=mirrored), database, json, settings_of(context).config)
 
@@ -135,8 +136,8 @@ def upgrade(
         bool,
         typer.Option(
             "--check",
-            help="Change nothing: say which steps would run, whether each only adds, and who waits how long. Ends with "
-            "0 where there are none, 3 where running services go on through them, 6 where they do not.",
+            help="Change nothing: show which steps would run, whether each only adds, and who waits how long. Exits "
+            "with 0 if there are none, 3 if running services go on through them, 6 if they do not.",
         ),
     ] = False,
     json: Json = False,
@@ -232,18 +233,18 @@ def psql(
 
 
 def _client() -> Path:
-    """The bundled psql, or the system's where the extra is not installed."""
+    """Return the bundled psql, or the system's if the extra is not installed."""
     try:
         return embedded_binaries.program("psql")
     except EmbeddedServerError:
-        found = shutil.which("psql")
-        if found is None:
+        program = shutil.which("psql")
+        if program is None:
             raise
-        return Path(found)
+        return Path(program)
 
 
 def _client_environment(variables: Mapping[str, str], names: Names) -> dict[str, str]:
-    """The variables for psql, with a search path over all three schemas."""
+    """Return the variables for psql, with a search path over all three schemas."""
     path = ",".join(quoted(name) for name in (names.panda, names.meta, names.broker, "public"))
     option = "-c search_path=" + path.replace(" ", "\\ ")
     return {**variables, "PGOPTIONS": f"{variables.get('PGOPTIONS', '')} {option}".strip()}
@@ -267,10 +268,10 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
         typer.echo(f"agents that write PanDA's tables are off until agents.yaml says enabled: true: {off}")
     if installed.mode == migrate.MIRRORED:
         typer.echo(f"mirrored: schema {database.names.panda} takes copies, which JEDI's watchdog makes")
-    for one in needed:
-        if not one["held"]:
-            typer.echo(f"missing right, {one['who']}: {one['grant']}")
-    if needed and all(one["held"] for one in needed):
+    for right in needed:
+        if not right["held"]:
+            typer.echo(f"missing right, {right['who']}: {right['grant']}")
+    if needed and all(right["held"] for right in needed):
         typer.echo("the role has every right that the agents need that are on")
     if installed.mode != migrate.STANDALONE:
         was = "" if installed.panda_before in (None, installed.panda_now) else f", it was {installed.panda_before}"
@@ -284,9 +285,9 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
 
 
 def _rights(installed: migrate.Installed, database: Database, folder: Path | None) -> list[dict[str, Any]]:
-    """The rights that are needed alongside PanDA, with the GRANT for each; none standalone.
+    """Return the rights needed alongside PanDA, with the GRANT for each; none standalone.
 
-    Those for reading, for ``config set``, and of the agents that are on and write rows themselves.
+    These are for reading, for ``config set``, and for the agents that are on and write rows themselves.
     """
     if installed.mode != migrate.BESIDE:
         return []
@@ -295,8 +296,14 @@ def _rights(installed: migrate.Installed, database: Database, folder: Path | Non
     writing = [name for name in WRITERS if agents[name].runs(installed.mode) and name not in idle]
     with database.read_snapshot() as connection:
         role = rights.current_role(connection)
-        found = rights.read_rights(connection, database.names, (rights.READING, TUNING, *writing))
+        all_rights = rights.read_rights(connection, database.names, (rights.READING, TUNING, *writing))
     return [
-        {"who": one.who, "privilege": one.privilege, "table": one.table, "held": one.held, "grant": one.grant(role)}
-        for one in found
+        {
+            "who": right.who,
+            "privilege": right.privilege,
+            "table": right.table,
+            "held": right.held,
+            "grant": right.grant(role),
+        }
+        for right in all_rights
     ]

@@ -1,4 +1,4 @@
-"""``broker doctor``: what stands in the way of running on this database."""
+"""``broker doctor``: obstacles to running on this database."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from broker.service.answers.examination import all_findings
 from broker.store.query_context import Asking
 
 MOST_NAMED = 20
-"""So many of what cannot be used are named below the table; all of them are in --json."""
+"""Maximum number of unusable items named below the table; --json lists all of them."""
 
 
 def doctor(
     context: typer.Context,
     ready: Annotated[
-        bool, typer.Option("--ready", help="Instead: what the first job needs, and what of it is missing.")
+        bool, typer.Option("--ready", help="Instead, show what the first job needs, and what of it is missing.")
     ] = False,
     plugin_calls: Annotated[
         Path | None,
@@ -33,42 +33,44 @@ def doctor(
             metavar="FOLDER", help="Where the plug-in counts what it cannot write [data folder of the account]."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a finding on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per finding on stdout.")] = False,
 ) -> None:
-    """Rights, missing columns, ages of statistics, clocks, who we are to PanDA, and which of its daemons act too."""
+    """Check rights, missing columns, ages of statistics, clocks, who we are to PanDA, which of its daemons act too."""
     if ready:
         raise typer.Exit(_show_ready(context, json))
-    here = Surroundings(time.monotonic, lambda: 0.5, time.sleep)
+    surroundings = Surroundings(time.monotonic, lambda: 0.5, time.sleep)
     with open_store(context) as database:
-        findings = all_findings(database, settings_of(context).config, datetime.now(UTC), here, plugin_calls)
+        findings = all_findings(database, settings_of(context).config, datetime.now(UTC), surroundings, plugin_calls)
     if json:
-        for one in findings:
-            print_json(dataclasses.asdict(one))
+        for finding in findings:
+            print_json(dataclasses.asdict(finding))
     else:
         print_table(("topic", "", "finding", "what to do"), [(f.topic, f.level, f.what, f.remedy) for f in findings])
-    if any(one.level == "problem" for one in findings):
+    if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(FAILED)
 
 
 def _show_ready(context: typer.Context, as_json: bool) -> int:
-    """Show the check list of an installation before its first job; the exit status."""
+    """Show the checklist of an installation before its first job; return the exit status."""
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
         with database.read_snapshot() as connection:
-            found = readiness(Asking(connection, database.names, now, settings_of(context).config))
-    for one in found if as_json else ():
-        print_json(dataclasses.asdict(one))
-    problems = [one for one in found if one.level == "problem"]
+            checks = readiness(Asking(connection, database.names, now, settings_of(context).config))
+    for check in checks if as_json else ():
+        print_json(dataclasses.asdict(check))
+    problems = [check for check in checks if check.level == "problem"]
     if not as_json:
         columns = ("topic", "", Column("usable", 2), "finding", Column("what to do", 1))
-        rows = [(one.topic, one.level, _number(one.usable, one.of), one.finding, one.remedy) for one in found]
+        rows = [
+            (check.topic, check.level, _number(check.usable, check.of), check.finding, check.remedy) for check in checks
+        ]
         print_table(columns, rows, title="What the first job needs")
-        named = [(one.topic, name, why) for one in found for name, why in one.why_not.items()]
-        if named:
-            print_table(("topic", "name", "cannot be used"), named[:MOST_NAMED])
-        if len(named) > MOST_NAMED:
-            remark(f"{len(named) - MOST_NAMED} more in --json")
-        remark(f"not ready: {', '.join(one.topic for one in problems)}" if problems else "ready")
+        unusable = [(check.topic, name, why) for check in checks for name, why in check.why_not.items()]
+        if unusable:
+            print_table(("topic", "name", "cannot be used"), unusable[:MOST_NAMED])
+        if len(unusable) > MOST_NAMED:
+            remark(f"{len(unusable) - MOST_NAMED} more in --json")
+        remark(f"not ready: {', '.join(check.topic for check in problems)}" if problems else "ready")
     return FAILED if problems else DONE
 
 

@@ -1,6 +1,6 @@
-"""``broker agents --health``: whether the service on this host is healthy, by the exit status.
+"""``broker agents --health``: reports by its exit status whether the service on this host is healthy.
 
-A container asks every few seconds, so this starts without what the other commands need.
+A container checks every few seconds, so this starts without what the other commands need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = {
 
 
 def asked_for(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> str | None:
-    """The database whose health is asked for, when that is all the ``arguments`` ask; None for anything else."""
+    """Return the database whose health is requested, if ``arguments`` request nothing else; None otherwise."""
     words = list(arguments)
     url = environment.get("BROKER_DATABASE_URL") or None
     if words[:1] == ["--db"] and len(words) > 1:
@@ -43,7 +43,7 @@ def asked_for(arguments: Sequence[str], environment: Mapping[str, str] = os.envi
 
 
 def _with_password(url: str, environment: Mapping[str, str]) -> str | None:
-    """The address with its password; None where the file with it is wrong, which the command then says."""
+    """Return the address with its password; None if the password file is wrong, which the command then reports."""
     try:
         return with_password(url, environment.get(VARIABLE))
     except Refused:
@@ -51,23 +51,23 @@ def _with_password(url: str, environment: Mapping[str, str]) -> str | None:
 
 
 def check(url: str) -> int:
-    """Say on stderr what is wrong; the exit status."""
+    """Report on stderr what is wrong and return the exit status."""
     host = socket.gethostname()
     try:
-        found = health.problems(*health.read(url.replace("postgresql+psycopg://", "postgresql://", 1), host))
+        problems = health.problems(*health.read(url.replace("postgresql+psycopg://", "postgresql://", 1), host))
     except (psycopg.Error, OSError) as error:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         _say(f"the database does not answer: {first_line[:200]}")
         return FAILED
-    for problem in found:
+    for problem in problems:
         _say(shown(problem, host))
-    return FAILED if found else 0
+    return FAILED if problems else 0
 
 
 def shown(problem: Problem, host: str) -> str:
-    """A problem as a sentence."""
+    """Describe a problem in a sentence."""
     return _SHOWN[problem.code].format(host=host, agent=problem.agent, value=problem.value, limit=problem.limit)
 
 
-def _say(what: str) -> None:
-    print("not healthy: " + what.encode("unicode_escape").decode(), file=sys.stderr)
+def _say(message: str) -> None:
+    print("not healthy: " + message.encode("unicode_escape").decode(), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``broker init``: make an installation for a VO of its own."""
+"""``broker init``: create an installation for a VO of its own."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from broker.tuning.answers.values import Editor, editor_name
 def init(
     context: typer.Context,
     vo: Annotated[
-        str | None, typer.Option("--vo", metavar="NAME", help="The virtual organisation [asked on a terminal].")
+        str | None, typer.Option("--vo", metavar="NAME", help="The virtual organisation [prompted for on a terminal].")
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--folder", metavar="FOLDER", help="For its files [BROKER_CONFIG, else config in BROKER_HOME]."),
     ] = None,
     editor: Editor = None,
-    json: Annotated[bool, typer.Option("--json", help="One object for each thing that is there now.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One object for each thing that now exists.")] = False,
 ) -> None:
-    """Make an installation for a VO of its own: database, VO, share, resource types, thresholds, profile small.
+    """Create an installation for a VO of its own: database, VO, share, resource types, thresholds, profile small.
 
-    Again it changes nothing: what is there already stays.
+    Run again, it changes nothing: what exists already stays.
     """
     settings = settings_of(context)
-    name, who = checked_vo(_asked_vo() if vo is None else vo), editor_name(editor)
-    chosen = folder or settings.config or settings.own_folder
+    name, who = checked_vo(_ask_for_vo() if vo is None else vo), editor_name(editor)
+    config_folder = folder or settings.config or settings.own_folder
     with connect_store(context) as database:
         steps = fill_database(database, name, who, moment_of(None, database))
-    steps += write_files(chosen)
+    steps += write_files(config_folder)
     for step in steps if json else ():
         print_json(dataclasses.asdict(step))
     if not json:
-        rows = [(one.what, one.value, one.done, one.note) for one in steps]
+        rows = [(step.what, step.value, step.done, step.note) for step in steps]
         print_table(("what", "value", "", "note"), rows, title=f"Installation of VO {name}")
     if settings.database_url is not None:
         remark("name the database to all commands: --db or BROKER_DATABASE_URL")
-    if chosen not in (settings.config, settings.own_folder):
-        remark(f"name the folder to all commands: export BROKER_CONFIG={shlex.quote(str(chosen.resolve()))}")
-    sites = chosen / SITES_FILE
+    if config_folder not in (settings.config, settings.own_folder):
+        remark(f"name the folder to all commands: export BROKER_CONFIG={shlex.quote(str(config_folder.resolve()))}")
+    sites = config_folder / SITES_FILE
     remark(f"next: put your sites into {sites}, then: broker import sites {shlex.quote(str(sites))}")
 
 
-def _asked_vo() -> str:
-    """The name that is typed on the terminal, asked for until it is one.
+def _ask_for_vo() -> str:
+    """Ask for the name on the terminal until it is valid.
 
     Raises:
         WrongVo: there is no terminal.

@@ -1,4 +1,4 @@
-"""``broker mcp``: answers for an assistant over stdin and stdout, by the Model Context Protocol; nothing is changed."""
+"""``broker mcp``: read-only answers for an assistant over stdin and stdout, by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from gridbroker_client import BrokerClient
 
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only tools about it; may be repeated.")
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only tools on this topic; may be repeated.")
 ]
 MOST_BYTES, LEAST, MOST = 40_000, 4_000, 1_000_000
 MostBytes = Annotated[
-    int, typer.Option("--most-bytes", min=LEAST, max=MOST, help="Of one answer; the rest is had with its cursor.")
+    int,
+    typer.Option("--most-bytes", min=LEAST, max=MOST, help="Maximum bytes of an answer; its cursor gives the rest."),
 ]
 
 
@@ -40,7 +41,7 @@ def mcp(context: typer.Context, topic: Topics = None, most_bytes: MostBytes = MO
 
 
 def elsewhere(client: BrokerClient, given: Mapping[str, Any]) -> None:
-    """The same of the broker that ``client`` speaks to, with the token that it shows."""
+    """Serve the broker behind ``client`` in the same way, with the client's token."""
     require("mcp")
     from broker.service.commands.mcp_server import serve
 

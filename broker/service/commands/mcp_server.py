@@ -1,6 +1,6 @@
-"""The answers of a broker as tools of the Model Context Protocol. Source: its specification, revision 2025-11-25.
+"""A broker's answers as tools of the Model Context Protocol. Source: its specification, revision 2025-11-25.
 
-The protocol itself, and which revision of it both sides speak, is the business of the package ``mcp``.
+The package ``mcp`` handles the protocol itself, and negotiates its revision.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ ANSWER_SCHEMA = {
 
 
 class WrongArguments(BrokerError):
-    """Arguments that a tool does not take."""
+    """The tool does not take these arguments."""
 
     exit_status = WRONG_USAGE
 
 
 class Assistant:
-    """Lists tools and calls them.
+    """Lists and calls tools.
 
     Args:
-        client: of the broker; used in worker threads.
-        topics: of the tools that are listed; empty: all.
-        most_bytes: of one answer.
+        client: client of the broker; used in worker threads.
+        topics: topics of the listed tools; all if empty.
+        most_bytes: maximum size of one answer.
     """
 
     def __init__(self, client: BrokerClient, topics: Sequence[str], most_bytes: int) -> None:
@@ -77,22 +77,22 @@ class Assistant:
         self._tools: dict[str, Tool] = {}
 
     def tools(self) -> Mapping[str, Tool]:
-        """The tools by name, as the broker describes them; asked for once.
+        """The tools by name, as described by the broker; requested once.
 
         Raises:
-            UnknownTopic: none is about one of the topics.
+            UnknownTopic: no tool is about one of the topics.
         """
         if not self._tools:
-            found = about_topics(tools_of(self._client.get("openapi.json")), self._topics)
-            self._tools = {one.name: one for one in found}
+            selection = about_topics(tools_of(self._client.get("openapi.json")), self._topics)
+            self._tools = {tool.name: tool for tool in selection}
         return self._tools
 
     def listed(self) -> types.ListToolsResult:
-        """All tools, as the protocol lists them."""
-        return types.ListToolsResult(tools=[_listed(one) for one in self.tools().values()])
+        """Return all tools in the protocol's form."""
+        return types.ListToolsResult(tools=[_listed(tool) for tool in self.tools().values()])
 
     def called(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """What a tool answers; an error where it has none.
+        """Return the answer of a tool; an error if it has none.
 
         Raises:
             MCPError: there is no such tool.
@@ -104,12 +104,12 @@ class Assistant:
                 remedy = did_you_mean(name, tools, "see tools/list")
                 raise MCPError(types.INVALID_PARAMS, f"there is no tool {name[:LONGEST_VALUE]}; {remedy}")
             check(tool, arguments)
-            found = answer_of(tool, arguments, self._ask, self._most_bytes)
+            answer = answer_of(tool, arguments, self._ask, self._most_bytes)
         except (BrokerError, BrokerProblem, BrokerUnreachable, OSError) as error:
             return types.CallToolResult(content=[types.TextContent(text=told(error))], is_error=True)
-        texts = (found.sentence, shown_document(found))
+        texts = (answer.sentence, shown_document(answer))
         return types.CallToolResult(
-            content=[types.TextContent(text=text) for text in texts], structured_content=found.document()
+            content=[types.TextContent(text=text) for text in texts], structured_content=answer.document()
         )
 
     def _ask(self, question: Question) -> Any:
@@ -119,29 +119,29 @@ class Assistant:
 
 
 def check(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """See that a tool takes these arguments.
+    """Check that a tool accepts these arguments.
 
     Raises:
-        WrongArguments: it does not; with each field, its value, and what it may be.
+        WrongArguments: it does not; the error names each field with its value and the allowed ones.
     """
-    known = tool.schema["properties"]
-    every = f"known are {', '.join(known)}"
+    properties = tool.schema["properties"]
+    every = f"known are {', '.join(properties)}"
     faults = [
-        f"{name[:LONGEST_VALUE]}: there is no such argument; {did_you_mean(name, known, every)}"
+        f"{name[:LONGEST_VALUE]}: there is no such argument; {did_you_mean(name, properties, every)}"
         for name in arguments
-        if name not in known
+        if name not in properties
     ]
     if not faults:
         faults = [
-            f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[: 4 * LONGEST_VALUE]}"
-            for one in Draft202012Validator(tool.schema).iter_errors(dict(arguments))
+            f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message[: 4 * LONGEST_VALUE]}"
+            for error in Draft202012Validator(tool.schema).iter_errors(dict(arguments))
         ]
     if faults:
         raise WrongArguments("; ".join(faults[:MOST_FAULTS]), f"tool {tool.name}", _CORRECT)
 
 
 def told(error: Exception) -> str:
-    """What went wrong, and what to do."""
+    """Describe what went wrong, and what to do."""
     if isinstance(error, BrokerProblem):
         remedy = error.remedy or _REMEDIES.get(error.status, _SEE_LOG if error.status >= 500 else _CORRECT)
         parts = [error.code, error.detail, remedy, f"request {error.request_id}" if error.request_id else ""]
@@ -167,22 +167,22 @@ def _listed(tool: Tool) -> types.Tool:
 
 
 def server_of(assistant: Assistant) -> Server[Any]:
-    """The server of the protocol; what it asks runs in threads, so that it goes on listening."""
+    """Return the protocol's server; its calls run in threads, so that it keeps listening."""
 
-    async def list_tools(context: Any, asked: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(context: Any, parameters: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         try:
             return await anyio.to_thread.run_sync(assistant.listed)
         except (BrokerError, BrokerProblem, BrokerUnreachable, OSError) as error:
             raise MCPError(types.INTERNAL_ERROR, told(error)) from error
 
-    async def call_tool(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        return await anyio.to_thread.run_sync(assistant.called, asked.name, asked.arguments or {})
+    async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
+        return await anyio.to_thread.run_sync(assistant.called, parameters.name, parameters.arguments or {})
 
     return Server(NAME, version=__version__, instructions=ABOUT, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def _lines_of(number: int) -> AsyncIterator[str]:
-    """The lines that come by a file descriptor; a thread that nobody waits for reads them."""
+    """Yield the lines of a file descriptor; a thread that is never joined reads them."""
     loop, parts = asyncio.get_running_loop(), asyncio.Queue[bytes]()
 
     def read() -> None:
@@ -206,6 +206,6 @@ def serve(client: BrokerClient, topics: Sequence[str], most_bytes: int) -> None:
 
 
 async def _serve(server: Server[Any]) -> None:
-    # what the package reads stdin with waits for a line whatever signal comes
+    # the package's own reader of stdin waits for a line whatever signal arrives
     async with stdio_server(cast(Any, _lines_of(sys.stdin.fileno()))) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -1,4 +1,4 @@
-"""``broker pause`` and ``broker resume``: agents that start no cycle for a while."""
+"""``broker pause`` and ``broker resume``: stop agents from starting cycles for a while."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_REASON = 500
 
 
 class WrongPause(BrokerError):
-    """An argument that is no pause."""
+    """The argument is not a valid pause."""
 
     exit_status = WRONG_USAGE
 
@@ -33,14 +33,14 @@ def pause(
     ends: Annotated[
         str,
         typer.Option(
-            "--until", metavar="TIME|SPAN", help="When it ends by itself: a time (UTC), 30m, 8h.", show_default=False
+            "--until", metavar="TIME|SPAN", help="When the pause ends: a time (UTC), 30m, 8h.", show_default=False
         ),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the history.", show_default=False)],
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Let an agent, or all, start no cycle until some time. A cycle under way ends; leases are kept."""
+    """Pause an agent, or all: no cycle starts until some time. A cycle under way ends; leases are kept."""
     _check(agent)
     if not 0 < len(reason.strip()) <= LONGEST_REASON:
         raise WrongPause("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
@@ -60,13 +60,13 @@ def resume(context: typer.Context, agent: Agent, editor: Editor = None, as_json:
     whose = editor_name(editor)
     with open_store(context) as database, database.begin() as connection:
         was_paused = agent_pauses.resume(connection, agent, editor=whose)
-        others = agent_pauses.held_pauses(connection, agent)
+        other_pauses = agent_pauses.held_pauses(connection, agent)
     if as_json:
-        print_json({"agent": agent, "resumed": was_paused, "still_paused_by": [one.agent for one in others]})
+        print_json({"agent": agent, "resumed": was_paused, "still_paused_by": [held.agent for held in other_pauses]})
     else:
         remark(f"{agent}: resumed" if was_paused else f"{agent}: was not paused by itself")
-        for one in others:
-            remark(f"still paused: {one.agent}, until {utc(one.until)} by {one.editor}: {one.reason}")
+        for held in other_pauses:
+            remark(f"still paused: {held.agent}, until {utc(held.until)} by {held.editor}: {held.reason}")
     if not was_paused:
         raise typer.Exit(REFUSED)
 

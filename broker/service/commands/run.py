@@ -49,14 +49,14 @@ from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunReco
 
 SEED_BITS = 31
 COMES_BACK_WITHIN_S = 10.0
-"""Seconds for a cycle by hand that is overdue to come back, before the process ends."""
+"""Seconds that an overdue cycle by hand has to return before the process ends."""
 LONGEST_CELL = 4
-"""Elements of a list that a table shows."""
+"""Maximum number of list elements that a table shows."""
 EXIT_STATUS: dict[RunOutcome, int] = {"done": 0, "refused": REFUSED, "lost_lease": REFUSED}
 
 
 class WrongUsageError(BrokerError):
-    """An argument that cannot be used."""
+    """The argument cannot be used."""
 
     exit_status = WRONG_USAGE
 
@@ -69,12 +69,12 @@ class NotLeaderError(Refused):
     """Another process holds the agent's lease."""
 
 
-OtherProfile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="By this profile, for this cycle.")]
+OtherProfile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="Profile for this cycle.")]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say; it wants --yes."),
+    typer.Option("--force", help="Let this cycle through regardless of the brake and the clocks; requires --yes."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="With --force: end or remove as many as it says.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --force: confirm how many are ended or removed.")]
 Timings = Annotated[
     Path | None, typer.Option("--timings", metavar="FILE", help="Write seconds of each stage and counts as JSON.")
 ]
@@ -84,13 +84,13 @@ def run(
     context: typer.Context,
     agent: Annotated[str, typer.Argument(help=f"One of: {', '.join(registry.NAMES)}.", show_default=False)],
     at: Annotated[str | None, at_option("Evaluate as of this time", without=SCENARIO_IF_LOADED)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random [drawn].")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of everything random [drawn].")] = None,
     task: Annotated[list[int] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide, but write nothing.")] = False,
     independent: Annotated[
         bool, typer.Option("--independent", help="Every task meets the same grid; nothing is written.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a decision on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per decision on stdout.")] = False,
     force: Force = False,
     yes: Yes = False,
     profile: OtherProfile = None,
@@ -99,24 +99,24 @@ def run(
     """Run one cycle of one agent."""
     fault_points.arm(os.environ)
     json_log.configure(level=logging.WARNING)
-    check_time(at)  # a wrong time is told before anything is opened
-    shown: list[dict[str, Any]] = []
+    check_time(at)  # an invalid time is reported before anything is opened
+    output: list[dict[str, Any]] = []
     tasks = tuple(task) if task else None
-    fates = _Fates(print_json if json else shown.append)
+    fates = _Fates(print_json if json else output.append)
     request = CycleRequest(tasks, dry_run, independent, fates.emit, in_full=json, by_hand=True, force=force)
     configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
     folder = settings_of(context).config
     process = load_process(config_file("broker.yaml", folder), folder)
     if profile is not None:
         process = by_profile(process, profile)
-    chosen = _agent(agent, configuration, process, force)
+    prepared_agent = _agent(agent, configuration, process, force)
     with open_store(context) as database:
         now = moment_of(at, database, of_scenario=True)
-        drawn = secrets.randbits(SEED_BITS) if seed is None else seed
-        record = _run_asked(chosen, HandRun(database, now, drawn, request), configuration, yes)
+        seed_used = secrets.randbits(SEED_BITS) if seed is None else seed
+        record = _run_requested(prepared_agent, HandRun(database, now, seed_used, request), configuration, yes)
     if timings is not None:
         _write_timings(timings, record)
-    report(agent, record, None if json else shown)
+    report(agent, record, None if json else output)
     if record.outcome != "done":
         raise typer.Exit(EXIT_STATUS.get(record.outcome, FAILED))
     if tasks:
@@ -124,23 +124,23 @@ def run(
 
 
 def _agent(name: str, configuration: AgentsConfiguration, process: ProcessSettings, force: bool) -> Agent[Any]:
-    """The agent of that name, as the configuration has it."""
+    """Return the agent of that name, as configured."""
     if name not in registry.NAMES:
         remedy = did_you_mean(name, registry.NAMES, f"known are {', '.join(registry.NAMES)}")
         raise NoSuchAgent(f"no such agent: {name[:60]}", "broker run", remedy)
     section = section_of(configuration, name)
-    found = registry.make(name, {} if section is None else section.options, process)
-    if force and not found.removes:
+    made_agent = registry.make(name, {} if section is None else section.options, process)
+    if force and not made_agent.removes:
         raise WrongUsageError(f"nothing holds {name} back", "--force", "it is for agents that end, take back or remove")
-    return found
+    return made_agent
 
 
-def _run_asked(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool) -> RunRecord:
-    """Run the cycle that was asked for; one that is forced only once somebody has said yes to what it does.
+def _run_requested(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool) -> RunRecord:
+    """Run the requested cycle; a forced one only after its effects are confirmed.
 
     Raises:
-        WrongUsageError: somebody has said yes to nothing.
-        Refused: nobody has.
+        WrongUsageError: a confirmation was given, but nothing requires one.
+        Refused: nobody has confirmed.
     """
     request = prepared.request
     if yes and not request.force:
@@ -152,17 +152,17 @@ def _run_asked(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfig
 def _say_how_many(
     agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool
 ) -> RunRecord | None:
-    """Say what a cycle that is forced would end or remove; the record of the look where it did not come to its end.
+    """Report what a forced cycle would end or remove; return the dry run's record if it did not complete.
 
     Raises:
-        Refused: nobody has said yes.
+        Refused: nobody has confirmed.
     """
     looking = replace(prepared.request, dry_run=True, emit=None)
     look = HandRun(prepared.database, prepared.now, prepared.seed, looking)
     record = run_by_hand(agent, look, configuration)
     if record.outcome != "done":
         return record
-    due = ", ".join(f"{one.number} of {one.there_are} {one.kind}" for one in look.due if one.number) or "nothing"
+    due = ", ".join(f"{item.number} of {item.there_are} {item.kind}" for item in look.due if item.number) or "nothing"
     remark(f"{agent.name} --force: {due} due to be ended, taken back or removed")
     if not yes:
         remedy = f"see them with `broker run {agent.name} --dry-run`; if it is right, repeat it with --yes"
@@ -171,46 +171,46 @@ def _say_how_many(
 
 
 class _Fates:
-    """Passes on what a cycle tells, and remembers what became of the work."""
+    """Passes on the events of a cycle, and remembers the fate of the work."""
 
     def __init__(self, passed_on: Callable[[dict[str, Any]], None]) -> None:
         self._passed_on = passed_on
         self._outcomes: list[tuple[str, str]] = []
 
     def emit(self, one: dict[str, Any]) -> None:
-        """One decision, or another thing that an agent did."""
+        """Handle one decision, or another event of an agent."""
         if "outcome" in one:
             self._outcomes.append((str(one["outcome"]), str(one.get("reason", ""))))
         self._passed_on(one)
 
     def exit_status(self) -> int:
-        """Not found if none of the tasks exists; not placed if something of them was not."""
+        """Return "not found" if none of the tasks exists; "not placed" if part of them was not placed."""
         if self._outcomes and all(reason == NO_SUCH_TASK for _, reason in self._outcomes):
             return NOT_FOUND
         return DONE if all(outcome == "brokered" for outcome, _ in self._outcomes) else NOT_PLACED
 
 
 class HandRun:
-    """What a cycle by hand gets apart from its lease."""
+    """The context of a cycle by hand, apart from its lease."""
 
     def __init__(self, database: Database, now: datetime, seed: int, request: CycleRequest) -> None:
-        """``now``: the instant that is decided for, aware."""
+        """Take the instant to decide for, aware, as ``now``."""
         self.database, self.now, self.seed, self.request = database, now, seed, request
         self.clock_faults: tuple[ClockFault, ...] = ()
         self.due: list[Due] = []
         self.overdue = ""
 
     def told_overdue(self, said: str) -> None:
-        """The cycle is overdue; what is known of it."""
+        """Report an overdue cycle with what is known about it."""
         self.overdue = said
 
     def end(self) -> None:
-        """End the process, since the cycle has not come back: what hangs in its thread ends in no other way."""
+        """End the process, since the cycle has not returned: nothing else ends what hangs in its thread."""
         remark(f"error: {self.overdue or 'the cycle has not come back'}")
         os._exit(FAILED)
 
     def context(self, budget_s: float, **changes: Any) -> CycleContext:
-        """The context of a cycle that may take ``budget_s``."""
+        """Return the context of a cycle that may take ``budget_s``."""
         return CycleContext(
             self.database,
             self.now,
@@ -248,9 +248,9 @@ def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, bu
     try:
         run_id = cycle.open_run(prepared.database, agent.name, lease, budget_s)
 
-        def overdue(said: str) -> None:
+        def overdue(details: str) -> None:
             keeper.give_up(agent.name)
-            prepared.told_overdue(said)
+            prepared.told_overdue(details)
 
         context = prepared.context(budget_s, lease=lease, run_id=run_id, believes=keeper.trusts, when_overdue=overdue)
         return cycle.run_cycle(agent, context)
@@ -275,14 +275,14 @@ def _write_timings(file: Path, record: RunRecord) -> None:
 
 
 def report(agent: str, record: RunRecord, output: list[dict[str, Any]] | None) -> None:
-    """Print how a cycle ended; ``output`` are the objects for tables, None when they were printed as they came."""
+    """Print how a cycle ended; ``output`` holds the objects for tables, None if they were printed as they came."""
     for note in record.notes:
         remark(f"note: {note}")
     if record.error is not None:
         remark(f"error: cycle of {agent}: {record.outcome}: {record.error_line}")
     if output is None:
         return
-    # an agent may tell of things of several kinds, and of other things than what it brokered
+    # an agent may report items of several kinds, not only what it brokered
     kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for one in output:
         kinds.setdefault(("brokerage",) if "brokerage" in one else tuple(one), []).append(one)
@@ -290,9 +290,9 @@ def report(agent: str, record: RunRecord, output: list[dict[str, Any]] | None) -
         typer.echo("there was nothing to do")
     for columns, rows in kinds.items():
         if columns == ("brokerage",):
-            print_table(list(_BROKERED), [[show(one) for show in _BROKERED.values()] for one in rows])
+            print_table(list(_BROKERED), [[show(row) for show in _BROKERED.values()] for row in rows])
         else:
-            print_table(columns, [[_cell(value) for value in one.values()] for one in rows])
+            print_table(columns, [[_cell(value) for value in row.values()] for row in rows])
     counts = ", ".join(f"{name} {count}" for name, count in record.counts.items())
     remark(f"cycle of {agent}: {record.outcome}; {counts}")
 
@@ -310,7 +310,7 @@ _BROKERED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 def _cell(value: object) -> object:
-    """A value of an object for the table: of a long list only how it begins."""
+    """Return an object's value for the table; a long list is shortened to its beginning."""
     if isinstance(value, list):
         more = f", ... ({len(value)})" if len(value) > LONGEST_CELL else ""
         return ", ".join(map(str, value[:LONGEST_CELL])) + more

@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     from broker.api.server import Listening
 
 CONTROL_CONNECTIONS = 2
-"""Connections for leases and heartbeats, which wait for none of the cycles'."""
+"""Connections for leases and heartbeats, which do not wait for those of the cycles."""
 
 _log = logging.getLogger(__name__)
 
 
 def serve(
     context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Run each agent once, now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run each agent once, now, and exit.")] = False,
     end_when_unhealthy: Annotated[
         float | None,
         typer.Option(
             "--end-when-unhealthy",
             metavar="SECONDS",
             min=1,
-            help="End with status 1 when cycles were overdue or failed for so long, for a supervisor to restart it.",
+            help="Exit with status 1 if cycles are overdue or fail for this long, for a supervisor to restart it.",
         ),
     ] = None,
     api: Annotated[
@@ -76,7 +76,7 @@ def serve(
         open_store(context, make=True) as database,
         database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control,
     ):
-        control.guard = None  # whoever leads must be able to say that it leads no more
+        control.guard = None  # a leader must be able to report that it leads no more
         free_clock(database)
         service = make_service(database, control, configuration, settings_of(context).config)
         if once:
@@ -91,10 +91,10 @@ def serve(
 
 
 def leave_behind(ended_in_time: bool) -> None:
-    """End the process at once where a cycle did not end in time.
+    """End the process at once if a cycle did not end in time.
 
-    Its lease is given up, so what it still tries to write is refused; its thread cannot be ended, and the interpreter
-    would wait for it.
+    Its lease is given up, so whatever it still tries to write is refused. Its thread cannot be ended, and the
+    interpreter would wait for it.
     """
     if not ended_in_time:
         logging.shutdown()
@@ -103,7 +103,7 @@ def leave_behind(ended_in_time: bool) -> None:
 
 @contextlib.contextmanager
 def _api(database: Database, port: int | None, settings: Settings) -> Iterator[None]:
-    """Serve the HTTP API on this machine while the block runs; nothing without a port."""
+    """Serve the HTTP API on this machine while the block runs; does nothing without a port."""
     if port is None:
         yield
         return
@@ -120,17 +120,17 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
 def make_service(
     database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None, profile: str = ""
 ) -> Service:
-    """The service with the agents of a configuration, not yet running.
+    """Create the service with the agents of a configuration; it is not yet running.
 
     Args:
-        database: where the work is.
-        control: for leases and heartbeats.
-        configuration: ``config/agents.yaml``.
-        folder: with configuration files of the operator's own.
-        profile: instead of ``seed``, where the operator has not chosen another one.
+        database: database of the work.
+        control: database for leases and heartbeats.
+        configuration: content of ``config/agents.yaml``.
+        folder: folder of the operator's own configuration files.
+        profile: replaces ``seed``, unless the operator has chosen another profile.
 
     Raises:
-        JobsAreMadeByJedi: it is told to make jobs alongside PanDA.
+        JobsAreMadeByJedi: it is configured to make jobs alongside PanDA.
     """
     process = load_process(config_file("broker.yaml", folder), folder)
     if profile and process.profile == "seed":
@@ -144,7 +144,7 @@ def make_service(
 
 
 def free_clock(database: Database) -> None:
-    """From now on the wall clock holds, for the service and for everybody who asks."""
+    """Switch the service and all callers to the wall clock from now on."""
     with database.begin() as connection:
         loaded = forget_clock(connection)
     if loaded is not None:
@@ -164,7 +164,7 @@ def _run_once(service: Service) -> int:
 
 
 def stop_on_signals(ending: threading.Event, end: Callable[[int], NoReturn]) -> None:
-    """The first signal to end sets ``ending``; the second one calls ``end`` with the exit status."""
+    """Set ``ending`` at the first signal to end; at the second one call ``end`` with the exit status."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         if ending.is_set():
@@ -176,10 +176,10 @@ def stop_on_signals(ending: threading.Event, end: Callable[[int], NoReturn]) -> 
 
 
 Certificate = Annotated[
-    Path | None, typer.Option("--certificate", metavar="FILE", help="PEM, with what it is signed by.")
+    Path | None, typer.Option("--certificate", metavar="FILE", help="PEM, with the certificates that sign it.")
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="PEM: the key of the certificate.")]
-BehindProxy = Annotated[bool, typer.Option("--behind-proxy", help="A proxy in front of it does TLS.")]
+BehindProxy = Annotated[bool, typer.Option("--behind-proxy", help="A proxy in front of it terminates TLS.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; beyond this machine only with TLS.")]
 DEFAULT_PORT = 8642
 _LOOK_EVERY_S = 1.0
@@ -187,7 +187,7 @@ _LOOK_EVERY_S = 1.0
 
 def api(
     context: typer.Context,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
     host: Host = "127.0.0.1",
     certificate: Certificate = None,
     key: Key = None,
@@ -235,7 +235,7 @@ def _serve_by_workers(
 
 
 def page() -> MakeParts:
-    """What the application is made of: with the page where its extra is installed."""
+    """Return what makes the parts of the application: with the page if its extra is installed."""
     from broker.api.process import without_page
 
     if is_installed("web"):
@@ -246,7 +246,7 @@ def page() -> MakeParts:
 
 
 def say_where(running: Running) -> None:
-    """Tell people where the API and the page are, and which token counts."""
+    """Print where the API and the page are, and which token applies."""
     url, token_file = running.server.url, running.token_file
     output = "tokens of the issuers in config/api.yaml" if token_file is None else f"token in {token_file}"
     remark(f"API: {url}/api/v1 ({output})")

@@ -1,1 +1,1 @@
-"""Which incidents are sent to whom, when, and in which words. Pure."""
+"""The service's answers as tools for an assistant, and their size limits. Pure."""

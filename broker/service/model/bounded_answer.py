@@ -1,7 +1,7 @@
-"""An answer cut to a number of bytes, with what was left out and the cursors that lead to it. Pure.
+"""An answer cut to a number of bytes, with what was left out and the cursors to it. Pure.
 
-What is cut is the end of lists and of objects with many names, the longest first, and long texts. A cut of a list
-or an object has a cursor: the same question with it gives what follows there.
+Long texts are cut, and so are the ends of lists and of objects with many names, the longest first. A cut of a list or
+an object has a cursor: the same request with it returns what follows.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from broker.errors import WRONG_USAGE, BrokerError
 
 Pointer = tuple[str | int, ...]
 LEAST_BYTES = 2_000
-"""Below this an answer has no room for its names."""
+"""Below this size an answer has no room for its names."""
 _NAME_BYTES, _LIST_BYTES, _ELLIPSIS = 4, 2, "..."
 
 
 class WrongCursor(BrokerError):
-    """A cursor that no answer gave, or that leads nowhere any more."""
+    """No answer gave this cursor, or it is no longer valid."""
 
     exit_status = WRONG_USAGE
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Something that was cut.
+    """A part of an answer that was cut.
 
     Attributes:
-        at: where it stands in the answer.
-        first: number of the first item that is shown.
-        shown: items, names or characters that are shown.
-        of: how many there are.
+        at: position in the answer.
+        first: number of the first item shown.
+        shown: number of items, names or characters shown.
+        of: total number.
         follows: whether a cursor leads to the rest.
     """
 
@@ -48,12 +48,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an answer goes on.
+    """The place where an answer continues.
 
     Attributes:
         after: the API's own cursor of the page; None: the first page.
-        at: the list or object in it that goes on; None: the page as a whole.
-        first: its first item or name that is wanted.
+        at: the list or object that continues within the page; None: the page as a whole.
+        first: its first item or name to return.
     """
 
     after: Any = None
@@ -62,23 +62,23 @@ class Place:
 
 
 def size_of(value: Any) -> int:
-    """The bytes of a document as JSON, as it is sent."""
+    """Return the size in bytes of a document as JSON, as sent."""
     return len(as_text(value).encode())
 
 
 def as_text(value: Any) -> str:
-    """A document as JSON, without blanks."""
+    """Return a document as JSON, without blanks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def bounded(value: Any, most_bytes: int, at: Pointer = (), first: int = 0) -> tuple[Any, tuple[Cut, ...]]:
-    """A document of ``most_bytes`` at most, and what was cut.
+    """Cut a document to at most ``most_bytes``; return it with what was cut.
 
     Args:
-        value: the document, or what of it begins at item ``first``.
+        value: the document, or its part from item ``first`` on.
         most_bytes: at least :data:`LEAST_BYTES`.
-        at: where it stands in the answer.
-        first: items or names of it that were shown before.
+        at: its position in the answer.
+        first: number of its items or names that were shown before.
     """
     if size_of(value) <= most_bytes:
         return value, ()
@@ -92,29 +92,29 @@ def bounded(value: Any, most_bytes: int, at: Pointer = (), first: int = 0) -> tu
 
 
 def _text(value: str, most_bytes: int, at: Pointer) -> tuple[str, tuple[Cut, ...]]:
-    shown = value[: max(most_bytes - _NAME_BYTES, 0)]
-    while shown and size_of(shown + _ELLIPSIS) > most_bytes:
-        shown = shown[: len(shown) * 3 // 4]
-    return shown + _ELLIPSIS, (Cut(at, 0, len(shown), len(value), follows=False),)
+    text = value[: max(most_bytes - _NAME_BYTES, 0)]
+    while text and size_of(text + _ELLIPSIS) > most_bytes:
+        text = text[: len(text) * 3 // 4]
+    return text + _ELLIPSIS, (Cut(at, 0, len(text), len(value), follows=False),)
 
 
 def _list(values: Sequence[Any], most_bytes: int, at: Pointer, first: int) -> tuple[list[Any], tuple[Cut, ...]]:
-    left, shown, inner = most_bytes - _LIST_BYTES, list[Any](), tuple[Cut, ...]()
+    room, items, inner = most_bytes - _LIST_BYTES, list[Any](), tuple[Cut, ...]()
     for position, value in enumerate(values):
         size = size_of(value) + 1
-        if size > left:
-            if position == 0:  # it is shown in any case where there is room, cut in itself
-                part, inner = bounded(value, left - 1, (*at, first))
-                shown = [part] if size_of(part) < left else []
+        if size > room:
+            if position == 0:  # the first is always shown if there is room, cut if necessary
+                part, inner = bounded(value, room - 1, (*at, first))
+                items = [part] if size_of(part) < room else []
             break
-        shown.append(value)
-        left -= size
-    cut = _cut(at, first, len(shown), len(values), most_bytes)
-    return shown, (*cut, *(inner if shown else ()))
+        items.append(value)
+        room -= size
+    cut = _cut(at, first, len(items), len(values), most_bytes)
+    return items, (*cut, *(inner if items else ()))
 
 
 def _cut(at: Pointer, first: int, shown: int, there: int, most_bytes: int) -> tuple[Cut, ...]:
-    """What is said of a list that is not shown whole; nothing leads on where not even the first has room by itself."""
+    """Describe a list that is not shown whole; without a cursor if not even the first item fits."""
     follows = shown > 0 or most_bytes < LEAST_BYTES
     return () if shown == there else (Cut(at, first, shown, first + there, follows),)
 
@@ -122,85 +122,85 @@ def _cut(at: Pointer, first: int, shown: int, there: int, most_bytes: int) -> tu
 def _object(
     value: Mapping[str, Any], most_bytes: int, at: Pointer, first: int
 ) -> tuple[dict[str, Any], tuple[Cut, ...]]:
-    sizes = {name: size_of(one) for name, one in value.items()}
+    sizes = {name: size_of(item) for name, item in value.items()}
     names = {name: size_of(name) + 2 for name in value}
     room = most_bytes - _LIST_BYTES - sum(names.values())
     least = sum(min(size, LEAST_BYTES // 10) for size in sizes.values())
     if room < least and len(value) > 1:
         return _names(value, most_bytes, at, first)
     shares = _shares(sizes, room)
-    found, cuts = dict[str, Any](), list[Cut]()
-    for name, one in value.items():
-        found[name], inner = bounded(one, shares[name], (*at, name))
+    content, cuts = dict[str, Any](), list[Cut]()
+    for name, item in value.items():
+        content[name], inner = bounded(item, shares[name], (*at, name))
         cuts += inner
-    return found, tuple(cuts)
+    return content, tuple(cuts)
 
 
 def _names(
     value: Mapping[str, Any], most_bytes: int, at: Pointer, first: int
 ) -> tuple[dict[str, Any], tuple[Cut, ...]]:
-    """As many names as there is room for, as of a list."""
-    left, found, inner = most_bytes - _LIST_BYTES, dict[str, Any](), tuple[Cut, ...]()
-    for position, (name, one) in enumerate(value.items()):
-        size = size_of(name) + size_of(one) + 2
-        if size > left:
+    """Return as many names as fit, in the same way as for a list."""
+    room, content, inner = most_bytes - _LIST_BYTES, dict[str, Any](), tuple[Cut, ...]()
+    for position, (name, item) in enumerate(value.items()):
+        size = size_of(name) + size_of(item) + 2
+        if size > room:
             if position == 0:
-                part, inner = bounded(one, left - size_of(name) - 2, (*at, name))
-                found = {name: part} if size_of(name) + size_of(part) + 2 <= left else {}
+                part, inner = bounded(item, room - size_of(name) - 2, (*at, name))
+                content = {name: part} if size_of(name) + size_of(part) + 2 <= room else {}
             break
-        found[name] = one
-        left -= size
-    cut = _cut(at, first, len(found), len(value), most_bytes)
-    return found, (*cut, *(inner if found else ()))
+        content[name] = item
+        room -= size
+    cut = _cut(at, first, len(content), len(value), most_bytes)
+    return content, (*cut, *(inner if content else ()))
 
 
 def _shares(sizes: Mapping[str, int], room: int) -> dict[str, int]:
-    """How many bytes each may have: the small ones all that they need, the others the same."""
-    shares, left = {}, room
-    for position, (name, size) in enumerate(sorted(sizes.items(), key=lambda one: one[1])):
-        shares[name] = min(size, left // (len(sizes) - position))
-        left -= shares[name]
+    """Return how many bytes each may have: small ones all they need, the others equal shares."""
+    shares, remaining = {}, room
+    for position, (name, size) in enumerate(sorted(sizes.items(), key=lambda entry: entry[1])):
+        shares[name] = min(size, remaining // (len(sizes) - position))
+        remaining -= shares[name]
     return shares
 
 
 def part_at(document: Any, place: Place) -> Any:
-    """The rest of a list or object of a document.
+    """Return the rest of a list or object of a document.
 
     Raises:
-        WrongCursor: there is nothing of the kind, or no more of it.
+        WrongCursor: there is no such list or object, or no more of it.
     """
-    found = document
+    part = document
     for step in place.at or ():
         try:
-            found = found[step]
+            part = part[step]
         except (LookupError, TypeError):
-            raise _gone(place) from None
-    if isinstance(found, Mapping):
-        found = dict(list(found.items())[place.first :])
-    elif isinstance(found, list):
-        found = found[place.first :]
+            raise _stale_cursor(place) from None
+    if isinstance(part, Mapping):
+        part = dict(list(part.items())[place.first :])
+    elif isinstance(part, list):
+        part = part[place.first :]
     else:
-        raise _gone(place)
-    if not found:
-        raise _gone(place)
-    return found
+        raise _stale_cursor(place)
+    if not part:
+        raise _stale_cursor(place)
+    return part
 
 
-def _gone(place: Place) -> WrongCursor:
+def _stale_cursor(place: Place) -> WrongCursor:
     where = "/".join(map(str, place.at or ()))
     return WrongCursor("nothing follows there any more", f"cursor, {where or 'answer'}", "ask without a cursor")
 
 
 def cursor_of(place: Place) -> str:
-    """A place as a text."""
+    """Return a place as a text."""
     return base64.urlsafe_b64encode(as_text([place.after, place.at, place.first]).encode()).decode().rstrip("=")
 
 
 def place_of(cursor: str | None) -> Place:
-    """The place in a cursor; the beginning without one.
+    """Return the place in a cursor; the beginning without one.
 
     Raises:
-        WrongCursor: it is none of ours.
+        WrongCursor: the cursor is not one of ours.
     """
     if cursor is None:
         return Place()

@@ -1,7 +1,7 @@
-"""The answers of the API as tools of an assistant, made from its own description: there is no second list. Pure.
+"""The API's answers as tools for an assistant, generated from the API description, without a second list. Pure.
 
-A tool is an operation whose policy writes nothing and whose answer is JSON. A description that marks no policy, or one
-that is not known here, gives none.
+A tool is an operation whose policy only reads and whose answer is JSON. A description with no policy, or with an
+unknown one, yields no tool.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gridbroker_client.names import name_in_path
 V1 = "/api/v1/"
 JSON, EVENTS = "application/json", "text/event-stream"
 DIALECTS = frozenset({"panda-client"})
-"""Topics that say in PanDA's own form what others say."""
+"""Topics that repeat others in PanDA's own form."""
 ROLLED_BACK = frozenset({"ask_feasibility"})
-"""Operations that write, and roll it back: they are no tools, as numbers of the database are used up."""
+"""Operations that write and roll back: they are not tools, since they use up numbers of the database."""
 PEOPLE = frozenset({"user"})
-"""Names in a path that stand there as names of people do."""
+"""Path parameters that are encoded as names of people are."""
 AFTER, CURSOR, FIELDS, BODY = "after", "cursor", "fields", "body"
 _COMPONENTS, _DEFINITIONS = "#/components/schemas/", "#/$defs/"
 _OWN = {
@@ -36,17 +36,17 @@ _FIRST_SENTENCE = ". "
 
 @dataclass(frozen=True)
 class Tool:
-    """One answer.
+    """One tool, which returns one answer.
 
     Attributes:
-        name: of the operation.
-        topic: the part of the API that it belongs to.
+        name: name of the operation.
+        topic: the part of the API it belongs to.
         about: what it answers.
-        method: of HTTP.
-        path: below ``/api/v1/``, with names in braces.
-        answers: name of the schema of its answer; empty where it has none.
-        in_path: these names.
-        in_query: parameters of the query.
+        method: HTTP method.
+        path: path below ``/api/v1/``, with parameter names in braces.
+        answers: name of the schema of its answer; empty if it has none.
+        in_path: names of the path parameters.
+        in_query: names of the query parameters.
         schema: JSON Schema of the arguments.
     """
 
@@ -62,19 +62,19 @@ class Tool:
 
     @property
     def first_sentence(self) -> str:
-        """What it answers, in one sentence."""
+        """The first sentence of what it answers."""
         return self.about.replace("\n", " ").partition(_FIRST_SENTENCE)[0].rstrip(".") + "."
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request that asks what a tool is asked.
+    """The API request for a call of a tool.
 
     Attributes:
-        method: of HTTP.
-        path: below ``/api/v1/``, quoted.
+        method: HTTP method.
+        path: path below ``/api/v1/``, quoted.
         query: parameters by name.
-        body: the document that is sent; None without one.
+        body: the document to send; None without one.
     """
 
     method: str
@@ -84,22 +84,22 @@ class Question:
 
 
 class WrongName(BrokerError):
-    """A value of a path that is no number or name."""
+    """A value in the path is not a number or name."""
 
     exit_status = WRONG_USAGE
 
 
 class UnknownTopic(BrokerError):
-    """No tool is about it."""
+    """No tool has this topic."""
 
     exit_status = WRONG_USAGE
 
 
 def read_tools(description: Mapping[str, Any], reading: Set[str]) -> tuple[Tool, ...]:
-    """The tools, in the order of the description.
+    """Return the tools, in the order of the description.
 
     Args:
-        description: of the API (OpenAPI 3.1).
+        description: the API description (OpenAPI 3.1).
         reading: names of the policies of routes that write nothing.
     """
     schemas = description.get("components", {}).get("schemas", {})
@@ -112,30 +112,30 @@ def read_tools(description: Mapping[str, Any], reading: Set[str]) -> tuple[Tool,
 
 
 def about_topics(tools: Iterable[Tool], topics: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools that are about any of ``topics``; all without one.
+    """Return the tools about any of ``topics``; all if there are none.
 
     Raises:
-        UnknownTopic: there is none about it.
+        UnknownTopic: no tool is about one of them.
     """
-    found, wanted = tuple(tools), tuple(topics)
-    known = sorted({one.topic for one in found})
-    for topic in wanted:
-        if topic not in known:
-            remedy = did_you_mean(topic, known, f"known are {', '.join(known)}")
+    all_tools, topic_names = tuple(tools), tuple(topics)
+    known_topics = sorted({tool.topic for tool in all_tools})
+    for topic in topic_names:
+        if topic not in known_topics:
+            remedy = did_you_mean(topic, known_topics, f"known are {', '.join(known_topics)}")
             raise UnknownTopic(f"there is no topic {topic}", "--topic", remedy)
-    return found if not wanted else tuple(one for one in found if one.topic in wanted)
+    return all_tools if not topic_names else tuple(tool for tool in all_tools if tool.topic in topic_names)
 
 
 def question_of(tool: Tool, arguments: Mapping[str, Any], after: Any = None) -> Question:
-    """What to ask the API.
+    """Return the API request for a call of a tool.
 
     Args:
-        tool: that is asked.
-        arguments: that its schema allows.
-        after: the API's own cursor, where a page follows another.
+        tool: the tool to call.
+        arguments: arguments that its schema allows.
+        after: the API's own cursor, to continue with a further page.
 
     Raises:
-        WrongName: what is to stand in the path cannot stand there.
+        WrongName: a value cannot be part of the path.
     """
     path = tool.path
     for name in tool.in_path:
@@ -147,7 +147,7 @@ def question_of(tool: Tool, arguments: Mapping[str, Any], after: Any = None) -> 
 
 
 def _part(name: str, value: str, method: str) -> str:
-    """A value as a part of a path, which leads nowhere else; names of queues may hold ``/`` where nothing is sent."""
+    """Quote a value as a path segment that leads nowhere else; queue names may hold ``/`` if nothing is sent."""
     if {"", ".", ".."}.intersection(value.split("/")):
         raise WrongName(f"no name: {value[:100]!r}", name, "give a number or name as an answer shows it")
     if name in PEOPLE:
@@ -162,17 +162,17 @@ def _answers_json(operation: Mapping[str, Any]) -> bool:
 
 
 def _tool(path: str, method: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Tool:
-    parameters = [one for one in operation.get("parameters", ()) if one["in"] in ("path", "query")]
-    properties = {one["name"]: _described(one) for one in parameters if one["name"] != AFTER}
-    required = [one["name"] for one in parameters if one.get("required")]
-    sent = operation.get("requestBody", {}).get("content", {}).get(JSON)
-    if sent is not None:
-        properties[BODY], required = sent["schema"], [*required, BODY]
+    parameters = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] in ("path", "query")]
+    properties = {parameter["name"]: _described(parameter) for parameter in parameters if parameter["name"] != AFTER}
+    required = [parameter["name"] for parameter in parameters if parameter.get("required")]
+    body_content = operation.get("requestBody", {}).get("content", {}).get(JSON)
+    if body_content is not None:
+        properties[BODY], required = body_content["schema"], [*required, BODY]
     properties |= _OWN if method == "get" else {CURSOR: _OWN[CURSOR]}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         schema["required"] = required
-    in_query = [one["name"] for one in parameters if one["in"] == "query"]
+    in_query = [parameter["name"] for parameter in parameters if parameter["in"] == "query"]
     return Tool(
         name=operation["operationId"],
         topic=next(iter(operation.get("tags", ())), ""),
@@ -180,7 +180,7 @@ def _tool(path: str, method: str, operation: Mapping[str, Any], schemas: Mapping
         method=method.upper(),
         path=path.removeprefix(V1),
         answers=_schema_of(operation),
-        in_path=tuple(one["name"] for one in parameters if one["in"] == "path"),
+        in_path=tuple(parameter["name"] for parameter in parameters if parameter["in"] == "path"),
         in_query=(*in_query, *((FIELDS,) if method == "get" else ())),
         schema=_with_definitions(schema, schemas),
     )
@@ -192,20 +192,20 @@ def _schema_of(operation: Mapping[str, Any]) -> str:
 
 
 def _described(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(parameter.get("schema", {}))
+    schema = dict(parameter.get("schema", {}))
     if parameter.get("description"):
-        found["description"] = parameter["description"]
-    return found
+        schema["description"] = parameter["description"]
+    return schema
 
 
 def _with_definitions(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with all that it refers to, so that it stands alone."""
+    """Return the schema with everything it refers to, so that it is self-contained."""
     names: dict[str, Any] = {}
-    found: dict[str, Any] = _referring(schema, names)
-    while missing := [name for name, one in names.items() if one is None]:
+    result: dict[str, Any] = _referring(schema, names)
+    while missing := [name for name, definition in names.items() if definition is None]:
         for name in missing:
             names[name] = _referring(schemas.get(name, {}), names)
-    return found | ({"$defs": names} if names else {})
+    return result | ({"$defs": names} if names else {})
 
 
 def _referring(value: Any, names: dict[str, Any]) -> Any:
@@ -215,5 +215,5 @@ def _referring(value: Any, names: dict[str, Any]) -> Any:
             name = target.removeprefix(_COMPONENTS)
             names.setdefault(name, None)
             return {**value, "$ref": _DEFINITIONS + name}
-        return {name: _referring(one, names) for name, one in value.items()}
-    return [_referring(one, names) for one in value] if isinstance(value, list) else value
+        return {name: _referring(item, names) for name, item in value.items()}
+    return [_referring(item, names) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The page of alarms: folded by kind, gravest first, with a form by which a person says that they look at them."""
+"""The page of alarms: folded by kind, gravest first, with a form to acknowledge them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = {
     **dict.fromkeys(("task_starving", "task_flapping"), "/tasks"),
     **dict.fromkeys(("queue_failing", "queue_closed", "nodes_held"), "/queues"),
 }
-"""Where the page of what an alarm is about stands."""
+"""Address of the page for the subject of an alarm."""
 
 
 class AlarmsPage(BaseModel):
@@ -42,26 +42,26 @@ class AlarmsPage(BaseModel):
 def list_alarms(request: Request, api: State) -> Response:
     """What is wrong now, by kind, and who looks at it."""
     with asking(api) as asked:
-        found = AlarmsPage(alarms=alarms(asked), acknowledgements=acknowledged_alarms.history(asked.connection))
-    kinds = alarm_kinds(found.alarms.alarms)
+        content = AlarmsPage(alarms=alarms(asked), acknowledgements=acknowledged_alarms.history(asked.connection))
+    kinds = alarm_kinds(content.alarms.alarms)
     return show(
         request,
         "alarms",
-        {"alarms": found.alarms, "acknowledgements": found.acknowledgements},
+        {"alarms": content.alarms, "acknowledgements": content.acknowledgements},
         title="Alarms",
-        listed=found.alarms.alarms,
+        listed=content.alarms.alarms,
         sentence=alarms_sentence(kinds),
-        kinds=[_shown(one) for one in kinds],
+        kinds=[_shown(kind) for kind in kinds],
     )
 
 
 def alarms_sentence(kinds: list[AlarmLine]) -> str:
-    """How many alarms there are, and at how many nobody looks yet. Pure."""
-    total = sum(len(one.alarms) for one in kinds)
+    """Describe how many alarms there are, and how many nobody is looking at yet. Pure."""
+    total = sum(len(kind.alarms) for kind in kinds)
     if not total:
         return "Nothing is stale, overdue, starving or failing."
-    alone = sum(len(one.alarms) for one in kinds if not one.looked_at)
-    graver = sum(len(one.alarms) for one in kinds if one.severity == "critical" and not one.looked_at)
+    alone = sum(len(kind.alarms) for kind in kinds if not kind.looked_at)
+    graver = sum(len(kind.alarms) for kind in kinds if kind.severity == "critical" and not kind.looked_at)
     return (
         f"{total:,} {'alarm' if total == 1 else 'alarms'}; nobody looks yet at {alone:,}, of which {graver:,} critical."
     )
@@ -79,12 +79,12 @@ def _shown(kind: AlarmLine) -> dict[str, Any]:
         "key": kind.key,
         "looked_at": first.acknowledged,
         "about": first.about,
-        "alarms": [_one(one) for one in kind.alarms[:MOST_OF_A_KIND]],
+        "alarms": [_alarm_fields(alarm) for alarm in kind.alarms[:MOST_OF_A_KIND]],
         "more": max(0, len(kind.alarms) - MOST_OF_A_KIND),
     }
 
 
-def _one(alarm: Alarm) -> dict[str, Any]:
+def _alarm_fields(alarm: Alarm) -> dict[str, Any]:
     return {
         "about": alarm.about,
         "address": PAGES.get(alarm.code, ""),
@@ -103,10 +103,10 @@ def acknowledge(request: Request, api: State, who: Who, code: str, fields: Form)
             acknowledging.take_back(connection, code, about, editor=editor(who))
         return back_to("/alarms")
     with asking(api) as asked:
-        there = alarms(asked).alarms
+        current_alarms = alarms(asked).alarms
     with api.database.begin() as connection:
         acknowledging.acknowledge(
-            connection, there, code, about, _span(fields), reason=fields.get("reason", ""), editor=editor(who)
+            connection, current_alarms, code, about, _span(fields), reason=fields.get("reason", ""), editor=editor(who)
         )
     return back_to("/alarms")
 

@@ -1,4 +1,4 @@
-"""The API as pages: all operations, and each with what goes in and comes out; made by the server, without scripts."""
+"""The API as pages: all operations, each with its input and output; rendered by the server, without scripts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def list_operations(request: Request) -> Response:
 def get_operation(request: Request, operation: InPath) -> Response:
     """One operation: how to ask, what goes in, what comes out."""
     description = request.app.openapi()
-    found = operation_shown(description, operation)
-    if found is None:
-        known = [one.operation for one in operations(description).operations]
-        raise NothingFound("operation", operation, "openapi.json", known)
-    return show(request, "api_operation", found, title=operation)
+    details = operation_shown(description, operation)
+    if details is None:
+        names = [line.operation for line in operations(description).operations]
+        raise NothingFound("operation", operation, "openapi.json", names)
+    return show(request, "api_operation", details, title=operation)

@@ -1,4 +1,4 @@
-"""What the first page shows in one glance: figures with their change, reasons by weight, sites as tiles. Pure."""
+"""The first page at a glance: figures with their change, reasons by weight, sites as tiles. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from broker.service.answers.models import AgentLine
 from broker.web.pictures.over_time import sparkline
 
 MOST_REASONS, MOST_TILES = 8, 24
-#: What a cycle ends with that did what it was to do, or still does it.
+#: Outcomes of a cycle that did its work, or is still doing it.
 WELL = (None, "done", "running")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the first page: its name, the number, how it changed, its line, and where there is more."""
+    """A figure of the first page: its name, value, change, line, and a link to more."""
 
     name: str
     number: str
@@ -35,14 +35,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for one reason, of all brokerages.
+    """What waits for one reason, over all brokerages.
 
     Attributes:
-        code: of the reason.
-        meaning: the same as a sentence.
-        chunks: that wait.
-        tasks: that they are of.
-        oldest: since when the oldest waits; None: not known.
+        code: code of the reason.
+        meaning: the reason as a sentence.
+        chunks: number of waiting chunks.
+        tasks: number of their tasks.
+        oldest: since when the oldest has waited; None if unknown.
     """
 
     code: str
@@ -54,7 +54,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Tile:
-    """A site as a tile: its name, what is said of it, and the class of its state."""
+    """A site as a tile: its name, description, and the class of its state."""
 
     name: str
     said: str
@@ -63,12 +63,12 @@ class Tile:
 
 
 def is_ill(agent: AgentLine) -> bool:
-    """Whether somebody should look at an agent: it runs not as it should, or is paused."""
+    """Return whether an agent needs attention: it does not run as it should, or is paused."""
     return agent.enabled and (agent.last_outcome not in WELL or agent.pause is not None)
 
 
 def figures(flow: WorkFlow) -> list[Figure]:
-    """Whether work flows, in four figures an hour: placed, started, finished, and what part of those that end fails."""
+    """Return the flow of work in four figures an hour: placed, started, finished, and the failed part of ended jobs."""
     steps = f"each step {'5 min' if flow.step_s < 3600 else '1 h'}"
     failed = flow.failed_percent
     return [
@@ -88,7 +88,7 @@ def _number(value: float | None) -> str:
 
 
 def change(flow: Flow) -> str:
-    """How a stream has changed since the same hour of the day before, in words."""
+    """Describe how a stream has changed since the same hour of the day before."""
     if flow.last_hour is None:
         return "nothing was counted yet"
     if flow.day_before is None:
@@ -112,41 +112,41 @@ def _points(flow: WorkFlow) -> str:
 
 
 def waiting_by_code(found: Reasons, flow: WorkFlow) -> list[Waiting]:
-    """What waits by reason, whatever brokerage gives it, the most first."""
+    """Return what waits by reason, over all brokerages, the most first."""
     by_code: defaultdict[str, list[ReasonLine]] = defaultdict(list)
     for line in found.lines:
         if line.chunks:
             by_code[line.main_code or line.reason].append(line)
     waiting = []
     for code, lines in by_code.items():
-        given = reasons_of(code)
+        reasons = reasons_of(code)
         waiting.append(
             Waiting(
                 code=code,
-                meaning=given[0].reason.wrong if given else code.replace("_", " "),
+                meaning=reasons[0].reason.wrong if reasons else code.replace("_", " "),
                 chunks=sum(line.chunks for line in lines),
                 tasks=sum(line.tasks for line in lines),
                 oldest=min((line.oldest_since for line in lines if line.oldest_since), default=None),
             )
         )
-    return sorted(waiting, key=lambda one: (-one.chunks, one.code))
+    return sorted(waiting, key=lambda line: (-line.chunks, line.code))
 
 
 def what_waits(why: Sequence[Waiting], flow: WorkFlow) -> str:
-    """How much waits in all, and how that has changed to yesterday."""
-    chunks, tasks = sum(one.chunks for one in why), sum(one.tasks for one in why)
+    """Describe how much waits in all, and the change since yesterday."""
+    chunks, tasks = sum(line.chunks for line in why), sum(line.tasks for line in why)
     waits = flow.waiting.model_copy(update={"last_hour": float(chunks)})
     return f"{chunks:,} chunks of {tasks:,} tasks, {change(waits)}"
 
 
 def tiles(sites: Sequence[Site], ill_queues: Set[str], found: Queues) -> list[Tile]:
-    """The sites where most runs, those first at which jobs fail or that are not online though work waits there."""
+    """Return the sites where most runs; first come failing sites, and those not online though work waits there."""
     ill = {line.site or line.queue for line in found.queues if line.queue in ill_queues}
-    ranked = sorted(sites, key=lambda one: (one.name not in ill, -(one.running + one.queued), one.name))
-    return [Tile(site.name, _said(site, ill), _class(site, ill), site.name) for site in ranked[:MOST_TILES]]
+    ranked = sorted(sites, key=lambda site: (site.name not in ill, -(site.running + site.queued), site.name))
+    return [Tile(site.name, _site_text(site, ill), _class(site, ill), site.name) for site in ranked[:MOST_TILES]]
 
 
-def _said(site: Site, ill: Set[str]) -> str:
+def _site_text(site: Site, ill: Set[str]) -> str:
     if site.name in ill:
         return f"fails; {site.running:,} run"
     if not site.online:

@@ -45,15 +45,15 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = installation_of(api)
     with asking(api, at) as asked:
-        # first, since leases are compared with the clock while the answers are of one instant
+        # first, since leases are compared with the clock, while the answers are for one instant
         running = service_answer(asked, installation) if at is None else None
         shown_h = hours or hours_known(asked)
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
-        flowing, shared, found = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
+        flowing, shared, queue_list = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
     if running is None:
         with asking(api, api.now()) as asked:
             running = service_answer(asked, installation)
-    drawn = _activity_picture(for_reader(request, lately))
+    activity_picture = _activity_picture(for_reader(request, lately))
     answers = {
         "service": running,
         "reasons": waiting,
@@ -62,16 +62,16 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
         "flow": flowing,
         "shares": shared,
     }
-    # a tile says neither where a site is nor what it got
-    nowhere, nothing = Places(tier={}, cloud={}, degrees={}), Placed(now=found.now, since=found.now, jobs={})
-    sites = _sites(found, nowhere, nothing, set())
+    # a tile shows neither where a site is nor what was placed there
+    nowhere, nothing = Places(tier={}, cloud={}, degrees={}), Placed(now=queue_list.now, since=queue_list.now, jobs={})
+    sites = _sites(queue_list, nowhere, nothing, set())
     return show(
         request,
         "overview",
         answers,
         title="Overview",
         alarm_lines=(kinds := alarm_kinds(wrong.alarms)),
-        wrong=_wrong(kinds),
+        wrong=_alarms_text(kinds),
         ill=[one for one in running.agents if is_ill(one)],
         most_ill=MOST_ILL,
         well=sum(1 for one in running.agents if one.enabled and not is_ill(one)),
@@ -83,32 +83,36 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
         figures=figures(flowing),
         why=(why := waiting_by_code(waiting, flowing)),
         waits=what_waits(why, flowing),
-        tiles=tiles(sites, {one.about for one in wrong.alarms if one.code in ("queue_failing", "queue_closed")}, found),
-        picture=lambda: drawn,
+        tiles=tiles(
+            sites, {one.about for one in wrong.alarms if one.code in ("queue_failing", "queue_closed")}, queue_list
+        ),
+        picture=lambda: activity_picture,
         shares_drawn=lambda: shares_picture(shared.model_copy(update={"shares": _top(shared)})),
         line=lambda code, name: sparkline(f"{name} over the last hours", flowing.by_reason.get(code, ()), "wait"),
     )
 
 
-def _wrong(kinds: Sequence[AlarmLine]) -> str:
-    """How many alarms there are, and how many of them somebody looks at."""
-    total, seen = (sum(len(one.alarms) for one in some) for some in (kinds, [one for one in kinds if one.looked_at]))
-    return "" if not total else f"{total}, acknowledged {seen}" if seen else str(total)
+def _alarms_text(kinds: Sequence[AlarmLine]) -> str:
+    """Describe how many alarms there are, and how many of them somebody is looking at."""
+    total, acknowledged = (
+        sum(len(one.alarms) for one in some) for some in (kinds, [one for one in kinds if one.looked_at])
+    )
+    return "" if not total else f"{total}, acknowledged {acknowledged}" if acknowledged else str(total)
 
 
-def _top(found: Shares) -> tuple[ShareLine, ...]:
-    """The shares that have a target, of the highest level that has more than one, the largest first."""
-    for depth in sorted({one.depth for one in found.shares}):
-        lines = [one for one in found.shares if one.depth == depth and one.target_percent]
+def _top(all_shares: Shares) -> tuple[ShareLine, ...]:
+    """Return the shares with a target, on the highest level with more than one, largest first."""
+    for depth in sorted({share.depth for share in all_shares.shares}):
+        lines = [share for share in all_shares.shares if share.depth == depth and share.target_percent]
         if len(lines) > 1:
-            return tuple(sorted(lines, key=lambda one: -(one.target_percent or 0.0))[:MOST_SHARES])
-    return found.shares[:MOST_SHARES]
+            return tuple(sorted(lines, key=lambda share: -(share.target_percent or 0.0))[:MOST_SHARES])
+    return all_shares.shares[:MOST_SHARES]
 
 
-def _activity_picture(found: Activity) -> Markup:
-    marks = [Mark(one.at, one.kind, f"{one.about}: {one.detail}") for one in found.changes]
-    steps = [(one.at, one.outcomes) for one in found.steps]
-    return outcomes_over_time(found.since, found.now, found.step_s, steps, marks)
+def _activity_picture(recent: Activity) -> Markup:
+    marks = [Mark(change.at, change.kind, f"{change.about}: {change.detail}") for change in recent.changes]
+    steps = [(step.at, step.outcomes) for step in recent.steps]
+    return outcomes_over_time(recent.since, recent.now, recent.step_s, steps, marks)
 
 
 @router.get("/service")
@@ -118,7 +122,7 @@ def service(request: Request, api: State) -> Response:
     installation = installation_of(api)
     with asking(api, api.now()) as asked:
         running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
-    drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
+    histograms = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
     answers = {"service": running, "times": times, "alarms": wrong}
     return show(
         request,
@@ -127,25 +131,27 @@ def service(request: Request, api: State) -> Response:
         title="Service",
         sentence=service_sentence(running),
         alarm_lines=alarm_kinds(wrong.alarms),
-        picture=drawn.__getitem__,
+        picture=histograms.__getitem__,
     )
 
 
 def service_sentence(running: ServiceAnswer) -> str:
-    """How many agents and sources are well, and which are not. Pure."""
-    ill = [one.agent for one in running.agents if is_ill(one)]
-    stale = [one.source for one in running.sources if one.state != "ok"]
-    on = sum(1 for one in running.agents if one.enabled)
-    agents = f"{on - len(ill)} of {on} agents are well{_named(ill)}" if on else "No agent is on"
-    known = len(running.sources)
+    """Describe how many agents and sources are well, and which are not. Pure."""
+    ill = [agent.agent for agent in running.agents if is_ill(agent)]
+    stale = [source.source for source in running.sources if source.state != "ok"]
+    on = sum(1 for agent in running.agents if agent.enabled)
+    agents = f"{on - len(ill)} of {on} agents are well{_first_names(ill)}" if on else "No agent is on"
+    total = len(running.sources)
     sources = (
-        f"{known - len(stale)} of {known} sources are fresh{_named(stale)}" if known else "there is no snapshot yet"
+        f"{total - len(stale)} of {total} sources are fresh{_first_names(stale)}"
+        if total
+        else "there is no snapshot yet"
     )
     return f"{agents}; {sources}."
 
 
-def _named(names: Sequence[str]) -> str:
-    """The first names of those that are not so."""
+def _first_names(names: Sequence[str]) -> str:
+    """Return the first few of the names."""
     return f", not {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}" if names else ""
 
 
@@ -159,56 +165,60 @@ def map_of_grid(
 ) -> Response:
     """The sites by latitude and longitude where these are known, else by tier and cloud."""
     with asking(api, at) as asked:
-        found, nodes, where, moved = (
+        queue_list, nodes, where, moved = (
             queues(asked),
             nuclei(asked),
             places(asked),
             links(asked, LinkFilters(limit=MOST_LINKS)),
         )
-        got, ended = placed_lately(asked), failing_queues(asked, load_limits(asked.config))
-    sites = _sites(found, where, got, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}, ended)
+        placed_jobs, ended = placed_lately(asked), failing_queues(asked, load_limits(asked.config))
+    sites = _sites(
+        queue_list, where, placed_jobs, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}, ended
+    )
     placed = [site for site in sites if site.place is not None]
-    shown = by or ("place" if 2 * len(placed) > len(sites) else "tier")
+    layout = by or ("place" if 2 * len(placed) > len(sites) else "tier")
     pictures = [grid_map(sites, flows(moved))]
-    if shown == "place":
+    if layout == "place":
         pictures = [place_map(sites, flows(moved), frame) for frame in (DESK, PHONE)]
-    answers = {"queues": found, "nuclei": nodes, "places": where, "placed": got, "links": moved}
+    answers = {"queues": queue_list, "nuclei": nodes, "places": where, "placed": placed_jobs, "links": moved}
     return show(
         request,
         "map",
         answers,
         title="Map of the grid",
         pictures=lambda: pictures,
-        sites=sorted(sites, key=lambda one: (-one.failed, -(one.running + one.queued), one.name)),
-        shown=shown,
+        sites=sorted(sites, key=lambda site: (-site.failed, -(site.running + site.queued), site.name)),
+        shown=layout,
         nowhere=len(sites) - len(placed),
         choices=[
             {
                 "word": word,
                 "count": None,
                 "address": str(request.url.include_query_params(by=name).replace(scheme="", netloc="")),
-                "on": name == shown,
+                "on": name == layout,
             }
             for name, word in (("place", "by place"), ("tier", "by tier and cloud"))
         ],
-        time=time_shown(request, at, found.now),
+        time=time_shown(request, at, queue_list.now),
     )
 
 
 def flows(found: Links) -> list[Flow]:
-    """The links on which files queue."""
-    return [Flow(one.source, one.nucleus, one.queued_files, one.cap_files) for one in found.links if one.queued_files]
+    """Return the links on which files are queued."""
+    return [
+        Flow(link.source, link.nucleus, link.queued_files, link.cap_files) for link in found.links if link.queued_files
+    ]
 
 
 def _sites(
-    found: Queues,
+    queue_list: Queues,
     where: Places,
-    got: Placed,
+    placed: Placed,
     nuclei_names: set[str],
     ended: Mapping[str, QueueOutcomes] | None = None,
 ) -> list[Site]:
     by_site: defaultdict[str, list[QueueLine]] = defaultdict(list)
-    for line in found.queues:
+    for line in queue_list.queues:
         by_site[line.site or line.queue].append(line)
     sites = []
     for name, lines in by_site.items():
@@ -221,12 +231,12 @@ def _sites(
                 cloud=cloud or "no cloud",
                 running=sum(line.jobs.running for line in lines),
                 queued=sum(line.jobs.defined + line.jobs.assigned + line.jobs.activated for line in lines),
-                placed=sum(got.jobs.get(line.queue, 0) for line in lines),
+                placed=sum(placed.jobs.get(line.queue, 0) for line in lines),
                 online=any(line.status == "online" for line in lines),
                 nucleus=name in nuclei_names,
-                failed=sum(one.failed for one in outcomes),
-                ended=sum(one.failed + one.finished for one in outcomes),
-                failing=any(one.is_failing for one in outcomes),
+                failed=sum(outcome.failed for outcome in outcomes),
+                ended=sum(outcome.failed + outcome.finished for outcome in outcomes),
+                failing=any(outcome.is_failing for outcome in outcomes),
                 place=next((where.degrees[line.queue] for line in lines if line.queue in where.degrees), None),
             )
         )

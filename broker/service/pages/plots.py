@@ -1,4 +1,4 @@
-"""Data of plots over time with the frames that they are drawn in; the page that shows one has it as a picture too."""
+"""Data of plots over time with their frames; a page that shows such a plot also has it as a picture."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Columns = Mapping[str, Sequence[Any]]
 def plot_outcomes(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """Chunks by outcome, and what changed meanwhile."""
     with asking(api, at) as asked:
-        found = activity(asked, timedelta(hours=hours))
-    return _plot(request, "outcomes", found.since, found.now, outcome_columns(for_reader(request, found)))
+        recent = activity(asked, timedelta(hours=hours))
+    return _plot(request, "outcomes", recent.since, recent.now, outcome_columns(for_reader(request, recent)))
 
 
 @router.get("/plots/queues/{queue:path}")
@@ -46,30 +46,30 @@ def plot_jobs(
 ) -> Response:
     """Jobs that run and wait at a queue."""
     with asking(api, at) as asked:
-        found = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
-    return _plot(request, "jobs", found.since, found.now, {"steps": job_columns(found)})
+        jobs_of_queue = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
+    return _plot(request, "jobs", jobs_of_queue.since, jobs_of_queue.now, {"steps": job_columns(jobs_of_queue)})
 
 
 def outcome_columns(found: Activity) -> dict[str, Columns]:
-    """The steps, each from its middle to both sides, and the marks."""
+    """Return the steps, each extended from its middle to both sides, and the marks."""
     half_ms = 500 * found.step_s
     steps: dict[str, list[Any]] = {
-        "at": [_ms(one.at) + half_ms for one in found.steps],
+        "at": [_ms(step.at) + half_ms for step in found.steps],
         "wide": [1.8 * half_ms] * len(found.steps),
-        **{name: [one.outcomes.get(name, 0) for one in found.steps] for name in OUTCOMES},
+        **{name: [step.outcomes.get(name, 0) for step in found.steps] for name in OUTCOMES},
     }
-    marks: Columns = {
-        "at": [_ms(one.at) for one in found.changes],
-        "lane": [one.kind for one in found.changes],
-        "text": [visible(f"{one.about}: {one.detail}") for one in found.changes],
+    mark_columns: Columns = {
+        "at": [_ms(change.at) for change in found.changes],
+        "lane": [change.kind for change in found.changes],
+        "text": [visible(f"{change.about}: {change.detail}") for change in found.changes],
     }
-    return {"steps": steps, "marks": marks}
+    return {"steps": steps, "marks": mark_columns}
 
 
 def job_columns(found: QueueJobs) -> Columns:
-    """The steps by column; the last one holds until now."""
-    steps = [(one.at, one.running, one.queued) for one in found.steps]
-    steps += [(found.now, *one[1:]) for one in steps[-1:]]
+    """Return the steps by column; the last one lasts until now."""
+    steps = [(step.at, step.running, step.queued) for step in found.steps]
+    steps += [(found.now, *step[1:]) for step in steps[-1:]]
     return {
         "at": [_ms(at) for at, _, _ in steps],
         "running": [running for _, running, _ in steps],

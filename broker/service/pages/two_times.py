@@ -24,32 +24,32 @@ SPANS = ((1, "an hour ago"), (6, "6 hours ago"), (24, "yesterday"), (168, "a wee
 def compare(request: Request, api: State, then: Moment | None = None, at: At = None) -> Response:
     """What waits and flows more and less than at another time, and what was changed between them."""
     with asking(api, at) as asked:
-        other = asked.now - timedelta(hours=24) if then is None else aware(then)
-        if other >= asked.now:
+        earlier = asked.now - timedelta(hours=24) if then is None else aware(then)
+        if earlier >= asked.now:
             raise Problem(422, "invalid_request", "the time to compare with must be earlier", "swap the two")
-        found = two_times(asked, other)
+        comparison = two_times(asked, earlier)
     return show(
         request,
         "two_times",
-        found,
+        comparison,
         title="Two times",
-        listed=found.waiting,
-        sentence=two_times_sentence(for_reader(request, found)),
-        choices=choices(found.now, other, at),
-        meanings={one.code: meaning(one.code) for one in found.waiting},
-        streams=[stream_words(one) for one in found.streams],
-        given={"then": f"{other:%Y-%m-%dT%H:%M}", "at": "" if at is None else f"{aware(at):%Y-%m-%dT%H:%M}"},
+        listed=comparison.waiting,
+        sentence=two_times_sentence(for_reader(request, comparison)),
+        choices=choices(comparison.now, earlier, at),
+        meanings={change.code: meaning(change.code) for change in comparison.waiting},
+        streams=[stream_words(stream) for stream in comparison.streams],
+        given={"then": f"{earlier:%Y-%m-%dT%H:%M}", "at": "" if at is None else f"{aware(at):%Y-%m-%dT%H:%M}"},
     )
 
 
 def choices(now: datetime, then: datetime, at: datetime | None) -> list[dict[str, Any]]:
-    """Times to compare with."""
-    kept = "" if at is None else f"&at={aware(at):%Y-%m-%dT%H:%M:%SZ}"
+    """Return the times to compare with."""
+    time_parameter = "" if at is None else f"&at={aware(at):%Y-%m-%dT%H:%M:%SZ}"
     return [
         {
             "word": word,
             "count": None,
-            "address": f"/compare?then={now - timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}{kept}",
+            "address": f"/compare?then={now - timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}{time_parameter}",
             "on": abs((now - then).total_seconds() - 3600 * hours) < 60,
         }
         for hours, word in SPANS
@@ -57,11 +57,11 @@ def choices(now: datetime, then: datetime, at: datetime | None) -> list[dict[str
 
 
 def stream_words(one: StreamChange) -> dict[str, Any]:
-    """A stream with its difference."""
-    known = one.then is not None and one.now is not None
+    """Return a stream with its difference."""
+    both_known = one.then is not None and one.now is not None
     return {
         "name": f"Jobs {one.stream} an hour",
         "then": one.then,
         "now": one.now,
-        "more": (one.now or 0.0) - (one.then or 0.0) if known else None,
+        "more": (one.now or 0.0) - (one.then or 0.0) if both_known else None,
     }

@@ -1,6 +1,6 @@
-"""Events: what happens, as it happens, for dashboards and pages.
+"""Live events for dashboards and pages.
 
-Events for many listeners: one look at the database a second for all of them, while there is any.
+Many listeners share one check of the database a second, which runs only while there are any.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ MOST = 500
 
 
 class EventHub:
-    """The events of one application.
+    """Distributes the events of one application.
 
     Args:
-        api: of the application.
+        api: state of the application.
     """
 
     def __init__(self, api: ApiState) -> None:
@@ -52,7 +52,7 @@ class EventHub:
         self.listeners = 0
 
     async def stream(self, since: Cursor | None, *, names: bool) -> AsyncIterator[bytes]:
-        """Server-sent events from now on, or from behind ``since``; ``names``: of users are shown."""
+        """Stream server-sent events from now on, or after ``since``; ``names`` includes user names."""
         self.listeners += 1
         try:
             await self._begin()
@@ -63,7 +63,7 @@ class EventHub:
                     yield block
             while not self._api.ending.is_set():
                 if self._kept and self._kept[0][0] > position + 1:
-                    yield b"event: gap\ndata: {}\n\n"  # it was too slow, and what it missed is not kept
+                    yield b"event: gap\ndata: {}\n\n"  # it was too slow, and the events it missed are not stored
                 for number, shown, without_names in list(self._kept):
                     if number > position:
                         position = number
@@ -83,7 +83,7 @@ class EventHub:
                 self._looking = asyncio.get_running_loop().create_task(self._look(cursor))
 
     async def _wait(self, position: int) -> bool:
-        """Wait until there is more, the application ends (True), or for a while (False)."""
+        """Wait until there is more, the application ends (True), or a timeout (False)."""
         for _ in range(int(HEARTBEAT_S)):
             try:
                 async with asyncio.timeout(1.0), self._changed:
@@ -115,8 +115,8 @@ class EventHub:
             async with self._changed:
                 for event in events:
                     self._number += 1
-                    named, hiding = (block_of(event, cursor, names=shown) for shown in (True, False))
-                    self._kept.append((self._number, named, hiding))
+                    block_with_names, hiding = (block_of(event, cursor, names=names) for names in (True, False))
+                    self._kept.append((self._number, block_with_names, hiding))
                 self._changed.notify_all()
 
     def _now(self) -> Cursor:
@@ -129,13 +129,13 @@ class EventHub:
 
 
 def document_of(event: Event, *, names: bool) -> dict[str, Any]:
-    """An event as plain JSON."""
+    """Return an event as plain JSON."""
     document: dict[str, Any] = plain({"event": event.kind, "at": event.at, **event.facts})
     return document if names else hidden(document)
 
 
 def block_of(event: Event, cursor: Cursor, *, names: bool) -> bytes:
-    """An event as a block of server-sent events; its id leads behind everything that was read with it."""
+    """Return an event as a block of server-sent events; its id is the cursor after everything read with it."""
     data = json.dumps(document_of(event, names=names), ensure_ascii=True, allow_nan=False)
     return f"event: {event.kind}\nid: {cursor}\ndata: {data}\n\n".encode()
 
@@ -147,11 +147,11 @@ _NAME = "events"
 
 
 class Events(BaseModel):
-    """What happened behind a cursor.
+    """Events after a cursor.
 
     Attributes:
-        events: by time; ``event`` is ``cycle``, ``outcome``, ``tuning`` or ``source``.
-        next: the cursor behind them, for ``since``.
+        events: events by time; ``event`` is ``cycle``, ``outcome``, ``tuning`` or ``source``.
+        next: cursor after these events, for ``since``.
     """
 
     events: list[dict[str, Any]]
@@ -169,10 +169,10 @@ async def listen(
     since: Annotated[str | None, Query(max_length=100, description="A cursor: `next`, or the id of an event.")] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
-    """Cycles, changes of outcomes, of the tuning and of sources: server-sent events, or with `since` as JSON."""
-    given = last_event_id or since
-    cursor = None if given is None else Cursor.read(given)
-    if given is not None and cursor is None:
+    """Stream cycles and changes of outcomes, tuning and sources as server-sent events; JSON with `since`."""
+    cursor_text = last_event_id or since
+    cursor = None if cursor_text is None else Cursor.read(cursor_text)
+    if cursor_text is not None and cursor is None:
         raise Problem(400, "bad_cursor", "the cursor is none of these events", "begin without one")
     if MEDIA_TYPE not in request.headers.get("accept", ""):
         return answer(request, await run_in_threadpool(_since, api, cursor, who is not None), items="events")
@@ -184,16 +184,16 @@ async def listen(
 
 
 def hub_of(api: ApiState) -> EventHub:
-    """The hub of an application."""
-    found = api.kept.get(_NAME)
-    if not isinstance(found, EventHub):
-        found = api.kept[_NAME] = EventHub(api)
-    return found
+    """Return the hub of an application."""
+    hub = api.kept.get(_NAME)
+    if not isinstance(hub, EventHub):
+        hub = api.kept[_NAME] = EventHub(api)
+    return hub
 
 
 def _since(api: ApiState, cursor: Cursor | None, names: bool) -> Events:
     with api.database.begin() as connection:
         if cursor is None:
             return Events(events=[], next=str(event_reads.now(connection)))
-        found, behind = event_reads.after(connection, cursor, MOST)
-    return Events(events=[document_of(one, names=names) for one in found], next=str(behind))
+        rows, behind = event_reads.after(connection, cursor, MOST)
+    return Events(events=[document_of(event, names=names) for event in rows], next=str(behind))

@@ -21,12 +21,12 @@ router = guarded_router("", tag="health")
 
 
 class Health(BaseModel):
-    """What a probe is answered.
+    """The answer to a probe.
 
     Attributes:
         status: ``ok`` or ``failing``.
-        version: of the broker.
-        checks: what was looked at.
+        version: version of the broker.
+        checks: results of the checks.
     """
 
     status: Literal["ok", "failing"]
@@ -37,38 +37,38 @@ class Health(BaseModel):
 @router.get("/health/live", response_model=Health)
 @allow(OPEN)
 async def live(request: Request) -> Response:
-    """Whether the process answers."""
+    """Report whether the process answers."""
     return answer(request, Health(status="ok", version=__version__, checks=[]))
 
 
 @router.get("/health/startup", response_model=Health, responses={503: {"model": Health}})
 @allow(OPEN)
 async def startup(request: Request, api: State) -> Response:
-    """Whether the process has started: the database answers, and its schema is the one of this version."""
+    """Report whether the process has started: the database answers, and its schema matches this version."""
     checks = await health_checks_of(api).found()
-    return _answer(request, [one for one in checks if one.name != "leader"])
+    return _answer(request, [check for check in checks if check.name != "leader"])
 
 
 @router.get("/health/ready", response_model=Health, responses={503: {"model": Health}})
 @allow(OPEN)
 async def ready(request: Request, api: State) -> Response:
-    """Whether answers are current: as at the start, and some service has given a sign of life lately."""
+    """Report whether answers are current: started, and some service has recently shown a sign of life."""
     return _answer(request, await health_checks_of(api).found())
 
 
 @router.get("/api/v1/openapi.json", include_in_schema=False)
 @allow(OPEN)
 async def description(request: Request) -> Response:
-    """The description of the API (OpenAPI 3.1)."""
+    """Get the description of the API (OpenAPI 3.1)."""
     return answer(request, request.app.openapi())
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
 @allow(FACTORY)
 def metrics(api: State) -> Response:
-    """Metrics for Prometheus."""
-    found = api.kept["metrics"]
-    return Response(found.text(), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
+    """Get metrics for Prometheus."""
+    collector = api.kept["metrics"]
+    return Response(collector.text(), media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 
 
 def _answer(request: Request, checks: list[Check]) -> Response:

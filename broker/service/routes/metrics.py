@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: counted from the aggregates that the cycles write, so that all processes report one grid.
+"""Metrics for Prometheus, from the aggregates that the cycles write, so that all processes report the same grid.
 
-Counters begin at 0 when the process starts and grow by what was decided since. Labels are bounded: names of brokerages,
-outcomes, reasons, rules, agents, sources, processes; a queue only where the configuration lists it, a task never.
+Counters begin at 0 when the process starts and grow with later decisions. Labels are bounded: names of brokerages,
+outcomes, reasons, rules, agents, sources, processes; a queue only if the configuration lists it, a task never.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF = ("brokerage", "vo", "placer")
 
 
 def quality_gauges(newest: Iterable[NewestQuality]) -> Iterator[Metric]:
-    """Of the newest measured cycle of each brokerage."""
+    """Yield the gauges of the newest measured cycle of each brokerage."""
     regret = GaugeMetricFamily(
         "broker_decision_regret_hs06_hours", "What a cycle cost more than the best placement of its jobs.", labels=_OF
     )
@@ -44,27 +44,29 @@ def quality_gauges(newest: Iterable[NewestQuality]) -> Iterator[Metric]:
         "broker_decision_regret_share_hs06_hours", "The part of a share in the regret.", labels=(*_OF, "share")
     )
     took = GaugeMetricFamily("broker_decision_regret_measure_seconds", "It took to measure.", labels=_OF)
-    for one in newest:
-        of = (one.brokerage, one.vo, one.placer)
-        regret.add_metric(of, one.regret_hs06h)
-        took.add_metric(of, one.measure_s)
-        if one.work_hs06h > 0:
-            ratio.add_metric(of, one.regret_hs06h / one.work_hs06h)
-        if one.input_gb > 0:
-            vain.add_metric(of, one.vain_gb / one.input_gb)
-        for name, hs06h in one.shares.items():
+    for quality in newest:
+        of = (quality.brokerage, quality.vo, quality.placer)
+        regret.add_metric(of, quality.regret_hs06h)
+        took.add_metric(of, quality.measure_s)
+        if quality.work_hs06h > 0:
+            ratio.add_metric(of, quality.regret_hs06h / quality.work_hs06h)
+        if quality.input_gb > 0:
+            vain.add_metric(of, quality.vain_gb / quality.input_gb)
+        for name, hs06h in quality.shares.items():
             share.add_metric((*of, name), hs06h)
     yield from (regret, ratio, vain, share, took)
 
 
 def health_gauges(health: Health) -> Iterator[Metric]:
-    """The gauges of one instant."""
+    """Yield the gauges of one instant."""
     closed = GaugeMetricFamily("broker_queues_closed", "Queues that fail, by state.", labels=("state",))
     for state, count in health.closed:
         closed.add_metric((state,), count)
-    held = GaugeMetricFamily("broker_nodes_held", "Nodes whose pilots are given no jobs, by queue.", labels=("queue",))
+    nodes_held = GaugeMetricFamily(
+        "broker_nodes_held", "Nodes whose pilots are given no jobs, by queue.", labels=("queue",)
+    )
     for queue, count in health.held:
-        held.add_metric((queue,), count)
+        nodes_held.add_metric((queue,), count)
     paused = GaugeMetricFamily("broker_agent_paused", "1 for an agent that is paused.", labels=("agent", "by"))
     for agent, by in health.paused:
         paused.add_metric((agent, by), 1.0)
@@ -84,55 +86,55 @@ def health_gauges(health: Health) -> Iterator[Metric]:
         for state, count in (("sent", sent), ("lost", lost), ("backlog", backlog)):
             streams.add_metric((channel, state), count)
         failing.add_metric((channel,), is_failing)
-    known = GaugeMetricFamily("broker_alarms_acknowledged", "Alarms that somebody looks at.")
-    known.add_metric((), health.acknowledged)
+    acknowledged_alarms = GaugeMetricFamily("broker_alarms_acknowledged", "Alarms that somebody looks at.")
+    acknowledged_alarms.add_metric((), health.acknowledged)
     size = GaugeMetricFamily("broker_database_bytes", "Size of the database.")
     size.add_metric((), health.database_bytes)
-    yield from (closed, held, paused, messages, streams, failing, known, size)
+    yield from (closed, nodes_held, paused, messages, streams, failing, acknowledged_alarms, size)
 
 
 def job_gauges(jobs: Iterable[tuple[str, str, str, int]]) -> Iterator[Metric]:
-    """Jobs by VO, share and status."""
-    found = GaugeMetricFamily("broker_jobs", "Jobs that have not ended.", labels=("vo", "share", "status"))
+    """Yield jobs by VO, share and status."""
+    gauge = GaugeMetricFamily("broker_jobs", "Jobs that have not ended.", labels=("vo", "share", "status"))
     for vo, share, status, count in jobs:
-        found.add_metric((vo, share, status), count)
-    yield found
+        gauge.add_metric((vo, share, status), count)
+    yield gauge
 
 
 def disk_gauges(folder: Path) -> Iterator[Metric]:
-    """The room on the file system of a folder, where it is there."""
+    """Yield the free space on the file system of a folder, if it exists."""
     free = GaugeMetricFamily("broker_disk_free_bytes", "Room on the file system of the broker's home.")
     total = GaugeMetricFamily("broker_disk_bytes", "Size of the file system of the broker's home.")
     if folder.exists():
-        found = shutil.disk_usage(folder)
-        free.add_metric((), found.free)
-        total.add_metric((), found.total)
+        usage = shutil.disk_usage(folder)
+        free.add_metric((), usage.free)
+        total.add_metric((), usage.total)
     yield from (free, total)
 
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LOOKBACK = timedelta(minutes=15)
-"""Cycles add to the newest buckets only; a late one may add to one before."""
+"""Cycles add only to the newest buckets; a late one may add to an earlier bucket."""
 CYCLE_BUCKETS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 REQUEST_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0)
 FRESH_S = 1.0
-"""Metrics that are younger are shown again: two scrapers cost no more than one."""
+"""Younger metrics are reused: two scrapers cost no more than one."""
 JOBS_FRESH_S = 60.0
-"""Likewise for counts that look at all jobs."""
+"""The same for counts that read all jobs."""
 
 
 Key = tuple[Any, ...]
 
 
 class Growth:
-    """How much counts by bucket have grown since the last look."""
+    """The growth of counts by bucket since the last reading."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, int] = {}
         self._begun = False
 
     def of(self, counts: Mapping[Key, int]) -> dict[Key, int]:
-        """What was added to each count since it was last seen; nothing at the first look."""
+        """Return the increase of each count since it was last seen; nothing at the first reading."""
         grown = {key: count - self._seen.get(key, 0) for key, count in counts.items() if self._begun}
         self._seen, self._begun = dict(counts), True
         return {key: count for key, count in grown.items() if count > 0}
@@ -142,8 +144,8 @@ class BrokerMetrics(Collector):
     """All metrics of one application.
 
     Args:
-        database: with the aggregates.
-        queues: that are labels.
+        database: database with the aggregates.
+        queues: queues that are used as labels.
         steady_s: a clock that never goes back.
         home: the folder whose file system must not be full.
     """
@@ -160,27 +162,31 @@ class BrokerMetrics(Collector):
         self.registry.register(self)
 
     def _make_counters(self) -> None:
-        made: dict[str, Any] = {"registry": self.registry}
+        attributes: dict[str, Any] = {"registry": self.registry}
         self._decisions = Counter(
-            "broker_decisions", "Decisions of cycles.", ("brokerage", "outcome", "reason"), **made
+            "broker_decisions", "Decisions of cycles.", ("brokerage", "outcome", "reason"), **attributes
         )
-        self._jobs = Counter("broker_jobs_assigned", "Jobs that were assigned to queues.", ("brokerage",), **made)
+        self._jobs = Counter("broker_jobs_assigned", "Jobs that were assigned to queues.", ("brokerage",), **attributes)
         self._rejections = Counter(
-            "broker_rejections", "Queues that a rule rejected, over all decisions.", ("brokerage", "rule"), **made
+            "broker_rejections", "Queues that a rule rejected, over all decisions.", ("brokerage", "rule"), **attributes
         )
         self._plugin = Counter(
-            "broker_plugin_calls", "Calls of the plug-in for JEDI.", ("brokerage", "outcome", "reason"), **made
+            "broker_plugin_calls", "Calls of the plug-in for JEDI.", ("brokerage", "outcome", "reason"), **attributes
         )
-        self._cycles = Counter("broker_cycles", "Cycles that ended, by outcome.", ("agent", "outcome"), **made)
+        self._cycles = Counter("broker_cycles", "Cycles that ended, by outcome.", ("agent", "outcome"), **attributes)
         self._cycle_s = Histogram(
-            "broker_cycle_seconds", "Seconds of a cycle, by stage.", ("agent", "stage"), buckets=CYCLE_BUCKETS_S, **made
+            "broker_cycle_seconds",
+            "Seconds of a cycle, by stage.",
+            ("agent", "stage"),
+            buckets=CYCLE_BUCKETS_S,
+            **attributes,
         )
         self._requests = Histogram(
             "broker_http_request_seconds",
             "Seconds until a request was answered.",
             ("method", "route", "status"),
             buckets=REQUEST_BUCKETS_S,
-            **made,
+            **attributes,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -188,7 +194,7 @@ class BrokerMetrics(Collector):
         self._requests.labels(method, route, f"{status // 100}xx").observe(seconds)
 
     def text(self) -> bytes:
-        """The exposition in the text format of Prometheus, one line a sample."""
+        """Return the metrics in the Prometheus text format, one line a sample."""
         with self._lock:
             now_s = self._steady_s()
             if self._shown is None or now_s - self._shown[0] > FRESH_S:
@@ -197,11 +203,11 @@ class BrokerMetrics(Collector):
             return self._shown[1]
 
     def collect(self) -> Iterable[Metric]:
-        """What was true at the last look."""
+        """Return the metrics of the last reading."""
         return self._gauges
 
     def _look(self) -> list[Metric]:
-        """Let the counters grow by what was decided since the last look; the gauges of now."""
+        """Increase the counters by the decisions since the last reading and return the current gauges."""
         with self._database.begin() as connection:
             decided = metric_reads.recent_decisions(connection, LOOKBACK)
             packed = metric_reads.recent_queue_counts(connection, LOOKBACK)
@@ -216,7 +222,7 @@ class BrokerMetrics(Collector):
         self._count_rejections(packed)
         self._count_runs(runs)
         for (_, brokerage, outcome, reason), grown in self._plugin_calls.of(
-            {one[:4]: one[4] for one in health.plugin}
+            {row[:4]: row[4] for row in health.plugin}
         ).items():
             self._plugin.labels(brokerage, outcome, reason).inc(grown)
         pilots = (*wanted_pilots(standing, self._queues), *submitted_pilots(standing))
@@ -224,7 +230,7 @@ class BrokerMetrics(Collector):
         return [*gauges(standing), *pilots, *healthy, *quality_gauges(newest)]
 
     def _jobs_by_share(self, connection: sa.Connection) -> list[tuple[str, str, str, int]]:
-        """Counted once a minute: it looks at all jobs."""
+        """Count jobs by share, once a minute, since this reads all jobs."""
         now_s = self._steady_s()
         if now_s - self._jobs_of_shares[0] > JOBS_FRESH_S:
             self._jobs_of_shares = (now_s, metric_health.jobs_of_shares(connection, self._database.names))
@@ -261,10 +267,10 @@ class BrokerMetrics(Collector):
 
 
 def rejections_in(packed: bytes) -> dict[str, int]:
-    """How many queues each rule rejected, in packed counts. Pure.
+    """Return how many queues each rule rejected, from packed counts. Pure.
 
     Raises:
-        CountsCorruptError: damaged, or of a newer version.
+        CountsCorruptError: the counts are damaged, or of a newer version.
     """
     counts = QueueCounts.unpack(packed)
     totals = counts.decisions.sum(axis=1).tolist() if counts.queues else [0] * len(counts.codes)
@@ -272,7 +278,7 @@ def rejections_in(packed: bytes) -> dict[str, int]:
 
 
 def gauges(standing: Standing) -> Iterator[Metric]:
-    """The gauges of one instant. Pure."""
+    """Yield the gauges of one instant. Pure."""
     pending = GaugeMetricFamily("broker_pending_chunks", "Chunks that wait, by reason.", labels=("brokerage", "reason"))
     oldest = GaugeMetricFamily("broker_oldest_pending_seconds", "The longest wait of a chunk.", labels=("brokerage",))
     longest: dict[str, float] = {}
@@ -290,12 +296,12 @@ def gauges(standing: Standing) -> Iterator[Metric]:
     )
     for holder, version in standing.tuning:
         tuning.add_metric((holder,), version)
-    seen = GaugeMetricFamily(
+    heartbeats = GaugeMetricFamily(
         "broker_service_heartbeat_age_seconds", "Since the last heartbeat of a process.", labels=("process",)
     )
     for holder, seconds in standing.services:
-        seen.add_metric((holder,), seconds)
-    yield from (leader, tuning, seen, *_sources(standing), _queues(standing))
+        heartbeats.add_metric((holder,), seconds)
+    yield from (leader, tuning, heartbeats, *_sources(standing), _queues(standing))
 
 
 def _sources(standing: Standing) -> Iterator[Metric]:
@@ -305,8 +311,8 @@ def _sources(standing: Standing) -> Iterator[Metric]:
         name = str(state.get("name", ""))
         if isinstance(state.get("age_s"), int | float) and standing.snapshot_age_s is not None:
             ages.add_metric((name,), float(state["age_s"]) + standing.snapshot_age_s)
-        found = str(state.get("state", "unknown"))
-        good.add_metric((name, found), 1.0 if found in ("ok", "shrunk") else 0.0)
+        state_name = str(state.get("state", "unknown"))
+        good.add_metric((name, state_name), 1.0 if state_name in ("ok", "shrunk") else 0.0)
     yield from (ages, good)
 
 
@@ -318,7 +324,7 @@ def _queues(standing: Standing) -> Metric:
 
 
 def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]:
-    """New pilots that are wanted: of all queues by resource type, and of each queue that is listed. Pure."""
+    """Yield the new pilots wanted: of all queues by resource type, and of each listed queue. Pure."""
     total = GaugeMetricFamily(
         "broker_pilots_wanted", "New pilots that all queues together could use.", labels=("resource_type",)
     )
@@ -328,17 +334,17 @@ def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]
         labels=("queue", "resource_type"),
     )
     sums: dict[str, int] = {}
-    for queue, resource_type, wanted in standing.pilots:
-        sums[resource_type] = sums.get(resource_type, 0) + wanted
+    for queue, resource_type, pilots in standing.pilots:
+        sums[resource_type] = sums.get(resource_type, 0) + pilots
         if queue in listed:
-            of_queue.add_metric((queue, resource_type), wanted)
-    for resource_type, wanted in sums.items():
-        total.add_metric((resource_type,), wanted)
+            of_queue.add_metric((queue, resource_type), pilots)
+    for resource_type, pilots in sums.items():
+        total.add_metric((resource_type,), pilots)
     yield from (total, of_queue)
 
 
 def submitted_pilots(standing: Standing) -> Iterator[Metric]:
-    """Pilots of the agent submitter: those that are there by state, those of the last hour by how they ended. Pure."""
+    """Yield the submitter's pilots: current ones by state, those of the last hour by how they ended. Pure."""
     alive = GaugeMetricFamily(
         "broker_submitted_pilots", "Pilots of the submitter that have not ended.", labels=("state",)
     )

@@ -1,4 +1,4 @@
-"""The service: what runs, what is paused, and what somebody should look at."""
+"""The service: what runs, what is paused, and what needs attention."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ router = guarded_router(tag="service")
 LONGEST_REASON = 500
 LONGEST_S = 365 * 86400.0
 AlarmAbout = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
-Code = Annotated[AlarmCode, Path(description="The kind of alarm.")]
-Agent = Annotated[str, Path(max_length=100, description="An agent, or `all`.")]
+Code = Annotated[AlarmCode, Path(description="Kind of alarm.")]
+Agent = Annotated[str, Path(max_length=100, description="Name of an agent, or `all`.")]
 
 
 class NewAcknowledgement(BaseModel):
-    """What is done about an alarm, and for how many seconds that counts; ``about`` null: all of its kind."""
+    """Reason of an acknowledgement and its duration in seconds; ``about`` null: all alarms of the kind."""
 
     model_config = ConfigDict(extra="forbid")
     reason: str = Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")
@@ -47,27 +47,27 @@ class NewAcknowledgement(BaseModel):
 
 
 class TakenBack(BaseModel):
-    """Which alarm is not looked at any more; ``about`` null: all of its kind."""
+    """The acknowledgement to withdraw; ``about`` null: all alarms of the kind."""
 
     model_config = ConfigDict(extra="forbid")
     about: AlarmAbout | None = None
 
 
 class AcknowledgedAlarms(Answer):
-    """The alarms of one kind of which somebody said that they are looked at, or took that back."""
+    """The alarms of one kind that were acknowledged, or whose acknowledgement was withdrawn."""
 
     code: str
     about: list[str]
 
 
 class Acknowledgements(Answer):
-    """Who looked at which alarm, when and why, the newest first."""
+    """Acknowledgements of alarms: by whom, when and why, newest first."""
 
     acknowledgements: tuple[Acknowledgement, ...]
 
 
 class NewPause(BaseModel):
-    """Why an agent is to start no cycle, and for how many seconds."""
+    """Reason for pausing an agent, and duration in seconds."""
 
     model_config = ConfigDict(extra="forbid")
     reason: str = Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")
@@ -75,7 +75,7 @@ class NewPause(BaseModel):
 
 
 class Paused(BaseModel):
-    """An agent that is paused."""
+    """A paused agent."""
 
     agent: str
     until: datetime
@@ -84,7 +84,7 @@ class Paused(BaseModel):
 
 
 class Resumed(BaseModel):
-    """Whether an agent was paused by itself, and what still pauses it."""
+    """Whether the agent's own pause was ended, and what still pauses it."""
 
     agent: str
     resumed: bool
@@ -94,27 +94,27 @@ class Resumed(BaseModel):
 @router.get("/service", response_model=ServiceAnswer)
 @allow(READ)
 def get_service(request: Request, api: State) -> Response:
-    """What runs: agents, processes, sources."""
+    """Get the status of agents, processes and sources."""
     installation = migrate.mode_of(api.database)
     with asking(api, api.now()) as asked:
-        found = service_answer(asked, installation)
-    return answer(request, found)
+        content = service_answer(asked, installation)
+    return answer(request, content)
 
 
 @router.get("/agents", response_model=ServiceAnswer)
 @allow(READ)
 def list_agents(request: Request, api: State) -> Response:
-    """As the service; its agents one a line with NDJSON."""
+    """List agents, one a line with NDJSON; otherwise the same answer as the service."""
     installation = migrate.mode_of(api.database)
     with asking(api, api.now()) as asked:
-        found = service_answer(asked, installation)
-    return answer(request, found, items="agents")
+        content = service_answer(asked, installation)
+    return answer(request, content, items="agents")
 
 
 @router.post("/agents/{agent}:pause", response_model=Paused)
 @allow(OPERATE)
 def pause_agent(request: Request, api: State, who: Who, agent: Agent, body: NewPause) -> Response:
-    """Let an agent, or all, start no cycle for a while. A cycle under way ends; leases are kept."""
+    """Pause one agent or all: no new cycle starts. A cycle under way ends; leases are kept."""
     _check(agent)
     with api.database.begin() as connection:
         until = database_clock(connection) + timedelta(seconds=body.for_s)
@@ -129,39 +129,39 @@ def resume_agent(request: Request, api: State, who: Who, agent: Agent) -> Respon
     _check(agent)
     with api.database.begin() as connection:
         was_paused = agent_pauses.resume(connection, agent, editor=editor(who))
-        others = agent_pauses.held_pauses(connection, agent)
-    fields = Resumed(agent=agent, resumed=was_paused, still_paused_by=[one.agent for one in others])
+        other_pauses = agent_pauses.held_pauses(connection, agent)
+    fields = Resumed(agent=agent, resumed=was_paused, still_paused_by=[pause.agent for pause in other_pauses])
     return answer(request, fields)
 
 
 @router.get("/alarms", response_model=Alarms)
 @allow(READ)
 def list_alarms(request: Request, api: State) -> Response:
-    """What is stale, overdue, refused, paused, starving, flapping or failing, the gravest first."""
+    """List what is stale, overdue, refused, paused, starving, flapping or failing, most severe first."""
     with asking(api) as asked:
-        found = alarms(asked)
-    return answer(request, found, items="alarms")
+        content = alarms(asked)
+    return answer(request, content, items="alarms")
 
 
 @router.get("/alarms/acknowledgements", response_model=Acknowledgements)
 @allow(READ)
 def list_acknowledgements(request: Request, api: State) -> Response:
-    """Who looked at which alarm, when and why: the newest 100."""
+    """List the newest 100 acknowledgements: by whom, when and why."""
     with asking(api) as asked:
-        found = Acknowledgements(acknowledgements=tuple(acknowledged_alarms.history(asked.connection)))
-    return answer(request, found, items="acknowledgements")
+        content = Acknowledgements(acknowledgements=tuple(acknowledged_alarms.history(asked.connection)))
+    return answer(request, content, items="acknowledgements")
 
 
 @router.post("/alarms/{code}:acknowledge", response_model=AcknowledgedAlarms)
 @allow(OPERATE)
 def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: NewAcknowledgement) -> Response:
-    """Say that you look at an alarm, or at all of its kind; it is listed below the others until that ends."""
+    """Acknowledge an alarm, or all of its kind; acknowledged alarms are listed below the others."""
     with asking(api) as asked:
-        there = alarms(asked).alarms
+        current_alarms = alarms(asked).alarms
     span = timedelta(seconds=body.for_s)
     with api.database.begin() as connection:
         about = acknowledging.acknowledge(
-            connection, there, code, body.about, span, reason=body.reason, editor=editor(who)
+            connection, current_alarms, code, body.about, span, reason=body.reason, editor=editor(who)
         )
     return answer(request, AcknowledgedAlarms(code=code, about=about))
 
@@ -169,7 +169,7 @@ def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: 
 @router.post("/alarms/{code}:takeback", response_model=AcknowledgedAlarms)
 @allow(OPERATE)
 def take_back_acknowledgement(request: Request, api: State, who: Who, code: Code, body: TakenBack) -> Response:
-    """Take back that somebody looks at an alarm, or at all of its kind."""
+    """Withdraw the acknowledgement of an alarm, or of all of its kind."""
     with api.database.begin() as connection:
         about = acknowledging.take_back(connection, code, body.about, editor=editor(who))
     return answer(request, AcknowledgedAlarms(code=code, about=about))

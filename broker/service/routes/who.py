@@ -1,4 +1,4 @@
-"""Who a request is from, for clients that want to know what they may do."""
+"""The sender of a request, for clients that want to know what they may do."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ router = guarded_router(tag="who")
 
 
 class Me(BaseModel):
-    """Who the token is of.
+    """The identity behind the token.
 
     Attributes:
-        subject: of the token; the editor of what it changes.
-        issuer: of the token; ``local`` for the file of this machine.
-        username: of PanDA, whose tasks are one's own; null where nothing says so.
-        roles: what one may do; of each what it is limited to.
-        expires_at: when the token ends; null for never.
+        subject: subject of the token, recorded as the editor of its changes.
+        issuer: issuer of the token; ``local`` for the file of this machine.
+        username: PanDA user whose tasks are the caller's own; null if unknown.
+        roles: granted roles, each with its limits.
+        expires_at: expiry of the token; null for never.
     """
 
     subject: str
@@ -37,7 +37,7 @@ class Me(BaseModel):
 @router.get("/whoami", response_model=Me)
 @allow(KNOWN)
 async def whoami(request: Request, who: Who) -> Response:
-    """Who the token of this request is of, and what its roles are."""
+    """Get the identity behind the token of this request, and its roles."""
     if who is None:
         raise TypeError("the policy lets nobody in without a token")
     roles = {role: list(grant.paths) for role, grant in who.grants.items()}

@@ -1,4 +1,4 @@
-"""The cycles of agents lately: how many, how long, and how they ended one after another."""
+"""Recent cycles of agents: how many, how long, and how they ended one after another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READ_CLOCK = sa.text("SELECT clock_timestamp()")
 
 @dataclass(frozen=True)
 class Cycles:
-    """The cycles of an agent in a day; seconds are None where none has ended."""
+    """The cycles of an agent in a day; seconds are None if none has ended."""
 
     agent: str
     cycles: int
@@ -48,18 +48,18 @@ class EndedCycle:
 
 
 def database_clock(connection: sa.Connection) -> datetime:
-    """The instant by the database's clock, which leases, cycles and pauses go by (aware)."""
-    found: datetime = scalar(connection, _READ_CLOCK)
-    return found
+    """Return the instant by the database's clock, on which leases, cycles and pauses depend (aware)."""
+    now: datetime = scalar(connection, _READ_CLOCK)
+    return now
 
 
 def cycles_lately(connection: sa.Connection, now: datetime) -> dict[str, Cycles]:
-    """The cycles of each agent in the day before ``now`` (aware)."""
-    found = mappings(connection, _COUNT_CYCLES, {"since": now - LATELY, "until": now})
-    return {row["agent"]: Cycles(**row) for row in found}
+    """Return the cycles of each agent in the day before ``now`` (aware)."""
+    rows = mappings(connection, _COUNT_CYCLES, {"since": now - LATELY, "until": now})
+    return {row["agent"]: Cycles(**row) for row in rows}
 
 
 def last_ended(connection: sa.Connection, now: datetime, most: int) -> list[EndedCycle]:
-    """The last ``most`` cycles of each agent, or part of one, in the day before ``now``, the newest of each first."""
+    """Return the last ``most`` cycles of each agent, or part of one, in the day before ``now``, newest first."""
     values = {"since": now - LATELY, "until": now, "most": most}
     return [EndedCycle(**row) for row in mappings(connection, _READ_LAST_CYCLES, values)]

@@ -1,4 +1,4 @@
-"""What has happened since: cycles, changes of outcomes, versions of the tuning, runs of feeds; for whoever listens."""
+"""Events since a cursor, for listeners: cycles, changes of outcomes, tuning versions, feed runs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _READ_OUTCOMES = sa.text("""
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far somebody has read: numbers of the last cycle, version and feed run, and the last change of an outcome.
+    """A reader's position: numbers of the last cycle, version and feed run, and the last change of an outcome.
 
-    ``outcome_us``: in microseconds since 1970.
+    ``outcome_us`` is in microseconds since 1970.
     """
 
     run: int
@@ -46,19 +46,19 @@ class Cursor:
     outcome_us: int
 
     def __str__(self) -> str:
-        """As a client keeps it."""
+        """Return the cursor as text for a client."""
         return f"{self.run}-{self.version}-{self.feed}-{self.outcome_us}"
 
     @classmethod
     def read(cls, text: str) -> Cursor | None:
-        """The inverse of ``str``; None for what is none."""
-        found = _CURSOR.fullmatch(text)
-        return None if found is None else cls(*(int(part) for part in found.groups()))
+        """Parse a cursor from text; None if it is invalid."""
+        match = _CURSOR.fullmatch(text)
+        return None if match is None else cls(*(int(part) for part in match.groups()))
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: what kind of thing, when, and its facts."""
+    """An event: its kind, its time, and its facts."""
 
     kind: Kind
     at: datetime
@@ -66,13 +66,13 @@ class Event:
 
 
 def now(connection: sa.Connection) -> Cursor:
-    """The cursor behind everything that has happened."""
+    """Return the cursor after everything that has happened."""
     run, version, feed, outcome = connection.execute(_READ_NEWEST_IDS).one()
     return Cursor(run, version, feed, _us(outcome))
 
 
 def after(connection: sa.Connection, cursor: Cursor, most: int) -> tuple[list[Event], Cursor]:
-    """What happened behind a cursor, of each kind at most ``most`` events, by time; and the cursor behind them."""
+    """Return what happened after a cursor, by time, at most ``most`` events of each kind, and the cursor after them."""
     cycles = connection.execute(_READ_CYCLES, {"after": cursor.run, "most": most}).all()
     versions = connection.execute(_READ_VERSIONS, {"after": cursor.version, "most": most}).all()
     feeds = connection.execute(_READ_FEEDS, {"after": cursor.feed, "most": most}).all()

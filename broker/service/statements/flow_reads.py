@@ -1,4 +1,4 @@
-"""How work flows: jobs that were placed and that ended, and chunks that waited, from sums that are kept by time."""
+"""The flow of work: jobs placed and ended, and chunks that waited, from sums stored by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTHS = [FINE_S, COARSE_S]
 _READ_PLACED = sa.text("""
     SELECT bucket_at, sum(jobs)::bigint FROM broker.reason_counts
     WHERE bucket_at >= :since AND bucket_at < :until AND brokerage = ANY(:brokerages) GROUP BY 1 ORDER BY 1""")
-# The buckets are added up first, so that instants are cut for a few hundred sums, not for each reason of each bucket.
+# The buckets are summed first, so that instants are truncated for a few hundred sums, not for every bucket's reasons.
 _READ_DECIDED = sa.text("""
     WITH by_bucket AS MATERIALIZED (
         SELECT bucket_at, outcome, sum(chunks)::bigint AS chunks,
@@ -39,8 +39,8 @@ _READ_ENDED = sa.text("""
     WHERE hour >= :since AND hour < :until GROUP BY 1 ORDER BY 1""")
 _READ_STARTED = sa.text("""
     SELECT hour, started FROM broker.job_starts WHERE hour >= :since AND hour < :until ORDER BY 1""")
-# What waited is counted in every bucket anew: of a step the last one counts, to which the index leads at once. A bucket
-# of an hour is looked for only where there is none of 5 minutes, from which it is made.
+# Waiting work is counted anew in every bucket: the last bucket of a step counts, found directly by the index. An hour's
+# bucket is read only if there is none of 5 minutes, from which it is made.
 _READ_WAITING = sa.text("""
     SELECT span.which, at, coalesce(nullif(main_reason, ''), reason) AS code, sum(chunks)::bigint AS chunks
     FROM (VALUES
@@ -63,7 +63,7 @@ _READ_WAITING = sa.text("""
     JOIN broker.waiting_counts AS counted USING (bucket_s, bucket_at)
     WHERE counted.brokerage = name
     GROUP BY 1, 2, 3 ORDER BY 1, 2, 3""")
-# the first of each width is one look into the index, the lowest of all a walk through it
+# the first bucket of each width is one index lookup; the lowest of all would be a scan
 _FIRST_BUCKET = sa.text("""
     SELECT min(first.bucket_at) FROM unnest(CAST(:widths AS int[])) AS width, LATERAL (
         SELECT bucket_at FROM broker.reason_counts WHERE bucket_s = width AND bucket_at >= :since
@@ -72,13 +72,13 @@ _FIRST_BUCKET = sa.text("""
 
 @dataclass(frozen=True)
 class Decided:
-    """What was decided in a day, and jobs that were placed, from one look at the buckets.
+    """What was decided in a day, and jobs placed, from one read of the buckets.
 
     Attributes:
-        outcomes: start of a step, outcome, and about how many chunks were decided so, in this order.
-        placed: start of a step, and jobs that were placed; the steps in which no brokerage counted are not there.
-        placed_last_hour: jobs in the last hour; None: nothing is counted in it.
-        placed_before: the same a day before.
+        outcomes: start of a step, outcome, and the approximate number of such chunks, in this order.
+        placed: start of a step, and jobs placed; steps in which no brokerage counted are missing.
+        placed_last_hour: jobs in the last hour; None if nothing is counted in it.
+        placed_before: the same a day earlier.
     """
 
     outcomes: Sequence[tuple[datetime, str, int]]
@@ -89,7 +89,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of time of ``step_s`` seconds, at whole multiples in UTC, that cover a span; its ends are aware."""
+    """Steps of ``step_s`` seconds, at whole multiples in UTC, that cover a span with aware ends."""
 
     since: datetime
     until: datetime
@@ -103,13 +103,14 @@ Waited = tuple[datetime, str, int]
 def decided(
     connection: sa.Connection, now: datetime, outcomes: Steps, placed: Steps, brokerages: Sequence[str]
 ) -> Decided:
-    """What was decided in the day before ``now``, and what some brokerages placed.
+    """Return what was decided in the day before ``now``, and what some brokerages placed.
 
     Args:
-        connection: to read from.
+        connection: connection to read from.
         now: an aware instant.
-        outcomes: of all brokerages, within the last 25 hours.
-        placed: of jobs that were placed, within the last 25 hours; to its end the jobs of the last hour count, too.
+        outcomes: steps for the outcomes of all brokerages, within the last 25 hours.
+        placed: steps for the jobs placed, within the last 25 hours; the jobs of the last hour are counted up to its
+            end.
         brokerages: those that place jobs.
     """
     values = {
@@ -135,27 +136,27 @@ def decided(
 
 
 def first_bucket(connection: sa.Connection, since: datetime) -> datetime | None:
-    """When decisions were first counted since an instant; None: never."""
-    found: datetime | None = scalar(connection, _FIRST_BUCKET, {"since": since, "widths": _WIDTHS})
-    return found
+    """Return when decisions were first counted since an instant; None if never."""
+    bucket: datetime | None = scalar(connection, _FIRST_BUCKET, {"since": since, "widths": _WIDTHS})
+    return bucket
 
 
 def placed(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str]
 ) -> list[tuple[datetime, int]]:
-    """Jobs that some brokerages placed, by the bucket of time in which they did."""
-    given = {"since": since, "until": until, "brokerages": list(brokerages)}
-    return [(at, jobs) for at, jobs in tuples(connection, _READ_PLACED, given)]
+    """Return the jobs that some brokerages placed, by time bucket."""
+    parameters = {"since": since, "until": until, "brokerages": list(brokerages)}
+    return [(at, jobs) for at, jobs in tuples(connection, _READ_PLACED, parameters)]
 
 
 def ended(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, int, int]]:
-    """Jobs that finished and that failed, by hour."""
+    """Return the jobs that finished and that failed, by hour."""
     rows = tuples(connection, _READ_ENDED, {"since": since, "until": until})
     return [(at, finished, failed) for at, finished, failed in rows]
 
 
 def started(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, int]]:
-    """Jobs that started, by hour."""
+    """Return the jobs that started, by hour."""
     rows = tuples(connection, _READ_STARTED, {"since": since, "until": until})
     return [(at, jobs) for at, jobs in rows]
 
@@ -163,7 +164,7 @@ def started(connection: sa.Connection, since: datetime, until: datetime) -> list
 def waiting(
     connection: sa.Connection, spans: tuple[Steps, Steps], brokerages: Sequence[str]
 ) -> tuple[list[Waited], list[Waited]]:
-    """Chunks that waited at the end of each step of two spans for some brokerages, by reason."""
+    """Return the chunks that waited at the end of each step of two spans for some brokerages, by reason."""
     now, before = spans
     values = {
         "since": now.since,

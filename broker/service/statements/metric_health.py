@@ -1,4 +1,4 @@
-"""What metrics say of the health of the whole: closed queues, pauses, the plug-in, messages, jobs, the disk."""
+"""Overall health for the metrics: closed queues, pauses, the plug-in, messages, jobs, the disk."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _JOBS = """
 
 @dataclass(frozen=True)
 class Health:
-    """The health of the whole at one instant.
+    """The overall health at one instant.
 
     Attributes:
         closed: queues by state: ``suspected``, ``excluded``, ``probation``.
-        held: nodes whose pilots are given no jobs, by queue.
-        paused: agents, and by whom: ``brake`` or ``operator``.
+        held: nodes whose pilots get no jobs, by queue.
+        paused: paused agents, with who paused them: ``brake`` or ``operator``.
         plugin: calls of the plug-in by hour, brokerage, outcome and reason.
-        messages: of notifications by channel and state, of those that ended the last day's.
-        streams: channels that publish decisions, with what was sent, what was lost, whether the last try was in vain,
-            and how many stored decisions were not looked at, up to 100,000.
-        acknowledged: alarms that somebody looks at.
+        messages: notification messages by channel and state; ended ones only of the last day.
+        streams: channels that publish decisions, with the numbers sent and lost, whether the last attempt failed, and
+            the stored decisions not yet examined, up to 100,000.
+        acknowledged: alarms that somebody is looking at.
         database_bytes: size of the database.
     """
 
@@ -67,7 +67,7 @@ class Health:
 
 
 def read_health(connection: sa.Connection) -> Health:
-    """The health now."""
+    """Return the health now."""
     return Health(
         _rows(connection, _CLOSED),
         _rows(connection, _HELD),
@@ -81,7 +81,7 @@ def read_health(connection: sa.Connection) -> Health:
 
 
 def jobs_of_shares(connection: sa.Connection, names: Names) -> list[tuple[str, str, str, int]]:
-    """Jobs that have not ended, by VO, share and status."""
+    """Return the jobs that have not ended, by VO, share and status."""
     return _rows(connection, sa.text(names.sql(_JOBS)))
 
 

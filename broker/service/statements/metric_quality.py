@@ -1,4 +1,4 @@
-"""How good the newest cycle of each brokerage was, for the metrics."""
+"""The quality of each brokerage's newest cycle, for the metrics."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class NewestQuality:
     """A measured cycle.
 
     Attributes:
-        regret_hs06h: by which it cost more than the best placement; ``work_hs06h``: what that costs.
-        vain_gb: moved beyond the best placement, of ``input_gb``.
-        shares: regret of each in HS06 h.
+        regret_hs06h: excess cost over the best placement; ``work_hs06h`` is the cost of that.
+        vain_gb: data moved beyond the best placement, out of ``input_gb``.
+        shares: regret of each share in HS06 h.
     """
 
     brokerage: str
@@ -40,10 +40,10 @@ class NewestQuality:
 
 
 def newest_quality(connection: sa.Connection) -> list[NewestQuality]:
-    """The newest cycle of each brokerage that was measured, if it is of the last hour."""
-    found = []
+    """Return the newest measured cycle of each brokerage, if it is from the last hour."""
+    result = []
     for row in connection.execute(_NEWEST):
         fields: dict[str, Any] = dict(row._mapping)
         shares = {name: float(regret) for name, _, regret in fields.pop("shares") or []}
-        found.append(NewestQuality(**fields, shares=shares))
-    return found
+        result.append(NewestQuality(**fields, shares=shares))
+    return result

@@ -1,6 +1,6 @@
-"""What the metrics are made of: small reads of aggregates, none of which scans decisions.
+"""The inputs of the metrics: small reads of aggregates, none of which scans decisions.
 
-How jobs ended at each queue lately, and of how many tasks, from PanDA's archive.
+Also how jobs recently ended at each queue, and of how many tasks, from PanDA's archive.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.service import leases
 
 SHORT_S = 300
-"""Length of the buckets that are read."""
+"""Length of the buckets to read."""
 STILL_WAITS_S = 3600
-"""A chunk that no cycle has looked at for so long waits no more."""
+"""A chunk that no cycle has considered for this long no longer waits."""
 
 _NEWEST_BUCKET = sa.text("SELECT max(bucket_at) FROM broker.reason_counts WHERE bucket_s = :bucket_s")
 _COUNT_DECISIONS = sa.text("""
@@ -61,7 +61,7 @@ _COUNT_SUBMITTED_PILOTS = sa.text("""
 
 @dataclass(frozen=True)
 class DecisionCount:
-    """What was decided in a bucket, by outcome and reason."""
+    """The number of decisions in a bucket, by outcome and reason."""
 
     bucket_at: datetime
     brokerage: str
@@ -73,7 +73,7 @@ class DecisionCount:
 
 @dataclass(frozen=True)
 class PendingCount:
-    """Chunks that wait for one reason; the oldest for ``oldest_s`` seconds."""
+    """Chunks that wait for one reason; the oldest has waited for ``oldest_s`` seconds."""
 
     brokerage: str
     reason: str
@@ -93,19 +93,19 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class Standing:
-    """What is true at one instant.
+    """The state at one instant.
 
     Attributes:
         pending: chunks that wait.
         leaders: lease, holder, and whether it is in force.
-        tuning: version by process.
+        tuning: version in use by process.
         services: seconds since the last heartbeat by process.
         sources: states of the sources of the newest snapshot.
-        snapshot_age_s: of that snapshot.
-        queues: jobs by queue and status, of the queues that were asked for.
-        pilots: new pilots that are wanted, by queue and resource type, of all queues.
-        submitted: pilots of the submitter: state, or outcome of those that ended in the last hour, whether they ended,
-            and how many.
+        snapshot_age_s: age of that snapshot.
+        queues: jobs by queue and status, for the requested queues.
+        pilots: new pilots wanted, by queue and resource type, of all queues.
+        submitted: pilots of the submitter: state, or the outcome of those that ended in the last hour, whether they
+            ended, and how many.
     """
 
     pending: Sequence[PendingCount]
@@ -120,7 +120,7 @@ class Standing:
 
 
 def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[DecisionCount]:
-    """The counts of the newest buckets, which cycles may still add to."""
+    """Return the counts of the newest buckets, to which cycles may still add."""
     since = _since(connection, lookback)
     if since is None:
         return []
@@ -129,7 +129,7 @@ def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[Dec
 
 
 def recent_queue_counts(connection: sa.Connection, lookback: timedelta) -> list[tuple[datetime, str, bytes]]:
-    """The packed counts by queue of the newest buckets."""
+    """Return the packed counts by queue of the newest buckets."""
     since = _since(connection, lookback)
     if since is None:
         return []
@@ -138,23 +138,23 @@ def recent_queue_counts(connection: sa.Connection, lookback: timedelta) -> list[
 
 
 def finished_after(connection: sa.Connection, run: int) -> list[FinishedRun]:
-    """The cycles that ended, behind a run."""
+    """Return the cycles that ended after a run."""
     rows = connection.execute(_READ_RUNS, {"after": run})
     return [FinishedRun(row.id, row.agent, row.outcome, row.timings or {}) for row in rows]
 
 
 def last_finished(connection: sa.Connection) -> int:
-    """The newest run that has ended; 0 for none."""
+    """Return the newest run that has ended; 0 if there is none."""
     return int(connection.execute(_LAST_RUN).scalar_one())
 
 
 def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> Standing:
-    """What is true now."""
+    """Return the current state."""
     newest = connection.execute(_READ_STATES_OF_SOURCES).one_or_none()
-    counted = []
+    job_counts = []
     if queues:
         rows = connection.execute(sa.text(names.sql(_COUNT_JOBS_AT_QUEUES)), {"queues": list(queues)})
-        counted = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
+        job_counts = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
     return Standing(
         [PendingCount(**row._mapping) for row in connection.execute(_READ_PENDING_CHUNKS, {"still_s": STILL_WAITS_S})],
         [(row.name, row.holder, row.is_in_force) for row in leases.in_use(leases.find_all(connection))],
@@ -162,7 +162,7 @@ def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> 
         [(row[0], row[1]) for row in connection.execute(_READ_SERVICES)],
         [] if newest is None else (newest[0] or []),
         None if newest is None else float(newest[1]),
-        counted,
+        job_counts,
         [(row[0], row[1], row[2]) for row in connection.execute(_READ_WANTED_PILOTS)],
         [(row[0], row[1], row[2]) for row in connection.execute(_COUNT_SUBMITTED_PILOTS)],
     )
@@ -202,12 +202,12 @@ class EndedJobs:
 def ended_jobs(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
 ) -> list[EndedJobs]:
-    """The jobs that ended between two instants (aware), by queue. Columns of PanDA hold UTC without a zone."""
+    """Return the jobs that ended between two instants (aware), by queue. PanDA's columns store UTC without a zone."""
     query = sa.text(_COUNT_ENDED_JOBS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
     values = {"since": naive(since), "until": naive(until)}
     return [_row(row) for row in mappings(connection, query, values)]
 
 
-def _row(found: dict[str, Any]) -> EndedJobs:
-    first = found["first_failed"]
-    return EndedJobs(**{**found, "first_failed": None if first is None else first.replace(tzinfo=UTC)})
+def _row(row: dict[str, Any]) -> EndedJobs:
+    first = row["first_failed"]
+    return EndedJobs(**{**row, "first_failed": None if first is None else first.replace(tzinfo=UTC)})

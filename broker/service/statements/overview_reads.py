@@ -1,4 +1,4 @@
-"""What the overview of the page asks: what changed lately, and how long cycles took."""
+"""Data of the overview page: recent changes, and how long cycles took."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Found:
-    """What changed in a span of time, by kind, as it is stored."""
+    """The changes in a span of time, by kind, as stored."""
 
     versions: Sequence[Mapping[str, Any]]
     queues: Sequence[Mapping[str, Any]]
@@ -46,7 +46,7 @@ class Found:
 
 
 def changes(connection: sa.Connection, since: datetime, until: datetime) -> Found:
-    """Versions of the tuning, statuses of queues, runs of feeds, pins and canaries in a span."""
+    """Return versions of the tuning, statuses of queues, runs of feeds, pins and canaries in a span."""
     span = {"since": since, "until": until, "most": _MOST}
 
     def rows(query: sa.TextClause) -> Sequence[Mapping[str, Any]]:
@@ -62,6 +62,6 @@ def changes(connection: sa.Connection, since: datetime, until: datetime) -> Foun
 
 
 def cycle_seconds(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[str, float]]:
-    """How long cycles took, the newest first."""
+    """Return how long cycles took, newest first."""
     rows = connection.execute(_READ_CYCLE_SECONDS, {"since": since, "until": until, "most": _MOST})
     return [(row.agent, row.seconds) for row in rows]

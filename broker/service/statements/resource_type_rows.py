@@ -1,4 +1,4 @@
-"""Rows of ``resource_types`` that an installation of its own begins with."""
+"""The initial rows of ``resource_types`` in a standalone installation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Bounds = tuple[int | None, int | None]
 
 
 def add_missing(connection: sa.Connection, names: Names, types: Sequence[tuple[str, Bounds, Bounds]]) -> list[str]:
-    """Put resource types on record; those of a name that is there stay as they are.
+    """Insert resource types; existing ones of the same name stay unchanged.
 
     Args:
-        connection: a transaction that can write.
+        connection: connection in a transaction that can write.
         names: schema names of the database.
-        types: name, cores of a job, and MB of memory per core; bounds are included, None is open.
+        types: name, cores of a job, and MB of memory per core; bounds are inclusive, None is open.
 
     Returns:
-        The names of those that were added.
+        The names of the types added.
     """
     statement = sa.text(f"""
         INSERT INTO {names.table("resource_types")} (resource_name, mincore, maxcore, minrampercore, maxrampercore)

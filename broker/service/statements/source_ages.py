@@ -1,4 +1,4 @@
-"""How old the newest row of each source is, and which of PanDA's daemons are at work, in a PanDA database."""
+"""The age of each source's newest row, and PanDA's active daemons, in a PanDA database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.tables import TableCatalogue
 
-#: Tables whose rows carry a time of measuring, with the column.
+#: Tables whose rows have a measurement time, with the column.
 STAMPS = (
     ("jobs_share_stats", "ts"),
     ("jobsdefined_share_stats", "ts"),
@@ -38,20 +38,20 @@ class Newest:
 
 
 def newest_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[Newest]:
-    """The newest row of each source that the database has."""
-    found = []
+    """Return the newest row of each source in the database."""
+    rows = []
     for table, column in STAMPS:
         if column not in catalogue.columns_present(table):
             continue
         # names from the constants above
         query = f"SELECT max({column}) FROM {catalogue.source(table, (column,))} AS s"  # noqa: S608
         at = connection.scalar(sa.text(query))
-        found.append(Newest(table, at.replace(tzinfo=UTC) if isinstance(at, datetime) and at.tzinfo is None else at))
-    return found
+        rows.append(Newest(table, at.replace(tzinfo=UTC) if isinstance(at, datetime) and at.tzinfo is None else at))
+    return rows
 
 
 def daemon_locks(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, datetime]:
-    """When PanDA's daemons last took their lock, by component (aware)."""
+    """Return when PanDA's daemons last took their lock, by component (aware)."""
     locks = catalogue.source("jedi_process_lock", ("component", "lockedtime"))
     rows = connection.execute(sa.text(_READ_DAEMONS.format(locks=locks)))
     return {str(component): last.replace(tzinfo=UTC) for component, last in rows if last is not None}

@@ -1,4 +1,4 @@
-"""Keeps the demonstration grid alive: in the place of feeds, transfers, pilots, users and site admins, step by step."""
+"""Drive the demonstration grid step by step, in place of feeds, transfers, pilots, users and site admins."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 class DemoDriver:
-    """Lets the loaded demonstration grid go on.
+    """Drives the loaded demonstration grid.
 
     Args:
-        database: with the grid.
-        facts: that it was made of.
-        seed: of all that happens.
+        database: database with the grid.
+        facts: facts that the grid was built from.
+        seed: seed of all events.
         refreshed_at: the instant (aware) as of which the sources were loaded.
     """
 
@@ -36,32 +36,32 @@ class DemoDriver:
         self._refreshed_at, self._step = refreshed_at, 0
 
     def step(self, now: datetime) -> Happenings:
-        """Let happen at ``now`` (aware) what is next, in one transaction, and tasks arrive in others.
+        """Apply the next step at ``now`` (aware) in one transaction, and let tasks arrive in others.
 
         Raises:
-            DatabaseUnavailable: the database does not answer; the step is done again at the next call.
+            DatabaseUnavailable: the database does not answer; the step is repeated at the next call.
         """
         names = self._database.names
         with self._database.begin() as connection:
             jobs = [LiveJob(*row) for row in live_grid.read_jobs(connection, names)]
-            found = happenings(self._facts, self._seed, self._step, jobs)
-            if found.refreshes:
+            events = happenings(self._facts, self._seed, self._step, jobs)
+            if events.refreshes:
                 live_grid.refresh_sources(connection, names, (now - self._refreshed_at).total_seconds(), now)
-            live_grid.switch_queues(connection, names, found.switched, now)
+            live_grid.switch_queues(connection, names, events.switched, now)
             queue_of = {job.pandaid: job.queue for job in jobs}
-            arrived = [(pandaid, queue_of[pandaid]) for pandaid in found.inputs]
+            arrived = [(pandaid, queue_of[pandaid]) for pandaid in events.inputs]
             live_grid.bring_inputs(connection, TableCatalogue.read(connection, names), arrived, now)
-            live_grid.start_jobs(connection, names, found.starts, now)
-            live_grid.report_ends(connection, names, found.ends, now)
-        if found.refreshes:
+            live_grid.start_jobs(connection, names, events.starts, now)
+            live_grid.report_ends(connection, names, events.ends, now)
+        if events.refreshes:
             self._refreshed_at = now
         self._step += 1
-        for place in found.arrivals:
+        for place in events.arrivals:
             self._arrive(place, now)
-        return found
+        return events
 
     def run(self, ending: threading.Event, now: Callable[[], datetime]) -> None:
-        """Go on at the pace of the demonstration by the clock ``now`` (aware), until ``ending`` is set."""
+        """Run steps at the pace of the demonstration by the clock ``now`` (aware), until ``ending`` is set."""
         while not ending.wait(STEP_S):
             try:
                 self.step(now())

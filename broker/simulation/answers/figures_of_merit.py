@@ -1,4 +1,4 @@
-"""Figures of merit of simulations as people read them: titles, units, which way is better, cells of tables. Pure."""
+"""Presentation of the figures of merit of simulations: titles, units, directions, cells of tables, sentences. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from broker.simulation.model.intervals import Interval
 Verdict = Literal["better", "worse", "no_difference", "not_known"]
 Told = Literal["better", "worse", "no difference", "not told", "not known"]
 BEYOND = "beyond the run"
-"""For a quantile that lies behind the end of the run with some seed."""
+"""Text for a quantile that lies beyond the end of the run for some seed."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is shown.
+    """The presentation of a figure.
 
     Attributes:
-        title: in the head of a column, with its unit.
-        meaning: in a row of its own, with its unit.
-        unit: what the stored value is divided by.
-        high_is_better: whether a policy with more of it is the better one.
+        title: heading of a column, with the unit.
+        meaning: text in a row of its own, with the unit.
+        unit: divisor of the stored value.
+        high_is_better: whether a higher value is better.
     """
 
     title: str
@@ -79,7 +79,7 @@ def _written(value: float) -> str:
 
 
 def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
-    """What a difference to the first policy says, by its 95 % interval; without an interval nothing."""
+    """The verdict of a difference to the first policy, by its 95 % interval; ``not_known`` without an interval."""
     if mean is None or half_width is None or math.isnan(mean) or math.isnan(half_width):
         return "not_known"
     if abs(mean) <= half_width:
@@ -88,14 +88,15 @@ def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
 
 
 def told(name: str, found: Interval, mean: float) -> Told:
-    """What a difference says of a figure that decides.
+    """The verdict of a difference in a primary figure.
 
-    No difference: all of its interval lies within the smallest effect of interest. A wider one around 0 is not told.
+    It is ``no difference`` if the whole interval lies within the smallest effect of interest, and ``not told`` for a
+    wider interval around 0.
 
     Args:
-        name: of the figure.
+        name: name of the figure.
         found: the difference to the first policy, paired by seed.
-        mean: of the first policy, of which the smallest effect of interest is a part.
+        mean: mean of the first policy; the smallest effect of interest is a part of it.
     """
     word = verdict(name, found.mean, found.half_width)
     if word == "no_difference":
@@ -105,10 +106,10 @@ def told(name: str, found: Interval, mean: float) -> Told:
 
 
 def sentence(one: Comparison, first: Comparison) -> str:
-    """What a comparison says, in words: the figures that decide, or with how many seeds they would.
+    """A comparison in words: the verdicts of the primary figures, or the number of seeds that would decide.
 
-    Differences are parts of the mean of the first policy: ``flow delivers 3.1 % +- 1.2 more``; that of waits is in
-    minutes: ``14 min longer wait``.
+    Differences are parts of the mean of the first policy: ``flow delivers 3.1 % +- 1.2 more``; the difference of waits
+    is in minutes: ``14 min longer wait``.
     """
     parts = []
     for name, verb, more, less in (

@@ -1,4 +1,4 @@
-"""The simulation that the demonstration brings, so that its page has figures and curves from the beginning."""
+"""The simulation shipped with the demonstration, so that its page has figures and curves from the beginning."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ SUBJECT = "demonstration"
 
 
 def keep_shipped_simulation(database: Database) -> int | None:
-    """Keep it; the number of its run, None where a simulation is kept already."""
+    """Store the shipped simulation. Returns the number of its run, None if a simulation is already stored."""
     with database.begin() as connection:
         if runs.newest(connection, 1, kind=KIND):
             return None
-        made = json.loads(resources.path(FILE).read_text(encoding="utf-8"))
-        return runs.add_done(connection, KIND, made["asked"], SUBJECT, made["result"], made["cases"], made["took_s"])
+        shipped = json.loads(resources.path(FILE).read_text(encoding="utf-8"))
+        return runs.add_done(
+            connection, KIND, shipped["asked"], SUBJECT, shipped["result"], shipped["cases"], shipped["took_s"]
+        )

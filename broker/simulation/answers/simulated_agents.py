@@ -1,7 +1,7 @@
-"""A policy of the simulation that is the real agents: they read PanDA's tables, and what they wrote is read back.
+"""A policy of the simulation that runs the real agents: they read PanDA's tables, and their results are read back.
 
-At each cycle the simulated grid becomes rows of a database of its own, as old as the policy may see it; the agent runs
-at the virtual time with the seed of the cycle. What holds beside the agents is said in docs/explanation/simulation.md.
+At each cycle the simulated grid is written to a database of its own, with the age that the policy may see; the agent
+runs at the virtual time with the seed of the cycle. docs/explanation/simulation.md describes the rest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from broker.store.connection.database import Database
 from broker.store.scenarios import load_dump, scenario_file
 from broker.whatif.answers.stored_cases import scratch_database
 
-#: The agents that end jobs, in the order in which they look at those that wait.
+#: The agents that end jobs, in the order in which they check waiting jobs.
 ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")
-#: Input files by which the task brokerage asks the job brokerage.
+#: Number of input files that the task brokerage passes to the job brokerage.
 HINT_FILES = 10
 
 _REMEMBER = sa.text("""
@@ -46,10 +46,10 @@ class ThroughDatabase:
     """The agents of the task brokerage, both job brokerages, the timeouts and both rebrokerages on a database.
 
     Args:
-        scenario: of the simulation.
-        seed: of the draws.
-        database: with the current schema, of the simulation's own: its tables are emptied at each cycle.
-        profile: the shipped profile by which the brokerages decide; the policy has its name.
+        scenario: scenario of the simulation.
+        seed: seed of the draws.
+        database: database for this simulation only, with the current schema: its tables are emptied at each cycle.
+        profile: shipped profile of the brokerages; the policy has its name.
         config: rows of the table ``config``: gdpconfig values that differ from the shipped tuning.
     """
 
@@ -73,13 +73,13 @@ class ThroughDatabase:
         read = load_profile(profile)
         self._each_cycle = read.redecide == "each_cycle"
         named = [entry.brokerage for entry in read.brokerages]
-        self._brokering = {name: self._made(name, brokering) for name in registry.BROKERAGES if name in named}
-        self._ending = [self._made(name, ending) for name in ENDING]
+        self._brokering = {name: self._make_agent(name, brokering) for name in registry.BROKERAGES if name in named}
+        self._ending = [self._make_agent(name, ending) for name in ENDING]
         self._waits_s: dict[int, float] = {}
         self._brokered: dict[int, TaskState] = {}
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """The nuclei that the agent of the task brokerage writes; NOT_YET where it writes none."""
+        """The nuclei written by the agent of the task brokerage; NOT_YET for a task without one."""
         self._brokered = {number: state for number, state in self._brokered.items() if state.open_jobs}
         wanting = task_tables(self.scenario, tasks, "assigning", HINT_FILES)
         others = task_tables(self.scenario, list(self._brokered.values()), "running", 0)
@@ -92,42 +92,42 @@ class ThroughDatabase:
         return nuclei
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """The jobs that the agents of the job brokerages write, by queue."""
+        """The assignments written by the agents of the job brokerages, by queue."""
         self._waits_s = {}
         grid, assignments = merged(self._rows.grid(view), self._rows.counted_jobs(view)), []
         for name, own in by_brokerage(tasks):
             self._write(view, merged(grid, task_tables(self.scenario, own, "running")), own)
-            for decided in self._run(self._brokering[name], view, self.seed + cycle):
-                until = decided["pending_until"]
+            for decision in self._run(self._brokering[name], view, self.seed + cycle):
+                until = decision["pending_until"]
                 waits = 0.0 if until is None else (datetime.fromisoformat(until) - instant(view.now_s)).total_seconds()
-                self._waits_s[decided["jeditaskid"]] = waits
+                self._waits_s[decision["jeditaskid"]] = waits
             place = {state.task.number: number for number, state in enumerate(own)}
             jobs = self._read("SELECT jeditaskid, computingsite, count(*) FROM {panda}.jobsdefined4 GROUP BY 1, 2")
-            found = [Assignment(task, self._queue_of[queue], count) for task, queue, count in jobs]
-            assignments += sorted(found, key=lambda one: (place[one.task], one.queue))
+            task_assignments = [Assignment(task, self._queue_of[queue], count) for task, queue, count in jobs]
+            assignments += sorted(task_assignments, key=lambda entry: (place[entry.task], entry.queue))
         return assignments
 
     def retry_s(self, task: TaskState) -> float:
-        """As long as the agent lets a task wait that is pending or throttled."""
+        """Seconds that the agent lets a pending or throttled task wait."""
         return self._waits_s.get(task.task.number, 0.0)
 
     def retry_nucleus_s(self) -> float:
-        """As long as the agent of the task brokerage lets a task wait."""
+        """Seconds that the agent of the task brokerage lets a task wait; 0 if each cycle decides again."""
         return 0.0 if self._each_cycle else RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """The waiting jobs that the agents of the timeouts and of both rebrokerages end."""
+        """Positions of the waiting jobs that the agents of the timeouts and of both rebrokerages end."""
         self._write(view, merged(self._rows.grid(view), waiting_tables(self.scenario, view, waiting)), ())
         for agent in self._ending:
             self._run(agent, view, self.seed)
-        there = {pandaid for (pandaid,) in self._read("SELECT pandaid FROM {panda}.jobsactive4")}
-        return [place for place in range(len(waiting.task)) if place + 1 not in there]
+        remaining = {pandaid for (pandaid,) in self._read("SELECT pandaid FROM {panda}.jobsactive4")}
+        return [place for place in range(len(waiting.task)) if place + 1 not in remaining]
 
-    def _made(self, name: str, process: ProcessSettings) -> Agent[Any]:
+    def _make_agent(self, name: str, process: ProcessSettings) -> Agent[Any]:
         return registry.make(name, section_named(self._agents, name).options, process)
 
     def _write(self, view: GridView, tables: Tables, tasks: Sequence[TaskState]) -> None:
-        """Make the rows all that there is in the database."""
+        """Replace the content of the database by the rows."""
         filled: Mapping[str, list[Row]] = {
             name: rows for name, rows in {**tables, "config": self._config}.items() if rows
         }
@@ -138,9 +138,9 @@ class ThroughDatabase:
                 connection.execute(_REMEMBER, memory)
 
     def _run(self, agent: Agent[Any], view: GridView, seed: int) -> list[dict[str, Any]]:
-        """One cycle of an agent at the virtual time; its decisions as objects."""
+        """Run one cycle of an agent at the virtual time. Returns its decisions as objects."""
         decisions: list[dict[str, Any]] = []
-        # nobody looks at the brake here, and the policies that do not go through a database have none
+        # the brake is ignored here, as policies that do not go through a database have none
         request = CycleRequest(emit=decisions.append, force=True)
         run_leased(agent, self._agents, self._database, instant(view.now_s), seed, request)
         return decisions
@@ -151,10 +151,10 @@ class ThroughDatabase:
 
 
 def check_agents_only(policies: Sequence[str]) -> None:
-    """Refuse policies that are no agents.
+    """Refuse policies that are not run by agents.
 
     Raises:
-        SimulationError: one of them decides by itself.
+        SimulationError: no agent decides by one of the policies.
     """
     others = [name for name in policies if name not in PROFILES]
     if others:
@@ -166,12 +166,12 @@ def check_agents_only(policies: Sequence[str]) -> None:
 
 
 def simulate_through_database(case: Case) -> CaseResult:
-    """Run one simulation with the agents, on a database that is made for it and gone afterwards.
+    """Run one simulation with the agents, on a temporary database.
 
     Raises:
         SimulationError: its scenario cannot be simulated.
         EmbeddedServerError: the embedded server is not installed or does not start.
-        BrokerError: the cycle of an agent did not end well.
+        BrokerError: the cycle of an agent failed.
     """
     with scratch_database("simulation") as database:
         return simulate_with(case, lambda scenario, seed: ThroughDatabase(scenario, seed, database, case.policy))

@@ -1,4 +1,4 @@
-"""Simulations that were run with ``broker simulate --store``: what was asked, the figures by policy, and curves."""
+"""Simulations stored by ``broker simulate --store``: their settings, the figures by policy, and curves."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from broker.store.query_context import Answer
 from broker.whatif.statements.runs import Run
 
 KIND = "simulation"
-"""Of the run under which a simulation is kept."""
+"""Kind of the run under which a simulation is stored."""
 
 
 class NoSuchSimulation(NotFound):
-    """There is no simulation of the number."""
+    """No simulation has this number."""
 
 
 class SimulationAsked(Answer):
-    """What was simulated.
+    """The request of a simulation.
 
     Attributes:
-        grid: name of a grid, file of a scenario, or name of a snapshot, as it was given.
-        policies: in the order in which they were named; the others are compared with the first.
-        seeds: of each policy.
-        parameters: of the scenario of the first seed, such as ``days``, ``queues``, ``cores`` and ``ages``.
-        version: of the broker.
+        grid: name of a grid, file of a scenario, or name of a snapshot, as given.
+        policies: policies in the order given; the others are compared with the first.
+        seeds: number of seeds of each policy.
+        parameters: parameters of the scenario of the first seed, such as ``days``, ``queues``, ``cores`` and ``ages``.
+        version: version of the broker.
     """
 
     grid: str
@@ -41,7 +41,7 @@ class SimulationAsked(Answer):
 
 
 class SimulationLine(Answer):
-    """A simulation in short: what was asked, by whom, when it began and ended."""
+    """A summary of a simulation: its request, author, start and end."""
 
     id: int
     subject: str
@@ -51,13 +51,15 @@ class SimulationLine(Answer):
 
 
 class FigureInterval(Answer):
-    """The mean of a figure over seeds with the half-width of its 95 % interval; null where it is not known.
+    """The mean of a figure over seeds with the half-width of its 95 % interval; null if unknown.
 
     Attributes:
-        mean: in the unit of the name: ``_s`` seconds, ``_bytes`` bytes, ``_hs06s`` HS06 s; parts are of 1.
-        half_width: null for fewer than two seeds, and where a value lies beyond the record.
-        values: seeds in which it is known. Where there are some and the mean is null, it lies behind the end of a run.
-        enough_seeds: whether these are at least ten.
+        mean: mean in the unit of the name: ``_s`` seconds, ``_bytes`` bytes, ``_hs06s`` HS06 s; shares are fractions of
+            1.
+        half_width: null for fewer than two seeds, or if a value lies beyond the record.
+        values: number of seeds in which it is known. If there are some and the mean is null, it lies beyond the end of
+            a run.
+        enough_seeds: whether there are at least ten.
     """
 
     mean: float | None
@@ -67,12 +69,12 @@ class FigureInterval(Answer):
 
     @property
     def mean_or_beyond(self) -> float | None:
-        """The mean; infinite where it lies behind the end of a run."""
+        """The mean; infinite if it lies beyond the end of a run."""
         return math.inf if self.mean is None and self.values else self.mean
 
 
 class FigureDifference(FigureInterval):
-    """The difference of a figure to that of the first policy, paired by seed, and what it says."""
+    """The difference of a figure from that of the first policy, paired by seed, and its meaning."""
 
     verdict: Verdict
 
@@ -81,16 +83,16 @@ class PolicyFigures(Answer):
     """The figures of one policy by name; differences are empty for the first.
 
     Attributes:
-        policy: its label.
-        seeds: that all policies have in common.
-        figures: by name.
-        differences: to the first policy, by name.
-        told: the figures whose difference is told from chance: those that decide by their own interval, the others
-            after Holm over all of them.
-        seeds_needed: for each figure that decides, how many seeds would find a difference of 2 %.
-        events: of all its simulations.
-        decide_s: seconds it decided for, over all its simulations.
-        total_s: seconds its simulations took.
+        policy: label of the policy.
+        seeds: seeds common to all policies.
+        figures: figures by name.
+        differences: differences from the first policy, by name.
+        told: figures whose difference is significant: the deciding ones by their own interval, the others after Holm's
+            correction over all of them.
+        seeds_needed: number of seeds that would detect a difference of 2 %, for each deciding figure.
+        events: number of events in all its simulations.
+        decide_s: total decision time of its simulations, in seconds.
+        total_s: total duration of its simulations, in seconds.
     """
 
     policy: str
@@ -105,7 +107,7 @@ class PolicyFigures(Answer):
 
 
 class PolicyCurve(Answer):
-    """One curve of one policy: mean, lowest and highest over seeds, at each of the hours."""
+    """One curve of one policy: mean, minimum and maximum over seeds, at each of the hours."""
 
     policy: str
     mean: tuple[float, ...]
@@ -114,7 +116,7 @@ class PolicyCurve(Answer):
 
 
 class Curve(Answer):
-    """What moves over the hours of virtual time: use, waiting jobs, transfers, bytes, shares; a line a policy."""
+    """A quantity over the hours of virtual time: use, waiting jobs, transfers, bytes, shares; one line per policy."""
 
     name: str
     hours: tuple[float, ...]
@@ -129,15 +131,15 @@ class SimulationAnswer(SimulationLine):
 
 
 def simulation_lines(found: Iterable[Run]) -> list[SimulationLine]:
-    """Stored simulations in short."""
+    """Summaries of stored simulations."""
     return [SimulationLine(**_line(run)) for run in found]
 
 
 def simulation_answer(found: Run | None, number: int) -> SimulationAnswer:
-    """A stored simulation, with what its differences say.
+    """A stored simulation, with the verdicts of its differences.
 
     Raises:
-        NoSuchSimulation: the run is none, or is not there.
+        NoSuchSimulation: the run does not exist, or is no simulation.
     """
     if found is None or found.kind != KIND or not isinstance(found.result, Mapping):
         raise NoSuchSimulation(f"there is no simulation {number}", "broker.runs", "see GET /api/v1/simulations")
@@ -157,16 +159,16 @@ def _line(run: Run) -> dict[str, Any]:
 
 def _policy(document: Mapping[str, Any]) -> PolicyFigures:
     differences = {
-        name: FigureDifference(**found, verdict=verdict(name, found["mean"], found["half_width"]))
-        for name, found in document["differences"].items()
+        name: FigureDifference(**difference, verdict=verdict(name, difference["mean"], difference["half_width"]))
+        for name, difference in document["differences"].items()
         if name in FIGURES
     }
-    kept = {name: value for name, value in document.items() if name not in ("kind", "differences")}
-    return PolicyFigures(**kept, differences=differences)
+    fields = {name: value for name, value in document.items() if name not in ("kind", "differences")}
+    return PolicyFigures(**fields, differences=differences)
 
 
 def thinned(count: int, most: int) -> list[int]:
-    """At most ``most`` (2 or more) places of ``count``, evenly apart, the first and the last among them."""
+    """At most ``most`` (2 or more) evenly spaced positions of ``count``, including the first and the last."""
     if count <= most:
         return list(range(count))
     return [round(place * (count - 1) / (most - 1)) for place in range(most)]

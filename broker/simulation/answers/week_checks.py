@@ -1,4 +1,4 @@
-"""A span of a site's history beside what simulations of its tasks say."""
+"""Compare a span of a site's history with simulations of its tasks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from broker.simulation.model.policies.base import find_policy
 from broker.simulation.statements.site_history import site_history
 from broker.store.connection.tables import Names
 
-#: Tasks of so many days before the span fill the queues; the last of these says how far the simulation is off.
+#: Days before the span whose tasks fill the queues; the last of them measures the error of the simulation.
 BEFORE_DAYS = 3.0
 DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class CheckAsked:
-    """What is compared: ``since`` to ``until`` (aware), with the policy of the site, over seeds from 1 on."""
+    """A requested comparison: ``since`` to ``until`` (aware), with the policy of the site, over seeds from 1 on."""
 
     since: datetime
     until: datetime
@@ -43,10 +43,10 @@ def check_week(
     asked: CheckAsked,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Forecast], Checked]:
-    """The cells of the span, and what they say together.
+    """The cells of the span, and their summary.
 
     Raises:
-        SimulationError: no task came, no job ended, or none of its queues is one of the fit.
+        SimulationError: no task arrived, no job ended, or none of its queues is one of the fit.
     """
     where = f"{asked.since:%Y-%m-%d %H:%M} to {asked.until:%Y-%m-%d %H:%M}"
     measured = site_history(connection, names, asked.since, asked.until)
@@ -56,23 +56,23 @@ def check_week(
     if not trace.tasks or not any(queue.name in known for queue in measured.queues):
         raise SimulationError("no task came, or no job ended at a queue of the grid", where, "take another span")
     days = (asked.until - begin).total_seconds() / DAY_S
-    found = simulated(fit, trace, days, asked, progress)
+    records = simulated(fit, trace, days, asked, progress)
     day_before = site_history(connection, names, asked.since - timedelta(days=1), asked.since)
-    off_by = model_spread(forecasts(day_before.queues, [one for one, _ in found], DAY_S))
-    cells = forecasts(measured.queues, [one for _, one in found], measured.length_s, off_by)
+    model_s = model_spread(forecasts(day_before.queues, [before for before, _ in records], DAY_S))
+    cells = forecasts(measured.queues, [inside for _, inside in records], measured.length_s, model_s)
     return cells, checked(cells, where, asked.policy, asked.seeds)
 
 
 def simulated(
     fit: SiteFit, trace: Trace, days: float, asked: CheckAsked, progress: Callable[[int], None]
 ) -> list[tuple[list[QueueRecord], list[QueueRecord]]]:
-    """The queues of each simulation of the tasks of a trace: on the day before the span, and in it."""
+    """Records of the queues in each simulation of a trace: on the day before the span, and in the span."""
     parameters = GridParameters(days=days, nuclei=max(1, len(fit.queues) // 4), warm_up_s=BEFORE_DAYS * DAY_S)
-    found = []
+    records = []
     for seed in range(1, asked.seeds + 1):
         scenario = traced_scenario(fit, trace, parameters, "check", seed)
         run = ClosedLoop(scenario, find_policy(asked.policy), seed).run()
         begin_s = BEFORE_DAYS * DAY_S
-        found.append((queue_records(run, begin_s - DAY_S, begin_s), queue_records(run, begin_s, days * DAY_S)))
+        records.append((queue_records(run, begin_s - DAY_S, begin_s), queue_records(run, begin_s, days * DAY_S)))
         progress(seed)
-    return found
+    return records

@@ -1,4 +1,4 @@
-"""``broker calibrate``: a grid fitted to what really ran, and how near a fit comes to other figures."""
+"""``broker calibrate``: fit a grid to recorded jobs, and compare a fit with other figures."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_text
 
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Write the tasks that came, for simulate --trace.")
+    Path | None, typer.Option("--trace", metavar="FILE", help="Write the tasks that arrived, for simulate --trace.")
 ]
 Share = Annotated[
-    bool, typer.Option("--share", help="Without names of queues, tasks and shares; five users a kind at least.")
+    bool, typer.Option("--share", help="Omit names of queues, tasks and shares; at least five users per kind.")
 ]
-SitePolicy = Annotated[str, typer.Option("--policy", help="That placed the jobs of the span compared.")]
-Seeds = Annotated[int, typer.Option("--seeds", min=2, help="Simulations of the span compared.")]
+SitePolicy = Annotated[str, typer.Option("--policy", help="Policy that placed the jobs of the compared span.")]
+Seeds = Annotated[int, typer.Option("--seeds", min=2, help="Number of simulations of the compared span.")]
 Records = Annotated[
     Path | None,
     typer.Option("--records", metavar="FILE", help="Records of jobs as CSV (.gz)."),
@@ -57,7 +57,9 @@ CheckedGrid = Annotated[
 
 def calibrate(
     context: typer.Context,
-    since: Annotated[str | None, typer.Option("--since", metavar="LENGTH", help="Own jobs of the last 30d.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="LENGTH", help="Own jobs of this time, such as 30d.")
+    ] = None,
     first: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Own jobs that ended since then.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Own jobs that ended before then.")] = None,
     profiles: ProfileFiles = None,
@@ -69,7 +71,7 @@ def calibrate(
     grid: CheckedGrid = None,
     policy: SitePolicy = "panda",
     seeds: Seeds = FEWEST_SEEDS,
-    json: Annotated[bool, typer.Option("--json", help="One object a measure, or one of the calibration.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One object per measure, or one of the calibration.")] = False,
 ) -> None:
     """Fit a grid to what really ran, for simulate --grid; --check compares a fit with figures it has not seen."""
     require("simulate")
@@ -105,7 +107,7 @@ def calibrate(
 
 
 def _switched(site: SiteFit | None) -> list[str]:
-    """Which parts of a site's grid are on, and why others are off."""
+    """Notes on the parts of a site's grid that are enabled, and why others are disabled."""
     if site is None:
         return []
     tape = f"tape is off: {site.without_tape}" if site.tape is None else "tape is on, as it was staged"
@@ -133,14 +135,14 @@ def _write_trace(path: Path, trace: Trace, share: bool) -> None:
     remark(f"written: {path}: {len(trace.tasks)} tasks{left}")
 
 
-def _document(found: Calibration) -> dict[str, Any]:
-    """The calibration in short, as ``--json`` prints it."""
-    site = found.site
+def _document(calibration: Calibration) -> dict[str, Any]:
+    """The summary of the calibration for ``--json``."""
+    site = calibration.site
     return {
-        "kind": "calibration", "origin": found.origin, "kinds": len(found.kinds),
-        "jobs": sum(kind.jobs for kind in found.kinds), "classes": len(found.classes),
-        "links": None if found.links is None else found.links.n, "left_out": list(found.left_out),
-        "between": {name: vars(one) for name, one in found.between.items()},
+        "kind": "calibration", "origin": calibration.origin, "kinds": len(calibration.kinds),
+        "jobs": sum(kind.jobs for kind in calibration.kinds), "classes": len(calibration.classes),
+        "links": None if calibration.links is None else calibration.links.n, "left_out": list(calibration.left_out),
+        "between": {name: vars(one) for name, one in calibration.between.items()},
         "site": None if site is None else {
             "queues": len(site.queues), "cores": sum(queue.cores for queue in site.queues), "tasks": site.tasks,
             "days": site.days, "use": site.use, "pooled": list(site.pooled),
@@ -150,7 +152,7 @@ def _document(found: Calibration) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Span:
-    """A span of own jobs as it was typed: a length up to the end, or a beginning; and an end, now where none is."""
+    """A span of own jobs as given on the command line: a length or a beginning, and an end that defaults to now."""
 
     since: str | None
     first: str | None
@@ -158,11 +160,11 @@ class Span:
 
     @property
     def given(self) -> bool:
-        """Whether any part of it was."""
+        """Whether any of the options was given."""
         return any((self.since, self.first, self.last))
 
     def instants(self, database: Database) -> tuple[datetime, datetime]:
-        """Beginning and end, aware.
+        """Beginning and end as aware datetimes.
 
         Raises:
             SimulationError: the end is not after the beginning.
@@ -186,10 +188,10 @@ Own = tuple[SiteFit, Trace]
 def _documents(
     context: typer.Context, paths: Sequence[Path], records: Path | None, span: Span, share: bool = False
 ) -> tuple[Named | None, Named | None, Own | None]:
-    """The document of jobs and that of transfers, each with where it is from, and the site's own queues and tasks."""
-    found: list[Named] = [(_json(path), str(path)) for path in paths]
-    transfers = [one for one in found if is_transfers(one[0])]
-    jobs = [one for one in found if not is_transfers(one[0])]
+    """The documents of jobs and of transfers, each with its origin, and the site's own queues and tasks."""
+    documents: list[Named] = [(_json(path), str(path)) for path in paths]
+    transfers = [named for named in documents if is_transfers(named[0])]
+    jobs = [named for named in documents if not is_transfers(named[0])]
     own: Own | None = None
     if records is not None:
         text = read_packed(records)
@@ -206,7 +208,7 @@ def _documents(
 
 
 def _own(context: typer.Context, span: Span, share: bool) -> tuple[Mapping[str, Any], SiteFit, Trace]:
-    """The profiles of the jobs in the database, the queues that they ran at, and the tasks that came."""
+    """The profiles of the jobs in the database, the queues that they ran at, and the tasks that arrived."""
     with open_store(context) as database:
         begin, until = span.instants(database)
         with database.read_snapshot() as connection:
@@ -217,28 +219,28 @@ def _own(context: typer.Context, span: Span, share: bool) -> tuple[Mapping[str, 
 
 
 def _check(calibration: Calibration, jobs: Named | None, transfers: Named | None, json: bool) -> None:
-    """Print each measure, and end with status 1 where one does not hold."""
+    """Print each measure, and exit with status 1 if any does not hold."""
     if jobs is None and transfers is None:
         raise SimulationError("nothing to compare with", "broker calibrate --check", "give --profiles or --records")
     measures = [] if jobs is None else check_profiles(calibration, read_profiles(*jobs))
     measures += [] if transfers is None else check_transfers(calibration, transfer_figures(*transfers))
     if json:
-        for one in measures:
-            print_json(one.document())
+        for measure in measures:
+            print_json(measure.document())
     else:
         rows = [
-            (one.quantity, one.measure, _short(one.value), f"{one.limit:g}", _word(one),
-             "" if one.floor is None else _short(one.floor), one.cells, one.note)
-            for one in measures
+            (measure.quantity, measure.measure, _short(measure.value), f"{measure.limit:g}", _word(measure),
+             "" if measure.floor is None else _short(measure.floor), measure.cells, measure.note)
+            for measure in measures
         ]  # fmt: skip
         print_table(("quantity", "measure", "value", "limit", "", "true halves", "cells", "note"), rows)
-        below = [one for one in measures if one.below_floor]
+        below = [measure for measure in measures if measure.below_floor]
         if below:
             remark(
                 f"note: {len(below)} limits are below what two true halves of these cells differ by (true halves): "
                 "a fit to other cells keeps them by luck alone"
             )
-    if any(one.passes is False for one in measures):
+    if any(measure.passes is False for measure in measures):
         raise typer.Exit(FAILED)
 
 
@@ -246,8 +248,8 @@ def _short(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
 
 
-def _word(one: Measure) -> str:
-    return {True: "holds", False: "does not hold", None: ""}[one.passes]
+def _word(measure: Measure) -> str:
+    return {True: "holds", False: "does not hold", None: ""}[measure.passes]
 
 
 def _json(path: Path) -> Any:

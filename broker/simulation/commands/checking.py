@@ -1,4 +1,4 @@
-"""``broker calibrate --check`` against a site's own later span: the cells, and how far the simulation was off."""
+"""``broker calibrate --check`` against a site's own later span: the cells, and the error of the simulation."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from broker.simulation.model.policies.base import find_policy
 from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_text
 
-#: Whose error says how far a figure of merit may be off.
+#: Figure of a cell whose error applies to a figure of merit.
 ERROR_OF = {"use": "use", "wait_mean_s": "wait_p50_s", "failed": "failed"}
 HEADS = ("queue", "figure", "jobs", "measured", "simulated", "80 % from", "to", "", "error")
 
 
 def check_own(database: Database, calibration: Calibration, asked: CheckAsked, out: Path | None, json: bool) -> None:
-    """Print each cell and what they say together; status 1 where too few lie in their interval.
+    """Print each cell and their summary; exit with status 1 if too few lie in their interval.
 
     Args:
-        database: with the site's tables.
-        calibration: with the site's queues.
+        database: database with the site's tables.
+        calibration: calibration with the site's queues.
         asked: the span, the policy and the seeds.
-        out: where the calibration is written with its errors, None for nowhere.
-        json: one object a cell.
+        out: file to which the calibration is written with its errors, None for none.
+        json: print one object a cell.
 
     Raises:
         SimulationError: nothing can be compared.
@@ -45,35 +45,35 @@ def check_own(database: Database, calibration: Calibration, asked: CheckAsked, o
     if calibration.site is None:
         raise SimulationError("the grid has no queues of the site", "--grid", "calibrate with --since or --from")
     with database.read_snapshot() as connection:
-        cells, found = check_week(
+        cells, summary = check_week(
             connection, database.names, calibration.site, asked,
             lambda done: remark(f"simulated {done} of {asked.seeds}"),
         )  # fmt: skip
     if json:
         for cell in cells:
             print_json(cell.document())
-        print_json(checked_document(found))
+        print_json(checked_document(summary))
     else:
         print_table(*cell_rows(cells))
-        remark(words(found))
+        remark(words(summary))
     if out is not None:
-        write_text(out, write_calibration(dataclasses.replace(calibration, checked=found)))
+        write_text(out, write_calibration(dataclasses.replace(calibration, checked=summary)))
         remark(f"written: {out}; comparisons on it print these errors")
-    if not found.holds:
+    if not summary.holds:
         raise typer.Exit(FAILED)
 
 
 def check_policy(name: str) -> None:
-    """Refuse a policy that there is none of, before anything is read.
+    """Refuse an unknown policy before anything is read.
 
     Raises:
-        SimulationError: there is none; the message names the others.
+        SimulationError: there is no such policy; the message names the others.
     """
     find_policy(name)
 
 
 def cell_rows(cells: Sequence[Forecast]) -> tuple[Sequence[str], list[tuple[object, ...]]]:
-    """Heads and rows of a table of cells."""
+    """Headings and rows of the table of cells."""
     return HEADS, [
         (cell.queue, FIGURES[cell.figure], cell.jobs, *(_short(cell, value) for value in _values(cell)),
          "" if not cell.counts else ("inside" if cell.inside else "outside"), _error(cell.figure, cell.error))
@@ -90,21 +90,21 @@ def _short(cell: Forecast, value: float) -> str:
 
 
 def _error(figure: str, error: float) -> str:
-    """A difference of parts in points, of others in percent of what was measured."""
+    """An error as text: in points for parts, for others in percent of the measured value."""
     return f"{100 * error:+.1f} points" if figure in PARTS else f"{100 * math.expm1(error):+.0f} %"
 
 
 def words(found: Checked) -> str:
-    """What the cells say together, by figure and by queue."""
+    """The summary of the cells in words, by figure and by queue."""
     if not found.cells:
         return "no cell has enough jobs to judge by: take a longer span"
-    said = [
+    errors = [
         f"{FIGURES[name]} {_error(name, error).lstrip('+')}"
         + (f" (interval {_error(name, width)})" if (width := found.half_width.get(name)) else "")
         for name, error in found.error.items()
         if not math.isnan(error)
     ]
-    figures = ", ".join(said)
+    figures = ", ".join(errors)
     worst = sorted(found.by_queue.items(), key=lambda item: -item[1])[:5]
     queues = ", ".join(f"{name} {error:.2f}" for name, error in worst)
     return (
@@ -115,39 +115,39 @@ def words(found: Checked) -> str:
 
 
 def show_errors(made: ScenarioOf, comparisons: Sequence[Comparison], json: bool) -> None:
-    """Print beside gaps of policies how far the grid was off from what really was, where that is known.
+    """Print the error of the grid against measured figures next to the gaps of policies, if it is known.
 
     Args:
         made: the grid.
-        comparisons: of the policies.
-        json: one object in place of lines.
+        comparisons: comparisons of the policies.
+        json: print one object in place of lines.
     """
     if not isinstance(made, CalibratedChoice):
         return
-    found = made.calibration.checked
-    if found is None:
+    known = made.calibration.checked
+    if known is None:
         if not json:
             remark("note: how far this grid is off is not known: broker calibrate --check --grid FILE --from A --to B")
         return
     if json:
-        print_json(checked_document(found))
+        print_json(checked_document(known))
         return
-    remark(f"this grid, compared with {found.span} ({found.policy}): {words(found).splitlines()[-2:][0]}")
-    for one in comparisons[1:]:
+    remark(f"this grid, compared with {known.span} ({known.policy}): {words(known).splitlines()[-2:][0]}")
+    for own in comparisons[1:]:
         for figure, of in ERROR_OF.items():
-            gap, error = one.differences[figure].mean, found.error.get(of, math.nan)
+            gap, error = own.differences[figure].mean, known.error.get(of, math.nan)
             whole = comparisons[0].means[figure].mean
             part = gap if of in PARTS else math.log1p(gap / whole) if whole > 0 and gap > -whole else math.nan
             if not math.isnan(part) and not math.isnan(error):
                 word = "within" if abs(part) <= error else "beyond"
                 title = FIGURES_OF_MERIT[figure].title
                 remark(
-                    f"{one.label}: its gap in {title} ({_error(of, part)}) is {word} that error ({_error(of, error)})"
+                    f"{own.label}: its gap in {title} ({_error(of, part)}) is {word} that error ({_error(of, error)})"
                 )
 
 
 def checked_document(found: Checked) -> dict[str, object]:
-    """What the cells say together, as ``--json`` prints it."""
+    """The summary of the cells for ``--json``."""
     parts = {name: _known(getattr(found, name)) for name in ("error", "by_queue", "half_width")}
     inside = None if math.isnan(found.inside) else found.inside
     return {"kind": "checked", **vars(found), "inside": inside, **parts, "holds": found.holds}

@@ -1,4 +1,4 @@
-"""``broker demo``: an example grid loaded, brokered and explained, start to finish, in a database of its own."""
+"""``broker demo``: load, broker and explain an example grid from start to finish, in a database of its own."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ PORT = 8642
 def demo(
     context: typer.Context,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the jobs.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the grid's load and of the draws.")] = DEFAULT_SEED,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Seed of the grid's load and of the draws.")
+    ] = DEFAULT_SEED,
     where: Annotated[
         bool, typer.Option("--where", help="Only print the folder of its database, for BROKER_HOME.")
     ] = False,
     web: Annotated[
-        bool, typer.Option("--web", help="Then let the grid go on, and serve the page on it, until stopped.")
+        bool, typer.Option("--web", help="Then keep the grid running, and serve the page on it, until stopped.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the page; 0: any that is free.")] = PORT,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0: any free port.")] = PORT,
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """Broker a whole example grid: load it, place its jobs, show who got what and why some tasks wait.
@@ -91,7 +93,7 @@ def _print(run: DemoRun, *, as_json: bool, web: bool) -> None:
 
 @dataclass
 class _Stages:
-    """Progress of the stages on stderr, and the time that each takes."""
+    """Shows the progress of the stages on stderr, and measures the time of each."""
 
     quiet: bool
     seconds: dict[str, float] = field(default_factory=dict)
@@ -117,13 +119,13 @@ class _Stages:
 
 @dataclass(frozen=True)
 class _Step:
-    """The stage under way."""
+    """The current stage."""
 
     bar: Progress
     number: Any
 
     def advance(self) -> None:
-        """One more step is done."""
+        """Count one more finished step."""
         self.bar.advance(self.number)
 
 
@@ -149,17 +151,17 @@ def _run(
     output: list[Decision] = []
     of_users: list[Decision] = []
     users = {FIRST_TASK + index: task.user for index, task in enumerate(facts.tasks) if task.user is not None}
-    for title, agent, tasks, found in (
+    for title, agent, tasks, decisions in (
         ("Brokering", JOB_AGENT, len(facts.tasks) - len(users), output),
         ("Brokering users' tasks", USER_AGENT, len(users), of_users),
     ):
         with stages.stage(title, tasks) as step:
-            broker_once(agent, database, scenario.now, seed, partial(_noted, found, step))
+            broker_once(agent, database, scenario.now, seed, partial(_record_decision, decisions, step))
     summary = summarise(output)
     with stages.stage("Asking why"):
         explained = _explanation(database, facts, summary, output)
     where = str(settings_of(context).home / FOLDER) if own else repr(database)
-    waiting_users = [int(one["jeditaskid"]) for one in of_users if one["outcome"] in ("throttled", "pending")]
+    waiting_users = [int(entry["jeditaskid"]) for entry in of_users if entry["outcome"] in ("throttled", "pending")]
     return DemoRun(
         summary=summary,
         titles={FIRST_TASK + index: (task.name, task.note) for index, task in enumerate(facts.tasks)},
@@ -182,20 +184,20 @@ def _run(
     )
 
 
-def _noted(found: list[Decision], step: _Step, decision: Decision) -> None:
-    found.append(decision)
+def _record_decision(decisions: list[Decision], step: _Step, decision: Decision) -> None:
+    decisions.append(decision)
     step.advance()
 
 
 def _explanation(
     database: Database, facts: DemoFacts, summary: Summary, decisions: Sequence[Decision]
 ) -> tuple[int, list[Answer]] | None:
-    """One waiting task, and for each of the codes that removed most of its candidates one queue's answer."""
+    """One waiting task, and the answer about one queue for each of the codes that removed most of its candidates."""
     waiting = {chunk.jeditaskid: chunk for chunk in summary.waiting if chunk.codes}
     if not waiting:
         return None
-    named = next((FIRST_TASK + index for index, task in enumerate(facts.tasks) if task.name == EXPLAINED_TASK), None)
-    chunk = waiting.get(named or 0) or next(iter(waiting.values()))
+    wanted = next((FIRST_TASK + index for index, task in enumerate(facts.tasks) if task.name == EXPLAINED_TASK), None)
+    chunk = waiting.get(wanted or 0) or next(iter(waiting.values()))
     rejected = next(one["rejected"] for one in decisions if one["jeditaskid"] == chunk.jeditaskid)
     answers: list[Answer] = []
     for code, _ in chunk.codes:
@@ -208,7 +210,7 @@ def _explanation(
 def _commands(
     home: str | None, summary: Summary, explained: tuple[int, Sequence[Answer]] | None, of_users: Sequence[int]
 ) -> list[str]:
-    """What to try next on the grid that is loaded now."""
+    """Commands to try next on the loaded grid."""
     first = [f"export BROKER_HOME={home}"] if home is not None else []
     waiting = [] if explained is None else [f"broker explain {explained[0]}"]
     if explained is not None and summary.queues:

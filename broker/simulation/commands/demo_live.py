@@ -1,4 +1,4 @@
-"""``broker demo --web``: the page on the demonstration grid, with all agents and the driver at work."""
+"""``broker demo --web``: serve the page of the demonstration grid, with all agents and the driver running."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from broker.simulation.answers.demo_driver import DemoDriver
 from broker.store.connection.database import Database
 
 QUICKER = {"production_task": 60.0, "share_usage": 60.0}
-"""Periods in seconds of agents that nobody who watches should wait for."""
+"""Shorter periods in seconds of agents that a viewer should not have to wait for."""
 
 
 def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path, port: int) -> None:
-    """Serve the page until somebody stops it, while agents work and the driver lets things happen.
+    """Serve the page until it is stopped, while the agents and the driver run.
 
     Args:
-        database: with the loaded grid.
-        driver: of the grid.
-        settings: of this invocation.
+        database: database with the loaded grid.
+        driver: driver of the grid.
+        settings: settings of this invocation.
         home: folder with the token of the page.
-        port: of the page on this machine; 0: any that is free.
+        port: local port of the page; 0 for any free port.
     """
     from broker.api.process import serving
     from broker.api.server import Listening

@@ -1,4 +1,4 @@
-"""How the demonstration shows what it did: tables for people, one object for programs."""
+"""The report of the demonstration: tables for people, one object for programs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PERCENT = 100
 
 @dataclass(frozen=True)
 class DemoRun:
-    """What the demonstration did.
+    """The result of the demonstration.
 
     Attributes:
-        summary: the decisions, added up.
+        summary: the summed decisions.
         titles: short name and remark of each task, by id.
-        grid: numbers of sites, queues and so on, by their name.
+        grid: numbers of sites, queues and so on, by name.
         seconds: time of each stage by name.
-        explained: the task looked at more closely, and for some of its queues why they did not take it.
+        explained: a task explained in detail, with the reasons why some queues rejected it.
         where: the address of the database, for people.
-        commands: what to try next, one command a line.
-        nuclei: the tasks that waited for a nucleus, with what became of them.
-        user_tasks: the tasks of users, with what became of them.
-        users: the user of each, by task.
+        commands: commands to try next, one a line.
+        nuclei: the tasks that waited for a nucleus, with their outcomes.
+        user_tasks: the tasks of users, with their outcomes.
+        users: the user of each task of a user, by task.
     """
 
     summary: Summary
@@ -50,7 +50,7 @@ def report_object(run: DemoRun) -> dict[str, Any]:
     """The run as one object for ``--json``."""
     return {
         "demo": dict(run.grid),
-        "nuclei": [asdict(given) for given in run.nuclei],
+        "nuclei": [asdict(task) for task in run.nuclei],
         **asdict(run.summary),
         "user_tasks": [{"user": run.users.get(task.jeditaskid), **asdict(task)} for task in run.user_tasks],
         "explained": None
@@ -70,7 +70,7 @@ def _explained(jeditaskid: int, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def print_report(run: DemoRun) -> None:
-    """Print assignments, the common funnel, and the tasks that wait with what stopped them."""
+    """Print assignments, the common funnel, and the waiting tasks with their reasons."""
     summary = run.summary
     counted = ", ".join(f"{number:,} {name}" for name, number in run.grid.items())
     print(f"A synthetic grid with real names: {counted}.\n")
@@ -92,7 +92,7 @@ def print_report(run: DemoRun) -> None:
 
 
 def print_next(run: DemoRun) -> None:
-    """Print where the grid is now and what to try on it."""
+    """Print the place of the grid and commands to try on it."""
     print(f"\nThe grid stays in {escaped(run.where)}. Try next:")
     for command in run.commands:
         print(f"  {escaped(command)}")
@@ -100,11 +100,11 @@ def print_next(run: DemoRun) -> None:
 
 def _print_nuclei(run: DemoRun) -> None:
     rows = []
-    for given in run.nuclei:
-        name, remark = run.titles.get(given.jeditaskid, ("", ""))
-        weight = None if given.weight is None else round(given.weight, 6)
-        got = given.nucleus or f"none: {given.reason}"
-        rows.append((given.jeditaskid, name, got, given.candidates, weight, given.jobs, given.queues, remark))
+    for task in run.nuclei:
+        name, remark = run.titles.get(task.jeditaskid, ("", ""))
+        weight = None if task.weight is None else round(task.weight, 6)
+        nucleus = task.nucleus or f"none: {task.reason}"
+        rows.append((task.jeditaskid, name, nucleus, task.candidates, weight, task.jobs, task.queues, remark))
     columns = ("task", "name", "nucleus", "of", "weight", "jobs", "queues", "about it")
     if rows:
         print_table(columns, rows, title="Tasks that waited for a nucleus, and their jobs")

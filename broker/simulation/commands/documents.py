@@ -1,4 +1,4 @@
-"""A comparison of policies as plain documents: what ``--json`` prints and ``--store`` keeps. Pure."""
+"""A comparison of policies as plain documents, for ``--json`` and ``--store``. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from broker.simulation.model.intervals import Interval
 from broker.simulation.model.scenario import Scenario
 
 MOST_INSTANTS = 120
-"""Of a curve that is kept: more than a picture of a page can show."""
+"""Maximum instants of a stored curve: more than a picture on a page can show."""
 
 
 def asked_of(
     scenario: Scenario, grid: str, policies: Sequence[str], seeds: int, through_database: bool
 ) -> SimulationAsked:
-    """What is simulated: the scenario as it is for the first seed, with the grid as it was named."""
+    """The settings of a simulation: the scenario of the first seed, with the given name of the grid."""
     parameters = {
         "scenario": scenario.name,
         "days": scenario.days,
@@ -40,7 +40,7 @@ def asked_of(
 
 
 def policy_document(one: Comparison, results: Sequence[CaseResult]) -> dict[str, Any]:
-    """The figures of a policy, and what its simulations took; ``results`` are of all policies."""
+    """The figures of a policy, and the cost of its simulations; ``results`` are of all policies."""
     own = [result for result in results if result.label == one.label]
     return {
         "kind": "policy",
@@ -70,9 +70,9 @@ def _finite(value: float) -> float | None:
 
 
 def curve_documents(results: Sequence[CaseResult], most: int = MOST_INSTANTS) -> list[dict[str, Any]]:
-    """Each curve: its hours, and for each policy mean, lowest and highest over seeds, at most at ``most`` instants.
+    """Each curve: its hours, and mean, lowest and highest over seeds for each policy, at ``most`` instants at most.
 
-    Runs of a closed scenario may be of different lengths: curves end with the shortest.
+    Runs of a closed scenario may have different lengths: curves end with the shortest.
     """
     count = min((len(result.hours) for result in results), default=0)
     if count == 0:

@@ -1,4 +1,4 @@
-"""Finished simulations of a comparison in a folder, one file each: a comparison goes on where it was stopped."""
+"""Finished simulations of a comparison in a folder, one file each, so that a stopped comparison can be resumed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TABLE = "table.txt"
 class KeptCases:
     """The folder of a comparison.
 
-    A file is named after policy, seed, and what else decides its figures: the grid, values, the profile and the version
-    of the broker. So a case of other settings is never taken for this one; it is left alone.
+    A file is named after policy, seed, and everything else that affects its figures: the grid, values, the profile and
+    the version of the broker. So a case with other settings is never mistaken for this one, and is left alone.
 
     Args:
-        folder: made if it is not there.
+        folder: folder of the files; it is created if it does not exist.
 
     Attributes:
-        folder: of the files.
+        folder: folder of the files.
 
     Raises:
         SimulationError: the folder cannot be made.
@@ -68,22 +68,22 @@ class KeptCases:
         self._write(self.folder / TABLE, text)
 
     def others(self, cases: Sequence[Case]) -> int:
-        """Return how many files are of cases with other settings."""
+        """Return the number of files of cases with other settings."""
         own = {self._path(case) for case in cases}
         return sum(1 for path in self.folder.glob("*.json") if path not in own)
 
     def _write(self, path: Path, text: str) -> None:
-        beside = path.with_name(f".{path.name}.part")
+        temporary = path.with_name(f".{path.name}.part")
         try:
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, path)
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, path)
         except OSError as error:
             raise SimulationError(f"it cannot be written: {error.strerror}", str(path), "give it room") from error
 
     def _path(self, case: Case) -> Path:
-        said = repr((__version__, case.policy, case.values, case.profile, case.scenario_of))
+        settings = repr((__version__, case.policy, case.values, case.profile, case.scenario_of))
         name = "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in case.label)[:80]
-        digest = hashlib.sha256(f"{case.label}\n{said}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{case.label}\n{settings}".encode()).hexdigest()[:12]
         return self.folder / f"{name}-seed-{case.seed:04d}-{digest}.json"
 
 
@@ -96,7 +96,7 @@ def _read(path: Path) -> CaseResult:
 
 
 def _strict(value: Any) -> Any:
-    """The value without what JSON lacks: figures that are not known, or beyond the record, become texts."""
+    """The value in strict JSON: figures that are unknown or beyond the record become texts."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The policies that ``broker simulate`` compares, as they were named: policies, own profiles, and values for them."""
+"""The policies that ``broker simulate`` compares: policies by name, own profiles, and values for them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DEFAULT = "seed"
 
 @dataclass(frozen=True)
 class WantedPolicy:
-    """A policy as it was named.
+    """A requested policy.
 
     Attributes:
         label: its name in tables: that of the policy or of the profile.
-        profile: the site's own, None for a policy that is found by its name.
-        values: gdpconfig keys that differ from the shipped tuning.
+        profile: the site's own profile, None for a policy that is found by its name.
+        values: gdpconfig values that differ from the shipped tuning.
     """
 
     label: str
@@ -36,26 +36,26 @@ class WantedPolicy:
     values: tuple[tuple[str, Any], ...] = ()
 
     def case(self, scenario_of: ScenarioOf, seed: int) -> Case:
-        """One simulation with it."""
+        """One simulation with this policy."""
         return Case(self.label, self.label, seed, scenario_of, self.values, self.profile)
 
 
 def wanted_policies(
     policies: Sequence[str], profiles: Sequence[Path], values: Sequence[str], through_database: bool
 ) -> list[WantedPolicy]:
-    """The policies to compare, each once, in their order; the shipped one where none is named.
+    """The distinct policies to compare, in their order; the default one if none is named.
 
     Args:
-        policies: names.
-        profiles: files with profiles of the site's own.
-        values: ``KEY=VALUE``, for all policies that decide by a profile.
+        policies: names of policies.
+        profiles: files with the site's own profiles.
+        values: ``KEY=VALUE``, for all policies with a profile.
         through_database: whether the agents themselves decide.
 
     Raises:
         ExtraMissing: the packages of the extra ``simulate`` are not installed.
         UnknownPolicyError: there is no such policy.
-        SimulationError: two policies have one name, values that no policy reads, or no agent decides so.
-        ProfileError: a profile is wrong.
+        SimulationError: two policies have the same name, no policy reads the values, or no agent runs a policy.
+        ProfileError: a profile is invalid.
         NotAProposal: a value is not written as KEY=VALUE.
         UnknownKeyError: there is no such key.
         ValueRefusedError: a value is of the wrong type or out of range.
@@ -72,21 +72,21 @@ def wanted_policies(
                 "--through-database",
                 "leave out --profile and --set, or --through-database",
             )
-    given = tuple((one.key, one.value) for one in read_proposals(shipped_catalogue(), values, VO))
-    found = [WantedPolicy(name, None, given if name in PROFILES else ()) for name in names]
-    found += [WantedPolicy(own.profile, own, given) for own in map(read_own_profile, profiles)]
-    _check(found, bool(given))
-    return found
+    settings = tuple((one.key, one.value) for one in read_proposals(shipped_catalogue(), values, VO))
+    wanted = [WantedPolicy(name, None, settings if name in PROFILES else ()) for name in names]
+    wanted += [WantedPolicy(own.profile, own, settings) for own in map(read_own_profile, profiles)]
+    _check(wanted, bool(settings))
+    return wanted
 
 
-def _check(found: Sequence[WantedPolicy], has_values: bool) -> None:
-    labels = [one.label for one in found]
+def _check(wanted: Sequence[WantedPolicy], has_values: bool) -> None:
+    labels = [policy.label for policy in wanted]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         raise SimulationError(
             f"two policies are called {twice}", "--policy and --profile", "give the profile a name of its own"
         )
-    if has_values and not any(one.values for one in found):
+    if has_values and not any(policy.values for policy in wanted):
         raise SimulationError(
             f"{', '.join(labels)}: no policy here reads gdpconfig keys",
             "--set",

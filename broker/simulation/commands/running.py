@@ -1,4 +1,4 @@
-"""A comparison while it runs and as it is printed: progress, what is kept of it, the table, and words."""
+"""Run and print a comparison: progress, kept cases, the table, and sentences."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from broker.simulation.model.comparing import Case, CaseResult, Comparison, comp
 from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.steady import steady_hour
 
-#: What the table shows.
+#: Figures shown in the table.
 SHOWN = (
     "delivered", "finish_mean_s", "wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered",
     "share_deviation", "jain",
 )  # fmt: skip
-#: Seconds between two lines of progress where stderr is no terminal.
+#: Minimum seconds between two lines of progress if stderr is no terminal.
 LINE_EVERY_S = 15.0
 Emit = Callable[[int, CaseResult], None]
 
@@ -36,38 +36,38 @@ def run_cases(
     kept: KeptCases | None = None,
     simulate: Callable[[Case], CaseResult] = simulate_case,
 ) -> list[CaseResult]:
-    """The results of all cases, in their order; those that the folder has are not run again.
+    """Run all cases. Returns the results in their order; cases that the folder already holds are not run again.
 
     Args:
-        cases: of the comparison.
-        processes: at once.
-        dask: address of a scheduler, None to work here.
-        kept: the folder into which each case is written as it is finished, with the table so far; None keeps nothing.
-        simulate: runs one.
+        cases: cases of the comparison.
+        processes: number of parallel processes.
+        dask: address of a scheduler, None to work locally.
+        kept: folder to which each case is written when it finishes, with the table so far; None keeps nothing.
+        simulate: runs one case.
 
     Raises:
-        SimulationError: a scenario cannot be simulated, or a file of the folder read or written.
+        SimulationError: a scenario cannot be simulated, or a file of the folder cannot be read or written.
         BrokerError: the cluster cannot be reached.
     """
-    found = {} if kept is None else kept.found(cases)
+    results = {} if kept is None else kept.found(cases)
     if kept is not None:
-        _say_what_is_kept(kept, cases, len(found))
-    left = [place for place in range(len(cases)) if place not in found]
-    with progress(len(left)) as emit:
+        _report_kept_cases(kept, cases, len(results))
+    remaining = [place for place in range(len(cases)) if place not in results]
+    with progress(len(remaining)) as emit:
 
         def finished(number: int, result: CaseResult) -> None:
-            place = left[number]
-            found[place] = result
+            place = remaining[number]
+            results[place] = result
             if kept is not None:
                 kept.keep(cases[place], result)
-                kept.keep_table(_table_text(found))
+                kept.keep_table(_table_text(results))
             emit(number, result)
 
-        simulate_all([cases[place] for place in left], processes, finished, dask, simulate)
-    return [found[place] for place in range(len(cases))]
+        simulate_all([cases[place] for place in remaining], processes, finished, dask, simulate)
+    return [results[place] for place in range(len(cases))]
 
 
-def _say_what_is_kept(kept: KeptCases, cases: Sequence[Case], known: int) -> None:
+def _report_kept_cases(kept: KeptCases, cases: Sequence[Case], known: int) -> None:
     if known:
         remark(f"note: {known} of {len(cases)} simulations are taken from {kept.folder}")
     others = kept.others(cases)
@@ -79,7 +79,7 @@ def _say_what_is_kept(kept: KeptCases, cases: Sequence[Case], known: int) -> Non
 
 @contextmanager
 def progress(cases: int) -> Iterator[Emit]:
-    """Progress on stderr over so many simulations: a bar on a terminal, else a line now and then with the time left."""
+    """Progress of this many simulations on stderr: a bar on a terminal, else occasional lines with the time left."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Lines(cases, monotonic, remark)
@@ -94,9 +94,9 @@ class Lines:
     """Progress in lines, at most one every 15 s.
 
     Args:
-        cases: in all.
-        clock: seconds.
-        say: takes a line.
+        cases: total number of cases.
+        clock: returns the time in seconds.
+        say: prints a line.
     """
 
     def __init__(self, cases: int, clock: Callable[[], float], say: Callable[[str], None]) -> None:
@@ -112,22 +112,22 @@ class Lines:
             self._said_s = now
             left_s = (now - self._began_s) / self._done * (self._cases - self._done)
             last = f"last: {result.label}, seed {result.seed}"
-            self._say(f"simulated {self._done} of {self._cases} ({last}); {_long(left_s)} left")
+            self._say(f"simulated {self._done} of {self._cases} ({last}); {_duration_text(left_s)} left")
 
 
-def _long(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     minutes = max(1, round(seconds / 60.0))
     return f"about {minutes} min" if minutes < 120 else f"about {seconds / 3600.0:.1f} h"
 
 
 def show(comparisons: Sequence[Comparison], results: Sequence[CaseResult], json: bool, warm_up_s: float = 0.0) -> None:
-    """Print the comparison: as a table with what it says in words, or one object a policy.
+    """Print the comparison as a table with sentences, or as one object a policy.
 
     Args:
-        comparisons: of the policies, the first is what the others are compared with.
-        results: of all simulations.
-        json: objects in place of a table.
-        warm_up_s: of the scenario; a policy whose use is not steady by then is named.
+        comparisons: comparisons of the policies; the others are compared with the first.
+        results: results of all simulations.
+        json: print objects in place of a table.
+        warm_up_s: warm-up of the scenario; policies whose use is not steady by then are reported.
     """
     if json:
         for one in comparisons:
@@ -144,7 +144,7 @@ def show(comparisons: Sequence[Comparison], results: Sequence[CaseResult], json:
 
 
 def unsteady(results: Sequence[CaseResult], warm_up_s: float) -> list[str]:
-    """A line for each policy whose use of the grid still moves after the warm-up."""
+    """A line for each policy whose use of the grid is not steady after the warm-up."""
     lines = []
     for label in dict.fromkeys(result.label for result in results):
         own = [result for result in results if result.label == label and result.curves.get("use")]
@@ -152,13 +152,13 @@ def unsteady(results: Sequence[CaseResult], warm_up_s: float) -> list[str]:
         if not warm_up_s or not samples:
             continue
         use = np.array([one.curves["use"][:samples] for one in own])
-        found = steady_hour(np.array(own[0].hours[:samples]), use)
-        if found is None:
+        steady_h = steady_hour(np.array(own[0].hours[:samples]), use)
+        if steady_h is None:
             lines.append(f"note: use of {label} is not steady in the first half: simulate more days")
-        elif found * 3600.0 > warm_up_s:
+        elif steady_h * 3600.0 > warm_up_s:
             lines.append(
-                f"note: use of {label} is steady from hour {found:.1f} on, and the warm-up ends at "
-                f"{warm_up_s / 3600.0:.1f}: take --warm-up {math.ceil(found)}h and more days"
+                f"note: use of {label} is steady from hour {steady_h:.1f} on, and the warm-up ends at "
+                f"{warm_up_s / 3600.0:.1f}: take --warm-up {math.ceil(steady_h)}h and more days"
             )
     return lines
 
@@ -176,14 +176,14 @@ def _title(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _cell(one: Comparison, name: str) -> str:
-    mean = one.means[name]
-    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in one.told else ''}"
+def _cell(comparison: Comparison, name: str) -> str:
+    mean = comparison.means[name]
+    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in comparison.told else ''}"
 
 
-def _table_text(found: Mapping[int, CaseResult]) -> str:
-    """The comparison of what is finished, by the seeds that all policies seen so far have."""
-    comparisons = compare([found[place] for place in sorted(found)])
+def _table_text(results: Mapping[int, CaseResult]) -> str:
+    """The comparison of the finished cases, over the seeds that all policies so far have in common."""
+    comparisons = compare([results[place] for place in sorted(results)])
     if not comparisons or not comparisons[0].seeds:
         return "no seed is finished with all policies yet\n"
     headings = ("policy", *(FIGURES[name].title for name in SHOWN))

@@ -1,4 +1,4 @@
-"""``broker simulate``: policies compared on a simulated grid."""
+"""``broker simulate``: compare policies on a simulated grid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from broker.simulation.model.scenario_file import GridChoice, read_packed, read_
 from broker.simulation.model.snapshot_grid import grid_of_snapshot
 from broker.whatif.commands.what_if import cores
 
-#: How the names of files end that --grid takes.
+#: Suffixes of the files that --grid accepts.
 FILES = (".yaml", ".yml", ".gz")
 
 OwnProfiles = Annotated[
@@ -53,22 +53,24 @@ FirstSeed = Annotated[int, typer.Option("--seed-from", min=0, help="The first se
 Load = Annotated[float | None, typer.Option("--load", help="Work offered over capacity; default: that of the grid.")]
 WarmUp = Annotated[
     str | None,
-    typer.Option("--warm-up", metavar="LENGTH", help="Left out of the figures, as 8h; else a third."),
+    typer.Option("--warm-up", metavar="LENGTH", help="Left out of the figures, such as 8h [a third]."),
 ]
 StoredGrid = Annotated[
     str | None,
     typer.Option("--snapshot", metavar="ID|newest|FILE", help="The grid of a stored snapshot, its work generated."),
 ]
 ThroughDatabase = Annotated[
-    bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
+    bool, typer.Option("--through-database", help="The agents themselves decide, on a database created for each run.")
 ]
 TraceFile = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Tasks as they came, of calibrate --trace; with --grid FILE (.gz)."),
+    typer.Option(
+        "--trace", metavar="FILE", help="Tasks as they arrived, of calibrate --trace; with --grid FILE (.gz)."
+    ),
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
+    typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and resume from those present."),
 ]
 PlotFolder = Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")]
 Processes = Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")]
@@ -82,7 +84,7 @@ def simulate(
     profile: OwnProfiles = None,
     values: Values = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = FEWEST_SEEDS,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")] = FEWEST_SEEDS,
     first_seed: FirstSeed = 1,
     load: Load = None,
     warm_up: WarmUp = None,
@@ -99,9 +101,9 @@ def simulate(
     out: Folder = None,
     plot: PlotFolder = None,
     store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One object per policy.")] = False,
 ) -> None:
-    """Policies compared on a simulated grid: a table of figures with intervals over seeds."""
+    """Compare policies on a simulated grid: a table of figures with intervals over seeds."""
     began_s = monotonic()
     wanted = wanted_policies(policy or [], profile or [], values or [], through_database)
     if snapshot is not None and scenario is not None:
@@ -109,19 +111,19 @@ def simulate(
     tasks = None if trace is None else read_trace(read_packed(trace), str(trace))
     length = tasks.days if tasks is not None and days is None else days
     size = size_of(length, queues, cores_total, load, warm_up, fresh=fresh)
-    made = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
-    made = made if tasks is None else replayed(made, tasks)
-    drawn = made(first_seed)  # a scenario that cannot run is refused before anything starts
+    grid_of_seed = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
+    grid_of_seed = grid_of_seed if tasks is None else replayed(grid_of_seed, tasks)
+    first_scenario = grid_of_seed(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
-    asked = asked_of(drawn, str(snapshot or scenario or grid), labels, seeds, through_database)
+    asked = asked_of(first_scenario, str(snapshot or scenario or grid), labels, seeds, through_database)
     if store:
         check_store(context)
-    cases = [one.case(made, seed) for seed in range(first_seed, first_seed + seeds) for one in wanted]
+    cases = [one.case(grid_of_seed, seed) for seed in range(first_seed, first_seed + seeds) for one in wanted]
     run = simulate_through_database if through_database else simulate_case
     results = run_cases(cases, processes or cores(), dask, None if out is None else KeptCases(out), run)
     comparisons = compare(results)
-    show(comparisons, results, json, 0.0 if drawn.closed else drawn.warm_up_s)
-    show_errors(made, comparisons, json)
+    show(comparisons, results, json, 0.0 if first_scenario.closed else first_scenario.warm_up_s)
+    show_errors(grid_of_seed, comparisons, json)
     _draw(results, comparisons, plot)
     if store:
         number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
@@ -138,9 +140,9 @@ class GridSize:
     """Size and load of a grid, from the options.
 
     Attributes:
-        parameters: of a generated grid; without a load that of the grid.
+        parameters: parameters of a generated grid; without a load, that of the grid applies.
         changes: fields of the scenario that are set afterwards.
-        said: options that a scenario with a size of its own does not take.
+        said: given options that a scenario with a size of its own does not accept.
     """
 
     parameters: GridParameters
@@ -152,29 +154,29 @@ def size_of(
     days: float | None, queues: int, cores: int, load: float | None = None, warm_up: str | None = None, *,
     fresh: bool = False,
 ) -> GridSize:  # fmt: skip
-    """The size of a grid; without a warm-up a third of the time is left out, at most a day.
+    """The size of a grid; the default warm-up is a third of the time, at most a day.
 
     Args:
-        days: of virtual time, None for three.
-        queues: of the grid.
-        cores: of all queues.
+        days: days of virtual time, None for three.
+        queues: queues of the grid.
+        cores: cores of all queues.
         load: work offered over capacity, None for that of the grid.
-        warm_up: a length of time as it was typed.
+        warm_up: a length of time as given on the command line.
         fresh: whether policies see the grid as it is now.
 
     Raises:
-        NotADuration: the warm-up is none.
+        NotADuration: the warm-up is no duration.
     """
     length = 3.0 if days is None else days
     warm_up_s = min(86_400.0, length * 86_400.0 / 3.0)
     if warm_up is not None:
         warm_up_s = duration(warm_up, "--warm-up").total_seconds()
     nuclei = max(1, min(12, queues // 4))
-    given = {"--days": days, "--load": load, "--warm-up": warm_up, "--fresh": fresh or None}
+    options = {"--days": days, "--load": load, "--warm-up": warm_up, "--fresh": fresh or None}
     return GridSize(
         GridParameters(days=length, queues=queues, cores=cores, nuclei=nuclei, load=load, warm_up_s=warm_up_s),
         (("ages", FRESH),) if fresh else (),
-        tuple(name for name, value in given.items() if value is not None),
+        tuple(name for name, value in options.items() if value is not None),
     )
 
 
@@ -182,7 +184,7 @@ def replayed(made: ScenarioOf, trace: Trace) -> ScenarioOf:
     """The grid with the tasks of a trace in place of drawn ones.
 
     Raises:
-        SimulationError: it is no calibrated grid of a site.
+        SimulationError: the grid is no calibrated grid of a site.
     """
     if not isinstance(made, CalibratedChoice):
         raise SimulationError("--trace needs a calibrated grid", "--grid", "give a file of broker calibrate --since")
@@ -198,12 +200,12 @@ def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
     """The grid of a scenario file, of a calibration, or of a name.
 
     Args:
-        path: of a scenario, which has its own size; None for none.
+        path: path of a scenario, which has its own size; None for none.
         grid: a name, or a file of ``broker calibrate``.
-        size: of the grid.
+        size: size of the grid.
 
     Raises:
-        SimulationError: the file cannot be read, or a size is given beside a scenario.
+        SimulationError: the file cannot be read, or a size is given together with a scenario.
     """
     if path is None and grid not in GRIDS and Path(grid).suffix in FILES:
         return _of_file(Path(grid), size)
@@ -220,13 +222,13 @@ def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
 
 
 def _of_file(path: Path, size: GridSize) -> ScenarioOf:
-    """A calibrated grid of the size of the options, but for what its file says; a load that is given goes first."""
-    found = read_scenario(read_packed(path), str(path))
-    if not isinstance(found, CalibratedChoice):
+    """A calibrated grid with the size of the options; values of its file take precedence, except over a given load."""
+    choice = read_scenario(read_packed(path), str(path))
+    if not isinstance(choice, CalibratedChoice):
         raise SimulationError("the file holds no calibrated grid", str(path), "give it with --scenario")
     usual = GridParameters()
-    said = {name: value for name, value in vars(found.parameters).items() if value != getattr(usual, name)}
+    overrides = {name: value for name, value in vars(choice.parameters).items() if value != getattr(usual, name)}
     if size.parameters.load is not None:
-        said["load"] = size.parameters.load
-    parameters = dataclasses.replace(size.parameters, **said)
-    return dataclasses.replace(found, parameters=parameters, ages=FRESH if size.changes else Ages())
+        overrides["load"] = size.parameters.load
+    parameters = dataclasses.replace(size.parameters, **overrides)
+    return dataclasses.replace(choice, parameters=parameters, ages=FRESH if size.changes else Ages())

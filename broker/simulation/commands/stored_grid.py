@@ -1,4 +1,4 @@
-"""The grid of a stored snapshot, of the database or of an exported file, for ``broker simulate --snapshot``."""
+"""The grid of a snapshot in the database or in an exported file, for ``broker simulate --snapshot``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NEWEST = "newest"
 
 
 def snapshot_of(context: typer.Context, wanted: str) -> tuple[Snapshot, dict[str, RawSource]]:
-    """The snapshot of a name, the newest, or the one in a file that ``broker snapshot export`` wrote, and its sources.
+    """The snapshot of a name, the newest, or the one in a file of ``broker snapshot export``, and its sources.
 
     Raises:
-        SnapshotLostError: it is not there, or not as it was stored.
+        SnapshotLostError: the snapshot does not exist, or is not as it was stored.
         BrokerError: the file is no snapshot, or the database cannot be reached.
     """
     try:

@@ -1,4 +1,4 @@
-"""``broker simulate --store``: a finished comparison is kept in the database, for the API and the page."""
+"""``broker simulate --store``: store a finished comparison in the database, for the API and the page."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from broker.whatif.statements import runs
 
 
 def check_store(context: typer.Context) -> None:
-    """Refuse at once what could not be kept after hours of simulating.
+    """Check that results can be stored, before hours of simulating.
 
     Raises:
-        BrokerError: there is no database, its schema is not current, or it is not known who asks.
+        BrokerError: there is no database, its schema is not current, or the user is not known.
     """
     editor_name(None)
     with open_store(context):
@@ -32,23 +32,23 @@ def store_simulation(
     results: Sequence[CaseResult],
     took_s: float,
 ) -> int:
-    """Keep a comparison; the number of its run.
+    """Store a comparison. Returns the number of its run.
 
     Args:
-        context: of the command.
-        asked: what was simulated.
-        comparisons: the figures by policy.
-        results: all simulations, with their curves.
+        context: context of the command.
+        asked: settings of the simulation.
+        comparisons: figures by policy.
+        results: results of all simulations, with their curves.
         took_s: seconds from the beginning to the end.
 
     Raises:
         BrokerError: the database cannot be written.
     """
-    found = {
+    document = {
         "policies": [policy_document(one, results) for one in comparisons],
         "curves": curve_documents(results),
     }
     with open_store(context) as database, database.begin() as connection:
         return runs.add_done(
-            connection, KIND, asked.model_dump(mode="json"), editor_name(None), found, len(results), took_s
+            connection, KIND, asked.model_dump(mode="json"), editor_name(None), document, len(results), took_s
         )

@@ -1,4 +1,4 @@
-"""``broker sweep --simulate``: a tuning key judged by its consequences on a simulated grid."""
+"""``broker sweep --simulate``: judge a tuning key by its consequences on a simulated grid."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from broker.simulation.model.scenario_file import GridChoice, read_packed, read_
 GRID = GridChoice("full", GridParameters(days=1.0, queues=20, cores=4000, nuclei=5, warm_up_s=28_800.0))
 SIZE = size_of(GRID.parameters.days, GRID.parameters.queues, GRID.parameters.cores, warm_up="8h")
 BASELINE = "baseline"
-#: That decides where no own one is given.
+#: Profile that decides if no own one is given.
 PROFILE = "seed"
 
 
 def _sides(points: Sequence[tuple[Proposal, ...]]) -> list[tuple[str, tuple[tuple[str, object], ...]]]:
-    """The shipped tuning and each point, with what they are called."""
-    named = [(", ".join(f"{one.key}={one.value}" for one in point), point) for point in points]
-    return [(BASELINE, ()), *((label, tuple((one.key, one.value) for one in point)) for label, point in named)]
+    """The shipped tuning and each point, with their labels."""
+    labelled = [(", ".join(f"{value.key}={value.value}" for value in point), point) for point in points]
+    return [(BASELINE, ()), *((label, tuple((one.key, one.value) for one in point)) for label, point in labelled)]
 
 
 def named_grid(name: str) -> ScenarioOf:
-    """A grid of the size of :data:`GRID` by its name, or one in a file: calibrated, or a scenario.
+    """A grid by its name, with the size of :data:`GRID`, or a calibrated grid or scenario in a file.
 
     Raises:
         SimulationError: there is no such grid, or the file cannot be read.
@@ -50,8 +50,8 @@ def named_grid(name: str) -> ScenarioOf:
         raise SimulationError(
             f"no grid is called {name}", "--grid", f"take one of {', '.join(GRIDS)}, or a file ({', '.join(FILES)})"
         )
-    found = read_scenario(read_packed(Path(name)), name)
-    return grid_of(None, name, SIZE) if isinstance(found, CalibratedChoice) else found
+    scenario = read_scenario(read_packed(Path(name)), name)
+    return grid_of(None, name, SIZE) if isinstance(scenario, CalibratedChoice) else scenario
 
 
 def sweep_simulated(
@@ -69,37 +69,36 @@ def sweep_simulated(
 
     Args:
         points: the values of each point.
-        seeds: of each point, from 1 on.
-        processes: at once.
-        dask: address of a scheduler, None to work here.
-        json: one object a point instead of a table.
-        grid: that is simulated, with its name; None: :data:`GRID`.
-        own_profile: a file with the profile that decides; None: the profile ``seed``.
-        out: the folder that keeps finished simulations; None keeps none.
-        store_in: the command whose database keeps the figures; None keeps nothing.
+        seeds: number of seeds of each point, from 1 on.
+        processes: number of parallel processes.
+        dask: address of a scheduler, None to work locally.
+        json: print one object a point instead of a table.
+        grid: name and grid to simulate; None for :data:`GRID`.
+        own_profile: file with the profile that decides; None for the profile ``seed``.
+        out: folder that keeps finished simulations; None keeps none.
+        store_in: command whose database stores the figures; None stores nothing.
 
     Raises:
         ExtraMissing: the packages of the extra ``simulate`` are not installed.
         SimulationError: the grid cannot be simulated.
-        BrokerError: the figures are to be kept, and cannot be.
+        BrokerError: the figures cannot be stored.
     """
     require("simulate")
     began_s = monotonic()
     if store_in is not None:
         check_store(store_in)
     sides = _sides(points)
-    name, made = grid or (GRID.grid, GRID)
+    name, grid_of_seed = grid or (GRID.grid, GRID)
     profile = None if own_profile is None else read_own_profile(own_profile)
     policy = PROFILE if profile is None else profile.profile
-    drawn = made(1)  # a grid that cannot run is refused before anything starts
-    cases = [
-        Case(label, policy, seed, made, values, profile) for seed in range(1, seeds + 1) for label, values in sides
-    ]
+    first_scenario = grid_of_seed(1)  # a grid that cannot run is refused before anything starts
+    seeded = [(seed, label, values) for seed in range(1, seeds + 1) for label, values in sides]
+    cases = [Case(label, policy, seed, grid_of_seed, values, profile) for seed, label, values in seeded]
     results = run_cases(cases, processes, dask, None if out is None else KeptCases(out))
     comparisons = compare(results)
-    show(comparisons, results, json, drawn.warm_up_s)
+    show(comparisons, results, json, first_scenario.warm_up_s)
     if store_in is None:
         return
-    asked = asked_of(drawn, f"sweep on {name}", [label for label, _ in sides], seeds, through_database=False)
+    asked = asked_of(first_scenario, f"sweep on {name}", [label for label, _ in sides], seeds, through_database=False)
     number = store_simulation(store_in, asked, comparisons, results, monotonic() - began_s)
     remark(f"stored: simulation {number}, page /simulations/{number}")

@@ -1,4 +1,4 @@
-"""A task as it arrives: what its jobs will need, and the scouts that run before the others."""
+"""The arrival of a task: the needs of its jobs, and the scouts that run before the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.simulation.model.streams import stream
 def task_draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
     """The figures of a task's jobs, the same for every policy.
 
-    Jobs that run from the beginning have a uniform part of their work left, as they began before, but for whole ones.
+    Jobs that run from the beginning started earlier, so they have a uniform part of their work left, except whole ones.
     """
     draws = draw_jobs(scenario.kinds[task.kind], task.jobs, seed, task.number, scenario.attempts)
     work = draws.work_hs06s * task.work_factor
@@ -30,7 +30,7 @@ def task_draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
 def arriving(
     scenario: Scenario, seed: int, task: Task, now_s: float, nucleus: int, needs: NeedsOfKind | None = None
 ) -> TaskState:
-    """The task with all jobs unassigned but for those that wait for its scouts; ``needs``: of tasks before it."""
+    """The task with all jobs unassigned except those that wait for its scouts; ``needs`` are of earlier tasks."""
     kind = scenario.kinds[task.kind]
     state = new_task(task, kind, task_draws(scenario, seed, task), now_s, nucleus)
     if scenario.memory_slack >= 0:
@@ -46,19 +46,19 @@ def arriving(
 
 
 def _memory_record(scenario: Scenario, task: Task, needs: NeedsOfKind) -> MemoryRecord:
-    """What is known of the memory of a task that arrives; the wider kind has its processing type and its cores."""
-    asks = needs.asks.get(task.kind, {}).values()
+    """Known memory of an arriving task; its wider kind has the same processing type, cores and kind of user."""
+    requests_mb = needs.asks.get(task.kind, {}).values()
     if scenario.requests != "prior":
-        return record_of_new(scenario.requests, asks)
+        return record_of_new(scenario.requests, requests_mb)
     kind = scenario.kinds[task.kind]
     wider = [
         name
-        for name, one in scenario.kinds.items()
-        if (one.processingtype, one.cores, one.analysis) == (kind.processingtype, kind.cores, kind.analysis)
+        for name, other in scenario.kinds.items()
+        if (other.processingtype, other.cores, other.analysis) == (kind.processingtype, kind.cores, kind.analysis)
     ]
     return record_of_new(
         scenario.requests,
-        asks,
+        requests_mb,
         needs.used_of([task.kind]),
         needs.used_of(wider),
         1024.0 * kind.cores * kind.memory_gb_core,
@@ -70,14 +70,14 @@ def _stage_in_fails(scenario: Scenario, seed: int, task: Task) -> Floats:
 
 
 def end_of_scouts(state: TaskState) -> bool:
-    """Whether the scouts of a task have all ended, finished or failed for good, and other jobs wait for that."""
+    """Whether all scouts of a task have finished or failed for good, and other jobs wait for them."""
     return bool(state.held) and state.open_jobs == len(state.held)
 
 
 def release(state: TaskState) -> bool:
-    """Let the other jobs of a task go, with what the scouts have measured; without a finished one the task is broken.
+    """Release the other jobs of a task with the measurements of its scouts; the task is broken if no scout finished.
 
-    A broken task ends: its other jobs count as failed for good. Returns whether it goes on.
+    A broken task ends: its other jobs count as failed for good. Returns whether the task continues.
     """
     others, state.held = state.held, []
     finished = np.isfinite(state.done_s)
@@ -91,7 +91,7 @@ def release(state: TaskState) -> bool:
 
 
 def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs: NeedsOfKind, *, killed: bool) -> None:
-    """Count the memory that a job held and used while it ran, and let its task and ``needs`` learn of it."""
+    """Count the memory that a job held and used while it ran, and update its task and ``needs`` with it."""
     state = job.task
     if state.memory_used_mb is None:
         return
@@ -101,11 +101,11 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs:
         state.memory_kills[job.index] = state.memory_kills.get(job.index, 0) + 1
         used_mb = job.memory_gb * 1024.0 * (1.0 + scenario.memory_slack)
     hours = (now_s - job.started_s) / 3600.0
-    counted = tally.memory[int(max(0.0, job.started_s) // 3600.0)]
-    counted.asked_gb_h += job.memory_gb * hours
-    counted.used_gb_h += used_mb / 1024.0 * hours
-    counted.ran += 1
-    counted.killed += killed
+    memory = tally.memory[int(max(0.0, job.started_s) // 3600.0)]
+    memory.asked_gb_h += job.memory_gb * hours
+    memory.used_gb_h += used_mb / 1024.0 * hours
+    memory.ran += 1
+    memory.killed += killed
     if state.memory_record is not None:
         needed = state.memory_record.ended(scenario.requests, used_mb, killed=killed)
         if needed is not None:

@@ -1,7 +1,7 @@
-"""What no policy can beat: a program that knows every job, the true speeds and all outages.
+"""Bounds that no policy can beat: linear programs that know every job, the true speeds and all outages.
 
-Each simplification relaxes: jobs are divisible, run at the best efficiency of their kind, need neither start-up nor
-input, and may use the whole slot of time in which they arrive; queues of a class count with the best of the class. So
+Each simplification is a relaxation: jobs are divisible, run at the best efficiency of their kind, need neither start-up
+nor input, and may use the whole slot of time in which they arrive; queues of a class have the values of its best. So
 the bounds hold for the useful part of use and for the makespan; nothing is claimed for waits.
 """
 
@@ -17,7 +17,7 @@ from broker.simulation.model.job_kinds import JobDraws
 from broker.simulation.model.scenario import Scenario, Task, fits
 
 SLOT_S = 3600.0
-#: Queues are put into so many classes by true speed.
+#: Number of classes of queues by true speed.
 CLASSES = 12
 
 
@@ -26,7 +26,7 @@ def _draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
 
 
 def makespan_bound_s(scenario: Scenario, seed: int) -> float:
-    """Seconds that a closed scenario takes at least: all work over all capacity, or its longest job."""
+    """Minimum seconds of a closed scenario: all work over all capacity, or its longest job."""
     speed = np.array([queue.corepower * queue.hidden_speed for queue in scenario.queues])
     cores = np.array([queue.cores for queue in scenario.queues])
     work, longest = 0.0, 0.0
@@ -42,10 +42,10 @@ def makespan_bound_s(scenario: Scenario, seed: int) -> float:
 
 
 def useful_use_bound(scenario: Scenario, seed: int) -> float:
-    """The part of the published capacity between warm-up and end that useful CPU time can fill at most.
+    """Maximum part of the published capacity between warm-up and end that useful CPU time can fill.
 
-    Variables are the core seconds of CPU that a kind gets in a class of queues in a slot of time; a kind has no more
-    work by the end of a slot than has arrived by then, a class no more cores than are up.
+    Variables are the core seconds of CPU that a kind gets in a class of queues in a slot of time; by the end of a slot,
+    a kind has done no more work than has arrived, and a class has used no more cores than are up.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -64,7 +64,7 @@ def useful_use_bound(scenario: Scenario, seed: int) -> float:
         for slot in range(slots)
     ]
     power = np.array([max(scenario.queues[n].corepower for n in members) for members in classes])
-    speed = np.array([min(_true(scenario, n) for n in members) for members in classes])
+    speed = np.array([min(_true_speed(scenario, n) for n in members) for members in classes])
     gain = np.array([-power[group] * (slot >= first) for _, group, slot in columns])
     rows: list[int] = []
     cells: list[int] = []
@@ -79,13 +79,13 @@ def useful_use_bound(scenario: Scenario, seed: int) -> float:
             values.append(float(speed[group]))
     limits = np.concatenate([capacity.reshape(-1), arrived.reshape(-1)])
     matrix = coo_array((values, (rows, cells)), shape=(len(limits), len(columns))).tocsr()
-    found = linprog(gain, A_ub=matrix, b_ub=limits, method="highs")
+    solution = linprog(gain, A_ub=matrix, b_ub=limits, method="highs")
     up = capacity[:, first:].sum(axis=1)
     whole = sum(float(up[group]) * _mean_power(scenario, members) for group, members in enumerate(classes))
-    return min(1.0, -float(found.fun) / whole) if found.status == 0 and whole > 0 else 1.0
+    return min(1.0, -float(solution.fun) / whole) if solution.status == 0 and whole > 0 else 1.0
 
 
-def _true(scenario: Scenario, number: int) -> float:
+def _true_speed(scenario: Scenario, number: int) -> float:
     queue = scenario.queues[number]
     return queue.corepower * queue.hidden_speed
 
@@ -96,20 +96,20 @@ def _mean_power(scenario: Scenario, members: list[int]) -> float:
 
 
 def _classes(scenario: Scenario) -> list[list[int]]:
-    """Queues with cores, by true speed."""
-    order = sorted((n for n, q in enumerate(scenario.queues) if q.cores > 0), key=lambda n: _true(scenario, n))
+    """Classes of the queues with cores, by true speed."""
+    order = sorted((n for n, q in enumerate(scenario.queues) if q.cores > 0), key=lambda n: _true_speed(scenario, n))
     return [part.tolist() for part in np.array_split(np.array(order), min(CLASSES, len(order)))]
 
 
 def _capacity(scenario: Scenario, classes: list[list[int]], slots: int) -> Floats:
-    """(classes, slots) core seconds that are up."""
+    """(classes, slots) available core seconds."""
     starts = SLOT_S * np.arange(slots, dtype=np.float64)
     rows = [np.sum([up_core_s(scenario, number, starts, SLOT_S) for number in members], axis=0) for members in classes]
     return np.array(rows).reshape(len(classes), slots)
 
 
 def up_core_s(scenario: Scenario, number: int, starts: Floats, length_s: float) -> Floats:
-    """(slots,) core seconds of a queue that are up in slots of time that begin at ``starts``."""
+    """(slots,) available core seconds of a queue in slots of time that begin at ``starts``."""
     down = np.zeros(len(starts))
     for outage in scenario.outages:
         if number in outage.queues:

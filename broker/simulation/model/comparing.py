@@ -1,4 +1,4 @@
-"""Policies over seeds: the same weather for each, in parallel processes or on a cluster, and what differs in pairs."""
+"""Compare policies over seeds, with paired differences on the same draws, in parallel processes or on a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONNECT_WITHIN = "10s"
 
 
 class ScenarioOf(Protocol):
-    """The scenario of a seed; travels to other processes."""
+    """Makes the scenario of a seed; it must be picklable, as it is sent to other processes."""
 
     def __call__(self, seed: int) -> Scenario:
         """Return the scenario for a seed."""
@@ -34,11 +34,11 @@ class ScenarioOf(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """One simulation: a policy with a seed; ``label`` tells it from others of the same policy.
+    """One simulation: a policy with a seed; ``label`` distinguishes it from others of the same policy.
 
     Attributes:
-        values: gdpconfig keys that differ from the shipped tuning, of policies that decide by a profile.
-        profile: an own profile by which it decides, in place of the policy of that name.
+        values: gdpconfig values that differ from the shipped tuning, for policies with a profile.
+        profile: custom profile that replaces the policy of that name.
     """
 
     label: str
@@ -51,10 +51,10 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What is kept of a simulation.
+    """The stored result of a simulation.
 
     Attributes:
-        curves: by name, one value for each of ``hours``: use, waiting jobs, transfers waiting, WAN bytes so far.
+        curves: curves by name, one value for each of ``hours``: use, waiting jobs, transfers waiting, WAN bytes so far.
     """
 
     label: str
@@ -76,10 +76,10 @@ def simulate_case(case: Case) -> CaseResult:
     factory = find_policy(case.policy) if case.profile is None else partial(by_profile, profile=case.profile)
     values = dict(case.values)
 
-    def made(scenario: Scenario, seed: int) -> Any:
+    def make_policy(scenario: Scenario, seed: int) -> Any:
         return factory(scenario, seed, values=values) if values else factory(scenario, seed)  # type: ignore[call-arg]
 
-    return simulate_with(case, made)
+    return simulate_with(case, make_policy)
 
 
 def simulate_with(case: Case, factory: Factory) -> CaseResult:
@@ -97,12 +97,12 @@ def simulate_with(case: Case, factory: Factory) -> CaseResult:
 
 def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
     series = run.series
-    moved = _sent_tb(run) if run.figures is None else [sent / 1e12 for sent in run.figures.sent_bytes()]
+    sent_tb = _sent_tb(run) if run.figures is None else [sent / 1e12 for sent in run.figures.sent_bytes()]
     curves = {
         "use": tuple((series.busy_hs06 / series.up_hs06.clip(1e-9)).tolist()),
         "waiting jobs": tuple(series.waiting_jobs.tolist()),
         "transfers waiting": tuple(series.transfers_waiting.tolist()),
-        "TB over the WAN": tuple(moved[: len(series.time_s)]),
+        "TB over the WAN": tuple(sent_tb[: len(series.time_s)]),
     }
     names = [name for name, _ in run.scenario.shares]
     total_hs06 = series.share_hs06.sum(axis=1).clip(1e-9)
@@ -114,13 +114,13 @@ def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
 
 def _sent_tb(run: Run) -> list[float]:
     sent = sorted(zip(run.tally.wan_end_s, run.tally.wan_bytes, strict=True))
-    moved, total, place = [], 0.0, 0
+    totals_tb, total, place = [], 0.0, 0
     for time_s in run.series.time_s.tolist():
         while place < len(sent) and sent[place][0] <= time_s:
             total += sent[place][1]
             place += 1
-        moved.append(total / 1e12)
-    return moved
+        totals_tb.append(total / 1e12)
+    return totals_tb
 
 
 def simulate_all(
@@ -130,22 +130,22 @@ def simulate_all(
     dask: str | None = None,
     simulate: Callable[[Case], CaseResult] = simulate_case,
 ) -> list[CaseResult]:
-    """All cases, in their order.
+    """Run all cases. Returns the results in the order of the cases.
 
     Args:
-        cases: to run.
-        processes: at once; 1 runs them in this one.
-        emit: told of each as it is finished, with its position.
-        dask: address of a scheduler; then its workers run them.
-        simulate: runs one; a function of a module, as it travels to other processes.
+        cases: cases to run.
+        processes: number of parallel processes; 1 runs them in the current one.
+        emit: called with the position and the result of each case when it finishes.
+        dask: address of a scheduler whose workers run the cases.
+        simulate: runs one case; a function of a module, as it is sent to other processes.
 
     Raises:
         SimulationError: a scenario cannot be simulated.
         BrokerError: the cluster cannot be reached.
     """
     results: dict[int, CaseResult] = {}
-    with_pool = _on_cluster(cases, dask, simulate) if dask is not None else _in_processes(cases, processes, simulate)
-    for place, result in with_pool:
+    finished = _on_cluster(cases, dask, simulate) if dask is not None else _in_processes(cases, processes, simulate)
+    for place, result in finished:
         results[place] = result
         emit(place, result)
     return [results[place] for place in range(len(cases))]
@@ -155,7 +155,7 @@ Finished = Iterator[tuple[int, CaseResult]]
 
 
 def _in_processes(cases: Sequence[Case], processes: int, simulate: Callable[[Case], CaseResult]) -> Finished:
-    """The cases as they are finished."""
+    """Yield the position and the result of each case as it finishes."""
     if processes == 1 or len(cases) <= 1:
         yield from enumerate(map(simulate, cases))
         return
@@ -195,11 +195,11 @@ class Comparison:
 
     Attributes:
         means: the interval of each figure, by name.
-        differences: of each figure to that of the first policy, paired by seed; empty for the first.
-        told: figures whose difference is told from chance: of the primary ones by their own interval, of the others
-            after Holm over all of them and all policies.
-        seeds_needed: for each primary figure, with how many seeds a difference of 2 % of the first policy's mean would
-            be found four times in five.
+        differences: difference of each figure from that of the first policy, paired by seed; empty for the first.
+        told: figures whose difference is significant: primary ones by their own interval, the others after Holm over
+            all of them and all policies.
+        seeds_needed: number of seeds, for each primary figure, with which a difference of 2 % of the first policy's
+            mean would be detected four times in five.
     """
 
     label: str
@@ -210,23 +210,23 @@ class Comparison:
     seeds_needed: dict[str, int] = field(default_factory=dict)
 
 
-#: The figures that decide, named before any run; and the smallest part of them that matters.
+#: The figures that decide, fixed before any run, and the smallest relative difference that matters.
 PRIMARY = ("delivered", "finish_mean_s")
 SMALLEST_EFFECT = 0.02
 
 
 def compare(results: Iterable[CaseResult]) -> list[Comparison]:
-    """The results by label, in the order in which labels first appear; seeds that only one has are skipped."""
+    """Compare the results by label, in the order in which labels first appear; only seeds common to all count."""
     by_label: dict[str, dict[int, dict[str, float]]] = {}
     for result in results:
         by_label.setdefault(result.label, {})[result.seed] = result.stats.as_dict()
-    seeds = tuple(sorted(set.intersection(*(set(found) for found in by_label.values())))) if by_label else ()
+    seeds = tuple(sorted(set.intersection(*(set(by_seed) for by_seed in by_label.values())))) if by_label else ()
     columns = {
-        label: {name: [found[seed][name] for seed in seeds] for name in Stats.__dataclass_fields__}
-        for label, found in by_label.items()
+        label: {name: [by_seed[seed][name] for seed in seeds] for name in Stats.__dataclass_fields__}
+        for label, by_seed in by_label.items()
     }
     first = next(iter(columns.values()), {})
-    found = [
+    compared = [
         Comparison(
             label=label,
             seeds=seeds,
@@ -236,18 +236,18 @@ def compare(results: Iterable[CaseResult]) -> list[Comparison]:
         for label, own in columns.items()
     ]
     secondary = holm(
-        {(one.label, name): d.p_value for one in found for name, d in one.differences.items() if name not in PRIMARY}
+        {(one.label, name): d.p_value for one in compared for name, d in one.differences.items() if name not in PRIMARY}
     )
-    return [_judged(one, found[0], secondary) for one in found]
+    return [_judged(one, compared[0], secondary) for one in compared]
 
 
-def _judged(one: Comparison, first: Comparison, secondary: frozenset[tuple[str, str]]) -> Comparison:
-    told = {name for label, name in secondary if label == one.label}
-    told |= {name for name in PRIMARY if name in one.differences and one.differences[name].excludes_zero}
+def _judged(own: Comparison, first: Comparison, secondary: frozenset[tuple[str, str]]) -> Comparison:
+    significant = {name for label, name in secondary if label == own.label}
+    significant |= {name for name in PRIMARY if name in own.differences and own.differences[name].excludes_zero}
     needed = {}
     for name in PRIMARY:
         wanted = abs(first.means[name].mean) * SMALLEST_EFFECT
-        count = seeds_to_find(one.differences[name], wanted) if name in one.differences else None
+        count = seeds_to_find(own.differences[name], wanted) if name in own.differences else None
         if count is not None:
             needed[name] = count
-    return dataclasses.replace(one, told=frozenset(told), seeds_needed=needed)
+    return dataclasses.replace(own, told=frozenset(significant), seeds_needed=needed)

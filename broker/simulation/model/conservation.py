@@ -1,4 +1,4 @@
-"""What must hold at each instant of a simulation: nothing is lost and nothing appears."""
+"""Invariants that hold at each instant of a simulation: nothing is lost and nothing appears."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING
 
 
 def violations(grid: Grid) -> list[str]:
-    """What does not add up now: jobs, cores, memory, bytes and shares; empty where all does."""
-    found = []
+    """Current inconsistencies of jobs, cores, memory, bytes and shares; empty if there are none."""
+    problems = []
     for number, slots in enumerate(grid.slots):
         name = grid.scenario.queues[number].name
         held = sum(job.cores for job in grid.running[number])
         if held != slots.busy_cores or not 0 <= held <= slots.nodes.total_cores:
-            found.append(f"{name}: {held} cores held, {slots.busy_cores} counted, {slots.nodes.total_cores} there")
+            problems.append(f"{name}: {held} cores held, {slots.busy_cores} counted, {slots.nodes.total_cores} there")
         if slots.waiting != len(grid.waiting_jobs[number]):
-            found.append(f"{name}: {len(grid.waiting_jobs[number])} jobs wait, {slots.waiting} counted")
+            problems.append(f"{name}: {len(grid.waiting_jobs[number])} jobs wait, {slots.waiting} counted")
     waiting, starting, running = (grid.counts[:, :, state].sum() for state in (ACTIVATED, STARTING, RUNNING))
     if waiting != sum(len(jobs) for jobs in grid.waiting_jobs):
-        found.append(f"{waiting:.0f} jobs counted as activated")
+        problems.append(f"{waiting:.0f} jobs counted as activated")
     if starting + running < sum(len(jobs) for jobs in grid.running):
-        found.append(f"{starting + running:.0f} jobs counted as starting or running")
-    found += [] if grid.workers is None else grid.workers.violations()
-    found += _vos(grid) + _jobs(grid) + _bytes(grid) + _shares(grid)
-    return found
+        problems.append(f"{starting + running:.0f} jobs counted as starting or running")
+    problems += [] if grid.workers is None else grid.workers.violations()
+    problems += _vos(grid) + _jobs(grid) + _bytes(grid) + _shares(grid)
+    return problems
 
 
 def _vos(grid: Grid) -> list[str]:
     queues = grid.scenario.queues
-    there = [job for jobs in (*grid.running, *grid.waiting_jobs) for job in jobs]
-    wrong = [job for job in there if not queues[job.queue].takes(job.task.task.vo)]
+    jobs_at_queues = [job for jobs in (*grid.running, *grid.waiting_jobs) for job in jobs]
+    wrong = [job for job in jobs_at_queues if not queues[job.queue].takes(job.task.task.vo)]
     return [f"{queues[job.queue].name}: a job of VO {job.task.task.vo}" for job in wrong]
 
 
@@ -42,25 +42,25 @@ def _jobs(grid: Grid) -> list[str]:
     unassigned = sum(len(state.unassigned) for state in grid.assignable.values())
     at_queues = float(grid.counts.sum())
     held = sum(len(state.held) for state in grid.tasks.values())
-    found = []
+    problems = []
     if created != open_jobs + ended:
-        found.append(f"{created} jobs created, {open_jobs} open, {ended} ended")
+        problems.append(f"{created} jobs created, {open_jobs} open, {ended} ended")
     if open_jobs != unassigned + held + at_queues:
-        found.append(f"{open_jobs} jobs open, {unassigned} unassigned, {held} held, {at_queues:.0f} at queues")
-    return found
+        problems.append(f"{open_jobs} jobs open, {unassigned} unassigned, {held} held, {at_queues:.0f} at queues")
+    return problems
 
 
 def _bytes(grid: Grid) -> list[str]:
     totals, flying = grid.transfers.network.totals, grid.transfers.network.in_flight()
-    found = []
+    problems = []
     if abs(totals.started - totals.arrived - totals.lost - flying) > 1e-6 * max(1.0, totals.started):
-        found.append(f"{totals.started} B sent, {totals.arrived} arrived, {totals.lost} lost, {flying} in flight")
+        problems.append(f"{totals.started} B sent, {totals.arrived} arrived, {totals.lost} lost, {flying} in flight")
     stored = sum(grid.storages.used) - sum(site.storage_used for site in grid.scenario.sites)
     if abs(stored - grid.storages.written + grid.storages.deleted) > 1e-6 * max(1.0, grid.storages.written):
-        found.append(f"{stored} B stored, {grid.storages.written} written, {grid.storages.deleted} deleted")
+        problems.append(f"{stored} B stored, {grid.storages.written} written, {grid.storages.deleted} deleted")
     if any(free < -1.0 for free in grid.storages.free()):
-        found.append("a storage holds more than fits")
-    return found
+        problems.append("a storage holds more than fits")
+    return problems
 
 
 def _shares(grid: Grid) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a simulation refuses, with the place and what to do about it."""
+"""Errors of a simulation, each with its place and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids and workloads made from a few parameters and a seed."""
+"""Grids and workloads generated from a few parameters and a seed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class GridParameters:
     """Size and mix of a generated grid; all of it is assumed, the defaults follow published figures of real grids.
 
     Attributes:
-        load: work offered over capacity, as published; None: what is usual for the grid.
-        jobs: of all tasks; None: as many as the load asks for.
-        mean_jobs: of a task is LN(median_jobs, spread_jobs), at most most_jobs.
-        speed_spread: of ln(hidden speed); 0 for a grid that publishes the truth.
-        outage_mean_days: between two outages of a queue; 0 for none. They last LN(outage_median_s, 1).
+        load: offered work over published capacity; None for the usual load of the grid.
+        jobs: total jobs of all tasks; None for as many as the load requires.
+        median_jobs, spread_jobs, most_jobs: the jobs of a task are LN(median_jobs, spread_jobs), at most most_jobs.
+        speed_spread: spread of ln(hidden speed); 0 for a grid that publishes the truth.
+        outage_mean_days: mean days between two outages of a queue; 0 for none. They last LN(outage_median_s, 1).
     """
 
     days: float = 3.0
@@ -60,7 +60,7 @@ class GridParameters:
 
     @property
     def offered_load(self) -> float:
-        """The load, :data:`USUAL_LOAD` where none is given."""
+        """The load, :data:`USUAL_LOAD` if none is given."""
         return USUAL_LOAD if self.load is None else self.load
 
 
@@ -71,10 +71,10 @@ def generate(
     pilots: Pilots | None = None,
     shares: tuple[Share, ...] = SHARES,
 ) -> Scenario:
-    """A scenario of the given size; the same arguments give the same one.
+    """Generate a scenario; the same arguments give the same scenario.
 
     Raises:
-        SimulationError: the parameters make no grid that work fits in.
+        SimulationError: the parameters are out of range, or no work fits the grid.
     """
     if parameters.queues < 1 or parameters.cores < parameters.queues or parameters.nuclei < 1:
         raise SimulationError(
@@ -120,7 +120,7 @@ def _sites(parameters: GridParameters, seed: int) -> tuple[Site, ...]:
 
 
 def _queues(parameters: GridParameters, sites: int, seed: int) -> tuple[Queue, ...]:
-    """Sizes fall like a lognormal; the queues of nuclei are the larger ones."""
+    """Queues with lognormal sizes, larger at nuclei."""
     weights = np.array(
         [
             stream(seed, f"queue {number}", "size").lognormal(0.8 if number % sites < parameters.nuclei else 0.0, 0.8)
@@ -152,7 +152,7 @@ def _queues(parameters: GridParameters, sites: int, seed: int) -> tuple[Queue, .
 
 
 def _links(parameters: GridParameters, sites: tuple[Site, ...], seed: int) -> dict[tuple[int, int], float]:
-    """Bandwidth of each pair: lognormal around the parameter, wider where a nucleus is."""
+    """Bandwidth of each pair of sites: lognormal around the parameter, wider with a nucleus."""
     size = len(sites)
     random = stream(seed, "network", "bandwidth")
     rates = parameters.wan_bytes_s * np.exp(random.normal(0.0, 0.6, (size, size)))
@@ -162,7 +162,7 @@ def _links(parameters: GridParameters, sites: tuple[Site, ...], seed: int) -> di
 
 
 def expected_core_s(kind: JobKind, corepower: float) -> float:
-    """Cores times walltime that a job of the kind takes at a queue of true core power, without waiting for input."""
+    """Core seconds that a job of the kind takes at a queue of true core power, without waiting for input."""
     half = np.array([0.5])
     work = float(kind.work_hs06s_event.quantile(half)[0]) * kind.events
     efficiency = float(kind.efficiency.quantile(half)[0])
@@ -177,7 +177,7 @@ def draw_tasks(
     seed: int,
     shares: tuple[Share, ...] = SHARES,
 ) -> tuple[Task, ...]:
-    """Tasks until the load is offered: each share by its part of the work, in core time at the mean queue."""
+    """Draw tasks until the load is offered: each share has its part of the work, in core time at the mean queue."""
     capacity = sum(queue.cores for queue in queues)
     power = sum(queue.cores * queue.corepower for queue in queues) / capacity
     offered = parameters.offered_load * capacity * parameters.days * DAY_S
@@ -207,7 +207,7 @@ def task_of(
     sites: tuple[Site, ...],
     random: np.random.Generator,
 ) -> Task:
-    """A task of a kind without its number: user, sources, arrival and priority are drawn."""
+    """Draw user, sources, arrival and priority of a task of a kind; its number is left at 0."""
     ranks = np.arange(1, parameters.users + 1) ** -1.1
     user = int(random.choice(parameters.users, p=ranks / ranks.sum()))
     weights = np.array([4.0 if site.is_nucleus else 1.0 for site in sites])
@@ -229,15 +229,15 @@ def task_of(
 def _arrival(parameters: GridParameters, analysis: bool, random: np.random.Generator) -> float:
     """An instant of a Poisson process with the profile of the day and the week, by thinning; production is flat."""
     while True:
-        at = float(random.random()) * parameters.days * DAY_S
+        time_s = float(random.random()) * parameters.days * DAY_S
         if not analysis:
-            return at
-        hour = (at % DAY_S) / 3600.0
+            return time_s
+        hour = (time_s % DAY_S) / 3600.0
         rate = 1.0 + parameters.analysis_amplitude * math.cos(2.0 * math.pi * (hour - 15.0) / 24.0)
-        weekday = (parameters.start_weekday + int(at // DAY_S)) % 7
+        weekday = (parameters.start_weekday + int(time_s // DAY_S)) % 7
         rate *= parameters.weekend_factor if weekday >= 5 else 1.0
         if random.random() * (1.0 + parameters.analysis_amplitude) <= rate:
-            return at
+            return time_s
 
 
 def _scaled(tasks: list[Task], jobs: int) -> list[Task]:
@@ -247,16 +247,16 @@ def _scaled(tasks: list[Task], jobs: int) -> list[Task]:
 
 
 def draw_outages(parameters: GridParameters, queues: tuple[Queue, ...], seed: int) -> tuple[Outage, ...]:
-    """Exponential times between outages of a queue, lognormal lengths, half of them announced."""
+    """Draw outages with exponential times between them and lognormal lengths; half of them are announced."""
     outages = []
     for number, queue in enumerate(queues):
         random = stream(seed, queue.name, "outage")
-        at = 0.0
+        start_s = 0.0
         while parameters.outage_mean_days > 0:
-            at += float(random.exponential(parameters.outage_mean_days * DAY_S))
-            if at >= parameters.days * DAY_S:
+            start_s += float(random.exponential(parameters.outage_mean_days * DAY_S))
+            if start_s >= parameters.days * DAY_S:
                 break
             length = float(random.lognormal(math.log(parameters.outage_median_s), 1.0))
-            outages.append(Outage((number,), at, at + length, announced=bool(random.random() < 0.5)))
-            at += length
+            outages.append(Outage((number,), start_s, start_s + length, announced=bool(random.random() < 0.5)))
+            start_s += length
     return tuple(outages)

@@ -1,4 +1,4 @@
-"""The grid in virtual time: what becomes of jobs from their queue until their output is at the nucleus."""
+"""The grid in virtual time: it follows jobs from their queue until their output is at the nucleus."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Grid:
     """The state of a simulated grid.
 
     Args:
-        scenario: checked.
-        seed: of all draws.
-        events: virtual time.
+        scenario: a checked scenario.
+        seed: seed of all draws.
+        events: event queue that keeps the virtual time.
 
     Attributes:
-        counts: (U, S, status) jobs by queue, share and status, as of now.
-        online: (U,) whether a queue takes jobs.
-        outcomes: (U, 2) runs that finished, and that failed.
+        counts: (U, S, status) current jobs by queue, share and status.
+        online: (U,) whether each queue takes jobs.
+        outcomes: (U, 2) finished and failed runs of each queue.
         users: jobs of users, and recent starts.
         share_hs06: (S,) HS06 of the running jobs of each share.
-        tasks: those that have arrived and are not freed, by number; ``freed_jobs`` of those that are.
+        tasks: arrived tasks that are not freed yet, by number; ``freed_jobs`` counts the jobs of freed tasks.
         assignable: tasks with jobs that wait for a queue, by number.
     """
 
@@ -60,10 +60,10 @@ class Grid:
         self._targets = weights / weights.sum()
         self._claims: list[float] = self._targets.tolist()
         nodes = [Nodes(q.nodes, q.node_cores, q.node_memory_gb) for q in scenario.queues]
-        by_worker = [WorkerJobs(one, self._claim) for one in nodes] if scenario.workers.enabled else []
+        by_worker = [WorkerJobs(node, self._claim) for node in nodes] if scenario.workers.enabled else []
         self.workers = WorkerPool(self, by_worker, seed) if by_worker else None
         self.slots: Sequence[SlotQueue[Job]] = by_worker or [
-            SlotQueue(one, self._claim, scenario.drain_after_s) for one in nodes
+            SlotQueue(node, self._claim, scenario.drain_after_s) for node in nodes
         ]
         self._pilots = PilotDelays(scenario, seed, events)
         self._factors: dict[tuple[int, str], tuple[float, float]] = {}
@@ -80,7 +80,7 @@ class Grid:
     # -- tasks
 
     def arrive(self, task: Task, nucleus: int) -> TaskState:
-        """Let a task arrive: its jobs can be assigned from now on."""
+        """Add an arriving task: its jobs can be assigned from now on."""
         state = arriving(self.scenario, self.seed, task, self.events.now, nucleus, self._needs)
         self.tasks[task.number] = state
         self.arrived_jobs += task.jobs
@@ -92,7 +92,7 @@ class Grid:
         return state
 
     def free(self, state: TaskState) -> None:
-        """Forget a task that is done."""
+        """Forget a finished task."""
         del self.tasks[state.task.number]
         self.freed_jobs += state.task.jobs
 
@@ -119,7 +119,7 @@ class Grid:
         self.start_jobs(queue)
 
     def take_back(self, job: Job) -> None:
-        """Take a job that waits away from its queue, so that it is brokered again."""
+        """Remove a waiting job from its queue, so that it is brokered again."""
         state = job.task
         self.slots[job.queue].withdraw(job.ticket, job)
         self.waiting_jobs[job.queue].pop(job)
@@ -133,12 +133,12 @@ class Grid:
 
     @property
     def drained_core_s(self) -> float:
-        """Core seconds that stood idle while queues drained for wide jobs, or wide workers."""
+        """Core seconds left idle while queues drained for wide jobs or wide workers."""
         held = 0.0 if self.workers is None else self.workers.drained_core_s
         return held + sum(slots.drained_core_s for slots in self.slots)
 
     def balance_shares(self) -> None:
-        """Let the shares that have less than their target start first."""
+        """Update the claims, so that shares below their target start first."""
         used = self.share_hs06.sum()
         got = self.share_hs06 / used if used > 0 else self._targets
         self._claims = (self._targets - got).tolist()
@@ -147,7 +147,7 @@ class Grid:
         return self._claims[share]
 
     def claims(self) -> list[float]:
-        """The claim of each share: those with the highest start first."""
+        """The claim of each share; shares with the highest claim start first."""
         return self._claims
 
     def _unassign(self, state: TaskState, index: int) -> None:
@@ -157,7 +157,7 @@ class Grid:
     # -- jobs at a queue
 
     def start_jobs(self, queue: int, at_once: bool = False) -> None:
-        """Give free slots to waiting jobs; ``at_once``: the pilot that has just ended a job asks for the next."""
+        """Give free slots to waiting jobs; ``at_once`` if a pilot that has just ended a job requests the next one."""
         if self.workers is not None:
             self.workers.serve(queue)
             return
@@ -167,7 +167,7 @@ class Grid:
             self.begin(job, node, self._pilots.delay_s(queue, at_once))
 
     def begin(self, job: Job, node: int, delay_s: float) -> None:
-        """Let a job that waits have its slot at a node, and run after a delay."""
+        """Give a waiting job its slot at a node, and run it after a delay."""
         self.waiting_jobs[job.queue].pop(job)
         job.node = node
         self.running[job.queue][job] = None
@@ -219,7 +219,7 @@ class Grid:
             self.events.after(start_up, self._execute, job, version)
 
     def _enforce(self, job: Job, version: int, whole_s: float) -> None:
-        """Plan the end of a job that will use more memory than it holds, or more time than its queue gives."""
+        """Schedule the end of a job that will exceed its memory or the walltime limit of its queue."""
         state = job.task
         if state.memory_used_mb is not None:
             most_mb = job.memory_gb * 1024.0 * (1.0 + self.scenario.memory_slack)
@@ -238,7 +238,7 @@ class Grid:
         self._fail(job, version, "failed")
 
     def factors_of(self, queue: int, kind: str) -> tuple[float, float]:
-        """The factors of efficiency and of the stage-in rate that jobs of a kind have at a queue."""
+        """The factors of efficiency and stage-in rate for jobs of a kind at a queue."""
         key = (queue, kind)
         if key not in self._factors:
             own, where = self.scenario.kinds[kind], self.scenario.queues[queue]
@@ -326,11 +326,11 @@ class Grid:
             self.done(state)
 
     def fail(self, job: Job) -> None:
-        """End the attempt of a job that starts or runs."""
+        """Fail the current attempt of a starting or running job."""
         self._fail(job, job.version, "failed")
 
     def vanish(self, job: Job) -> None:
-        """Lose a job that starts or runs; that is found when its heartbeat is missed."""
+        """Lose a starting or running job; the loss is detected when its heartbeat is missed."""
         self.leave(job, "lost")
         self.tally.lost += 1
         self.events.after(self.scenario.heartbeat_s, self._missed, job, job.state)
@@ -346,7 +346,7 @@ class Grid:
         self.attempt_failed(job)
 
     def attempt_failed(self, job: Job) -> None:
-        """Count an attempt that did not finish: the job is brokered again, or has failed for good."""
+        """Count a failed attempt: the job is brokered again, or has failed for good."""
         state = job.task
         state.note_failed(job.index, job.queue, self.events.now)
         self.tally.failed_attempts += 1
@@ -359,13 +359,13 @@ class Grid:
             self._unassign(state, job.index)
 
     def _end_run(self, job: Job, outcome: Outcome) -> None:
-        """End what a job holds at its queue, and give its slot to the next."""
+        """Release what a job holds at its queue, and give its slot to the next job."""
         self.leave(job, outcome)
         self.uncount(job, job.state)
         self.start_jobs(job.queue, at_once=True)
 
     def uncount(self, job: Job, state: int) -> None:
-        """Count a job that started or ran no more."""
+        """Remove a job that was starting or running from the counts."""
         self.counts[job.queue, job.share, state] -= 1
         if job.task.kind.analysis:
             self.users.end(job.task.task, job.queue, ran=state == RUNNING)
@@ -373,7 +373,7 @@ class Grid:
                 job.task.active_s[job.queue] = self.events.now
 
     def leave(self, job: Job, outcome: Outcome) -> None:
-        """End what a job holds at its queue, with what runs of it."""
+        """Release what a job holds at its queue: its slot, its transfer and its worker."""
         job.version += 1
         if job.flow:
             self.transfers.network.cancel(job.flow)
@@ -387,7 +387,7 @@ class Grid:
             self.share_hs06[job.share] -= job.cores * self.scenario.queues[job.queue].corepower
 
     def log_run(self, job: Job, outcome: Outcome) -> None:
-        """Note the run of a job that has ended, or that the end of the simulation cuts off."""
+        """Log the run of a job that has ended, or that is cut off by the end of the simulation."""
         power = self.scenario.queues[job.queue].corepower
         task, now = job.task.task, self.events.now
         if outcome in ("finished", "failed"):

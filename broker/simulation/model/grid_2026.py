@@ -1,7 +1,7 @@
-"""The grid 2026: that of 2018 with what real grids have beside it, by figures of public profiles and transfers.
+"""The grid 2026: the grid of 2018 with further properties of real grids, from public profiles and transfers.
 
-Tasks of a kind differ, requests are wrong by factors and limits are enforced, queues and tasks fail unequally,
-transfers fail, scouts run first, and slots are in use when the simulation begins. The grid of 2018 stays as it was.
+Tasks of a kind differ, requests are wrong by factors and limits are enforced, queues and tasks have unequal failure
+rates, transfers fail, scouts run first, and slots are in use when the simulation begins. The grid of 2018 is unchanged.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from broker.simulation.model.streams import stream
 WORK_S = 0.8
 #: Spread of ln(estimated over true work) before scouts have run: half of the requests are off by more than 1.6.
 BELIEVED_S = 0.7
-#: Used over asked memory: the middle, the spread between tasks, and within one. A task that asks wrongly is killed.
+#: Used over requested memory: median, spread between tasks, spread within a task; slack above which jobs are killed.
 MEMORY_USED, MEMORY_TASK_S, MEMORY_S, MEMORY_SLACK = 0.6, 0.35, 0.14, 0.5
-#: Failures of tasks: a quarter never, the others Beta. Source: 33 labels of at least 300 jobs.
+#: Failure rates of tasks: 0 for a quarter, Beta for the others. Source: 33 labels of at least 300 jobs.
 TASK_NEVER, TASK_FAILURES = 0.25, (0.3, 3.75)
-#: Logit of the failures of a queue whatever it runs: half of them below 1.1 %, one in ten above 9 %.
+#: Logit of the failure rate of a queue for any job: half of the queues are below 1.1 %, one in ten above 9 %.
 QUEUE_LOGIT, QUEUE_LOGIT_S, QUEUE_MOST = -4.5, 1.7, 0.9
 #: Parts of the pairs of queue and kind that fail often, and mostly (assumed).
 BAD_PAIRS, BROKEN_PAIRS = 0.02, 0.005
 #: Walltime limits of queues in hours with their parts (assumed).
 LIMITS_H, LIMIT_PARTS = (12.0, 24.0, 48.0, 96.0), (0.1, 0.3, 0.3, 0.3)
-#: Logit of the failures of a link: of all, and the spread by source, destination and link. Source: fitted to the
+#: Logit of the failure rate of a link: the mean, and the spread by source, destination and link. Source: fitted to the
 #: quantiles of 6,208 links of 2019 with at least 100 attempts (p50 1.9, p75 8.6, p90 32 %).
 LINK_LOGIT, LINK_SD = -3.96, (1.03, 1.86, 1.17)
 #: Failures of a stage-in by a pilot (assumed: no public figures).
 STAGE_IN_FAILURE = 0.01
-#: How unequally sites hold input: spread of ln(weight), beside four for a nucleus.
+#: Inequality of input over sites: spread of ln(weight), in addition to a factor of four for a nucleus.
 SOURCES_S = 1.0
-#: Seeds of the tasks that came before are so much higher.
+#: Offset of the seeds of tasks that arrived before the beginning.
 BEFORE_SEEDS = 1_000_000
-#: Jobs of a task that run first.
+#: Number of scouts of a task.
 SCOUTS = 10
-#: Part of the slots that are in use at the beginning, at most; tasks of so many days before are half done by then.
+#: Maximum part of the slots in use at the beginning; days before the beginning whose tasks are half done by then.
 WARM, BEFORE_DAYS = 0.95, 0.25
 
 
 def generate_2026(parameters: GridParameters, seed: int) -> Scenario:
-    """A scenario of the given size; the same arguments give the same one.
+    """Generate a scenario of the grid 2026; the same arguments give the same scenario.
 
     Raises:
-        SimulationError: the parameters make no grid that work fits in.
+        SimulationError: no work fits the grid of the parameters.
     """
     base = generate(parameters, seed)
     kinds = {name: _kind(kind) for name, kind in base.kinds.items()}
@@ -78,9 +78,9 @@ def generate_2026(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def _kind(kind: JobKind) -> JobKind:
-    """What a kind asks for stays; what its jobs use is drawn, and failures are those of its tasks."""
-    asked_mb = 1024.0 * kind.cores * kind.memory_gb_core
-    return dataclasses.replace(kind, memory_used_mb=Lognormal(MEMORY_USED * asked_mb, MEMORY_S), failure_rate=0.0)
+    """The kind with its request unchanged, drawn memory use, and failures left to its tasks."""
+    requested_mb = 1024.0 * kind.cores * kind.memory_gb_core
+    return dataclasses.replace(kind, memory_used_mb=Lognormal(MEMORY_USED * requested_mb, MEMORY_S), failure_rate=0.0)
 
 
 def _queue(queue: Queue, kinds: list[str], seed: int) -> Queue:
@@ -96,20 +96,20 @@ def _queue(queue: Queue, kinds: list[str], seed: int) -> Queue:
 
 
 def failing_pairs(queue: str, kinds: list[str], seed: int) -> dict[str, float]:
-    """The kinds of jobs that a queue alone fails with: few often, fewer mostly."""
-    found = {}
+    """The failure rates of kinds of jobs that fail at this queue in particular: few fail often, fewer fail mostly."""
+    rates = {}
     for kind in kinds:
         random = stream(seed, queue, f"pair failure {kind}")
         drawn, height = float(random.random()), float(random.random())
         if drawn < BROKEN_PAIRS:
-            found[kind] = 0.5 + 0.5 * height
+            rates[kind] = 0.5 + 0.5 * height
         elif drawn < BROKEN_PAIRS + BAD_PAIRS:
-            found[kind] = 0.03 + 0.47 * height
-    return found
+            rates[kind] = 0.03 + 0.47 * height
+    return rates
 
 
 def task_2026(task: Task, sites: tuple[Site, ...], seed: int) -> Task:
-    """A task with what tasks of a kind differ in."""
+    """The task with drawn figures that differ between tasks of a kind."""
     random = stream(seed, task.number, "task figures")
     work, believed, memory = random.standard_normal(3).tolist()
     never, rate = float(random.random()) < TASK_NEVER, float(random.beta(*TASK_FAILURES))
@@ -124,7 +124,7 @@ def task_2026(task: Task, sites: tuple[Site, ...], seed: int) -> Task:
 
 
 def _sources(copies: int, number: int, sites: tuple[Site, ...], seed: int) -> tuple[int, ...]:
-    """Few sites hold most of the input: what each link carries comes out of this and of where jobs run."""
+    """Draw the sources of a task; few sites hold most of the input, so that links carry unequal amounts."""
     spread = [float(stream(seed, site.name, "input").standard_normal()) for site in sites]
     weights = np.exp(SOURCES_S * np.array(spread)) * np.array([4.0 if site.is_nucleus else 1.0 for site in sites])
     chosen = stream(seed, number, "sources").choice(len(sites), copies, replace=False, p=weights / weights.sum())
@@ -145,7 +145,7 @@ def _transfer_failures(sites: tuple[Site, ...], seed: int) -> TransferFailures:
 def _half_done(
     parameters: GridParameters, queues: tuple[Queue, ...], sites: tuple[Site, ...], first: int, seed: int
 ) -> tuple[Task, ...]:
-    """Tasks that came shortly before the beginning: a uniform part of their jobs is left, and their scouts have run."""
+    """Tasks that arrived shortly before the start: a uniform part of their jobs is left, and their scouts have run."""
     length = dataclasses.replace(parameters, days=BEFORE_DAYS, jobs=None)
     drawn = draw_tasks(length, queues, sites, seed + BEFORE_SEEDS)
     left = stream(seed, "grid 2026", "jobs left").random(len(drawn))
@@ -169,12 +169,12 @@ def _already_running(
     first: int,
     seed: int,
 ) -> tuple[Task, ...]:
-    """Tasks whose jobs run from the beginning, at one queue each: of the kinds that the tasks have, by core time."""
+    """Tasks whose jobs run from the beginning, at one queue each; they are drawn from the tasks by core time."""
     if not tasks:
         return ()
     power = float(np.average([queue.corepower for queue in queues], weights=[queue.cores for queue in queues]))
     cost = np.array([task.jobs * task.work_factor * expected_core_s(kinds[task.kind], power) for task in tasks])
-    found: list[Task] = []
+    running: list[Task] = []
     for place, queue in enumerate(queues):
         random = stream(seed, queue.name, "running at first")
         left = int(min(WARM, parameters.offered_load) * queue.cores)
@@ -185,9 +185,9 @@ def _already_running(
             if jobs < 1 or not fits(queue, kind):
                 continue
             left -= jobs * kind.cores
-            found.append(
+            running.append(
                 dataclasses.replace(
-                    model, number=first + len(found), jobs=jobs, arrival_s=0.0, parents=(), running_at=place
+                    model, number=first + len(running), jobs=jobs, arrival_s=0.0, parents=(), running_at=place
                 )
             )
-    return tuple(found)
+    return tuple(running)

@@ -1,4 +1,4 @@
-"""The grids on which policies are compared, by name: two by year, and those on which one thing is wrong."""
+"""The grids on which policies are compared, by name: two named by year, and others with one fault each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FRESH = Ages(0.0, 0.0, 0.0, 0.0)
 
 
 def _quiet(parameters: GridParameters, usual_load: float) -> GridParameters:
-    """Without random outages, and with the load of the grid where none is given."""
+    """The parameters without random outages, and with the usual load of the grid if none is given."""
     load = usual_load if parameters.load is None else parameters.load
     return dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
 
@@ -26,7 +26,7 @@ def _full(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def _outage(parameters: GridParameters, seed: int) -> Scenario:
-    """The largest site is down for a quarter of the time, without notice, from the middle on."""
+    """The largest site is down without notice for a quarter of the time, from the middle on."""
     scenario = generate(_quiet(parameters, 0.8), seed)
     cores = [sum(q.cores for q in scenario.queues if q.site == site) for site in range(len(scenario.sites))]
     largest = cores.index(max(cores))
@@ -46,7 +46,7 @@ def _black_hole(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def _wrong_corepower(parameters: GridParameters, seed: int) -> Scenario:
-    """True speeds spread by a factor of 1.8 around what is published."""
+    """True speeds spread by a factor of 1.8 around the published ones."""
     return generate(dataclasses.replace(_quiet(parameters, 0.8), speed_spread=0.6), seed)
 
 
@@ -69,15 +69,15 @@ GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {
     "2026": generate_2026,
     "2026_weeks": generate_long,
 }
-#: The grid that is simulated where none is named. ``generated`` is the older name of ``2018``.
+#: The default grid. ``generated`` is the older name of ``2018``.
 USUAL = "2026"
 
 
 def make_grid(name: str, parameters: GridParameters, seed: int) -> Scenario:
-    """One of the grids, of the size of the parameters.
+    """Make the grid of this name with the size of the parameters.
 
     Raises:
-        SimulationError: there is none of this name.
+        SimulationError: no grid has this name.
     """
     if name not in GRIDS:
         raise SimulationError(f"no grid is called {name}", "", f"take one of {', '.join(GRIDS)}")

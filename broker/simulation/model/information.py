@@ -1,8 +1,8 @@
-"""What a policy sees of the grid: readings of a certain age, and what it has assigned itself since.
+"""The view of the grid that a policy has: readings of a certain age, and its own assignments since.
 
 Statistics of jobs are a minute old, the state of queues some minutes, network and space half an hour. Fresh information
-flatters policies that run after the emptiest queue: with readings of 15 minutes and no counters of their own they are
-far worse than chance.
+flatters policies that chase the emptiest queue: with readings of 15 minutes and no counters of their own they are far
+worse than chance.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from broker.simulation.model.records import RunLog
 from broker.simulation.model.scenario import Task
 from broker.simulation.model.users import UserReading
 
-#: A reading is done so long after its period began: a cycle at that very instant still sees the one before.
+#: Delay of a reading after its period begins: a cycle at that very instant still sees the previous reading.
 READING_TAKES_S = 1.0
 
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """What is published of the queues (length U) and does not change during a simulation."""
+    """Published figures of the queues (length U), which do not change during a simulation."""
 
     site: Ints
     cores: Ints
@@ -38,21 +38,23 @@ class GridView:
     """The grid as a policy sees it.
 
     Attributes:
-        now_s: the instant of the decision.
-        queues: what does not change.
+        now_s: instant of the decision.
+        queues: static figures of the queues.
         counts: (U, S, status) jobs as last read.
-        assigned: (U, S) jobs that were assigned since that reading; 0 where own counters are off.
-        online: (U,) as last read.
-        busy_cores: (U,) cores of jobs that run or start; ``waiting_cores`` of those that wait, or were assigned since.
-        outcomes: (U, 2) runs that finished and that failed so far; ``share_hs06`` (S,) HS06 that run.
+        assigned: (U, S) jobs assigned since that reading; 0 if own counters are disabled.
+        online: (U,) whether each queue was online when last read.
+        busy_cores: (U,) cores of running and starting jobs.
+        waiting_cores: (U,) cores of jobs that wait, or were assigned since.
+        outcomes: (U, 2) finished and failed runs so far.
+        share_hs06: (S,) HS06 of running jobs.
         last_start_s: (U,) last start of a job as last read, NaN if none.
         queued: (site, nucleus) output transfers as last read.
-        free_bytes: (sites,) as last read.
-        targets: (S,) weights of shares, sum 1.
-        users: jobs of users, with those assigned since, and recent starts.
+        free_bytes: (sites,) free space as last read.
+        targets: (S,) weights of shares, with sum 1.
+        users: jobs of users, including those assigned since, and recent starts.
         jobs_read_s, links_read_s, storages_read_s: instants of the readings.
-        own_counters: whether what is assigned is counted before the next reading.
-        runs: all runs of jobs, of which the first ``runs_read`` had ended at the reading; None where nobody logs them.
+        own_counters: whether assigned jobs are counted before the next reading.
+        runs: all runs of jobs, of which the first ``runs_read`` had ended at the reading; None if no runs are logged.
     """
 
     now_s: float
@@ -77,16 +79,16 @@ class GridView:
     runs_read: int = 0
 
     def waiting(self) -> Floats:
-        """(U,) jobs that wait or start, with those assigned since."""
+        """(U,) jobs that wait or start, including those assigned since."""
         return np.asarray(self.counts[:, :, :4].sum(axis=(1, 2)) + self.assigned.sum(axis=1))
 
     def running(self) -> Floats:
-        """(U,) jobs that run."""
+        """(U,) running jobs."""
         return np.asarray(self.counts[:, :, 4].sum(axis=1))
 
 
 class Information:
-    """Readings of the grid, each renewed at its own period; a period of 0 reads at every look."""
+    """Readings of the grid, each renewed at its own period; with a period of 0 it is renewed for every view."""
 
     def __init__(self, grid: Grid) -> None:
         scenario = grid.scenario
@@ -145,14 +147,14 @@ class Information:
         self._storages_at = self._grid.events.now
 
     def note(self, task: Task, queue: int, jobs: int, cores: int) -> None:
-        """Count jobs of a task that were assigned."""
+        """Count assigned jobs of a task."""
         if self._ages.own_counters:
             self.assigned[queue, task.share] += jobs
             self._waiting[queue] += jobs * cores
             self._grid.users.note(self._users, task, queue, jobs)
 
     def view(self) -> GridView:
-        """What is seen now."""
+        """The current view."""
         for read in self._fresh:
             read()
         return GridView(

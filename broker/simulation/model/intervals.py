@@ -1,4 +1,4 @@
-"""Confidence intervals over seeds, and of differences of policies that met the same weather."""
+"""Confidence intervals over seeds, and of differences of policies on the same draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 Key = TypeVar("Key", bound=Hashable)
-#: Fewer seeds than this cannot tell policies apart; an interval is still given, and marked.
+#: Fewer seeds than this cannot distinguish policies; an interval is still given, and marked.
 FEWEST_SEEDS = 10
 
 
@@ -27,43 +27,43 @@ class Interval:
 
     @property
     def enough_seeds(self) -> bool:
-        """Whether the interval is of at least ten seeds."""
+        """Whether the interval rests on at least ten seeds."""
         return self.values >= FEWEST_SEEDS
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether 0 lies outside: for a difference, whether it is told from chance."""
+        """Whether 0 lies outside the interval: for a difference, whether it is significant."""
         return not math.isnan(self.half_width) and abs(self.mean) > self.half_width
 
     @property
     def p_value(self) -> float:
-        """Two-sided probability of a mean so far from 0 by chance (t test); NaN where the half-width is."""
+        """Two-sided probability of a mean this far from 0 by chance (t test); NaN if the half-width is NaN."""
         if math.isnan(self.half_width) or self.values < 2:
             return math.nan
         if self.half_width == 0.0:
             return 1.0 if self.mean == 0.0 else 0.0
         from scipy.special import stdtr
 
-        found = abs(self.mean) / self.half_width * t_quantile(self.values - 1)
-        return float(2.0 * stdtr(self.values - 1, -found))
+        statistic = abs(self.mean) / self.half_width * t_quantile(self.values - 1)
+        return float(2.0 * stdtr(self.values - 1, -statistic))
 
 
 def holm(p_values: Mapping[Key, float], level: float = 0.05) -> frozenset[Key]:
-    """Which of many tests are told from chance when all together may be wrong with probability ``level`` (Holm).
+    """The significant ones of many tests, with a probability ``level`` of any error among them (Holm).
 
     Tests whose probability is NaN do not count.
     """
-    known = sorted(((p, name) for name, p in p_values.items() if not math.isnan(p)), key=lambda one: one[0])
-    told = []
+    known = sorted(((p, name) for name, p in p_values.items() if not math.isnan(p)), key=lambda entry: entry[0])
+    significant = []
     for place, (p, name) in enumerate(known):
         if p > level / (len(known) - place):
             break
-        told.append(name)
-    return frozenset(told)
+        significant.append(name)
+    return frozenset(significant)
 
 
 def seeds_to_find(found: Interval, effect: float) -> int | None:
-    """Seeds with which a difference of ``effect`` is found four times in five at 5 %; None where it cannot be said.
+    """Seeds needed to detect a difference of ``effect`` four times in five at 5 %; None if they cannot be computed.
 
     n = ((1.96 + 0.84) s / effect)^2, with the spread s of the paired differences.
     """
@@ -83,10 +83,9 @@ def t_quantile(degrees: int) -> float:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of the values that are known, with its interval mean +- t(.975, n - 1) s / sqrt(n).
+    """The mean of the known values, with its interval mean +- t(.975, n - 1) s / sqrt(n).
 
-    Infinite values, such as of a quantile that lies beyond the record, make the mean infinite, or unknown where they
-    are of both signs.
+    Infinite values, such as a quantile beyond the record, make the mean infinite, or unknown if they have both signs.
     """
     known = [value for value in values if not math.isnan(value)]
     if not known:
@@ -104,6 +103,6 @@ def paired(values: Sequence[float], others: Sequence[float]) -> Interval:
     """The interval of the differences ``values - others``, seed by seed.
 
     Raises:
-        ValueError: there are not as many of one as of the other.
+        ValueError: the numbers of values differ.
     """
     return interval([value - other for value, other in zip(values, others, strict=True)])

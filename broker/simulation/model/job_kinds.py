@@ -18,7 +18,7 @@ class Distribution(Protocol):
     """A distribution by its quantile function."""
 
     def quantile(self, probability: Floats) -> Floats:
-        """The values below which a draw lies with these probabilities."""
+        """Return the quantiles at these probabilities."""
         ...
 
 
@@ -107,23 +107,24 @@ class JobKind:
     """What jobs of one kind need.
 
     Attributes:
-        name: of the kind.
-        processingtype: what PanDA calls it.
-        analysis: whether it is a user's.
-        events: of a job.
-        cores: of a job.
+        name: name of the kind.
+        processingtype: its name in PanDA.
+        events: events of a job.
+        cores: cores of a job.
         work_hs06s_event: CPU work of an event, HS06 s, drawn within a queue.
         efficiency: CPU time over walltime times cores while the payload runs.
         memory_gb_core: memory that the job holds, GB a core.
-        input_gb: of a job; ``output_gb`` likewise, drawn.
+        input_gb: input of a job.
+        output_gb: output of a job, drawn.
         stage_in_mbps: highest rate of one stage-in, MB/s.
-        failure_rate: of the kind's jobs, beside that of the queue.
+        failure_rate: failure rate of the kind's jobs, in addition to that of the queue.
+        analysis: whether its jobs are users' analysis.
         between_queues: spread of ln(efficiency) and ln(rate) between queues.
-        correlations: Spearman's, in the order of FIGURES.
+        correlations: Spearman's rank correlations, in the order of FIGURES.
         starts_up: whether a job spends time before its payload runs.
-        memory_used_mb: what a job really uses, drawn; None: as much as it holds.
-        wall_s: how long the payload runs on a core of ``REFERENCE_HS06``, drawn in place of the efficiency; its rank
-            correlations are those of the efficiency. Payloads may use more cores than they were given.
+        memory_used_mb: memory that a job really uses, drawn; None if it uses as much as it holds.
+        wall_s: run time of the payload on a core of ``REFERENCE_HS06``, drawn in place of the efficiency; its rank
+            correlations are those of the efficiency. Payloads may use more cores than allocated.
     """
 
     name: str
@@ -188,9 +189,9 @@ KINDS: dict[str, JobKind] = {
     )
 }  # fmt: skip
 
-#: CPU seconds and wall times of kinds that are calibrated are of machines that are not known: they count as this fast.
+#: Assumed core power of the unknown machines behind the CPU seconds and wall times of calibrated kinds.
 REFERENCE_HS06 = 10.0
-#: Start-up and wind-up of a job, and seconds before the first byte of a stage-in.
+#: Start-up and wind-up of a job; seconds before the first byte of a stage-in; rate of a stage-out.
 START_UP_S = Lognormal(115.0, 0.30)
 STAGE_IN_OVERHEAD_S = (10.0, 40.0)
 STAGE_OUT_MBPS = Lognormal(45.0, 0.5)
@@ -200,7 +201,7 @@ STAGE_OUT_MBPS = Lognormal(45.0, 0.5)
 class JobDraws:
     """Figures of the jobs of one task (length n), before the factors of the queue where they run.
 
-    ``fails`` (n, A) are uniform draws for each attempt, ``life`` how much of its run a failing attempt lives.
+    ``fails`` (n, A) are uniform draws for each attempt; ``life`` is the part of its run that a failing attempt lives.
     """
 
     work_hs06s: Floats
@@ -251,14 +252,14 @@ def draw_jobs(kind: JobKind, jobs: int, seed: int, task: int, attempts: int) -> 
 
 
 def draw_memory_used_mb(kind: JobKind, jobs: int, seed: int, task: int) -> Floats | None:
-    """(n,) what the jobs of a task really use, by a stream of its own; None where they use what they hold."""
+    """(n,) memory that the jobs of a task really use, from a separate stream; None if they use what they hold."""
     if kind.memory_used_mb is None:
         return None
     return kind.memory_used_mb.quantile(stream(seed, task, "memory used").random(jobs))
 
 
 def queue_factors(kind: JobKind, queue: str, seed: int) -> tuple[float, float]:
-    """The factors of efficiency and of the stage-in rate that jobs of a kind have at a queue."""
+    """The factors of efficiency and stage-in rate for jobs of a kind at a queue."""
     random = stream(seed, queue, f"kind {kind.name}")
     return (
         float(np.exp(-abs(random.normal(0.0, kind.between_queues[0])))),

@@ -1,4 +1,4 @@
-"""Tasks and jobs while they are simulated."""
+"""The states of tasks and jobs during a simulation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ACTIVATED, STARTING, RUNNING, TRANSFERRING = (
     COUNTED_STATUSES.index(status) for status in ("activated", "starting", "running", "transferring")
 )
 
-#: CPU time over core seconds that tasks are thought to have, in percent; seconds of a job beside its CPU time.
+#: Assumed CPU time over core seconds of tasks, in percent; seconds of a job in addition to its CPU time.
 BELIEVED_EFFICIENCY, BASE_WALL_S = 90.0, 600.0
-#: In place of a nucleus: the output stays where it is made; the task waits for a nucleus.
+#: Values in place of a nucleus: the output stays where it is produced; the task waits for a nucleus.
 STAYS, NOT_YET = -1, -2
 
 
@@ -29,13 +29,15 @@ class Job:
     """One attempt of one job at one queue.
 
     Attributes:
-        index: of the job in its task.
-        assigned_s: when it came to the queue; ``started_s`` when it began to run, NaN before.
+        index: index of the job in its task.
+        assigned_s: instant at which it came to the queue.
+        started_s: instant at which it began to run, NaN before.
         ticket: its place in the queue's waiting list.
         flow: number of its stage-in, 0 for none.
-        believed_s: that it is thought to run, where workers must know.
-        version: raised when the attempt ends, so that events planned for it are void.
-        execution_s: seconds that the payload runs; ``efficiency`` its CPU time over that.
+        believed_s: expected run time, if workers need it.
+        version: raised when the attempt ends, so that events scheduled for it become void.
+        execution_s: run time of the payload.
+        efficiency: CPU time of the payload over its run time.
     """
 
     task: TaskState
@@ -64,24 +66,25 @@ class TaskState:
     """A task that has arrived.
 
     Attributes:
-        task: as the scenario says.
+        task: task of the scenario.
         draws: figures of its jobs.
-        nucleus: site that collects its output; STAYS: the output stays where it is made, NOT_YET: none is chosen yet.
+        assignable_s: instant at which its jobs could first be assigned.
+        nucleus: site that collects its output; STAYS if the output stays in place, NOT_YET if none is chosen yet.
         unassigned: jobs that wait for a queue, as a stack with the next on top.
-        first_start_s: (n,) first start of each job, NaN before; ``assignable_s`` when it could first be assigned.
-        done_s: (n,) when its output was at the nucleus, NaN before; infinite for a job that failed for good.
-        attempts: (n,) attempts begun.
-        left: queues that jobs were taken back from, and when; ``active_s`` when a job last started or ended at a
-            queue, of analysis.
-        retry_s: the task is not brokered before.
-        memory_used_mb: (n,) what its jobs really use, None where they use what they hold.
-        memory_kills: how often each job was killed for its memory.
+        first_start_s: (n,) first start of each job, NaN before.
+        done_s: (n,) arrival of each job's output at the nucleus, NaN before; infinite for a job that failed for good.
+        attempts: (n,) failed attempts.
+        left: queues that jobs were taken back from, and when.
+        active_s: last start or end of a job at each queue, for analysis.
+        retry_s: instant before which the task is not brokered.
+        memory_used_mb: (n,) memory that its jobs really use, None if they use what they hold.
+        memory_kills: number of times that each job was killed for its memory.
         held: jobs that wait for the scouts of the task, as a stack.
-        measured_work_hs06s: CPU work of a job as the scouts had it, None before.
-        ended: attempts that finished and that failed, by name of the queue, where the scenario counts them.
-        memory_record: memory that its ended jobs used, None where requests stay as they are.
-        failed_at: of jobs that failed, when (s) at which queue.
-        stage_in_fails: (n, A) uniform draws for each attempt, None where stage-ins never fail.
+        measured_work_hs06s: CPU work of a job as measured by the scouts, None before.
+        ended: finished and failed attempts by name of the queue, if the scenario counts them.
+        memory_record: memory that its ended jobs used, None if requests stay as they are.
+        failed_at: instant (s) of failures by queue, for each failed job.
+        stage_in_fails: (n, A) uniform draws for each attempt, None if stage-ins never fail.
     """
 
     task: Task
@@ -109,29 +112,29 @@ class TaskState:
     memory_record: MemoryRecord | None = None
 
     def memory_gb(self, index: int) -> float:
-        """What a job holds: what its kind or its task asks for, doubled each time that it was killed for memory."""
-        asked = float(self.kind.cores * self.kind.memory_gb_core)
+        """Memory that a job holds: the request of its kind or task, doubled each time it was killed for memory."""
+        requested_gb = float(self.kind.cores * self.kind.memory_gb_core)
         if self.memory_record is not None and self.memory_record.request_mb is not None:
-            asked = self.memory_record.request_mb / 1024.0
-        return asked * 2.0 ** self.memory_kills.get(index, 0)
+            requested_gb = self.memory_record.request_mb / 1024.0
+        return requested_gb * 2.0 ** self.memory_kills.get(index, 0)
 
     @property
     def jobs_left(self) -> int:
-        """Jobs that are at no queue: those that wait for one, or for the scouts."""
+        """Jobs at no queue: they wait for one, or for the scouts."""
         return len(self.unassigned) + len(self.held)
 
     @property
     def believed_work_hs06s(self) -> float:
-        """CPU work of a job in HS06 s: as estimated, or as the scouts have measured it."""
+        """CPU work of a job in HS06 s, as estimated or as measured by the scouts."""
         return self._estimated_work_hs06s if self.measured_work_hs06s is None else self.measured_work_hs06s
 
     @cached_property
     def _estimated_work_hs06s(self) -> float:
-        middle = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])
-        return middle * self.kind.events * self.task.work_factor * self.task.believed_factor
+        median = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])
+        return median * self.kind.events * self.task.work_factor * self.task.believed_factor
 
     def believed_wall_s(self, corepower: float) -> float:
-        """Wall time of a job on cores of so many HS06, as the broker reckons it from what is estimated."""
+        """Wall time of a job on cores of this many HS06, as computed by the broker from its estimates."""
         speed = self.kind.cores * corepower * BELIEVED_EFFICIENCY / 100.0
         return self.believed_work_hs06s / speed + BASE_WALL_S
 

@@ -1,9 +1,9 @@
-"""What no policy can deliver more of, or wait less than: bounds with start-up, stage-in, failures and outages.
+"""Bounds of delivered work and of waits for any policy, with start-up, stage-in, failures and outages.
 
-Both relax: jobs may go to the fastest queue that they fit, meet no other jobs there but those that arrive in the
-window, and are divisible between cores. What they need at least is theirs: start-up, input at the highest rate, CPU
-work at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered; one
-that may be cut short takes no slot in the bound of waits, so that this is 0 where memory is enforced, stage-ins fail,
+Both bounds relax the problem: jobs may go to the fastest queue that they fit, compete there only with jobs that arrive
+in the window, and are divisible between cores. Their minimum needs stay: start-up, input at the highest rate, CPU work
+at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered. A job that
+may be cut short takes no slot in the bound of waits, so that this bound is 0 if memory is enforced, stage-ins fail,
 workers are lost, or an outage is sudden.
 """
 
@@ -19,7 +19,7 @@ from broker.simulation.model.bounds import up_core_s
 from broker.simulation.model.scenario import Scenario, Task, fits
 from broker.simulation.model.transfers import MOST_BYTES_S
 
-#: Seconds of a slot of time, and groups of jobs by how long they run: more are nearer, and slower.
+#: Seconds of a slot of time, and groups of jobs by run time: more of them give tighter bounds, more slowly.
 SLOT_S, GROUPS = 900.0, 12
 
 
@@ -28,11 +28,13 @@ class _Jobs:
     """The jobs that arrive in the window, as columns.
 
     Attributes:
-        arrival_s: of the task; ``run_s`` at least, once it has a slot, and ``cores``.
+        arrival_s: arrival of the task.
+        run_s: minimum run time once the job has a slot.
+        cores: cores of the job.
         work_hs06s: CPU work.
         delivered: false for a job that fails at each attempt.
-        whole: whether the first run cannot be cut short: by a failure, for its memory, or in an outage.
-        most_efficient: CPU time over core seconds, of the best job, 1 at least.
+        whole: whether the first run cannot be cut short by a failure, for its memory, or in an outage.
+        most_efficient: CPU time over core seconds of the best job, at least 1.
     """
 
     arrival_s: Floats
@@ -45,10 +47,10 @@ class _Jobs:
 
 
 def delivered_bound(scenario: Scenario, seed: int) -> float:
-    """The part of the work that arrives in the window that can be done by its end, at most; NaN for none.
+    """Upper bound of the part of the work arriving in the window that can be done by its end; NaN without any work.
 
-    Work of jobs that cannot end in time, or never finish, does not count; the rest is held to what all cores can do
-    from each slot of time on, at the speed of the fastest queue.
+    Work of jobs that cannot end in time, or never finish, does not count; the rest is limited by the capacity of all
+    cores from each slot of time on, at the speed of the fastest queue.
     """
     jobs = _jobs(scenario, seed)
     whole = float(jobs.work_hs06s.sum())
@@ -59,19 +61,19 @@ def delivered_bound(scenario: Scenario, seed: int) -> float:
     speed *= jobs.most_efficient
     starts, up = _slots(scenario)
     left = np.cumsum((up * speed)[::-1])[::-1]
-    # all work that arrives from a slot on, by the capacity from then on; the largest excess cannot be done
+    # compare the work that arrives from each slot on with the capacity from then on: the largest excess cannot be done
     arrives = np.array([float(jobs.work_hs06s[in_time & (jobs.arrival_s >= start)].sum()) for start in starts])
     possible = float(jobs.work_hs06s[in_time].sum()) - max(0.0, float((arrives - left).max(initial=0.0)))
     return min(1.0, possible / whole)
 
 
 def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
-    """Seconds that the jobs which arrive in the window wait at least on average; NaN for none.
+    """Lower bound of the mean wait, in seconds, of the jobs that arrive in the window; NaN without any jobs.
 
-    A program over slots of time: jobs of a group start after they arrive, and those that started and must have ended
-    within an interval took no more core seconds than it has, nor at once more cores than are up. What has arrived by
-    the end of a slot and has not started by the end of the next waits for all of that: up to two slots of each wait are
-    not seen.
+    It solves a linear program over slots of time. Jobs of a group start after they arrive. Jobs that start and must end
+    within an interval take no more core seconds than it has, and at no time more cores than are up. A job that has
+    arrived by the end of a slot and has not started by the end of the next one waits for all of the latter: up to two
+    slots of each wait are missed.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -80,36 +82,36 @@ def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
     if not len(jobs.run_s):
         return float("nan")
     if scenario.tape.part > 0 or any(task.on_tape for task in scenario.tasks):
-        return 0.0  # jobs wait from when their input is read on, which spreads them
+        return 0.0  # waits begin when the input has been read, which spreads the jobs
     starts, up = _slots(scenario)
     slots, group = len(starts), _groups(jobs)
     count = int(group.max()) + 1
-    at = np.clip(((jobs.arrival_s - starts[0]) // SLOT_S).astype(np.int64), 0, slots - 1)
+    arrival_slot = np.clip(((jobs.arrival_s - starts[0]) // SLOT_S).astype(np.int64), 0, slots - 1)
     arrived = np.zeros((count, slots))
-    np.add.at(arrived, (group, at), 1.0)
-    core_s = np.array([float(_held(jobs)[group == one].min()) for one in range(count)])
-    lasts = np.array([int(np.ceil(float(jobs.run_s[group == one].max()) / SLOT_S)) for one in range(count)])
+    np.add.at(arrived, (group, arrival_slot), 1.0)
+    core_s = np.array([float(_held(jobs)[group == number].min()) for number in range(count)])
+    lasts = np.array([int(np.ceil(float(jobs.run_s[group == number].max()) / SLOT_S)) for number in range(count)])
     rows, limits = _rows(arrived, core_s, lasts, up)
     rows += _at_once(jobs, group, slots, len(limits))
     limits += (up / SLOT_S).tolist()
     row, column, value = (np.array(part) for part in zip(*rows, strict=True))
     matrix = coo_array((value, (row, column)), shape=(len(limits), 2 * count * slots)).tocsr()
     cost = np.concatenate([np.zeros(count * slots), np.full(count * slots, SLOT_S)])
-    found = linprog(cost, A_ub=matrix, b_ub=np.array(limits), method="highs")
-    return float(found.fun) / len(jobs.run_s) if found.status == 0 else 0.0
+    solution = linprog(cost, A_ub=matrix, b_ub=np.array(limits), method="highs")
+    return float(solution.fun) / len(jobs.run_s) if solution.status == 0 else 0.0
 
 
 def _at_once(jobs: _Jobs, group: Ints, slots: int, first_row: int) -> list[tuple[int, int, float]]:
-    """A row for each slot of time: the cores of the jobs that have started before it and must run until after it."""
+    """A row for each slot of time: the cores of the jobs that started before it and must run beyond it."""
     rows = []
-    for one in range(int(group.max()) + 1):
-        own = group == one
+    for number in range(int(group.max()) + 1):
+        own = group == number
         whole = int(float((jobs.run_s * jobs.whole)[own].min()) // SLOT_S) - 1
         cores = float(jobs.cores[own].min())
         rows += [
-            (first_row + slot, one * slots + begun, cores)
-            for begun in range(slots)
-            for slot in range(begun + 1, min(slots, begun + 1 + whole))
+            (first_row + slot, number * slots + start, cores)
+            for start in range(slots)
+            for slot in range(start + 1, min(slots, start + 1 + whole))
         ]
     return rows
 
@@ -117,33 +119,33 @@ def _at_once(jobs: _Jobs, group: Ints, slots: int, first_row: int) -> list[tuple
 def _rows(arrived: Floats, core_s: Floats, lasts: Ints, up: Floats) -> tuple[list[tuple[int, int, float]], list[float]]:
     """The entries (row, column, value) of the program and its limits.
 
-    Columns are the starts by group and slot, then by group and slot the jobs that wait all through it.
+    Columns are the starts by group and slot, then the jobs that wait throughout a slot by group and slot.
 
     Args:
-        arrived: (groups, slots) jobs.
-        core_s: (groups,) that a job takes at least.
-        lasts: (groups,) slots after which it has taken them.
-        up: (slots,) core seconds.
+        arrived: (groups, slots) arriving jobs.
+        core_s: (groups,) minimum core seconds of a job.
+        lasts: (groups,) slots after which a job has taken them.
+        up: (slots,) available core seconds.
     """
     count, slots = arrived.shape
     rows: list[tuple[int, int, float]] = []
     limits: list[float] = []
     total = arrived.cumsum(axis=1)
-    for one in range(count):
+    for group in range(count):
         for slot in range(slots):
-            rows += [(len(limits), one * slots + before, 1.0) for before in range(slot + 1)]
-            limits.append(float(total[one, slot]))
+            rows += [(len(limits), group * slots + before, 1.0) for before in range(slot + 1)]
+            limits.append(float(total[group, slot]))
             if slot:
-                rows += [(len(limits), one * slots + before, -1.0) for before in range(slot + 1)]
-                rows.append((len(limits), (count + one) * slots + slot, -1.0))
-                limits.append(-float(total[one, slot - 1]))
+                rows += [(len(limits), group * slots + before, -1.0) for before in range(slot + 1)]
+                rows.append((len(limits), (count + group) * slots + slot, -1.0))
+                limits.append(-float(total[group, slot - 1]))
     capacity = np.concatenate([[0.0], up.cumsum()])
     for first in range(slots):
         for last in range(first, slots):
             inside = [
-                (len(limits), one * slots + slot, float(core_s[one]))
-                for one in range(count)
-                for slot in range(first, last + 1 - int(lasts[one]))
+                (len(limits), group * slots + slot, float(core_s[group]))
+                for group in range(count)
+                for slot in range(first, last + 1 - int(lasts[group]))
             ]
             if inside:
                 rows += inside
@@ -156,7 +158,7 @@ def _window(scenario: Scenario) -> tuple[float, float]:
 
 
 def _slots(scenario: Scenario) -> tuple[Floats, Floats]:
-    """The beginnings of the slots of the window, and the core seconds that are up in each."""
+    """The starts of the slots of the window, and the available core seconds of each."""
     first, end = _window(scenario)
     starts = np.arange(first, end, SLOT_S)
     return starts, np.sum(
@@ -165,12 +167,12 @@ def _slots(scenario: Scenario) -> tuple[Floats, Floats]:
 
 
 def _held(jobs: _Jobs) -> Floats:
-    """(N,) core seconds that each job takes at least once it has started."""
+    """(N,) minimum core seconds of each job once it has started."""
     return np.asarray(jobs.run_s * jobs.cores * jobs.whole, dtype=np.float64)
 
 
 def _groups(jobs: _Jobs) -> Ints:
-    """(N,) the group of each job: by least core seconds, as many in each."""
+    """(N,) the group of each job: groups of equal size by minimum core seconds."""
     order = np.argsort(_held(jobs), kind="stable")
     group = np.empty(len(order), dtype=np.int64)
     group[order] = np.arange(len(order)) * min(GROUPS, len(order)) // len(order)
@@ -210,6 +212,6 @@ def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
 
 
 def _cuts_short(scenario: Scenario) -> bool:
-    """Whether jobs may end early for what is not drawn by job: memory, stage-in, workers, a sudden outage."""
+    """Whether jobs may end early for reasons not drawn per job: memory, stage-in, workers, a sudden outage."""
     sudden = any(not outage.announced for outage in scenario.outages) or bool(scenario.transfer_outages)
     return sudden or scenario.workers.enabled or scenario.memory_slack >= 0 or scenario.transfer_failures.stage_in > 0

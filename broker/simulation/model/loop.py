@@ -1,4 +1,4 @@
-"""The closed loop: tasks arrive, a policy sees the grid as it was some time ago, and decides; the grid answers."""
+"""The closed loop: tasks arrive, a policy decides on a delayed view of the grid, and the grid reacts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from broker.simulation.model.tape import Tapes
 if TYPE_CHECKING:
     from broker.simulation.model.merit import Stats
 
-#: Seconds of virtual time between two looks at jobs that have waited for too long, at those that wait where jobs fail,
-#: and between two samples of the grid.
+#: Seconds of virtual time between two checks for jobs that have waited too long, between two checks for jobs that wait
+#: where jobs fail, and between two samples of the grid.
 TIMEOUT_PERIOD_S = 1800.0
 FAILING_PERIOD_S = 120.0
 SAMPLE_PERIOD_S = 600.0
@@ -34,24 +34,24 @@ SAMPLE_PERIOD_S = 600.0
 
 @runtime_checkable
 class Seeing(Protocol):
-    """A policy that sees the grid itself: a reference, which no broker can be."""
+    """A policy that sees the grid itself: a reference that no real broker can match."""
 
     def see(self, grid: Grid) -> None:
-        """Take the grid."""
+        """Receive the grid."""
         ...
 
 
 @runtime_checkable
 class TakesBack(Protocol):
-    """A policy that takes jobs back where it has found jobs failing, more often than jobs that waited for too long."""
+    """A policy that takes jobs back from queues where jobs fail, in a shorter period than jobs that waited too long."""
 
     @property
     def takes_back(self) -> bool:
-        """Whether its tuning asks for that."""
+        """Whether its tuning enables this."""
         ...
 
     def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """Positions of the waiting jobs that are taken back."""
+        """Positions of the waiting jobs to take back."""
         ...
 
 
@@ -61,19 +61,19 @@ class LearnsFromRuns(Protocol):
 
     @property
     def runs_read(self) -> int | None:
-        """Number of the first run that it has yet to read; None where its tuning reads none."""
+        """Number of the first run that it has yet to read; None if its tuning reads none."""
         ...
 
 
 class RunningFigures(Protocol):
-    """Figures that are summed up while a simulation goes on, so that tasks and runs can be forgotten."""
+    """Figures that are accumulated during a simulation, so that tasks and runs can be forgotten."""
 
     def task_ended(self, state: TaskState) -> None:
-        """Take a task up that is about to be forgotten."""
+        """Add a task that is about to be forgotten."""
         ...
 
     def sample(self, grid: Grid) -> int:
-        """Take up the runs that have ended, and the bytes sent. Returns the number of the first run not taken up."""
+        """Add the runs that have ended, and the bytes sent. Returns the number of the first run not added."""
         ...
 
     def stats(self, run: Run) -> Stats:
@@ -81,7 +81,7 @@ class RunningFigures(Protocol):
         ...
 
     def sent_bytes(self) -> Sequence[float]:
-        """Bytes sent between sites by each sample of the grid."""
+        """Cumulative bytes sent between sites at each sample of the grid."""
         ...
 
 
@@ -90,11 +90,13 @@ class Run:
     """A finished simulation.
 
     Attributes:
-        figures: that have taken up what is not among ``runs`` and ``tasks``; None where all is there.
-        policy: that steered it.
-        seed: of the draws.
-        runs: every run of a job; ``tasks`` in the order of their arrival.
-        decide_s: CPU seconds spent deciding; ``total_s`` in all.
+        policy: name of the policy that steered the simulation.
+        seed: seed of the draws.
+        runs: every run of a job.
+        tasks: tasks in the order of their arrival.
+        decide_s: CPU seconds spent deciding.
+        total_s: CPU seconds in all.
+        figures: figures that hold what is missing from ``runs`` and ``tasks``; None if nothing is missing.
     """
 
     scenario: Scenario
@@ -126,11 +128,11 @@ class ClosedLoop:
     """One policy on one scenario with one seed.
 
     Args:
-        scenario: what is simulated.
-        factory: makes the policy.
-        seed: of all draws.
-        progress: called with the virtual seconds done, once a virtual hour.
-        figures: that take tasks and runs up as they end, which are forgotten then; without them all is kept.
+        scenario: scenario to simulate.
+        factory: factory of the policy.
+        seed: seed of all draws.
+        progress: called once a virtual hour with the virtual seconds simulated so far.
+        figures: figures that tasks and runs are added to as they end, and are then forgotten; None to keep all of them.
 
     Raises:
         SimulationError: the scenario cannot be simulated.
@@ -179,7 +181,7 @@ class ClosedLoop:
         return self.result(process_time() - started)
 
     def result(self, total_s: float) -> Run:
-        """What has come of it so far; jobs that still run are noted as unfinished. With figures it cannot go on."""
+        """The result so far; jobs that still run are logged as unfinished. With figures, the loop cannot continue."""
         for jobs in self.grid.running:
             for job in jobs:
                 if not np.isnan(job.started_s):
@@ -204,7 +206,7 @@ class ClosedLoop:
         )
 
     def _plan_arrival(self) -> None:
-        """Plan the arrival of the next task that waits for no other."""
+        """Schedule the arrival of the next task without parents."""
         task = next(self._arrivals, None)
         if task is not None:
             self._arrival_place += 1
@@ -215,14 +217,17 @@ class ClosedLoop:
         self._comes(task)
 
     def _comes(self, task: Task) -> None:
-        """Let a task arrive, once its input is on disk."""
+        """Let a task arrive once its input is on disk."""
         if self.tapes.holds(task):
             self.tapes.read(task, partial(self._arrive, task))
         else:
             self._arrive(task)
 
     def _arrive(self, task: Task) -> None:
-        """Production gets a nucleus in the next cycle; output of analysis, and of what runs at first, stays there."""
+        """Add a task to the grid.
+
+        Production gets a nucleus in the next cycle; output of analysis and of initially running jobs stays in place.
+        """
         stays = self.scenario.kinds[task.kind].analysis or task.running_at >= 0
         self.grid.arrive(task, STAYS if stays else NOT_YET)
 
@@ -240,7 +245,7 @@ class ClosedLoop:
         self.grid.free(state)
 
     def _cycle(self) -> None:
-        """One cycle of the broker; one without work that is due costs nothing."""
+        """Run one cycle of the broker; a cycle without due work costs nothing."""
         now, grid = self.events.now, self.grid
         self.events.after(self.scenario.cycle_s, self._cycle)
         grid.tally.cycles += 1
@@ -260,8 +265,8 @@ class ClosedLoop:
             state = grid.tasks[assignment.task]
             queue = self.scenario.queues[assignment.queue]
             if not queue.takes(state.task.vo):
-                wrong = f"jobs of VO {state.task.vo} at queue {queue.name}, which does not take them"
-                raise SimulationError(wrong, f"policy {self.policy.name}", "correct the policy")
+                message = f"jobs of VO {state.task.vo} at queue {queue.name}, which does not take them"
+                raise SimulationError(message, f"policy {self.policy.name}", "correct the policy")
             if assignment.queue in state.left:
                 state.returns += assignment.jobs
                 grid.tally.returned += assignment.jobs
@@ -271,7 +276,7 @@ class ClosedLoop:
             state.retry_s = now + self.policy.retry_s(state)
 
     def _with_nuclei(self, view: GridView, due: list[TaskState]) -> list[TaskState]:
-        """The tasks that have a nucleus or need none, after the task brokerage where its cycle is due."""
+        """The tasks that have a nucleus or need none, after running the task brokerage if its cycle is due."""
         homeless = [state for state in due if state.nucleus == NOT_YET]
         if homeless and self.events.now < self._next_nuclei_s:
             return [state for state in due if state.nucleus != NOT_YET]
@@ -300,12 +305,12 @@ class ClosedLoop:
             for position in self._decided(failing, waiting):
                 self.grid.take_back(waiting.jobs[position])
 
-    def _decided(self, which: Callable[[GridView, WaitingJobs], Sequence[int]], waiting: WaitingJobs) -> Sequence[int]:
-        """Which waiting jobs are taken back, with the time that this takes counted as spent on deciding."""
+    def _decided(self, decide: Callable[[GridView, WaitingJobs], Sequence[int]], waiting: WaitingJobs) -> Sequence[int]:
+        """The waiting jobs to take back; the time of the decision counts as spent on deciding."""
         started = process_time()
-        found = which(self.information.view(), waiting)
+        positions = decide(self.information.view(), waiting)
         self.decide_s += process_time() - started
-        return found
+        return positions
 
     def _waiting(self) -> WaitingColumns:
         jobs = [job for waiting in self.grid.waiting_jobs for job in waiting]
@@ -324,10 +329,10 @@ class ClosedLoop:
             self._progress(self.events.now)
 
     def _forget_runs(self, figures: RunningFigures) -> None:
-        """Drop the runs that are taken up, but for those that the policy has yet to read."""
-        done = figures.sample(self.grid)
+        """Drop the runs that the figures hold, except those that the policy has yet to read."""
+        first_open = figures.sample(self.grid)
         read = self.policy.runs_read if isinstance(self.policy, LearnsFromRuns) else None
-        self.grid.log.drop(done if read is None else min(done, read))
+        self.grid.log.drop(first_open if read is None else min(first_open, read))
 
     def _sample(self) -> None:
         self.events.after(SAMPLE_PERIOD_S, self._sample)
@@ -353,14 +358,14 @@ class ClosedLoop:
             waiting_jobs=columns[3],
             transfers_waiting=columns[4],
             share_hs06=np.array([got for got, _ in self._shares]),
-            share_demand=np.array([asked for _, asked in self._shares]),
+            share_demand=np.array([demand for _, demand in self._shares]),
         )
 
 
 def arrivals(scenario: Scenario) -> Iterator[Task]:
-    """The tasks that wait for no other, in the order of arrival; equal ones in the order of the scenario."""
+    """The tasks without parents, in the order of arrival; ties keep the order of the scenario."""
     by_arrival = attrgetter("arrival_s")
-    known = iter(sorted((task for task in scenario.tasks if not task.parents), key=by_arrival))
+    planned = iter(sorted((task for task in scenario.tasks if not task.parents), key=by_arrival))
     if scenario.coming is None:
-        return known
-    return heapq.merge(known, (check_task(scenario, task) for task in scenario.coming), key=by_arrival)
+        return planned
+    return heapq.merge(planned, (check_task(scenario, task) for task in scenario.coming), key=by_arrival)

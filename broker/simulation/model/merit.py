@@ -1,4 +1,4 @@
-"""Figures of merit of a simulated grid, with quantiles of waits of which some are cut off."""
+"""Figures of merit of a simulated grid, with quantiles of censored waits."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from broker.simulation.model.scenario import Scenario
 
 
 def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> float:
-    """The time by which a part of the jobs has started; infinite if the record does not reach so far, NaN for no job.
+    """The time by which a part of the jobs has started; infinite if it lies beyond the record, NaN for no job.
 
     Args:
-        waited_s: (N,) how long each job waited, until it started or the record ended.
-        started: (N,) false where the record ended first.
+        waited_s: (N,) wait of each job, until it started or the record ended.
+        started: (N,) false if the record ended first.
         probability: 0.5 for the median.
     """
     return float(censored_quantiles(waited_s, started, np.ones(len(waited_s)), np.array([probability]))[0])
@@ -36,29 +36,33 @@ def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> f
 
 @dataclass(frozen=True)
 class Stats:
-    """One number each; NaN where there is nothing to measure, infinite where a quantile lies beyond the record.
+    """The figures of a run; NaN if there is nothing to measure, infinite if a quantile lies beyond the record.
 
     Attributes:
-        delivered: true CPU work of the jobs that are done, over that of all jobs that arrived in the window.
-        finish_mean_s: of tasks that arrived in the window, arrival to last output; those still open count until the
-            end of the record.
-        wait_mean_s: of jobs that arrived in the window; those not started count until the end of the record.
-        use: HS06 of busy slots over HS06 of slots that are up; ``useful_use`` counts CPU of finished jobs only.
-        wait_median_s, wait_95_s: from first assignable to first start, jobs not started censored.
+        delivered: true CPU work of the finished jobs, over that of all jobs that arrived in the window.
+        finish_mean_s: mean time from arrival to last output of tasks that arrived in the window; open tasks count
+            until the end of the record.
+        wait_mean_s: mean wait of jobs that arrived in the window; jobs not started count until the end of the record.
+        use: HS06 of busy slots over HS06 of slots that are up.
+        useful_use: the same, counting only CPU of finished jobs.
+        wait_median_s, wait_95_s: time from first assignable to first start, jobs not started censored.
         slowdown: mean bounded slowdown of the jobs that started.
-        finish_median_s, finish_95_s: of tasks, arrival to last output at the nucleus, open tasks censored.
+        finish_median_s, finish_95_s: time of tasks from arrival to last output at the nucleus, open tasks censored.
         tail: mean of (T100 - T95) / T100 over finished tasks.
-        makespan_s: of closed scenarios, else NaN.
+        makespan_s: makespan of a closed scenario, else NaN.
         share_deviation: mean over samples of half the sum of |use - target|, over shares with demand.
         jain: fairness over users.
-        wan_bytes: between sites; ``wan_bytes_job`` for each job that finished.
-        transfers_waiting: mean number of output transfers in line.
-        failed: part of the runs that failed or were lost; ``timed_out`` jobs taken back for waiting too long.
-        rebrokered: moves a job; ``returned``: jobs that came back to a queue they had left, of those rebrokered.
-        wasted_hs06s: of runs that failed or were lost.
-        drained_core_s: of cores kept idle for a wide job.
-        finished: jobs done in the window.
-        vo_deviation: as ``share_deviation``, of the shares of each VO together; NaN where there is one VO.
+        wan_bytes: bytes sent between sites.
+        wan_bytes_job: bytes sent between sites for each finished job.
+        transfers_waiting: mean number of queued output transfers.
+        failed: part of the runs that failed or were lost.
+        timed_out: jobs taken back for waiting too long.
+        rebrokered: moves per assigned job.
+        returned: part of the rebrokered jobs that came back to a queue they had left.
+        wasted_hs06s: HS06 s of runs that failed or were lost.
+        drained_core_s: core seconds kept idle for a wide job.
+        finished: jobs finished in the window.
+        vo_deviation: deviation as in ``share_deviation``, with the shares of each VO added up; NaN for a single VO.
     """
 
     delivered: float
@@ -93,7 +97,7 @@ class Stats:
 
 
 def stats(run: Run) -> Stats:
-    """The figures of a run between the warm-up and the end of its scenario."""
+    """Compute the figures of a run between the warm-up and the end of its scenario."""
     if run.figures is not None:
         return run.figures.stats(run)
     window = window_of(run.scenario)
@@ -139,7 +143,7 @@ def _mean(values: Floats) -> float:
 
 
 def window_of(scenario: Scenario) -> Window:
-    """The time that figures are of: all of a closed scenario, else what follows the warm-up."""
+    """The time that figures cover: all of a closed scenario, else the time after the warm-up."""
     return (0.0 if scenario.closed else scenario.warm_up_s, scenario.end_s)
 
 
@@ -179,15 +183,15 @@ def _delivered(run: Run, window: Window) -> float:
 def _waits(run: Run, window: Window) -> tuple[Floats, Bools]:
     waits, started = [np.empty(0)], [np.empty(0, dtype=np.bool_)]
     for state in run.tasks:
-        waited, begun = waits_of(state, window)
-        waits.append(waited)
-        started.append(begun)
+        task_waits, task_started = waits_of(state, window)
+        waits.append(task_waits)
+        started.append(task_started)
     return np.concatenate(waits), np.concatenate(started)
 
 
 def _finishes(run: Run, window: Window) -> tuple[Floats, Bools]:
-    found = [one for state in run.tasks if (one := finish_of(state, window)) is not None]
-    return np.array([time for time, _ in found]), np.array([done for _, done in found], dtype=np.bool_)
+    finishes = [finish for state in run.tasks if (finish := finish_of(state, window)) is not None]
+    return np.array([time for time, _ in finishes]), np.array([done for _, done in finishes], dtype=np.bool_)
 
 
 def _makespan(run: Run) -> float:
@@ -202,7 +206,7 @@ def _makespan(run: Run) -> float:
 
 
 def share_deviation(got: Floats, targets: Floats, demand: Floats) -> float:
-    """Half the sum of |part got - target| over the shares with demand, whose targets are scaled to 1; NaN for none."""
+    """Half the sum of |received part - target| over the shares with demand, with targets scaled to 1; NaN for none."""
     asking = (demand > 0) | (got > 0)
     if not asking.any() or got[asking].sum() <= 0:
         return math.nan
@@ -225,7 +229,7 @@ def mean_vo_deviation(run: Run, inside: Bools) -> float:
 
 
 def _mean_deviation(run: Run, inside: Bools, part_of: Floats) -> float:
-    """The mean over samples, of parts that shares (rows) belong to (columns)."""
+    """Mean deviation over samples, of the groups (columns) that shares (rows) belong to."""
     targets = np.array([weight for _, weight in run.scenario.shares]) @ part_of
     rows = zip(run.series.share_hs06[inside] @ part_of, run.series.share_demand[inside] @ part_of, strict=True)
     values = np.array([share_deviation(got, targets, demand) for got, demand in rows])
@@ -233,7 +237,7 @@ def _mean_deviation(run: Run, inside: Bools, part_of: Floats) -> float:
 
 
 def jain(got: Floats) -> float:
-    """Jain's index (sum x)^2 / (n sum x^2), 1 where all get the same; (4, 2, 1, 1) gives .727."""
+    """Jain's index (sum x)^2 / (n sum x^2), 1 if all get the same; (4, 2, 1, 1) gives .727."""
     squares = float((got**2).sum())
     return float(got.sum() ** 2 / (len(got) * squares)) if squares > 0 else math.nan
 
@@ -241,21 +245,21 @@ def jain(got: Floats) -> float:
 def _jain(run: Run, parts: RunParts) -> float:
     users = 1 + max((state.task.user for state in run.tasks), default=0)
     got = np.bincount(run.runs.user, weights=parts.busy_hs06s, minlength=users).astype(np.float64)
-    asked = np.zeros(users)
+    demand = np.zeros(users)
     for state in run.tasks:
-        asked[state.task.user] += float(state.draws.work_hs06s.sum())
-    return jain_of(got, asked)
+        demand[state.task.user] += float(state.draws.work_hs06s.sum())
+    return jain_of(got, demand)
 
 
 def jain_of(got: Floats, asked: Floats) -> float:
-    """Over users with demand: HS06 s got over the smaller of what was asked and the fair part."""
+    """Jain's index over users with demand, of received HS06 s over the smaller of the request and the fair part."""
     fair = fair_parts(asked, float(got.sum()))
     demanding = fair > 0
     return jain(np.minimum(got[demanding] / fair[demanding], 1.0))
 
 
 def fair_parts(asked: Floats, total: float) -> Floats:
-    """Each user's max-min fair part of a total: all get the same, nobody more than asked."""
+    """Each user's max-min fair part of a total: all get the same, but nobody more than requested."""
     parts = np.zeros(len(asked))
     left, order = total, np.argsort(asked, kind="stable")
     for place, user in enumerate(order):

@@ -1,4 +1,4 @@
-"""What single tasks and runs add to the figures of merit."""
+"""Contributions of single tasks and runs to the figures of merit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Window = tuple[float, float]
 """From the end of the warm-up to the end of the scenario, in s."""
 
 BOUNDED_RUN_S = 600.0
-#: A task has a tail from so many jobs on, so that 5 % of them are a job.
+#: Minimum jobs of a task to have a tail, so that 5 % of them are at least one job.
 FEWEST_WITH_TAIL = 20
 
 
 def work_of(state: TaskState, window: Window) -> tuple[float, float]:
-    """CPU work of a task that arrived in the window, and of its jobs that are done; 0 for one of another time.
+    """CPU work of a task that arrived in the window, and of its finished jobs; 0 for other tasks.
 
-    By the work of jobs, which is the same wherever they run: a slow queue does not deliver more.
+    The work of a job is the same wherever it runs: a slow queue does not deliver more.
     """
     if not window[0] <= state.assignable_s < window[1]:
         return 0.0, 0.0
@@ -34,12 +34,12 @@ def waits_of(state: TaskState, window: Window) -> tuple[Floats, Bools]:
     """Waiting times of jobs that became assignable in the window, and whether they started."""
     if not window[0] <= state.assignable_s < window[1]:
         return np.empty(0), np.empty(0, dtype=np.bool_)
-    begun = ~np.isnan(state.first_start_s)
-    return np.where(begun, state.first_start_s, window[1]) - state.assignable_s, begun
+    started = ~np.isnan(state.first_start_s)
+    return np.where(started, state.first_start_s, window[1]) - state.assignable_s, started
 
 
 def slowdowns_of(state: TaskState, window: Window) -> Floats:
-    """Of finished jobs; the run is the last attempt's, from first start to output made."""
+    """Bounded slowdowns of finished jobs; the length of a run is from the first start to the output."""
     known = np.isfinite(state.done_s) & (state.assignable_s >= window[0])
     length = (state.done_s - state.first_start_s)[known]
     wait = (state.first_start_s - state.assignable_s)[known]
@@ -47,7 +47,7 @@ def slowdowns_of(state: TaskState, window: Window) -> Floats:
 
 
 def finish_of(state: TaskState, window: Window) -> tuple[float, bool] | None:
-    """Seconds from the arrival of a task to its last output, and whether it has come; None outside the window."""
+    """Seconds from the arrival of a task to its last output, and whether it is finished; None outside the window."""
     if not window[0] <= state.task.arrival_s < window[1]:
         return None
     ready = state.open_jobs == 0
@@ -57,7 +57,7 @@ def finish_of(state: TaskState, window: Window) -> tuple[float, bool] | None:
 
 
 def tail_of(state: TaskState, window: Window) -> float | None:
-    """(T100 - T95) / T100 of a finished task; None for a small one, and outside the window."""
+    """(T100 - T95) / T100 of a finished task; None for a small task or one outside the window."""
     ends = np.sort(state.done_s[np.isfinite(state.done_s)]) - state.assignable_s
     if state.open_jobs or len(ends) < FEWEST_WITH_TAIL or state.assignable_s < window[0]:
         return None
@@ -67,12 +67,14 @@ def tail_of(state: TaskState, window: Window) -> float | None:
 
 @dataclass(frozen=True)
 class RunParts:
-    """What each of R runs adds.
+    """The contributions of each of R runs.
 
     Attributes:
         busy_hs06s: (R,) HS06 s held inside the window.
-        useful_hs06s: (R,) CPU time of those that finished, as HS06 s; 0 for others.
-        good, bad: (R,) whether it finished, and whether it failed or was lost; ``ended`` inside the window.
+        useful_hs06s: (R,) CPU time of finished runs, as HS06 s; 0 for others.
+        good: (R,) whether the run finished.
+        bad: (R,) whether the run failed or was lost.
+        ended: (R,) whether the run ended inside the window.
     """
 
     busy_hs06s: Floats
@@ -83,12 +85,12 @@ class RunParts:
 
 
 def run_parts(runs: RunColumns, corepower: Floats, window: Window) -> RunParts:
-    """The parts of runs.
+    """Compute the contributions of runs.
 
     Args:
-        runs: of jobs.
-        corepower: (U,) as published.
-        window: of the figures.
+        runs: runs of jobs.
+        corepower: (U,) published core power.
+        window: window of the figures.
     """
     inside = np.maximum(0.0, np.minimum(runs.end_s, window[1]) - np.maximum(runs.start_s, window[0]))
     hs06 = runs.cores * corepower[runs.queue]

@@ -17,8 +17,8 @@ def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
     """(F,) the rate of each flow.
 
     Args:
-        uses: (F, K) the resources of each flow, each once; places that are left over hold R.
-        capacity: (R,) of each resource, in the unit of rates.
+        uses: (F, K) the distinct resources of each flow; unused places hold R.
+        capacity: (R,) the capacity of each resource, in the unit of rates.
         cap: (F,) the highest rate of each flow.
 
     Example: links A = 10 (flows f1, f2, f3), B = 4 (f3, f4), C = 20 (f2), no caps: B fills first, f3 = f4 = 2; then A
@@ -29,7 +29,7 @@ def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
     room = np.append(capacity, 0.0)
     counts = np.bincount(uses.ravel(), minlength=resources + 1).astype(np.float64)
     rates, free = np.zeros(flows), np.ones(flows, dtype=np.bool_)
-    by_cap = np.argsort(cap)  # equal caps in any order: each takes the same of a resource
+    by_cap = np.argsort(cap)  # the order of equal caps does not matter: each takes the same amount of a resource
     caps = cap[by_cap]
     first, left = 0, flows
     while left:
@@ -47,7 +47,7 @@ def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
         free[stopped] = False
         left -= len(stopped)
         used = uses[stopped].ravel()
-        # one after the other, in the order of caps: sums in another order differ in the last bits
+        # subtract one by one in the order of caps: sums in another order differ in the last bits
         np.subtract.at(room, used, np.repeat(rates[stopped], width))
         np.maximum(room, 0.0, out=room)
         counts -= np.bincount(used, minlength=resources + 1)
@@ -55,22 +55,22 @@ def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
 
 
 def _of_any(holds: Bools) -> Bools:
-    """(F,) whether any of the K columns holds; for a few columns far faster than to reduce each row."""
-    found = holds[:, 0].copy()
+    """(F,) whether any of the K columns is true; for a few columns far faster than reducing each row."""
+    any_true = holds[:, 0].copy()
     for column in range(1, holds.shape[1]):
-        found |= holds[:, column]
-    return found
+        any_true |= holds[:, column]
+    return any_true
 
 
 def _fullest(room: Floats, counts: Floats) -> tuple[float, int]:
-    """The level at which the first resource is full, and that resource; infinite where none limits."""
+    """The level at which the first resource is full, and that resource; the level is infinite if none limits."""
     level = np.full(len(room), np.inf)
     np.divide(room, counts, out=level, where=counts > 0)
     full = int(level.argmin())
     return float(level[full]), full
 
 
-#: A rate that changes by less than this part of itself keeps its end.
+#: A flow whose rate changes by less than this part keeps its rate and its end.
 SAME_RATE = 1e-9
 #: Resources that one flow may use: storage out, link, storage in.
 MOST_RESOURCES = 3
@@ -85,10 +85,13 @@ class FlowColumns:
 
     Attributes:
         uses: (N, MOST_RESOURCES) numbers of the resources of each flow.
-        cap: (N,) highest rate, bytes/s; ``rate`` now.
-        size: (N,) bytes in all; ``remaining`` to go at ``updated_s``.
-        end_s: (N,) instant of the end at this rate, infinite for an empty slot.
-        done: what happens at the end; ``of`` and ``most`` hold ``uses`` and ``cap`` once more, for single flows.
+        cap: (N,) highest rate, bytes/s.
+        rate: (N,) current rate, bytes/s.
+        size: (N,) total bytes.
+        remaining: (N,) bytes left at ``updated_s``.
+        end_s: (N,) instant of the end at the current rate, infinite for an empty slot.
+        done: callback at the end.
+        of, most: copies of ``uses`` and ``cap`` for access to single flows.
     """
 
     def __init__(self, nothing: int) -> None:
@@ -105,7 +108,7 @@ class FlowColumns:
     def add(
         self, number: int, uses: tuple[int, ...], size: float, cap: float, now_s: float, done: Callable[[], None]
     ) -> int:
-        """Put a flow that does not move yet into a slot. Returns the slot."""
+        """Put a flow with rate 0 into a slot. Returns the slot."""
         if not self._empty:
             self._double()
         slot = self._empty.pop()
@@ -124,13 +127,13 @@ class FlowColumns:
         self._empty.append(slot)
 
     def advance(self, slots: Ints | int, now_s: float) -> None:
-        """Bring what remains of flows to an instant."""
+        """Update the remaining bytes of flows to an instant."""
         moved = self.rate[slots] * (now_s - self.updated_s[slots])
         self.remaining[slots] = np.maximum(0.0, self.remaining[slots] - moved)
         self.updated_s[slots] = now_s
 
     def set_rates(self, slots: Ints, rates: Floats, now_s: float) -> None:
-        """Let flows move at other rates from now on; one of rate 0 has no end."""
+        """Change the rates of flows from now on; a flow of rate 0 has no end."""
         self.advance(slots, now_s)
         self.rate[slots] = rates
         takes_s = np.full(len(slots), np.inf)
@@ -165,9 +168,9 @@ class Network:
     """Flows over resources.
 
     Args:
-        events: the virtual time.
+        events: event queue that keeps the virtual time.
         capacity: (R,) bytes/s of each resource.
-        batch_s: starts and ends within so many seconds are given their rates together.
+        batch_s: starts and ends within this many seconds share one computation of rates.
 
     Raises:
         SimulationError: a capacity is not positive.
@@ -185,7 +188,7 @@ class Network:
         self._capacity: Floats = np.append(capacity, 0.0)
         self._limit: list[float] = capacity.tolist()
         self._users, self._caps = [0] * resources, [0.0] * resources
-        #: Whether the flows of a resource can fill it; the last place is no resource.
+        #: Whether the flows of a resource can fill it; the last place stands for no resource.
         self._tight: Bools = np.zeros(resources + 1, dtype=np.bool_)
         self._is_tight = [False] * resources
         self._reached: Bools = np.zeros(resources + 1, dtype=np.bool_)
@@ -195,7 +198,7 @@ class Network:
         self._columns = FlowColumns(resources)
         self._slot: dict[int, int] = {}
         self._wakes_s, self._wake_version = math.inf, 0
-        #: The slot whose flow ends first; -1 where that has to be looked for.
+        #: The slot whose flow ends first; -1 if it has to be searched.
         self._first = -1
         self.totals = NetworkTotals()
 
@@ -203,10 +206,10 @@ class Network:
         """Start a transfer of ``size`` bytes; ``done`` is called at its end. Returns its number.
 
         Args:
-            resources: at most MOST_RESOURCES different ones.
+            resources: at most MOST_RESOURCES different resources.
             size: bytes.
             cap: highest rate, bytes/s.
-            done: what happens at the end.
+            done: callback at the end.
 
         Raises:
             SimulationError: the cap is not positive.
@@ -222,7 +225,7 @@ class Network:
         for resource in resources:
             self._users[resource] += 1
             self._caps[resource] += cap
-            self._look_at(resource)
+            self._update_tight(resource)
         tight = [resource for resource in resources if self._is_tight[resource]]
         if tight:
             self._change(tight)
@@ -237,7 +240,7 @@ class Network:
         return number
 
     def cancel(self, number: int) -> None:
-        """Stop a transfer; what has arrived of it is lost. One that has ended is left alone."""
+        """Stop a transfer; the bytes that have arrived are lost. A transfer that has ended is left alone."""
         slot = self._slot.get(number)
         if slot is not None:
             columns = self._columns
@@ -251,8 +254,8 @@ class Network:
         """Bytes of the transfers in progress."""
         return float(sum(self._columns.size[slot] for slot in self._slot.values()))
 
-    def _look_at(self, resource: int) -> None:
-        """Note whether the flows of a resource can fill it, after its flows have changed."""
+    def _update_tight(self, resource: int) -> None:
+        """Update whether the flows of a resource can fill it, after its flows have changed."""
         tight = self._caps[resource] > self._limit[resource]
         if tight != self._is_tight[resource]:
             self._is_tight[resource] = self._tight[resource] = tight
@@ -278,7 +281,7 @@ class Network:
             self._wake_at(first_s)
 
     def _component(self) -> Ints:
-        """The flows that share a resource that can be full with what has changed, directly or by others."""
+        """The flows connected to the changed resources, directly or through other flows that share a full resource."""
         reached, uses = self._reached, self._columns.uses
         reached[:] = False
         reached[list(self._changed)] = True
@@ -289,11 +292,11 @@ class Network:
             if not more.any():
                 return np.flatnonzero(flows)
             flows |= more
-            found = uses[more].ravel()
-            reached[found[self._tight[found]]] = True
+            neighbours = uses[more].ravel()
+            reached[neighbours[self._tight[neighbours]]] = True
 
     def _rates_of(self, slots: Ints) -> Floats:
-        """(F,) fair rates of the flows in these slots; only resources that can be full limit them."""
+        """(F,) fair rates of the flows in these slots; only resources that can be full count as limits."""
         uses = self._columns.uses[slots]
         uses = np.where(self._tight.take(uses), uses, len(self._limit))
         limiting = self._reached
@@ -306,19 +309,19 @@ class Network:
         return fair_rates(self._place.take(uses), self._capacity[numbers], self._columns.cap[slots])
 
     def _first_end(self) -> float:
-        """Look for the flow that ends first. Returns when that is, infinite for none."""
+        """Find the flow that ends first. Returns the instant of its end, infinite if there is no flow."""
         ends_s = self._columns.end_s
         self._first = int(ends_s.argmin())
         return float(ends_s[self._first])
 
     def _wake_at(self, time_s: float) -> None:
-        """Plan to look at the flow that ends first; what was planned before is void."""
+        """Schedule the check of the flow that ends first; an earlier schedule becomes void."""
         self._wakes_s = time_s
         self._wake_version += 1
         self._events.at(time_s, self._wake, self._wake_version)
 
     def _wake(self, version: int) -> None:
-        """End the flow whose time has come, if one has: rates may have fallen since this was planned."""
+        """End the flow that is due, if any: rates may have fallen since this check was scheduled."""
         if version != self._wake_version:
             return
         columns = self._columns
@@ -343,7 +346,7 @@ class Network:
             self._caps[resource] -= cap
             if not self._users[resource]:
                 self._caps[resource] = 0.0
-            self._look_at(resource)
+            self._update_tight(resource)
         del self._slot[columns.number[slot]]
         columns.remove(slot)
         if slot == self._first:

@@ -1,4 +1,4 @@
-"""Outages of queues: what runs is lost, and the broker learns of it late."""
+"""Outages of queues: running jobs are lost, and the broker learns of it late."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.simulation.model.scenario import Outage, Scenario
 
 
 class GridWithQueues(Protocol):
-    """The part of a grid that goes down and comes up."""
+    """The part of a grid that outages affect."""
 
     scenario: Scenario
     events: EventQueue
@@ -25,10 +25,10 @@ class GridWithQueues(Protocol):
 
 
 class Outages:
-    """The outages of a scenario, planned when it begins.
+    """The outages of a scenario, scheduled when it begins.
 
     Args:
-        grid: whose queues go down.
+        grid: grid whose queues go down.
     """
 
     def __init__(self, grid: GridWithQueues) -> None:
@@ -50,7 +50,7 @@ class Outages:
             self._grid.online[queue] = online
 
     def _go_down(self, queues: Iterable[int]) -> None:
-        """All that runs is lost; the broker learns of it when the heartbeat is missed."""
+        """Lose all running jobs; the broker learns of it when the heartbeat is missed."""
         grid = self._grid
         for queue in queues:
             grid.up[queue] = False

@@ -1,4 +1,4 @@
-"""How long a free slot waits for its job where no workers are modelled: pilots ask for jobs, or start first."""
+"""Delays of free slots without modelled workers: a waiting pilot requests a job, or a pilot has to start first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class PilotDelays:
     """The pilots that wait at each queue; a push queue has none.
 
     Args:
-        scenario: of the simulation.
-        seed: of the draws.
-        events: virtual time.
+        scenario: scenario of the simulation.
+        seed: seed of the draws.
+        events: event queue that keeps the virtual time.
     """
 
     def __init__(self, scenario: Scenario, seed: int, events: EventQueue) -> None:
@@ -26,7 +26,7 @@ class PilotDelays:
         self._random = [stream(seed, queue.name, "pilots") for queue in scenario.queues]
 
     def delay_s(self, queue: int, at_once: bool) -> float:
-        """Seconds from a free slot to the start of the job; ``at_once``: a pilot that has just ended one has it."""
+        """Seconds from a free slot to the start of the job; ``at_once`` if a pilot has just ended another job there."""
         if at_once or self._pushed[queue]:
             return 0.0
         pilots, random = self._pilots, self._random[queue]

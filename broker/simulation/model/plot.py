@@ -1,4 +1,4 @@
-"""Figures of a comparison over time: use, waits, transfers, bytes and shares. Needs the extra plot."""
+"""Plots of a comparison over time: use, waits, transfers, bytes and shares. They need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.simulation.model.comparing import PRIMARY, CaseResult, Comparison
 
 
 def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
-    """A picture for each curve: the mean over seeds of each policy, with its range. Returns the files.
+    """Plot each curve: the mean over seeds of each policy, with its range. Returns the files.
 
     Raises:
         BrokerError: matplotlib is not installed, or the folder cannot be written.
@@ -22,7 +22,7 @@ def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
     pyplot = _pyplot()
     if not results:
         return []
-    _make(folder)
+    _make_folder(folder)
     labels = list(dict.fromkeys(result.label for result in results))
     files = []
     for name in results[0].curves:
@@ -42,15 +42,15 @@ def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
     return files
 
 
-#: Figures whose differences are drawn, those that decide first.
+#: Figures whose differences are plotted, the primary ones first.
 COMPARED = (*PRIMARY, "wait_mean_s", "use", "wan_bytes_job", "failed")
 
 
 def plot_differences(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
-    """A picture of the differences to the first policy with their 95 % intervals, in parts of its mean.
+    """Plot the differences to the first policy with their 95 % intervals, in parts of its mean.
 
-    A figure of which a policy has no interval, or the first no mean, is left out. Returns the file, none where there is
-    nothing to draw.
+    A difference without an interval, and a figure without a mean of the first policy, are left out. Returns the file;
+    none if there is nothing to plot.
 
     Raises:
         BrokerError: matplotlib is not installed, or the folder cannot be written.
@@ -58,15 +58,17 @@ def plot_differences(comparisons: Sequence[Comparison], folder: Path) -> list[Pa
     pyplot = _pyplot()
     if len(comparisons) < 2:
         return []
-    _make(folder)
+    _make_folder(folder)
     first = comparisons[0].means
     names = [name for name in COMPARED if math.isfinite(first[name].mean) and first[name].mean]
     figure, axes = pyplot.subplots(1, len(names), figsize=(2.6 * len(names), 0.5 * len(comparisons) + 1.5), sharey=True)
     for axis, name in zip(np.atleast_1d(axes), names, strict=True):
         for place, one in enumerate(comparisons[1:]):
-            found, whole = one.differences[name], abs(first[name].mean)
-            if math.isfinite(found.half_width):
-                axis.errorbar(100 * found.mean / whole, place, xerr=100 * found.half_width / whole, fmt="o", capsize=3)
+            difference, whole = one.differences[name], abs(first[name].mean)
+            if math.isfinite(difference.half_width):
+                axis.errorbar(
+                    100 * difference.mean / whole, place, xerr=100 * difference.half_width / whole, fmt="o", capsize=3
+                )
         axis.axvline(0.0, color="grey", linewidth=0.8)
         axis.set_title(name)
         axis.set_xlabel(f"% of {comparisons[0].label}")
@@ -89,7 +91,7 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: every run of a job, and totals, from which the figures of merit are taken."""
+"""The records of a simulation: every run of a job, and totals, from which the figures of merit are computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outcome = Literal["finished", "failed", "lost", "timed_out", "unfinished"]
 OUTCOMES: tuple[Outcome, ...] = ("finished", "failed", "lost", "timed_out", "unfinished")
 
 
-#: Columns of a run that are no whole numbers.
+#: Columns of a run that are not integers.
 TIMES = ("assigned_s", "start_s", "end_s", "execution_s", "efficiency", "hs06s")
 
 
@@ -46,7 +46,7 @@ class RunLog:
         hs06s: float,
         analysis: bool = False,
     ) -> None:
-        """Note one run: ``hs06s`` is cores times published core power times walltime."""
+        """Add one run; ``hs06s`` is cores times published core power times walltime."""
         self._analysis.append(analysis)
         numbers, times = self._numbers, self._times
         numbers["task"].append(task)
@@ -67,11 +67,11 @@ class RunLog:
 
     @property
     def kept(self) -> int:
-        """Runs that have not been dropped."""
+        """Number of runs that have not been dropped."""
         return len(self._analysis)
 
     def ends(self, first: int, last: int) -> Iterator[tuple[int, int, Outcome, float, float, bool]]:
-        """Task, queue, outcome, start, end (s) and whether it is a user's, of some runs in the order of their ends.
+        """Task, queue, outcome, start, end (s) and whether it is analysis, of a range of runs ordered by their ends.
 
         Raises:
             IndexError: the first has been dropped.
@@ -85,7 +85,7 @@ class RunLog:
             yield task, queue, OUTCOMES[outcome], start_s, end_s, bool(analysis)
 
     def columns(self, first: int | None = None) -> RunColumns:
-        """The runs that are kept, or those from ``first`` on, as columns.
+        """The kept runs, or those from ``first`` on, as columns.
 
         Raises:
             IndexError: the first has been dropped.
@@ -139,7 +139,7 @@ class RunColumns:
 
 @dataclass
 class MemoryTally:
-    """What jobs held and used of memory, in GB h; how many ran, and how many were killed for it."""
+    """Memory that jobs held and used, in GB h; how many jobs ran, and how many were killed for memory."""
 
     asked_gb_h: float = 0.0
     used_gb_h: float = 0.0
@@ -151,8 +151,8 @@ class MemoryTally:
 class Tally:
     """Totals that grow during a simulation, from its beginning.
 
-    Bytes over the WAN are noted with the instant at which a transfer ended, memory with the hour in which jobs started,
-    0 for those that run from the beginning.
+    Bytes over the WAN are recorded with the instant at which a transfer ended, memory with the hour in which jobs
+    started, 0 for jobs that run from the beginning.
     """
 
     wan_end_s: array[float] = field(default_factory=lambda: array("d"))

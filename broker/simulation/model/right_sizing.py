@@ -1,4 +1,4 @@
-"""What jobs of a simulated task ask for: as the agent ``task_sizing`` finds by its kind, its scouts and its jobs."""
+"""Memory requests of a simulated task's jobs, as the agent ``task_sizing`` derives them from kind, scouts and jobs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Requests = Literal["asked", "scouts", "learned", "both", "prior"]
 
 @cache
 def shipped_values() -> SizingValues:
-    """The values as they are shipped, by which requests are learned in every scenario."""
+    """The shipped values, by which requests are learned in every scenario."""
     return sizing_values(Tuning.defaults().number)
 
 
 @dataclass
 class NeedsOfKind:
-    """What is known of tasks, by kind and number.
+    """Known memory needs of tasks, by kind and number.
 
     Attributes:
-        asks: what they were found to need, in MB.
-        used: what their jobs used.
+        asks: learned needs of tasks, in MB.
+        used: memory that their jobs used.
     """
 
     asks: dict[str, dict[int, float]] = field(default_factory=dict)
     used: dict[str, dict[int, UsedMemory]] = field(default_factory=dict)
 
     def used_of(self, kinds: Collection[str]) -> list[UsedMemory]:
-        """What jobs of tasks of these kinds used, by task."""
-        return [one for kind in kinds for one in self.used.get(kind, {}).values()]
+        """Memory used by jobs of these kinds, one entry a task."""
+        return [used for kind in kinds for used in self.used.get(kind, {}).values()]
 
 
 @dataclass
@@ -46,9 +46,9 @@ class MemoryRecord:
     """Memory that ended jobs of a task used, in MB of the whole job.
 
     Attributes:
-        finished, killed: of jobs that finished, and what killed ones had when they were killed.
-        request_mb: what its jobs ask for; None: what they asked for at first.
-        seen: jobs that had ended when it was last looked at.
+        finished, killed: memory of finished jobs, and of killed jobs at the moment they were killed.
+        request_mb: current request of its jobs; None for the original one.
+        seen: number of ended jobs at the last evaluation.
     """
 
     finished: list[float] = field(default_factory=list)
@@ -58,13 +58,13 @@ class MemoryRecord:
 
     @property
     def used(self) -> UsedMemory | None:
-        """What the jobs used, where the task was looked at just now."""
+        """Memory that the jobs used; None unless the task has just been evaluated."""
         if not self.seen or self.seen != len(self.finished) + len(self.killed):
             return None
         return used_memory(np.array(self.finished), np.array(self.killed))
 
     def ended(self, by: Requests, used_mb: float, *, killed: bool) -> float | None:
-        """A job has ended; it used so much, or was killed at it. What the task is found to need, where that is new."""
+        """Add a job that ended with this memory, or was killed at it. Returns the learned need if it is new."""
         (self.killed if killed else self.finished).append(used_mb)
         number = len(self.finished) + len(self.killed)
         if len(self.finished) < FIRST_JOBS or number < 2 * self.seen or self.seen >= LAST_JOBS:
@@ -89,16 +89,16 @@ def record_of_new(
     wider: Sequence[UsedMemory] = (),
     request_mb: float = math.nan,
 ) -> MemoryRecord:
-    """The record of a task that arrives; with learned requests its jobs ask for what is enough for its kind.
+    """The record of an arriving task; with learned requests, its jobs request what is enough for its kind.
 
-    Where that is not known, they ask for the prior, bounded, in the order of the agent.
+    If that is not known, they request the bounded prior, in the order of the agent.
 
     Args:
         by: how its jobs get their requests.
-        needs_mb: what tasks of its kind were found to need.
-        kind: what tasks of its kind used.
-        wider: what those of the wider kind used, its own among them.
-        request_mb: what it asks for.
+        needs_mb: learned needs of tasks of its kind.
+        kind: memory used by tasks of its kind.
+        wider: memory used by tasks of the wider kind, including its own.
+        request_mb: original request of the task.
     """
     values = shipped_values()
     enough = math.nan if by == "scouts" else enough_of_kind([*needs_mb])

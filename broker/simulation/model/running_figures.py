@@ -1,7 +1,7 @@
-"""Figures of merit as running sums: what a month needs is as large as what a day needs.
+"""Figures of merit as running sums: a month needs no more memory than a day.
 
-Sums are those of the kept tasks and runs but for the order of the additions. A quantile is within 1 % of that of the
-kept ones, or within a second.
+Sums equal those over kept tasks and runs, except for the order of the additions. A quantile is within 1 % of that of
+kept tasks and runs, or within a second.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from broker.simulation.model.merit_parts import finish_of, run_parts, slowdowns_
 from broker.simulation.model.records import RunColumns
 from broker.simulation.model.scenario import Scenario
 
-#: Bins of times: one below a second, then each so much wider than the one before, up to some 30 years.
+#: Bins of times: one below a second, then each wider than the one before by this ratio, up to about 30 years.
 RATIO, BINS = 1.01, 2100
 
 
 class Sum:
-    """A sum and its number of values, with what rounding takes away carried along (Neumaier)."""
+    """A sum and its number of values, with compensated rounding errors (Neumaier)."""
 
     def __init__(self) -> None:
         self._high, self._low, self.count = 0.0, 0.0, 0
@@ -53,43 +53,43 @@ class Sum:
 
     @property
     def mean(self) -> float:
-        """The mean, NaN of nothing."""
+        """The mean; NaN without values."""
         return self.total / self.count if self.count else math.nan
 
 
 class TimeSketch:
-    """Counts of times, of which some are cut off, in bins of 1 %."""
+    """Counts of times, some of them censored, in bins of 1 %."""
 
     def __init__(self) -> None:
         self.sum = Sum()
         self._counts = np.zeros((2, BINS), dtype=np.int64)
 
     def add(self, times_s: Floats, ended: Bools) -> None:
-        """Count times; one that has not ended was cut off."""
+        """Count times; a time that has not ended is censored."""
         self.sum.add(times_s)
         bins = np.ceil(np.log(np.maximum(times_s, 1.0)) / math.log(RATIO)).astype(np.int64)
         np.add.at(self._counts, (ended.astype(np.int64), np.minimum(bins, BINS - 1)), 1)
 
     def quantile(self, probability: float) -> float:
-        """The time by which a part has ended; infinite if the record does not reach so far, NaN of nothing.
+        """The time by which a part has ended; infinite if it lies beyond the record, NaN without times.
 
-        As of Kaplan and Meier, where all ends of a bin come before what is cut off in it.
+        It is the estimate of Kaplan and Meier, with all ends of a bin before its censored times.
         """
-        cut, ended = self._counts
-        both = cut + ended
-        if not both.any():
+        censored, ended = self._counts
+        counts = censored + ended
+        if not counts.any():
             return math.nan
-        at_risk = both[::-1].cumsum()[::-1]
+        at_risk = counts[::-1].cumsum()[::-1]
         surviving = np.cumprod(1.0 - ended / np.maximum(at_risk, 1))
         reached = np.flatnonzero(surviving <= 1.0 - probability + 1e-12)
         return float(RATIO ** (reached[0] - 0.5)) if len(reached) else math.inf
 
 
 class SummedFigures:
-    """The figures of merit of one simulation, task by task and run by run.
+    """The figures of merit of one simulation, accumulated task by task and run by run.
 
     Args:
-        scenario: of the simulation.
+        scenario: scenario of the simulation.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -98,13 +98,13 @@ class SummedFigures:
         names = ("arrived", "done", "slowdown", "tail", "busy", "useful", "wasted", "wan")
         self._sums = {name: Sum() for name in names}
         self._waits, self._finishes = TimeSketch(), TimeSketch()
-        self._got, self._asked = np.zeros(0), np.zeros(0)
+        self._got, self._demand = np.zeros(0), np.zeros(0)
         self._finished = self._failed = self._next_run = 0
         self._sent = Sum()
         self._sent_by_sample: list[float] = []
 
     def task_ended(self, state: TaskState) -> None:
-        """Take a task up."""
+        """Add an ended task."""
         window, sums = self._window, self._sums
         arrived, done = work_of(state, window)
         sums["arrived"].add(np.array([arrived]))
@@ -117,11 +117,11 @@ class SummedFigures:
         if finish is not None:
             self._finishes.add(np.array([finish[0]]), np.array([finish[1]]))
         user = state.task.user
-        self._asked = _grown(self._asked, user + 1)
-        self._asked[user] += float(state.draws.work_hs06s.sum())
+        self._demand = _grown(self._demand, user + 1)
+        self._demand[user] += float(state.draws.work_hs06s.sum())
 
     def sample(self, grid: Grid) -> int:
-        """Take up the runs that have ended since, and the bytes sent, which are forgotten."""
+        """Add the newly ended runs and the bytes sent, and clear the latter. Returns the number of the next run."""
         first, self._next_run = self._next_run, len(grid.log)
         self._take_runs(grid.log.columns(first))
         tally = grid.tally
@@ -146,11 +146,11 @@ class SummedFigures:
         self._got[: len(got)] += got
 
     def sent_bytes(self) -> Sequence[float]:
-        """Bytes sent between sites by each sample."""
+        """Cumulative bytes sent between sites at each sample."""
         return self._sent_by_sample
 
     def stats(self, run: Run) -> Stats:
-        """The figures of a run that has ended; the makespan of a closed scenario is not among them (NaN)."""
+        """The figures of an ended run; the makespan of a closed scenario is not available (NaN)."""
         sums, tally = self._sums, run.tally
         inside = (run.series.time_s >= self._window[0]) & (run.series.time_s <= self._window[1])
         transfers = run.series.transfers_waiting[inside]
@@ -185,8 +185,8 @@ class SummedFigures:
         )
 
     def _jain(self) -> float:
-        users = max(len(self._got), len(self._asked))
-        return jain_of(_grown(self._got, users), _grown(self._asked, users)) if users else math.nan
+        users = max(len(self._got), len(self._demand))
+        return jain_of(_grown(self._got, users), _grown(self._demand, users)) if users else math.nan
 
 
 def _over(part: float, whole: float) -> float:

@@ -1,4 +1,4 @@
-"""A scenario: the grid, the work and the information that a simulation runs on, checked before it starts."""
+"""Scenarios: the grid, the work and the information of a simulation, checked before it starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.snapshot.raw import RawSource
 PullOrPush = Literal["pull", "push"]
 #: The VO of tasks and shares that name none.
 VO = "atlas"
-#: Most jobs of a task and cores of a queue: beyond these a simulation would go out of memory.
+#: Maximum jobs of a task and cores of a queue: beyond these a simulation would run out of memory.
 MOST_JOBS, MOST_CORES = 1_000_000, 10_000_000
 
 
@@ -38,21 +38,23 @@ class Queue:
     """A unified queue.
 
     Attributes:
-        name: of the queue; ``site`` where it is.
-        nodes: equal nodes of ``node_cores`` cores and ``node_memory_gb``.
-        corepower: HS06 a core as published; ``hidden_speed`` is the true one over it, which no policy sees.
-        failure_rate: part of the attempts that fail; ``fails_after`` how much of its run a failing attempt lives at
-            most: near 0 for a black hole.
-        mode: pilots pull jobs, or jobs are pushed into a batch queue.
-        max_waiting_pilots: that ask for work while there is none.
+        name: name of the queue.
+        site: position of its site.
+        nodes: number of equal nodes, each with ``node_cores`` cores and ``node_memory_gb``.
+        corepower: published HS06 a core.
+        hidden_speed: true over published core power, which no policy sees.
+        failure_rate: part of the attempts that fail.
+        fails_after: largest part of its run that a failing attempt lives: near 0 for a black hole.
+        mode: whether pilots pull jobs, or jobs are pushed into a batch queue.
+        max_waiting_pilots: pilots that request work while there is none.
         maxtime_s: walltime limit.
-        failure_of_kind: part of the attempts that fail beside it, of single kinds of jobs.
-        efficiency_of_type: factor of the efficiency of jobs by type of processing, 1 where it is not named.
-        published: fields of its description (``schedconfig_json``) that stand in place of the made ones.
-        software: its document of ``sw_tags``; None for software that is alike everywhere, empty for none at all.
-        vos: that it takes jobs of; none for all.
+        failure_of_kind: part of the attempts that fail in addition, by kind of job.
+        efficiency_of_type: factor of the efficiency of jobs by type of processing, 1 for types that are not named.
+        published: fields of its description (``schedconfig_json``) that replace the generated ones.
+        software: its document of ``sw_tags``; None for the same software everywhere, empty for none at all.
+        vos: VOs whose jobs it takes; empty for all.
         worker_wait: median in seconds, and spread of ln, of the time that its workers wait in the batch system before
-            they can take a slot; None: as the scenario says.
+            they can take a slot; None for the values of the scenario.
     """
 
     name: str
@@ -76,17 +78,17 @@ class Queue:
 
     @property
     def cores(self) -> int:
-        """Cores of all nodes."""
+        """Total cores of all nodes."""
         return self.nodes * self.node_cores
 
     def takes(self, vo: str) -> bool:
-        """Whether it takes jobs of a VO."""
+        """Whether the queue takes jobs of a VO."""
         return not self.vos or vo in self.vos
 
 
 @dataclass(frozen=True)
 class Outage:
-    """Queues that are down from ``start_s`` to ``end_s``; an announced outage drains ``notice_s`` before."""
+    """Queues that are down from ``start_s`` to ``end_s``; they drain for ``notice_s`` before an announced outage."""
 
     queues: tuple[int, ...]
     start_s: float
@@ -97,9 +99,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class TransferOutage:
-    """Sites whose storage does not answer, and links (source, target) that carry nothing; nobody is told.
+    """Sites whose storage does not answer, and links (source, target) that carry nothing; the outage is not announced.
 
-    What begins to be read, written or sent there from ``start_s`` to ``end_s`` fails at once.
+    Reads, writes and transfers that begin there from ``start_s`` to ``end_s`` fail at once.
     """
 
     start_s: float
@@ -110,22 +112,22 @@ class TransferOutage:
 
 @dataclass(frozen=True)
 class Task:
-    """A task: ``jobs`` equal in kind.
+    """A task of ``jobs`` jobs of the same kind.
 
     Attributes:
-        number: distinct, positive.
-        arrival_s: from the start of the simulation; after its parents are done if it has any.
+        number: distinct positive number.
+        arrival_s: arrival from the start of the simulation; a task with parents also waits until they are done.
         believed_factor: estimated over true CPU work.
         sources: sites that hold the input.
         parents: tasks whose output it reads.
         work_factor: CPU work of its jobs over that of its kind.
-        memory_factor: memory that its jobs use over that of its kind, where kinds say what is used.
-        failure_rate: part of the attempts that fail wherever they run, beside those of kind and queue.
+        memory_factor: memory that its jobs use over that of its kind, for kinds with a distribution of used memory.
+        failure_rate: part of the attempts that fail at any queue, in addition to the rates of kind and queue.
         running_at: queue at which all its jobs run from the beginning; -1 for a task that arrives.
-        whole: whether these have all of their work left, else a drawn part of it.
-        scouted: whether its scouts have run before.
-        on_tape: whether its input is read from tape first.
-        vo: whose it is; that of its share.
+        whole: whether jobs that run from the beginning have all of their work left, or a drawn part of it.
+        scouted: whether its scouts have already run.
+        on_tape: whether its input is first read from tape.
+        vo: VO of the task, the same as that of its share.
     """
 
     number: int
@@ -149,29 +151,29 @@ class Task:
 
 
 class ComingTasks(Protocol):
-    """Further tasks of a scenario, made as they come; none of them has parents."""
+    """Further tasks of a scenario, generated as they arrive; none of them has parents."""
 
     @property
     def users(self) -> int:
-        """Their users are below this number."""
+        """Upper bound of their users: each user is below this number."""
         ...
 
     @property
     def shapes(self) -> tuple[tuple[int, str], ...]:
-        """Each share with each kind of job that its tasks may have."""
+        """Each pair of a share and a kind of job that its tasks may have."""
         ...
 
     def __iter__(self) -> Iterator[Task]:
-        """The tasks in the order of arrival, the same each time."""
+        """Iterate over the tasks in the order of arrival; each iteration yields the same tasks."""
         ...
 
 
 @dataclass(frozen=True)
 class Ages:
-    """How old what the policy sees is: seconds between two readings of each source.
+    """The age of the information that a policy sees: seconds between two readings of each source.
 
-    PanDA's own periods: statistics of jobs 60 s, queues 200 s, network 30 min at its source, space and pilots 30 min.
-    ``own_counters``: what the policy has assigned since the last reading is added to it.
+    The defaults are PanDA's own periods: statistics of jobs 60 s, queues 200 s, network 30 min at its source, space and
+    pilots 30 min. With ``own_counters``, jobs that the policy has assigned since the last reading are added to it.
     """
 
     jobs_s: float = 60.0
@@ -183,36 +185,37 @@ class Ages:
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that a simulation needs beside a policy and a seed.
+    """Everything that a simulation needs except a policy and a seed.
 
     Attributes:
-        link_bytes_s: bandwidth of each pair of different sites; ``default_link_bytes_s`` where it is not named.
-        transfers_a_link: output transfers at one time; more wait in the order in which they came.
-        shares: leaf shares with their target weights; ``share_vos`` the VO of those of another one than ``VO``.
-        tasks: in the order of arrival; those with parents arrive when these are done.
-        closed: no further tasks arrive, so that the makespan is defined.
-        cycle_s: between two cycles of the job brokerages; ``task_cycle_s`` of the task brokerage.
-        job_timeout_s: a job that waits longer at a queue is taken back, by policies without rules of their own.
-        heartbeat_s: after it a job whose node has vanished counts as lost.
-        attempts: of a job before it fails for good.
+        link_bytes_s: bandwidth of each pair of different sites; other pairs have ``default_link_bytes_s``.
+        transfers_a_link: concurrent output transfers of a link; further ones wait in the order in which they came.
+        shares: leaf shares with their target weights.
+        share_vos: VOs of the shares that belong to another VO than ``VO``.
+        tasks: tasks in the order of arrival; tasks with parents arrive when these are done.
+        closed: whether no further tasks arrive, so that the makespan is defined.
+        cycle_s: seconds between two cycles of the job brokerages; ``task_cycle_s`` for the task brokerage.
+        job_timeout_s: policies without rules of their own take back a job that waits longer than this at a queue.
+        heartbeat_s: time after which a job whose node has vanished counts as lost.
+        attempts: attempts of a job before it fails for good.
         output_lifetime_s: age at which a copy of output is deleted.
-        drain_after_s: a job that fits no node for so long has the queue drained for it.
-        exclusion_s: after it a queue that is suddenly down is set offline.
-        memory_slack: a job that uses more than it holds by this part is killed, and holds twice as much when it is
-            tried again; below 0 memory is not enforced.
+        drain_after_s: a queue is drained for a job that has fitted no node for this long.
+        exclusion_s: time after which a queue that is suddenly down is set offline.
+        memory_slack: a job that exceeds its memory by more than this part is killed, and holds twice as much at its
+            next attempt; below 0 memory is not enforced.
         enforce_walltime: whether a job is killed at the limit of its queue, with all its time lost.
-        transfer_failures: of output and of stage-in.
+        transfer_failures: failures of output transfers and of stage-in.
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
-        requests: what jobs ask of memory when some of their task have ended: what they ``asked`` for, what PanDA makes
-            of its ``scouts``, a ``learned`` quantile, before that of tasks of its kind, or ``both``: the quantile where
-            it is known, else its scouts. With ``prior`` these and, before five jobs have finished, what jobs of its
-            kind used. Only where memory is enforced.
-        counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
-        transfer_outages: of storages and links.
+        requests: memory that jobs request once some jobs of their task have ended: ``asked``, the original request;
+            ``scouts``, what PanDA derives from the scouts; ``learned``, a quantile, at first that of tasks of its kind;
+            ``both``, the quantile if it is known, else the scouts. ``prior`` is ``both`` and, before five jobs have
+            finished, the memory that jobs of its kind used. It applies only if memory is enforced.
+        counts_bad_jobs: whether the analysis brokerage learns how many jobs of a task finished and failed by queue.
+        transfer_outages: outages of storages and links.
         tape: how input on tape is read.
-        workers: whether jobs need workers, and how these come.
-        coming: tasks that arrive beside ``tasks`` and are made as they come; None for none.
-        known: sources of a stored snapshot that do not move, in place of the made ones.
+        workers: whether jobs need workers, and how these are submitted.
+        coming: tasks that arrive in addition to ``tasks`` and are generated as they arrive; None for none.
+        known: sources of a stored snapshot that do not change, in place of the generated ones.
     """
 
     name: str
@@ -263,15 +266,15 @@ class Scenario:
 
     @property
     def vos(self) -> tuple[str, ...]:
-        """The VOs of all shares, in the order of these."""
+        """The distinct VOs of all shares, in the order of the shares."""
         return tuple(dict.fromkeys(self.vo_of(share) for share in range(len(self.shares))))
 
 
 def check(scenario: Scenario) -> Scenario:
-    """The scenario, if it can be simulated.
+    """Return the scenario if it can be simulated.
 
     Raises:
-        SimulationError: it cannot; the message names the entry and what to change.
+        SimulationError: it cannot be simulated; the message names the entry and what to change.
     """
     check_times(scenario)
     _check_sites(scenario)
@@ -291,11 +294,11 @@ def _check_sites(scenario: Scenario) -> None:
     if not scenario.default_link_bytes_s > 0:
         refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
     known = range(len(scenario.sites))
-    for broken in scenario.transfer_outages:
-        if {*broken.sites, *(site for link in broken.links for site in link)} - set(known):
+    for outage in scenario.transfer_outages:
+        if {*outage.sites, *(site for link in outage.links for site in link)} - set(known):
             refuse("an outage of a storage or link that does not exist", scenario.name, "name sites by position")
-        if not 0 <= broken.start_s < broken.end_s:
-            refuse(f"an outage from {broken.start_s} to {broken.end_s} s", scenario.name, "it ends after it starts")
+        if not 0 <= outage.start_s < outage.end_s:
+            refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
     for (source, target), value in scenario.link_bytes_s.items():
         if source not in known or target not in known:
             refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
@@ -345,10 +348,10 @@ def _check_tasks(scenario: Scenario) -> None:
 
 
 def check_task(scenario: Scenario, task: Task) -> Task:
-    """The task, if it can be simulated in the scenario; its number and parents are not looked at.
+    """Return the task if it can be simulated in the scenario; its number and parents are not checked.
 
     Raises:
-        SimulationError: it cannot.
+        SimulationError: it cannot be simulated.
     """
     where = f"task {task.number}"
     if task.kind not in scenario.kinds:
@@ -381,10 +384,10 @@ def _check_fit(scenario: Scenario) -> None:
     for name, vo in sorted({(task.kind, task.vo) for task in scenario.tasks}):
         kind = scenario.kinds[name]
         if not any(fits(queue, kind) and queue.takes(vo) for queue in scenario.queues):
-            whose = "" if vo == VO else f" that takes VO {vo}"
+            taking_vo = "" if vo == VO else f" that takes VO {vo}"
             needs = f"{kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB"
             refuse(
-                f"jobs of kind {name} fit no queue{whose}: {needs}",
+                f"jobs of kind {name} fit no queue{taking_vo}: {needs}",
                 scenario.name,
                 "give a queue a node of that size, or remove the tasks of that kind",
             )

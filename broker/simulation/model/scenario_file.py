@@ -42,17 +42,17 @@ _LISTS: dict[str, Any] = {
     "outages": Outage,
     "transfer_outages": TransferOutage,
 }
-#: What may be set of a calibrated grid beside parts.
+#: Fields of a calibrated grid that may be set in addition to parts.
 _SCALARS_OF_FIT = ("cycle_s", "task_cycle_s", "scouts", "memory_slack", "enforce_walltime", "heartbeat_s", "attempts")
-#: What a grid makes and no file says.
+#: Fields that only a grid makes and no file contains.
 _NOT_IN_FILES = {"kinds", "transfer_failures", "known", "coming"}
-#: The longest text that a file may hold once it is unpacked.
+#: Maximum size of a file once it is unpacked.
 MOST_BYTES = 500_000_000
 
 
 @dataclass(frozen=True)
 class GridChoice:
-    """A grid by name and parameters; called with a seed it makes the scenario.
+    """A grid by name and parameters; calling it with a seed makes the scenario.
 
     Attributes:
         grid: one of the named grids.
@@ -65,14 +65,14 @@ class GridChoice:
     changes: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
+        """Make the scenario of a seed."""
         scenario = make_grid(self.grid, self.parameters, seed)
         return check(dataclasses.replace(scenario, **dict(self.changes))) if self.changes else scenario
 
 
 @dataclass(frozen=True)
 class FixedScenario:
-    """One scenario for all seeds: only what is drawn of jobs differs."""
+    """One scenario for all seeds: only the draws of jobs differ."""
 
     scenario: Scenario
 
@@ -82,14 +82,14 @@ class FixedScenario:
 
 
 def read_scenario(text: str, name: str) -> GridChoice | FixedScenario | CalibratedChoice:
-    """The scenario that a file describes.
+    """Read the scenario that a file describes.
 
     Args:
-        text: YAML.
-        name: of the file, for messages.
+        text: YAML text.
+        name: name of the file, for messages.
 
     Raises:
-        SimulationError: it is no scenario; the message names the entry.
+        SimulationError: the text is no scenario; the message names the entry.
     """
     content = _content(text, name)
     if content.get("grid") == CALIBRATED:
@@ -106,16 +106,16 @@ def read_scenario(text: str, name: str) -> GridChoice | FixedScenario | Calibrat
     return FixedScenario(check(_whole(content, name)))
 
 
-def _changes_of_fit(given: Mapping[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
-    """What is set after a fit: of a part of the scenario only the entries that are named."""
-    extra = sorted(set(given) - set(_PARTS) - set(_SCALARS_OF_FIT), key=str)
+def _changes_of_fit(changes: Mapping[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
+    """The fields that are set after a fit; for a part of the scenario, only its named entries."""
+    extra = sorted(set(changes) - set(_PARTS) - set(_SCALARS_OF_FIT), key=str)
     if extra:
         known = ", ".join(sorted({*_PARTS, *_SCALARS_OF_FIT}))
         raise SimulationError(f"unknown key {extra[0]}", place, f"a calibrated grid takes {known}")
-    made = _fields(given, place)
+    fields = _fields(changes, place)
     return tuple(
-        (key, {name: getattr(value, name) for name in given[key]} if key in _PARTS else value)
-        for key, value in made.items()
+        (key, {name: getattr(value, name) for name in changes[key]} if key in _PARTS else value)
+        for key, value in fields.items()
     )
 
 
@@ -130,10 +130,10 @@ def _content(text: str, name: str) -> Mapping[str, Any]:
 
 
 def read_packed(path: Path) -> str:
-    """The text of a file, unpacked where its name ends with ``.gz``.
+    """Read the text of a file, unpacked if its name ends with ``.gz``.
 
     Raises:
-        SimulationError: it cannot be read, or is too large.
+        SimulationError: the file cannot be read, or is too large.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -146,10 +146,10 @@ def read_packed(path: Path) -> str:
 
 
 def calibration_in(text: str, name: str) -> Calibration:
-    """The calibration that a file holds.
+    """Read the calibration in a text.
 
     Raises:
-        SimulationError: it is no calibrated grid.
+        SimulationError: the text is no calibrated grid.
     """
     content = _content(text, name)
     return read_calibration(content, name)
@@ -176,25 +176,25 @@ def _whole(content: Mapping[str, Any], name: str) -> Scenario:
 
 def _fields(content: Mapping[str, Any], place: str) -> dict[str, Any]:
     known = {field.name for field in dataclasses.fields(Scenario)} - _NOT_IN_FILES
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in content.items():
         where = f"{place}: {key}"
         if key not in known:
             raise SimulationError(f"unknown key {key}", place, f"there are {', '.join(sorted(known))}")
         if key in _PARTS:
-            made[key] = _made(_PARTS[key], value, where)
+            values[key] = _made(_PARTS[key], value, where)
         elif key in _LISTS:
             entries = value if isinstance(value, list) else []
-            made[key] = tuple(_made(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
+            values[key] = tuple(_made(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
         elif key == "shares":
-            made[key] = tuple((str(share), _number(weight, where)) for share, weight in dict(value).items())
+            values[key] = tuple((str(share), _number(weight, where)) for share, weight in dict(value).items())
         elif key == "share_vos":
-            made[key] = {str(share): str(vo) for share, vo in dict(value).items()}
+            values[key] = {str(share): str(vo) for share, vo in dict(value).items()}
         elif key == "link_bytes_s":
-            made[key] = {(int(a), int(b)): _number(rate, where) for a, b, rate in value}
+            values[key] = {(int(a), int(b)): _number(rate, where) for a, b, rate in value}
         else:
-            made[key] = _scalar(key, value, where)
-    return made
+            values[key] = _scalar(key, value, where)
+    return values
 
 
 def _scalar(key: str, value: Any, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""Parts of a scenario that are switched on, off or set by one key: pilots, workers, tape and failing transfers."""
+"""Parts of a scenario that are enabled, disabled or set by one key: pilots, workers, tape and failing transfers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.pilots.model.pilot_demand import Limits
 
 @dataclass(frozen=True)
 class Pilots:
-    """How jobs come to slots in pull mode (assumed): LN(median, s) in seconds; all 0 starts at once."""
+    """Delays of pilots in pull mode (assumed): LN(median, s) in seconds; with all 0, jobs start at once."""
 
     ask_median_s: float = 60.0
     ask_s: float = 0.5
@@ -19,17 +19,17 @@ class Pilots:
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers that Harvester submits to the batch systems of all queues, off as they are; then pilots start at once.
+    """Workers that Harvester submits to the batch systems of all queues, disabled by default.
 
     Attributes:
-        enabled: jobs start only when a worker runs; ``Pilots`` says nothing then.
-        period_s: between two counts of the pilots that each queue could use; 0 counts whenever a job comes.
-        wait_median_s: in the batch system before it can take a slot, LN(wait_median_s, wait_spread) (assumed) where
-            a queue does not have its own.
-        walltime_s: after it the batch system ends a worker with its job; 0: the limit of the queue.
-        idle_s: a worker that has no job asks for so long.
+        enabled: whether jobs start only when a worker runs; ``Pilots`` is ignored then.
+        period_s: seconds between two counts of the pilots that each queue can use; 0 counts whenever a job comes.
+        wait_median_s: wait in the batch system before a worker can take a slot, LN(wait_median_s, wait_spread)
+            (assumed), for queues without a wait of their own.
+        walltime_s: time after which the batch system ends a worker with its job; 0 for the limit of the queue.
+        idle_s: time for which a worker without a job goes on requesting one.
         lost: part of the workers that vanish during their first job (assumed).
-        limits: of a queue, as Harvester has them.
+        limits: Harvester's limits of a queue.
     """
 
     enabled: bool = False
@@ -44,12 +44,12 @@ class Workers:
 
 @dataclass(frozen=True)
 class Tape:
-    """Tape systems, alike at all sites, off as they are.
+    """Tape systems, the same at all sites, disabled by default.
 
     Attributes:
-        part: of the tasks with input that have it on tape, beside those that say so.
-        requests_at_once: at a site; others wait in order. One takes LN(median_s, spread) (assumed).
-        failure: part of the requests that fail and are made again. Source: 27 % of ATLAS' in two weeks of 2019.
+        part: part of the tasks with input that have it on tape, in addition to tasks marked as such.
+        requests_at_once: concurrent requests at a site; others wait in order. One takes LN(median_s, spread) (assumed).
+        failure: part of the requests that fail and are repeated. Source: 27 % of ATLAS' requests in two weeks of 2019.
     """
 
     part: float = 0.0
@@ -61,7 +61,7 @@ class Tape:
 
 @dataclass(frozen=True)
 class TransferFailures:
-    """How often transfers fail: an attempt on each link by pair of sites, and the stage-in of a job anywhere."""
+    """Failure rates of transfers: of an attempt on each link by pair of sites, and of any stage-in of a job."""
 
     links: dict[tuple[int, int], float] = field(default_factory=dict)
     stage_in: float = 0.0

@@ -1,4 +1,4 @@
-"""Times of a scenario with which a simulation can go on, and comes to an end."""
+"""Checks of the times of a scenario, so that a simulation can run and comes to an end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.simulation.model.errors import SimulationError
 if TYPE_CHECKING:
     from broker.simulation.model.scenario import Scenario
 
-#: Shortest seconds between two cycles or readings, and longest time: beyond these a simulation would go on without end.
+#: Minimum seconds between two cycles or readings, and maximum days: beyond these a simulation would never end.
 LEAST_PERIOD_S, MOST_DAYS = 0.1, 1000.0
 
 
@@ -24,10 +24,10 @@ def refuse(what: str, where: str, remedy: str) -> None:
 
 
 def check_times(scenario: Scenario) -> None:
-    """Refuse times with which a simulation cannot go on, or would have no end.
+    """Refuse times with which a simulation cannot run, or would never end.
 
     Raises:
-        SimulationError: one is so.
+        SimulationError: a time is out of range.
     """
     positive = {
         "days": scenario.days,
@@ -66,8 +66,8 @@ def check_times(scenario: Scenario) -> None:
         )
     _check_tape(scenario)
     _check_workers(scenario)
-    failing = scenario.transfer_failures
-    if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
+    failures = scenario.transfer_failures
+    if not all(0 <= rate <= 1 for rate in (failures.stage_in, *failures.links.values())) or scenario.scouts < 0:
         refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
     if scenario.attempts < 1 or scenario.transfers_a_link < 1:
         refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
@@ -81,12 +81,12 @@ def _check_tape(scenario: Scenario) -> None:
 
 
 def _check_workers(scenario: Scenario) -> None:
-    how = scenario.workers
-    times = [how.period_s, how.wait_median_s, how.wait_spread, how.idle_s]
-    times += [one for queue in scenario.queues for one in queue.worker_wait or ()]
-    if not all(0 <= one < math.inf for one in times) or not how.walltime_s >= 0:
+    workers = scenario.workers
+    times = [workers.period_s, workers.wait_median_s, workers.wait_spread, workers.idle_s]
+    times += [value for queue in scenario.queues for value in queue.worker_wait or ()]
+    if not all(0 <= value < math.inf for value in times) or not workers.walltime_s >= 0:
         refuse("times of workers", scenario.name, "give seconds and spreads not below 0")
-    if 0 < how.period_s < LEAST_PERIOD_S:
-        refuse(f"workers.period_s is {how.period_s}", scenario.name, f"take 0, or at least {LEAST_PERIOD_S} s")
-    if not 0 <= how.lost <= 1:
-        refuse(f"workers.lost is {how.lost}", scenario.name, "give a part from 0 to 1")
+    if 0 < workers.period_s < LEAST_PERIOD_S:
+        refuse(f"workers.period_s is {workers.period_s}", scenario.name, f"take 0, or at least {LEAST_PERIOD_S} s")
+    if not 0 <= workers.lost <= 1:
+        refuse(f"workers.lost is {workers.lost}", scenario.name, "give a part from 0 to 1")

@@ -1,8 +1,8 @@
-"""The slots of a queue: nodes with cores and memory, jobs that wait, and who starts next.
+"""The slots of a queue: nodes with cores and memory, waiting jobs, and the order in which they start.
 
 Jobs of one kind of slot start in the order of their share's claim, then priority, then arrival. A job that fits no
 node yet lets smaller ones pass, until it has waited at the head for ``drain_after_s``: then the queue drains for it,
-and the cores that stand idle meanwhile are counted.
+and its idle cores are counted meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class WaitingJob(Protocol):
-    """What a queue must know of a job."""
+    """The properties of a job that a queue needs."""
 
     cores: int
     memory_gb: float
@@ -28,7 +28,7 @@ J = TypeVar("J", bound=WaitingJob)
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a queue: ``count`` equal ones."""
+    """The ``count`` equal nodes of a queue."""
 
     count: int
     cores: int
@@ -36,7 +36,7 @@ class Nodes:
 
     @property
     def total_cores(self) -> int:
-        """Cores of all nodes."""
+        """Total cores of all nodes."""
         return self.count * self.cores
 
 
@@ -44,9 +44,9 @@ class SlotQueue(Generic[J]):
     """Jobs that wait and run at one queue.
 
     Args:
-        nodes: of the queue.
-        claim: of a share: those with the highest start first.
-        drain_after_s: see above.
+        nodes: nodes of the queue.
+        claim: returns the claim of a share; shares with the highest claim start first.
+        drain_after_s: wait at the head after which the queue drains for a job.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class SlotQueue(Generic[J]):
         self._claim, self._drain_after_s = claim, drain_after_s
         self._free = [nodes.cores] * nodes.count
         self._free_memory_gb = [nodes.memory_gb] * nodes.count
-        #: Nodes with a free core, the first first: of a queue in use they are few.
+        #: Nodes with a free core, in order: a busy queue has few of them.
         self._open = list(range(nodes.count)) if nodes.cores > 0 else []
         self._waiting: dict[tuple[int, int], list[tuple[float, int, J]]] = {}
-        self._gone: set[int] = set()
+        self._withdrawn: set[int] = set()
         self._arrived = 0
         self._blocked: tuple[J, float] | None = None
         self.waiting = 0
@@ -69,7 +69,7 @@ class SlotQueue(Generic[J]):
         self._draining_since: float | None = None
 
     def add(self, job: J) -> int:
-        """Let a job wait. Returns its ticket."""
+        """Add a waiting job. Returns its ticket."""
         self._arrived += 1
         kind = (job.share, job.cores)
         heapq.heappush(self._waiting.setdefault(kind, []), (-job.priority, self._arrived, job))
@@ -78,13 +78,13 @@ class SlotQueue(Generic[J]):
         return self._arrived
 
     def withdraw(self, ticket: int, job: J) -> None:
-        """Take a job that waits away."""
-        self._gone.add(ticket)
+        """Remove a waiting job."""
+        self._withdrawn.add(ticket)
         self.waiting -= 1
         self.waiting_cores -= job.cores
 
     def release(self, job: J, node: int) -> None:
-        """Free what a job held at a node."""
+        """Free the cores and memory of a job at a node."""
         if not self._free[node]:
             insort(self._open, node)
         self._free[node] += job.cores
@@ -94,16 +94,16 @@ class SlotQueue(Generic[J]):
     def starts(self, now_s: float) -> Iterator[tuple[J, int]]:
         """The jobs that start now, each with its node."""
         while self.waiting and self.busy_cores < self.nodes.total_cores:
-            found = self._next(now_s)
-            if found is None:
+            start = self._next(now_s)
+            if start is None:
                 return
-            kind, node = found
+            kind, node = start
             _, _, job = heapq.heappop(self._waiting[kind])
             self._take(job, node, now_s)
             yield job, node
 
     def _next(self, now_s: float) -> tuple[tuple[int, int], int] | None:
-        """The kind of slot whose first job starts, and its node."""
+        """The kind of slot whose first job starts now, and its node; None if no job starts."""
         for place, kind in enumerate(self._heads()):
             job = self._waiting[kind][0][2]
             node = self._node_for(job)
@@ -114,12 +114,12 @@ class SlotQueue(Generic[J]):
         return None
 
     def _heads(self) -> list[tuple[int, int]]:
-        """The kinds of slots with waiting jobs, the first to start first."""
-        kinds, gone, claim = [], self._gone, self._claim
+        """The kinds of slots with waiting jobs, in the order in which they start."""
+        kinds, withdrawn, claim = [], self._withdrawn, self._claim
         for kind, heap in self._waiting.items():
-            if gone:
-                while heap and heap[0][1] in gone:
-                    gone.discard(heapq.heappop(heap)[1])
+            if withdrawn:
+                while heap and heap[0][1] in withdrawn:
+                    withdrawn.discard(heapq.heappop(heap)[1])
             if heap:
                 priority, ticket, _ = heap[0]
                 kinds.append((-claim(kind[0]), priority, ticket, kind))

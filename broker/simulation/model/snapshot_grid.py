@@ -1,9 +1,9 @@
-"""A scenario whose grid is that of a snapshot; the work on it is generated, as a snapshot holds no tasks.
+"""A scenario with the grid of a snapshot; its work is generated, as a snapshot holds no tasks.
 
-Queues keep what they publish (limits, capability, software, hardware), so that rules meet in the simulation what they
-meet on the grid; shares keep their targets, and have as much work as they have jobs. What a snapshot does not tell is
-assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of storages. The cores of a queue
-are those that run on it, or that it pledges where more; where it is known how many ran at most, these.
+Queues keep what they publish (limits, capability, software, hardware), so that rules see the same values in the
+simulation as on the grid. Shares keep their targets, and have work in proportion to their jobs. What a snapshot lacks
+is assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of storages. The cores of a
+queue are the larger of its running and its pledged cores; a known maximum of running cores replaces the pledge.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from broker.snapshot.sources.global_share_targets import SHARE_TARGETS, GlobalSh
 from broker.snapshot.sources.software import ALL_QUEUES
 
 USUAL_COREPOWER, USUAL_MEMORY_GB_CORE, USUAL_MAXTIME_S = 10.0, 2.0, 345_600.0
-#: Bytes of a storage that reports none, and bytes/s of storages: of nuclei, and of others.
+#: Bytes of a storage that reports none, and bytes/s of storages: of nuclei (True) and of others.
 USUAL_SPACE = {True: 2e15, False: 4e14}
 STORAGE_BYTES_S = {True: 2e10, False: 5e9}
-#: More than this a core is what single jobs may use, and not what nodes have.
+#: A limit above this per core is what single jobs may use, and not what nodes have.
 MOST_MEMORY_GB_CORE = 6.0
 _GB = 2.0**30
-#: Sources that do not move in a simulation, and name queues alone.
+#: Sources that do not change in a simulation and name only queues.
 KEPT = ("resource_types", "worker_nodes", "gpus")
-#: Kinds of jobs of a share that no grid of ours has: of users where its name says so, else of production.
+#: Kinds of jobs of a share unknown to generated grids: of users if its name says so, else of production.
 OF_USERS, OF_PRODUCTION = ("analysis",), ("simul", "digi_reco")
 
 
 @dataclass(frozen=True)
 class SnapshotGrid:
-    """The grid of a snapshot; called with a seed it makes the scenario.
+    """The grid of a snapshot; calling it with a seed makes the scenario.
 
     Attributes:
-        name: of the snapshot.
-        sites, queues: as the snapshot has them, queues without what only a seed says.
+        name: name of the snapshot.
+        sites, queues: sites and queues of the snapshot; queues lack the values drawn from a seed.
         link_bytes_s: measured bandwidth by pair of sites.
-        parameters: of the work: days, load, users, tasks.
+        parameters: parameters of the work: days, load, users, tasks.
         shares: leaf shares, with targets and parts of the work.
-        known: sources as the snapshot has them.
+        known: sources copied from the snapshot.
         changes: fields of the scenario that are set afterwards, such as ages.
     """
 
@@ -70,7 +70,7 @@ class SnapshotGrid:
     changes: tuple[tuple[str, Any], ...] = field(default=())
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
+        """Make the scenario of a seed."""
         queues = tuple(self._drawn(queue, seed) for queue in self.queues)
         scenario = Scenario(
             name=self.name,
@@ -106,11 +106,11 @@ def grid_of_snapshot(
     """The queues of a snapshot that are online and have a site and cores, with their sites, rules and links.
 
     Args:
-        snapshot: of the grid.
-        parameters: of the work.
+        snapshot: snapshot of the grid.
+        parameters: parameters of the work.
         changes: fields of the scenario that are set afterwards.
-        sources: that the snapshot was built from, by name; None for queues that are alike in all but their size.
-        most_cores: that ran at single queues, by name: in place of what they pledge.
+        sources: sources that the snapshot was built from, by name; None for queues that differ only in their size.
+        most_cores: maximum of running cores by name of queue; it replaces the pledge of the queue.
 
     Raises:
         SimulationError: there is no such queue, or no nucleus among its sites.
@@ -135,12 +135,12 @@ def grid_of_snapshot(
         _queue(snapshot, number, round(float(cores[number])), names.index(str(unified.atlas_site[number])))
         for number in used
     )
-    found = SnapshotGrid(snapshot.id, sites, queues, _links(snapshot, names), parameters, changes=changes)
-    return found if sources is None else _with_rules(found, snapshot, sources)
+    grid = SnapshotGrid(snapshot.id, sites, queues, _links(snapshot, names), parameters, changes=changes)
+    return grid if sources is None else _with_rules(grid, snapshot, sources)
 
 
 def _with_rules(grid: SnapshotGrid, snapshot: Snapshot, sources: Mapping[str, RawSource]) -> SnapshotGrid:
-    """The grid with what its queues publish, and with the shares of the snapshot where it knows them."""
+    """The grid with what its queues publish, and with the shares of the snapshot if it has any."""
     published = _documents(sources.get("queues"), "schedconfig_json")
     tags = _documents(sources.get("software"), "sw_tags")
     queues = tuple(
@@ -152,8 +152,8 @@ def _with_rules(grid: SnapshotGrid, snapshot: Snapshot, sources: Mapping[str, Ra
 
 
 def _documents(source: RawSource | None, table: str) -> dict[str, dict[str, Any]]:
-    """The JSON document of each queue, by nickname where it has one; those that the snapshot dropped are not there."""
-    found: dict[str, dict[str, Any]] = {}
+    """The JSON document of each queue, by nickname if it has one; documents that cannot be read are skipped."""
+    documents: dict[str, dict[str, Any]] = {}
     for row in () if source is None else source.rows(table).records():
         if row["panda_queue"] == ALL_QUEUES:
             continue
@@ -161,14 +161,14 @@ def _documents(source: RawSource | None, table: str) -> dict[str, dict[str, Any]
             document = json_object(row["data"], "data")
         except BadValueError:
             continue
-        found.setdefault(str(document.get("nickname") or row["panda_queue"]), document)
-    return found
+        documents.setdefault(str(document.get("nickname") or row["panda_queue"]), document)
+    return documents
 
 
 def _shares(snapshot: Snapshot, sources: Mapping[str, RawSource], queues: Sequence[Queue]) -> tuple[Share, ...]:
-    """The leaf shares with their targets, and parts of the work by the jobs that they have at queues.
+    """The leaf shares with their targets, and parts of the work in proportion to their jobs at queues.
 
-    Without any job each has work by its target; without shares those of generated grids are taken.
+    Without any jobs the work is in proportion to the targets; without shares those of generated grids are used.
     """
     raw = sources.get(SHARE_TARGETS)
     targets = {} if raw is None else GlobalShareTargets().build(raw, snapshot)
@@ -193,7 +193,7 @@ def _kinds_of(share: str) -> tuple[str, ...]:
 
 
 def _cores(snapshot: Snapshot, most: Mapping[str, int]) -> Floats:
-    """(U,) cores that run at each queue, or the most that ran, or without these what it pledges, if that is more."""
+    """(U,) cores of each queue: the larger of its running cores and of their maximum, or without one its pledge."""
     running = snapshot.jobs.running_cores.sum(axis=1) if snapshot.jobs.running_cores.size else np.zeros(0)
     cores = running if len(running) == len(snapshot.unified) else np.zeros(len(snapshot.unified))
     pledged = np.zeros(len(snapshot.unified))
@@ -213,10 +213,10 @@ def _site(snapshot: Snapshot, name: str, is_nucleus: bool) -> Site:
 
 
 def _queue(snapshot: Snapshot, number: int, cores: int, site: int) -> Queue:
-    """A queue as its pseudo-queues describe it; nodes of 32 cores, of 16 where there are fewer.
+    """A queue as described by its pseudo-queues, with nodes of 32 cores, or of 16 if it has fewer cores.
 
     A limit of more than :data:`MOST_MEMORY_GB_CORE` a core is what single jobs may use, and not what each core has: a
-    node has the largest other limit a core, and room for one of the largest jobs.
+    node has the largest other limit per core, and room for one of the largest jobs.
     """
     own = snapshot.queues.unified == number
     table, name = snapshot.queues, str(snapshot.unified.name[number])
@@ -241,7 +241,7 @@ def _queue(snapshot: Snapshot, number: int, cores: int, site: int) -> Queue:
 
 
 def node_memory_gb(maxrss_mb: Floats, cores: Floats, node_cores: int) -> float:
-    """Memory of a node by the limits and cores of jobs of its pseudo-queues; the limits are 0 where there are none.
+    """Memory of a node by the limits and cores of jobs of its pseudo-queues; a limit of 0 means no limit.
 
     >>> node_memory_gb(np.array([64_000.0, 4_096.0]), np.array([1.0, 1.0]), 32)
     128.0
@@ -255,13 +255,13 @@ def node_memory_gb(maxrss_mb: Floats, cores: Floats, node_cores: int) -> float:
 
 
 def _links(snapshot: Snapshot, names: list[str]) -> dict[tuple[int, int], float]:
-    """Bytes/s of the links that were measured: the last hour, else the last day, else the last week."""
-    links, found = snapshot.links, {}
-    place = {name: at for at, name in enumerate(names)}
+    """Bytes/s of the measured links: over the last hour, else the last day, else the last week."""
+    links, bandwidths = snapshot.links, {}
+    place = {name: number for number, name in enumerate(names)}
     for row, source in enumerate(links.sites):
         for column, target in enumerate(snapshot.nuclei.name):
             rates = (table[row, column] for table in (links.mbps_1h, links.mbps_1d, links.mbps_1w))
             rate = next((float(one) for one in rates if one > 0), 0.0)
             if rate > 0 and source in place and target in place and source != target:
-                found[place[str(source)], place[str(target)]] = rate * 1e6
-    return found
+                bandwidths[place[str(source)], place[str(target)]] = rate * 1e6
+    return bandwidths

@@ -1,7 +1,7 @@
-"""From when on a grid is steady: where the warm-up of a simulation should end, by the curves themselves.
+"""Find the time from which a grid is steady, and the warm-up of a simulation should end, from its curves.
 
 Source: MSER-5 (White, Cobb and Spratt 2000): of the means of five samples each, leave out as many at the beginning as
-make the standard error of the mean of the others least. A minimum in the last half means that the run is too short.
+minimise the standard error of the mean of the others. A minimum in the last half means that the run is too short.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import numpy as np
 from broker.domain.arrays import Floats
 
 BATCH = 5
-#: Batches that stay at least: an error of fewer says nothing.
+#: Minimum number of remaining batches: an error of fewer means nothing.
 FEWEST = 5
 
 
 def steady_after(values: Floats) -> int | None:
-    """How many samples at the beginning are left out; None where the curve does not become steady, or is too short.
+    """Number of samples to leave out at the beginning; None if the curve does not become steady, or is too short.
 
     Args:
-        values: (N,) at regular instants.
+        values: (N,) values at regular instants.
 
     >>> steady_after(np.concatenate([np.linspace(0, 1, 20), np.tile([1.0, 1.1], 40)]))
     20
@@ -35,11 +35,11 @@ def steady_after(values: Floats) -> int | None:
 
 
 def steady_hour(hours: Floats, curves: Floats) -> float | None:
-    """The hour from which on the mean of several curves is steady; None where it is not within half of the run.
+    """The hour from which the mean of several curves is steady; None if it is not within half of the run.
 
     Args:
-        hours: (N,) of the samples.
-        curves: (runs, N) of one policy.
+        hours: (N,) hours of the samples.
+        curves: (runs, N) curves of one policy.
     """
-    found = steady_after(np.asarray(curves).mean(axis=0)) if len(curves) else None
-    return None if found is None else float(hours[min(found, len(hours) - 1)])
+    first = steady_after(np.asarray(curves).mean(axis=0)) if len(curves) else None
+    return None if first is None else float(hours[min(first, len(hours) - 1)])

@@ -12,7 +12,7 @@ class Storages:
     """Used and reserved bytes of each site's storage.
 
     Args:
-        sites: with total and used space.
+        sites: sites with their total and used space.
         lifetime_s: age at which an output copy is deleted.
     """
 
@@ -26,14 +26,14 @@ class Storages:
         self._copies: list[deque[tuple[float, float]]] = [deque() for _ in sites]
 
     def reserve(self, site: int, size: float) -> bool:
-        """Reserve space for a write; false where it does not fit."""
+        """Reserve space for a write. Returns whether it fits."""
         if self.used[site] + self.reserved[site] + size > self.total[site]:
             return False
         self.reserved[site] += size
         return True
 
     def release(self, site: int, size: float) -> None:
-        """Give up a reservation."""
+        """Release a reservation."""
         self.reserved[site] = max(0.0, self.reserved[site] - size)
 
     def write(self, site: int, size: float, now_s: float) -> None:
@@ -52,6 +52,6 @@ class Storages:
                 self.deleted += size
 
     def free(self) -> list[float]:
-        """Bytes free on each storage, reservations taken off."""
+        """Free bytes of each storage, less reservations."""
         rows = zip(self.total, self.used, self.reserved, strict=True)
         return [total - used - reserved for total, used, reserved in rows]

@@ -1,7 +1,7 @@
 """Random streams: one for each seed, entity and purpose.
 
 A policy that starts more jobs at one queue must not change the failures of another one: otherwise two policies are
-compared under different weather, and a comparison paired by seed is lost.
+compared on different draws, and pairing by seed is lost.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ def stream(seed: int, entity: str | int, purpose: str) -> np.random.Generator:
     """The stream of one entity for one purpose; equal arguments give equal draws.
 
     Args:
-        seed: of the simulation, not negative.
+        seed: seed of the simulation, not negative.
         entity: name of a queue, site or user, or number of a task.
-        purpose: what is drawn, such as ``outage``.
+        purpose: purpose of the draws, such as ``outage``.
     """
     number = entity if isinstance(entity, int) else zlib.crc32(entity.encode())
     key = (int(isinstance(entity, int)), number, zlib.crc32(purpose.encode()))

@@ -1,6 +1,6 @@
 """Grids under stress: floods, old statistics, wrong walltimes, and queues, storages or links that are out.
 
-Each is the calm grid with one thing wrong from two fifths of the time on, so that policies meet it warmed up.
+Each is the calm grid with one fault from two fifths of the time on, so that policies meet it after their warm-up.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from broker.simulation.model.job_kinds import KINDS
 from broker.simulation.model.scenario import Ages, Outage, Scenario, Task, TransferOutage, check
 from broker.simulation.model.streams import stream
 
-#: When it begins, as a part of the time, and the usual load.
+#: Start of the fault as a part of the time, and the usual load.
 BEGINS, USUAL_LOAD = 0.4, 0.6
-#: Jobs of the user who floods for each core of the grid, in so many tasks, half a minute apart.
+#: Flood of one user: jobs for each core of the grid, number of tasks, and seconds between two tasks.
 FLOOD_JOBS_A_CORE, FLOOD_TASKS, FLOOD_PERIOD_S = 2, 10, 30.0
-#: Work of so many hours comes within one.
+#: Hours of work that arrive within one hour.
 BURST = 10.0
-#: Estimates are off by this factor, up or down; statistics of jobs and queues are so old.
+#: Factor by which estimates are off, up or down; age of the statistics of jobs and queues.
 WRONG_BY, OLD_S = 3.0, 900.0
 ANALYSIS = "User Analysis"
-#: Storages and links are out for this part of the time.
+#: Part of the time for which storages and links are out.
 OUT_FOR = 0.25
-#: VOs, each a share: target, part of the work, kinds of jobs; and the load, as there is no excess without it.
+#: VOs, each with one share: target, part of the work, kinds of jobs; and the load, without which there is no excess.
 VOS = (("VO 1", 20.0, 0.8, ("simul", "digi_reco")), *((f"VO {n}", 20.0, 0.05, ("simul",)) for n in range(2, 6)))
 VO_LOAD = 1.1
 
 
 def calm(parameters: GridParameters, seed: int) -> Scenario:
-    """The generated grid without random outages, at load .6 where none is given."""
+    """The generated grid without random outages, at load .6 if none is given."""
     load = USUAL_LOAD if parameters.load is None else parameters.load
     return generate(dataclasses.replace(parameters, load=load, outage_mean_days=0.0), seed)
 
@@ -50,7 +50,7 @@ def flood(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def burst(parameters: GridParameters, seed: int) -> Scenario:
-    """The work of ten hours comes within one."""
+    """The work of ten hours arrives within one."""
     scenario = calm(parameters, seed)
     random = stream(seed, "burst", "arrivals")
     power = sum(q.cores * q.corepower for q in scenario.queues) / sum(q.cores for q in scenario.queues)
@@ -66,12 +66,12 @@ def burst(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def old_statistics(parameters: GridParameters, seed: int) -> Scenario:
-    """What policies see of jobs and queues is a quarter of an hour old."""
+    """Policies see jobs and queues as of a quarter of an hour ago."""
     return check(dataclasses.replace(calm(parameters, seed), ages=Ages(jobs_s=OLD_S, queues_s=OLD_S)))
 
 
 def wrong_walltimes(parameters: GridParameters, seed: int) -> Scenario:
-    """Each task's work is estimated wrongly by a factor of 3, half of them too high."""
+    """The work of each task is estimated wrongly by a factor of 3, for half of the tasks too high."""
     scenario = calm(parameters, seed)
     tasks = tuple(
         dataclasses.replace(
@@ -84,7 +84,7 @@ def wrong_walltimes(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def recovery(parameters: GridParameters, seed: int) -> Scenario:
-    """The largest queue is closed at first, and comes back."""
+    """The largest queue is closed at first, and comes back later."""
     scenario = calm(parameters, seed)
     largest = max(range(len(scenario.queues)), key=lambda place: scenario.queues[place].cores)
     outage = Outage((largest,), 0.0, BEGINS * scenario.end_s, announced=True)
@@ -92,7 +92,7 @@ def recovery(parameters: GridParameters, seed: int) -> Scenario:
 
 
 def storage_out(parameters: GridParameters, seed: int) -> Scenario:
-    """The storage of the site with most cores does not answer for a quarter of the time: jobs there fail."""
+    """The storage of the site with the most cores does not answer for a quarter of the time: jobs there fail."""
     scenario = calm(parameters, seed)
     cores = [sum(q.cores for q in scenario.queues if q.site == site) for site in range(len(scenario.sites))]
     return _out(scenario, sites=(cores.index(max(cores)),))
@@ -104,17 +104,17 @@ def link_out(parameters: GridParameters, seed: int) -> Scenario:
     nuclei = [place for place, site in enumerate(scenario.sites) if site.is_nucleus]
     cut = max(nuclei, key=lambda place: scenario.sites[place].storage_total)
     others = [place for place in range(len(scenario.sites)) if place != cut]
-    return _out(scenario, links=tuple(pair for one in others for pair in ((one, cut), (cut, one))))
+    return _out(scenario, links=tuple(pair for site in others for pair in ((site, cut), (cut, site))))
 
 
 def one_vo(parameters: GridParameters, seed: int) -> Scenario:
-    """Five VOs are each to have a fifth, and one sends four fifths of the work, more than the grid can do."""
+    """Five VOs have a target of a fifth each, and one sends four fifths of the work, more than the grid can do."""
     load = VO_LOAD if parameters.load is None else parameters.load
     quiet = dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
-    made = generate(quiet, seed, shares=VOS)
-    vos = {name: name for name, _ in made.shares}
-    tasks = tuple(dataclasses.replace(task, vo=made.shares[task.share][0]) for task in made.tasks)
-    return check(dataclasses.replace(made, tasks=tasks, share_vos=vos))
+    scenario = generate(quiet, seed, shares=VOS)
+    vos = {name: name for name, _ in scenario.shares}
+    tasks = tuple(dataclasses.replace(task, vo=scenario.shares[task.share][0]) for task in scenario.tasks)
+    return check(dataclasses.replace(scenario, tasks=tasks, share_vos=vos))
 
 
 def _out(scenario: Scenario, sites: tuple[int, ...] = (), links: tuple[tuple[int, int], ...] = ()) -> Scenario:

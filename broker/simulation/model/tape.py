@@ -1,4 +1,4 @@
-"""Input on tape: files are read to disk, request by request, before the jobs of their task can be brokered."""
+"""Input on tape: files are read to disk one by one before the jobs of their task can be brokered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.simulation.model.streams import stream
 
 @dataclass
 class _Recall:
-    """A task whose files are read: how many are not there yet, and what follows."""
+    """A task whose files are being read: the number of missing files, and the callback at the end."""
 
     random: np.random.Generator
     left: int
@@ -27,14 +27,14 @@ class _Recall:
 class Tapes:
     """The tape systems of all sites, each with a queue of requests in the order in which they came.
 
-    A request that fails goes to the end of the queue, until its file is read. Draws are by task, so that all policies
-    meet the same.
+    A failed request goes to the end of the queue, until its file is read. Draws are made by task, so that they are the
+    same for all policies.
 
     Args:
-        scenario: of the simulation.
-        seed: of the draws.
-        events: virtual time.
-        tally: that counts.
+        scenario: scenario of the simulation.
+        seed: seed of the draws.
+        events: event queue that keeps the virtual time.
+        tally: tally of the simulation.
     """
 
     def __init__(self, scenario: Scenario, seed: int, events: EventQueue, tally: Tally) -> None:
@@ -43,20 +43,20 @@ class Tapes:
         self._active = [0 for _ in scenario.sites]
 
     def holds(self, task: Task) -> bool:
-        """Whether input of a task must be read from tape; what runs at the beginning has been read."""
+        """Whether input of a task must be read from tape; that of jobs running at the beginning has been read."""
         kind = self._scenario.kinds[task.kind]
-        reads = kind.input_gb > 0 or kind.wall_s is not None  # of a calibrated kind the wall time holds the input
+        reads = kind.input_gb > 0 or kind.wall_s is not None  # the wall time of a calibrated kind includes the input
         if task.running_at >= 0 or not task.sources or not reads:
             return False
         part = self._scenario.tape.part
         return task.on_tape or (part > 0 and float(stream(self._seed, task.number, "on tape").random()) < part)
 
     def read(self, task: Task, then: Callable[[], None]) -> None:
-        """Ask for the files of a task, one a job, at its first source.
+        """Request the files of a task, one a job, at its first source.
 
         Args:
-            task: with input on tape.
-            then: done when all are there.
+            task: task with input on tape.
+            then: called when all files have been read.
         """
         recall = _Recall(stream(self._seed, task.number, "tape"), task.jobs, then)
         site = task.sources[0]
@@ -64,7 +64,7 @@ class Tapes:
         self._start(site)
 
     def waiting(self, site: int) -> int:
-        """Requests that wait or are read at a site."""
+        """Number of requests that wait or are being read at a site."""
         return len(self._waiting[site]) + self._active[site]
 
     def _start(self, site: int) -> None:

@@ -1,4 +1,4 @@
-"""Input and output between sites: stage-in into a job's slot, and output that follows to the nucleus."""
+"""Input and output between sites: stage-in to a job's slot, and output transfers to the nucleus."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from broker.simulation.model.streams import stream
 
 #: Highest rate of one transfer in bytes/s.
 MOST_BYTES_S = 100e6
-#: Attempts of a transfer, and the time between two: median and s of the lognormal.
+#: Maximum attempts of a transfer, and the time between two: median and s of the lognormal.
 MOST_ATTEMPTS, RETRY_S = 5, (900.0, 1.0)
 Sent = Callable[[bool], None]
 
 
 @dataclass(frozen=True)
 class _Sending:
-    """Output on its way: its bytes, who is told, and which attempt it is."""
+    """An output transfer: its bytes, the callback at its end, and the number of the attempt."""
 
     size: float
     done: Sent
@@ -34,14 +34,14 @@ class _Sending:
 class Transfers:
     """All transfers of a scenario over storages and links.
 
-    An attempt on a link fails with the rate of the link: half of these at once, the others after a uniform part of
-    their bytes (assumed). It is made again after LN(15 min, 1), five times in all.
+    An attempt on a link fails with the rate of the link: half of the failures occur at once, the others after a uniform
+    part of their bytes (assumed). A failed attempt is repeated after LN(15 min, 1), up to five attempts in all.
 
     Args:
-        scenario: of the simulation.
-        events: virtual time.
-        tally: that counts.
-        seed: of the draws.
+        scenario: scenario of the simulation.
+        events: event queue that keeps the virtual time.
+        tally: tally of the simulation.
+        seed: seed of the draws.
     """
 
     def __init__(self, scenario: Scenario, events: EventQueue, tally: Tally, seed: int = 0) -> None:
@@ -66,31 +66,31 @@ class Transfers:
         return self._scenario.link_bytes_s.get((source, target), self._scenario.default_link_bytes_s)
 
     def out(self, source: int, target: int) -> bool:
-        """Whether nothing passes from one site to another now; with the same site twice, whether its storage is out."""
+        """Whether the way between two sites is out now; with the same site twice, whether its storage is out."""
         if not self._scenario.transfer_outages:
             return False
         now = self._events.now
         return any(
-            broken.start_s <= now < broken.end_s
-            and (source in broken.sites or target in broken.sites or (source, target) in broken.links)
-            for broken in self._scenario.transfer_outages
+            outage.start_s <= now < outage.end_s
+            and (source in outage.sites or target in outage.sites or (source, target) in outage.links)
+            for outage in self._scenario.transfer_outages
         )
 
     def source_for(self, site: int, sources: Sequence[int]) -> int:
-        """The site from which a job reads: its own if the input is there, else that with the widest link."""
+        """The site from which a job reads: its own if it holds the input, else the source with the widest link."""
         if site in sources or not sources:
             return site
         return min(sources, key=lambda source: (-self.bandwidth(source, site), source))
 
     def reached_source(self, site: int, sources: Sequence[int]) -> int | None:
-        """The same among those that are not out, None where all are; without sources the site itself."""
+        """The source among those that are not out, None if all are; without sources the site itself."""
         if not self._may_be_out:
             return self.source_for(site, sources)
-        reached = tuple(one for one in sources or (site,) if not self.out(one, site))
+        reached = tuple(source for source in sources or (site,) if not self.out(source, site))
         return self.source_for(site, reached) if reached else None
 
     def stage_in(self, source: int, site: int, size: float, rate: float, done: Callable[[], None]) -> int:
-        """Read input into a job's slot; local input does not pass the storage's way in. Returns the flow."""
+        """Read input into a job's slot; local input does not use the way into the storage. Returns the flow."""
         rate = min(rate, MOST_BYTES_S)
         if source == site:
             return self.network.start((source,), size, rate, done)
@@ -98,13 +98,13 @@ class Transfers:
         return self.network.start((source, self._link(source, site), self._sites + site), size, rate, done)
 
     def send(self, source: int, target: int, size: float, done: Sent) -> None:
-        """Send output to the nucleus: so many at a time on a link, the others wait in order.
+        """Send output to the nucleus; the concurrent transfers of a link are limited, and the others wait in order.
 
         Args:
-            source: site that has it.
-            target: site that gets it.
+            source: site that has the output.
+            target: site that receives it.
             size: bytes.
-            done: told whether it arrived, or was given up.
+            done: called with whether the output arrived; false if the transfer was given up.
         """
         self._queue((source, target), _Sending(size, done))
 
@@ -116,12 +116,12 @@ class Transfers:
             self.waiting += 1
 
     def queued(self, source: int, target: int) -> int:
-        """Output transfers of a link that run or wait."""
+        """Number of output transfers of a link that run or wait."""
         link = (source, target)
         return self._active.get(link, 0) + len(self._queues.get(link, ()))
 
     def links_in_use(self) -> dict[tuple[int, int], int]:
-        """Output transfers by link, of those that have any."""
+        """Number of output transfers by link, for links with any."""
         return {link: self.queued(*link) for link in self._active if self.queued(*link)}
 
     def _link(self, source: int, target: int) -> int:
@@ -151,7 +151,7 @@ class Transfers:
             self._events.after(0.0, ended)
 
     def _failing_part(self, link: tuple[int, int]) -> float | None:
-        """The part of its bytes after which an attempt fails; None for one that does not."""
+        """The part of its bytes after which an attempt fails; None if it does not fail."""
         if self.out(*link):
             return 0.0
         rate = self._scenario.transfer_failures.links.get(link, 0.0)
@@ -166,8 +166,8 @@ class Transfers:
         if sending.attempt >= MOST_ATTEMPTS:
             sending.done(False)
             return
-        later = RETRY_S[0] * math.exp(RETRY_S[1] * self._random(link).standard_normal())
-        self._events.after(later, self._queue, link, _Sending(sending.size, sending.done, sending.attempt + 1))
+        delay_s = RETRY_S[0] * math.exp(RETRY_S[1] * self._random(link).standard_normal())
+        self._events.after(delay_s, self._queue, link, _Sending(sending.size, sending.done, sending.attempt + 1))
 
     def _random(self, link: tuple[int, int]) -> np.random.Generator:
         if link not in self._failing:

@@ -1,4 +1,4 @@
-"""Jobs of users and recent starts of jobs: what the brokerage of analysis asks of a grid beside its queues."""
+"""Jobs of users and recent starts of jobs, which the analysis brokerage needs in addition to queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.simulation.model.scenario import Scenario, Task
 
-#: Starts are counted by pieces of so many seconds, and remembered for six hours.
+#: Starts are counted in pieces of this many seconds, and remembered for six hours.
 PIECE_S = 600.0
 REMEMBERED_S = 21_600.0
 Group = tuple[int, bool]
@@ -24,16 +24,16 @@ class Starts:
         self._pieces: dict[int, Floats] = {}
 
     def add(self, queue: int, now_s: float) -> None:
-        """Count a job start at a queue, ``now_s`` seconds into the run."""
+        """Count a job start at a queue, ``now_s`` seconds into the simulation."""
         piece = int(now_s // PIECE_S)
         if piece not in self._pieces:
             self._pieces[piece] = np.zeros(self._queues)
-            for old in [one for one in self._pieces if one < piece - REMEMBERED_S / PIECE_S - 1]:
+            for old in [earlier for earlier in self._pieces if earlier < piece - REMEMBERED_S / PIECE_S - 1]:
                 del self._pieces[old]
         self._pieces[piece][queue] += 1
 
     def between(self, first_s: float, last_s: float) -> Floats:
-        """(U,) starts in the pieces from that of ``first_s`` up to, and without, that of ``last_s``."""
+        """(U,) starts from the piece of ``first_s`` up to the piece of ``last_s``, which is excluded."""
         total = np.zeros(self._queues)
         for piece, counts in self._pieces.items():
             if first_s // PIECE_S <= piece < last_s // PIECE_S:
@@ -46,9 +46,10 @@ class UserReading:
     """Jobs of users at one instant.
 
     Attributes:
-        groups: shares with analysis, by whether its jobs take several cores.
+        groups: shares with analysis, by whether their jobs take several cores.
         jobs: (V, G, U, 2) waiting and running jobs of each user.
-        starts: (U,) in the last six hours; ``starts_an_hour`` of the six hours that ended five minutes ago.
+        starts: (U,) starts in the last six hours.
+        starts_an_hour: (U,) starts an hour between six hours and five minutes ago.
     """
 
     groups: tuple[Group, ...]
@@ -61,7 +62,7 @@ class UserLoad:
     """Counts the analysis jobs of each user as they wait, run and end.
 
     Attributes:
-        starts: of all jobs.
+        starts: starts of all jobs.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -79,21 +80,21 @@ class UserLoad:
         return share, self._kinds[kind].cores > 1
 
     def wait(self, task: Task, queue: int, jobs: int) -> None:
-        """Count jobs that wait at a queue from now on; below 0 that do no more."""
+        """Count jobs that wait at a queue from now on; a negative number removes jobs."""
         self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue, 0] += jobs
 
     def start(self, task: Task, queue: int) -> None:
-        """Count a job that waited as one that runs."""
+        """Count a waiting job as running."""
         own = self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue]
         own[0] -= 1
         own[1] += 1
 
     def end(self, task: Task, queue: int, *, ran: bool) -> None:
-        """Count a job no more that ran, or that was about to."""
+        """Remove a job that ran, or that was about to run, from the counts."""
         self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue, int(ran)] -= 1
 
     def read(self, now_s: float) -> UserReading:
-        """The counts as they are now."""
+        """The current counts."""
         last, first = now_s - 300.0, now_s - REMEMBERED_S
         hours = (last // PIECE_S - first // PIECE_S) * PIECE_S / 3600.0
         return UserReading(
@@ -104,6 +105,6 @@ class UserLoad:
         )
 
     def note(self, reading: UserReading, task: Task, queue: int, jobs: int) -> None:
-        """Add jobs that were assigned since to a reading."""
+        """Add newly assigned jobs to a reading."""
         if self._kinds[task.kind].analysis:
             reading.jobs[task.user, self._place[self._group(task.share, task.kind)], queue, 0] += jobs

@@ -1,8 +1,8 @@
-"""The work of a grid at one instant as the beginning of a scenario: what runs, waits, and may come. Pure.
+"""A scenario that begins with the work of a grid at one instant: running, waiting and expected jobs. Pure.
 
-What runs goes on for a drawn rest of its run; what waits at a queue waits there, and what waits for a queue is brokered
-in the first cycle; what may come is drawn from what came lately. Nothing else is known of the future, so outages last,
-and no queue is faster than it publishes.
+Running jobs continue for a drawn rest of their run. Jobs that wait at a queue stay there, and jobs that wait for a
+queue are brokered in the first cycle. Expected tasks are drawn from those that arrived recently. Nothing else is known
+of the future, so outages last, and no queue is faster than it publishes.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lo
 from broker.simulation.model.scenario import Outage, Scenario, Task, check, fits
 from broker.simulation.model.streams import stream
 
-#: Jobs that run at a queue are told apart by the rest of their run into at most so many groups of each shape.
+#: Maximum number of groups into which running jobs of a shape at a queue are divided by the rest of their run.
 MOST_GROUPS = 16
-#: An upper bound of a stage-in, MB/s: its time is part of the run, so that it must not take any.
+#: Rate of a stage-in, MB/s, high enough to take no time: its time is already part of the run.
 _AT_ONCE_MBPS = 1e6
 _RUNS = " that run"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Jobs that ask for the same.
+    """Jobs with the same requirements.
 
     Attributes:
-        name: of the shape.
-        share: leaf share, by name.
-        resource_type: of its tasks.
-        cores: of a job; ``memory_gb_core`` that it holds a core.
-        input_gb: of a job.
-        wall_s: middle of its runs on a core of ``REFERENCE_HS06``; ``spread`` is the standard deviation of ln.
+        name: name of the shape.
+        share: name of the leaf share.
+        resource_type: resource type of its tasks.
+        cores: cores of a job.
+        memory_gb_core: memory that a job holds, GB a core.
+        input_gb: input of a job.
+        wall_s: median of its runs on a core of ``REFERENCE_HS06``.
+        spread: standard deviation of ln of its runs.
         failure_rate: part of the runs that fail.
     """
 
@@ -56,7 +58,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class RunningGroup:
-    """Jobs of a shape that run at a queue (its place), with the seconds that each has run."""
+    """Jobs of a shape that run at a queue (its position), with the seconds that each has run."""
 
     queue: int
     shape: str
@@ -66,12 +68,12 @@ class RunningGroup:
 
 @dataclass(frozen=True)
 class WaitingGroup:
-    """Jobs of a task that wait.
+    """Waiting jobs of a task.
 
     Attributes:
-        task: its number.
-        queue: at which they wait; -1 for those that wait for a queue.
-        waited_s: since when they wait there.
+        task: number of the task.
+        queue: queue at which they wait; -1 for jobs that wait for a queue.
+        waited_s: seconds that they have waited there.
         sources: sites that hold the input.
     """
 
@@ -90,10 +92,10 @@ class WorkAhead:
     """A grid and its work at one instant.
 
     Attributes:
-        grid: with its queues, shares, sites and links; its tasks and outages do not count.
-        shapes: by name.
-        online: of each queue, whether it takes jobs.
-        came: tasks that came within the last ``window_s``; their number and ``queue`` do not count.
+        grid: grid with its queues, shares, sites and links; its tasks and outages are ignored.
+        shapes: shapes by name.
+        online: whether each queue takes jobs.
+        came: tasks that arrived within the last ``window_s``; their number and ``queue`` are ignored.
     """
 
     grid: Scenario
@@ -110,8 +112,8 @@ class Beginning:
     """A scenario that begins with the work at an instant.
 
     Attributes:
-        task_of: the waiting group that each task of the scenario stands for, by number.
-        shape_of: the shape of each task that comes, by number.
+        task_of: waiting group that a task of the scenario represents, by number.
+        shape_of: shape of each expected task, by number.
     """
 
     scenario: Scenario
@@ -120,29 +122,30 @@ class Beginning:
 
 
 def begin(ahead: WorkAhead, hours: float, seed: int) -> Beginning:
-    """The scenario of a roll-out over so many hours; jobs that fit no queue are left out.
+    """The scenario of a roll-out over a number of hours; jobs that fit no queue are left out.
 
     Raises:
         SimulationError: the grid cannot be simulated.
     """
-    shapes = {name: one for name, one in ahead.shapes.items() if _fits_any(ahead.grid, one)}
+    shapes = {name: shape for name, shape in ahead.shapes.items() if _fits_any(ahead.grid, shape)}
     shares = {name: place for place, (name, _) in enumerate(ahead.grid.shares)}
-    shapes = {name: one for name, one in shapes.items() if one.share in shares}
+    shapes = {name: shape for name, shape in shapes.items() if shape.share in shares}
     tasks: list[Task] = []
     tasks += _running(ahead, shapes, shares, seed)
     waiting = sorted(
-        (one for one in ahead.waiting if one.shape in shapes), key=lambda one: (-one.priority, -one.waited_s)
+        (group for group in ahead.waiting if group.shape in shapes),
+        key=lambda group: (-group.priority, -group.waited_s),
     )
     first = len(tasks) + 1
-    task_of = {first + place: one for place, one in enumerate(waiting)}
-    tasks += [_task(number, one, shapes[one.shape], shares, 0.0) for number, one in task_of.items()]
+    task_of = {first + place: group for place, group in enumerate(waiting)}
+    tasks += [_task(number, group, shapes[group.shape], shares, 0.0) for number, group in task_of.items()]
     shape_of = {}
-    for number, (arrival_s, one) in enumerate(_coming(ahead, shapes, hours * 3600.0, seed), len(tasks) + 1):
-        tasks.append(_task(number, dataclasses.replace(one, queue=-1), shapes[one.shape], shares, arrival_s))
-        shape_of[number] = shapes[one.shape]
+    for number, (arrival_s, group) in enumerate(_coming(ahead, shapes, hours * 3600.0, seed), len(tasks) + 1):
+        tasks.append(_task(number, dataclasses.replace(group, queue=-1), shapes[group.shape], shares, arrival_s))
+        shape_of[number] = shapes[group.shape]
     down = tuple(place for place, is_online in enumerate(ahead.online) if not is_online)
-    kinds = {name: _kind(one) for name, one in shapes.items()}
-    kinds |= {f"{name}{_RUNS}": _running_kind(one) for name, one in shapes.items()}
+    kinds = {name: _kind(shape) for name, shape in shapes.items()}
+    kinds |= {f"{name}{_RUNS}": _running_kind(shape) for name, shape in shapes.items()}
     scenario = dataclasses.replace(
         ahead.grid,
         days=hours / 24.0,
@@ -174,7 +177,7 @@ def _kind(shape: Shape) -> JobKind:
 
 
 def _running_kind(shape: Shape) -> JobKind:
-    """Jobs of which a rest is left: their task says how long, in hours."""
+    """The kind of running jobs: the work factor of their task is the rest of their run in hours."""
     work = Fixed(REFERENCE_HS06 * shape.cores * 3600.0)
     return dataclasses.replace(
         _kind(shape), name=f"{shape.name}{_RUNS}", work_hs06s_event=work, wall_s=Fixed(3600.0), input_gb=0.0,
@@ -182,34 +185,34 @@ def _running_kind(shape: Shape) -> JobKind:
     )  # fmt: skip
 
 
-def _task(number: int, one: WaitingGroup, shape: Shape, shares: Mapping[str, int], arrival_s: float) -> Task:
-    same: dict[str, Any] = {name: getattr(one, name) for name in ("jobs", "user", "priority", "sources")}
+def _task(number: int, group: WaitingGroup, shape: Shape, shares: Mapping[str, int], arrival_s: float) -> Task:
+    values: dict[str, Any] = {name: getattr(group, name) for name in ("jobs", "user", "priority", "sources")}
     return Task(
-        number=number, kind=shape.name, arrival_s=arrival_s, share=shares[shape.share], running_at=one.queue,
-        whole=True, scouted=True, **same,
+        number=number, kind=shape.name, arrival_s=arrival_s, share=shares[shape.share], running_at=group.queue,
+        whole=True, scouted=True, **values,
     )  # fmt: skip
 
 
 def _running(ahead: WorkAhead, shapes: Mapping[str, Shape], shares: Mapping[str, int], seed: int) -> Iterator[Task]:
     number = 0
-    for one in ahead.running:
-        if one.shape not in shapes or not ahead.online[one.queue]:
+    for row in ahead.running:
+        if row.shape not in shapes or not ahead.online[row.queue]:
             continue
-        shape, power = shapes[one.shape], ahead.grid.queues[one.queue].corepower
+        shape, power = shapes[row.shape], ahead.grid.queues[row.queue].corepower
         scale = power / REFERENCE_HS06
-        random = stream(seed, f"{one.queue} {one.shape} {one.user}", "rest")
-        left = rest_s(np.array(one.ages_s) * scale, shape.wall_s, shape.spread, random.random(len(one.ages_s)))
-        for group in np.array_split(np.sort(left), min(MOST_GROUPS, len(left))):
+        random = stream(seed, f"{row.queue} {row.shape} {row.user}", "rest")
+        left = rest_s(np.array(row.ages_s) * scale, shape.wall_s, shape.spread, random.random(len(row.ages_s)))
+        for part in np.array_split(np.sort(left), min(MOST_GROUPS, len(left))):
             number += 1
             yield Task(
-                number=number, kind=f"{one.shape}{_RUNS}", jobs=len(group), arrival_s=0.0, share=shares[shape.share],
-                user=one.user, priority=1e6, sources=(), work_factor=max(float(group.mean()), 1.0) / 3600.0,
-                running_at=one.queue, whole=True, scouted=True,
+                number=number, kind=f"{row.shape}{_RUNS}", jobs=len(part), arrival_s=0.0, share=shares[shape.share],
+                user=row.user, priority=1e6, sources=(), work_factor=max(float(part.mean()), 1.0) / 3600.0,
+                running_at=row.queue, whole=True, scouted=True,
             )  # fmt: skip
 
 
 def rest_s(ages_s: Floats, wall_s: float, spread: float, probability: Floats) -> Floats:
-    """How much longer jobs run that have run so long, with the probability that it is less; same shape.
+    """Remaining run times of jobs by their ages, at these quantiles of the remaining time; same shape.
 
     >>> rest_s(np.array([0.0, 3600.0]), 3600.0, 0.5, np.array([0.5, 0.5])).round()
     array([3600., 1444.])
@@ -217,20 +220,20 @@ def rest_s(ages_s: Floats, wall_s: float, spread: float, probability: Floats) ->
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore"):
-        gone = ndtr((np.log(ages_s) - math.log(wall_s)) / max(spread, 1e-6))
-    whole = wall_s * np.exp(spread * normal_quantile(gone + (1.0 - gone) * probability))
-    # a job that has run longer than nearly all of its shape: it ends soon, as far as is known
-    return np.where(gone < 0.999, np.maximum(whole - ages_s, 1.0), 0.1 * ages_s + 1.0)
+        elapsed = ndtr((np.log(ages_s) - math.log(wall_s)) / max(spread, 1e-6))
+    whole = wall_s * np.exp(spread * normal_quantile(elapsed + (1.0 - elapsed) * probability))
+    # a job that has run longer than nearly all of its shape is assumed to end soon
+    return np.where(elapsed < 0.999, np.maximum(whole - ages_s, 1.0), 0.1 * ages_s + 1.0)
 
 
 def _coming(
     ahead: WorkAhead, shapes: Mapping[str, Shape], end_s: float, seed: int
 ) -> Sequence[tuple[float, WaitingGroup]]:
-    """Arrivals as a Poisson process at the rate of the window, each like one that came in it."""
-    came = [one for one in ahead.came if one.shape in shapes]
+    """Arrivals as a Poisson process at the rate of the window, each a copy of a task that arrived in it."""
+    came = [group for group in ahead.came if group.shape in shapes]
     if not came:
         return []
     random = stream(seed, "came", "arrivals")
     count = int(random.poisson(len(came) * end_s / ahead.window_s))
     times = np.sort(random.random(count)) * end_s
-    return [(float(at), came[place]) for at, place in zip(times, random.integers(0, len(came), count), strict=True)]
+    return [(float(time), came[place]) for time, place in zip(times, random.integers(0, len(came), count), strict=True)]

@@ -1,4 +1,4 @@
-"""The work of a site as it stands in its tables, as work to be rolled out ahead. Pure."""
+"""The current work of a site from the rows of its tables, as the start of a roll-out. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from broker.simulation.model.work_ahead import RunningGroup, Shape, WaitingGroup
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
 
-#: Of a kind of which fewer jobs have ended nothing is learned; then those of its resource type count, then this.
+#: Minimum ended jobs of a kind to learn from; with fewer, the jobs of its resource type count, then the usual values.
 FEWEST_ENDED = 10
 USUAL_WALL_S, USUAL_SPREAD = 3600.0, 1.0
-#: Owners are told apart by so many numbers: more would make the tables of users large.
+#: Number of distinct owners: more would make the tables of users large.
 OWNERS = 64
 _USUAL_RAM_MB_CORE = 2000.0
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """Jobs of a task that wait for a queue, or all of one that came."""
+    """Jobs of a task that wait for a queue, or all jobs of an arrived task."""
 
     task: int
     owner: str
@@ -42,7 +42,7 @@ class TaskRow:
 
 @dataclass(frozen=True)
 class JobRow(TaskRow):
-    """Jobs at a queue that are alike; ``ages_s``: how long each runs, or how long the first has waited."""
+    """Equal jobs at a queue; ``ages_s`` are the run times so far of each, or the wait of the first."""
 
     queue: str
     ages_s: tuple[float, ...]
@@ -50,7 +50,7 @@ class JobRow(TaskRow):
 
 @dataclass(frozen=True)
 class EndedRow:
-    """How jobs of a kind ended at a queue, as the record of queues sums them up; ``core_s`` of the finished ones."""
+    """Ends of jobs of a kind at a queue, as summed in the record of queues; ``core_s`` is of the finished jobs."""
 
     queue: str
     kind: str
@@ -66,7 +66,7 @@ class EndedRow:
 
 @dataclass(frozen=True)
 class CapRow:
-    """The most cores that ran at a queue within weeks."""
+    """The maximum of running cores at a queue within weeks."""
 
     queue: str
     cores: int
@@ -74,7 +74,7 @@ class CapRow:
 
 @dataclass(frozen=True)
 class WorkRows:
-    """All of it; ``came`` are the tasks of the last ``window_s``."""
+    """All rows of the work; ``came`` are the tasks that arrived in the last ``window_s``."""
 
     running: tuple[JobRow, ...]
     waiting: tuple[JobRow, ...]
@@ -86,9 +86,9 @@ class WorkRows:
 
 
 def work_of_site(rows: WorkRows, snapshot: Snapshot, sources: Mapping[str, RawSource]) -> WorkAhead:
-    """The work on the grid of a snapshot, whose queues have as many cores as ran there within weeks, where known.
+    """The work on the grid of a snapshot, whose queues have the maximum of cores that ran there within weeks, if known.
 
-    Where input lies and output goes is not looked at; queues that are not online, and what is there, are left out.
+    Places of input and output are ignored; queues that are not online, and their jobs, are left out.
 
     Raises:
         SimulationError: no queue of the snapshot is online with a site and cores, or there is no nucleus.
@@ -137,7 +137,7 @@ def _shapes(rows: Sequence[TaskRow], record: _Record) -> dict[str, Shape]:
 
 
 def _shape(name: str, rows: Sequence[TaskRow], record: _Record) -> Shape:
-    """What most of the jobs ask for."""
+    """The shape of most of the jobs."""
     first, cores = rows[0], Counter[int]()
     ram = Counter[float]()
     for row in rows:
@@ -153,7 +153,7 @@ def _shape(name: str, rows: Sequence[TaskRow], record: _Record) -> Shape:
 
 @dataclass
 class _Sums:
-    """Sums over ended jobs; ``hs06_s`` is time on a core of the reference machine of the finished ones."""
+    """Sums over ended jobs; ``hs06_s`` is the time of the finished ones on a core of the reference machine."""
 
     finished: int = 0
     failed: int = 0
@@ -179,7 +179,7 @@ class _Sums:
 
 
 class _Record:
-    """How long jobs run, by kind, type of processing and resource type, else by kind and resource type."""
+    """Run times of jobs by kind, type of processing and resource type, else by kind and resource type."""
 
     def __init__(self, rows: Iterable[EndedRow], corepower: Mapping[str, float]) -> None:
         self._sums: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
@@ -189,11 +189,11 @@ class _Record:
             self._sums[row.kind, row.resource_type].add(row, power)
 
     def of(self, kind: str, processingtype: str, resource_type: str, cores: int) -> tuple[float, float, float]:
-        """Middle and spread of the runs of finished jobs of so many cores, and the part that failed."""
+        """Median and spread of the run times of finished jobs with this many cores, and the part that failed."""
         for key in ((kind, processingtype, resource_type), (kind, resource_type)):
-            found = self._sums.get(key)
-            if found is not None and found.finished >= FEWEST_ENDED and found.hs06_s > 0:
-                mean_s = found.hs06_s / found.finished / cores
-                wall_s = max(1.0, mean_s * math.exp(-(found.spread**2) / 2.0))
-                return wall_s, found.spread, min(0.9, found.failed / (found.finished + found.failed))
+            sums = self._sums.get(key)
+            if sums is not None and sums.finished >= FEWEST_ENDED and sums.hs06_s > 0:
+                mean_s = sums.hs06_s / sums.finished / cores
+                wall_s = max(1.0, mean_s * math.exp(-(sums.spread**2) / 2.0))
+                return wall_s, sums.spread, min(0.9, sums.failed / (sums.finished + sums.failed))
         return USUAL_WALL_S, USUAL_SPREAD, 0.0

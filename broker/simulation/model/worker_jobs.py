@@ -1,4 +1,4 @@
-"""Jobs that wait at a queue for workers, in groups of equal needs."""
+"""Jobs that wait at a queue for workers, in groups of equal requirements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from broker.work.cut_jobs import RAM_COMPENSATION, resource_type
 
 _TYPES = [ResourceType(name, *(np.nan if one is None else float(one) for one in row)) for name, *row in RESOURCE_TYPES]
 _MB_A_GB = 1000.0
-#: Type of a job that is of none.
+#: Type of a job that matches no resource type.
 UNDEFINED = "Undefined"
 Key = tuple[int, float, int, float, float]
 
 
 @dataclass
 class JobGroup:
-    """Jobs of one share and priority with the needs of the ``sample``, the first to start first, with their tickets."""
+    """Jobs of one share and priority with the requirements of ``sample``, in starting order, with their tickets."""
 
     sample: Job
     resource_type: str
@@ -31,16 +31,16 @@ class JobGroup:
 
     @property
     def number(self) -> int:
-        """Jobs of it that wait."""
+        """Number of its waiting jobs."""
         return len(self.jobs)
 
 
 class WorkerJobs(SlotQueue[Job]):
-    """The jobs of a queue whose slots are held by workers: they take jobs, and no job takes a node by itself.
+    """The jobs of a queue whose slots are held by workers: workers take jobs, and no job takes a node by itself.
 
     Args:
-        nodes: of the queue.
-        claim: of a share: those with the highest start first.
+        nodes: nodes of the queue.
+        claim: returns the claim of a share; shares with the highest claim start first.
     """
 
     def __init__(self, nodes: Nodes, claim: Callable[[int], float]) -> None:
@@ -48,7 +48,7 @@ class WorkerJobs(SlotQueue[Job]):
         self._groups: dict[Key, JobGroup] = {}
 
     def add(self, job: Job) -> int:
-        """Let a job wait. Returns its ticket."""
+        """Add a waiting job. Returns its ticket."""
         self._arrived += 1
         key = _key(job)
         group = self._groups.get(key)
@@ -60,7 +60,7 @@ class WorkerJobs(SlotQueue[Job]):
         return self._arrived
 
     def withdraw(self, ticket: int, job: Job) -> None:
-        """Take a job that waits away."""
+        """Remove a waiting job."""
         key = _key(job)
         group = self._groups[key]
         del group.jobs[job]
@@ -70,7 +70,7 @@ class WorkerJobs(SlotQueue[Job]):
         self.waiting_cores -= job.cores
 
     def take(self, kind: str, cores: int, memory_gb: float, left_s: float) -> Job | None:
-        """The first job of a resource type for a worker with so many cores, GB and seconds; None for none."""
+        """Take the first job of a resource type for a worker with these cores, GB and seconds; None if none fits."""
         fitting = [
             (-self._claim(group.sample.share), -group.sample.priority, next(iter(group.jobs.values())), group)
             for group in self._groups.values()
@@ -81,46 +81,48 @@ class WorkerJobs(SlotQueue[Job]):
         ]
         if not fitting:
             return None
-        job = next(iter(min(fitting, key=lambda one: one[:3])[3].jobs))
+        job = next(iter(min(fitting, key=lambda entry: entry[:3])[3].jobs))
         self.withdraw(job.ticket, job)
         self.busy_cores += job.cores
         return job
 
     def release(self, job: Job, node: int) -> None:
-        """Count what a job held no more; its worker holds the node."""
+        """Remove the cores of a job from the count; its worker still holds the node."""
         self.busy_cores -= job.cores
 
     def groups(self) -> list[JobGroup]:
-        """The groups that wait."""
+        """The waiting groups."""
         return list(self._groups.values())
 
     def groups_in(self, claims: list[float]) -> list[JobGroup]:
-        """The groups that wait: those of the share with the highest claim first, by priority, by arrival."""
+        """The waiting groups, ordered by claim of the share, highest first, then by priority and arrival."""
         return sorted(
             self._groups.values(),
-            key=lambda it: (-claims[it.sample.share], -it.sample.priority, next(iter(it.jobs.values()))),
+            key=lambda group: (-claims[group.sample.share], -group.sample.priority, next(iter(group.jobs.values()))),
         )
 
     def columns(self, claims: list[float]) -> WaitingJobs:
-        """What the demand for pilots is counted from, in the order of :meth:`groups_in`."""
+        """The columns from which the demand for pilots is computed, in the order of :meth:`groups_in`."""
         groups = self.groups_in(claims)
-        ranks = {share: place for place, share in enumerate(sorted(range(len(claims)), key=lambda one: -claims[one]))}
+        ranks = {
+            share: place for place, share in enumerate(sorted(range(len(claims)), key=lambda group: -claims[group]))
+        }
         nothing = np.full(len(groups), "", dtype=np.object_)
         return WaitingJobs(
-            resource_type=np.array([one.resource_type for one in groups], dtype=np.object_),
-            share_rank=np.array([ranks[one.sample.share] for one in groups], dtype=np.int64),
-            priority=np.array([round(one.sample.priority) for one in groups], dtype=np.int64),
-            cores=np.array([one.sample.cores for one in groups], dtype=np.int64),
-            memory_mb=np.array([int(one.sample.memory_gb * 1024.0) for one in groups], dtype=np.int64),
-            walltime_s=np.array([int(one.sample.believed_s) for one in groups], dtype=np.int64),
+            resource_type=np.array([group.resource_type for group in groups], dtype=np.object_),
+            share_rank=np.array([ranks[group.sample.share] for group in groups], dtype=np.int64),
+            priority=np.array([round(group.sample.priority) for group in groups], dtype=np.int64),
+            cores=np.array([group.sample.cores for group in groups], dtype=np.int64),
+            memory_mb=np.array([int(group.sample.memory_gb * 1024.0) for group in groups], dtype=np.int64),
+            walltime_s=np.array([int(group.sample.believed_s) for group in groups], dtype=np.int64),
             disk_mb=np.zeros(len(groups), dtype=np.int64),
             lacks=nothing,
-            number=np.array([one.number for one in groups], dtype=np.int64),
+            number=np.array([group.number for group in groups], dtype=np.int64),
         )
 
 
 def type_of(cores: int, memory_gb: float) -> str:
-    """The resource type of a job, by the memory that the broker gives it.
+    """The resource type of a job, by the memory that the broker assigns to it.
 
     >>> type_of(1, 2.0), type_of(8, 19.2)
     ('SCORE', 'MCORE_HIMEM')

@@ -1,8 +1,8 @@
-"""Workers of Harvester: submitted by demand, they wait in the batch system, take slots and ask for jobs.
+"""Workers of Harvester: submitted by demand, they wait in the batch system, take slots and request jobs.
 
 The demand is that of :mod:`broker.pilots.model.pilot_demand`, from which Harvester gets its commands. A worker has the
-cores and memory of the job that it was wanted for, and asks for jobs of its resource type that are thought to end
-before it does, one after the other, until there is none or its time is over.
+cores and memory of the job that it was submitted for. It requests jobs of its resource type that are expected to end
+before it does, one after the other, until there is none or its walltime is over.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ _WINDOW_S = STARTS_WINDOW.total_seconds()
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A worker, as a batch system has it.
+    """A worker of a batch system.
 
     Attributes:
-        lost: whether it vanishes during its first job, and ``life`` after how much of what that is thought to run.
-        node: that it runs at, -1 before and afterwards; ``ends_s`` when its time is over.
-        started_s: when it took a slot, and ``ended_s`` when it left that; NaN before.
-        jobs: that it had, and the one that it has.
+        lost: whether it vanishes during its first job.
+        life: part of the expected run of its first job after which a lost worker vanishes.
+        node: node that it runs at, -1 before and afterwards.
+        started_s: instant at which it took a slot; NaN before.
+        ended_s: instant at which it left its slot; NaN before.
+        ends_s: instant at which its walltime is over.
+        jobs: number of jobs that it had.
+        job: its current job.
     """
 
     queue: int
@@ -81,16 +85,16 @@ class WorkerPool:
     """The workers of all queues.
 
     Args:
-        grid: that they run in.
-        jobs: that wait at each queue.
-        seed: of the draws; those of a queue's workers are its own, in the order of their submission.
+        grid: grid that the workers run in.
+        jobs: jobs that wait at each queue.
+        seed: seed of the draws; each queue has its own stream, drawn in the order of submission.
 
     Attributes:
-        ended: workers that left their slots, in order, for whoever sets a list before the run; None keeps none.
+        ended: workers that left their slots, in order, if a list is set before the run; None keeps none.
     """
 
     def __init__(self, grid: GridWithWorkers, jobs: list[WorkerJobs], seed: int) -> None:
-        self._grid, self._jobs, self._how = grid, jobs, grid.scenario.workers
+        self._grid, self._jobs, self._settings = grid, jobs, grid.scenario.workers
         queues = grid.scenario.queues
         self._queued: list[dict[str, int]] = [{} for _ in queues]
         self._running: list[dict[Worker, None]] = [{} for _ in queues]
@@ -102,19 +106,19 @@ class WorkerPool:
             SlotQueue(Nodes(q.nodes, q.node_cores, q.node_memory_gb), drain_after_s=grid.scenario.drain_after_s)
             for q in queues
         ]
-        self._walltimes = [self._how.walltime_s or queue.maxtime_s for queue in queues]
+        self._walltimes = [self._settings.walltime_s or queue.maxtime_s for queue in queues]
         self._random = [stream(seed, queue.name, "workers") for queue in queues]
         self._started: list[deque[tuple[float, float]]] = [deque() for _ in queues]
-        if self._how.period_s > 0:
-            grid.events.after(self._how.period_s, self._count_all)
+        if self._settings.period_s > 0:
+            grid.events.after(self._settings.period_s, self._count_all)
 
     @property
     def drained_core_s(self) -> float:
-        """Core seconds that stood idle for workers that fitted no node."""
+        """Core seconds left idle for workers that fitted no node."""
         return sum(batch.drained_core_s for batch in self._batch)
 
     def serve(self, queue: int) -> None:
-        """Let workers ask that have none: jobs have come, or ended."""
+        """Let workers without a job request one, after jobs have arrived or ended."""
         asking, self._asking[queue] = self._asking[queue], []
         for worker in asking:
             if not self._ask(worker):
@@ -123,17 +127,17 @@ class WorkerPool:
             for worker in list(self._idle[queue]):
                 self._ask(worker)
         self._start(queue)
-        if self._how.period_s == 0:
+        if self._settings.period_s == 0:
             self._count(queue)
 
     def already_run(self, queue: int) -> None:
-        """Give each job that waits at a queue a worker that takes its slot now: they ran when all began."""
+        """Give each waiting job of a queue a worker that takes its slot now: the jobs run from the beginning."""
         for group in self._jobs[queue].groups():
             for _ in range(group.number):
                 self._ready(self._submitted(queue, group.resource_type, group.sample.cores, group.sample.memory_gb)[0])
 
     def left(self, job: Job) -> None:
-        """Take note of a job that holds its worker no more; a worker whose time is over ends with it."""
+        """Free the worker of a job that has ended; a worker whose time is over ends with it."""
         worker = self._of.pop(job)
         worker.job = None
         if self._grid.up[worker.queue] and self._grid.events.now < worker.ends_s:
@@ -142,32 +146,32 @@ class WorkerPool:
             self._stop(worker)
 
     def violations(self) -> list[str]:
-        """What does not add up now; empty where all does."""
-        found = []
+        """Inconsistencies of the current state; empty if it is consistent."""
+        problems = []
         for number, batch in enumerate(self._batch):
             name, running = self._grid.scenario.queues[number].name, self._running[number]
             held = sum(worker.cores for worker in running)
             if held != batch.busy_cores or held > batch.nodes.total_cores:
-                found.append(f"{name}: workers hold {held} cores, {batch.busy_cores} counted")
+                problems.append(f"{name}: workers hold {held} cores, {batch.busy_cores} counted")
             if self._jobs[number].busy_cores != sum(worker.job.cores for worker in running if worker.job):
-                found.append(f"{name}: {self._jobs[number].busy_cores} cores of jobs counted that no worker has")
+                problems.append(f"{name}: {self._jobs[number].busy_cores} cores of jobs counted that no worker has")
             if any(worker.job and worker.memory_gb < worker.job.memory_gb - 1e-9 for worker in running):
-                found.append(f"{name}: a job has more memory than its worker")
+                problems.append(f"{name}: a job has more memory than its worker")
             if batch.waiting > sum(self._queued[number].values()):
-                found.append(f"{name}: {batch.waiting} workers wait, {self._queued[number]} counted")
-        return found
+                problems.append(f"{name}: {batch.waiting} workers wait, {self._queued[number]} counted")
+        return problems
 
     # -- demand
 
     def _count_all(self) -> None:
-        self._grid.events.after(self._how.period_s, self._count_all)
+        self._grid.events.after(self._settings.period_s, self._count_all)
         for queue in range(len(self._jobs)):
             self._count(queue)
 
     def _count(self, queue: int) -> None:
-        """Submit the workers that a queue could use now."""
+        """Submit the workers that a queue can use now."""
         jobs = self._jobs[queue]
-        if not jobs.waiting and not self._how.limits.kept_idle:
+        if not jobs.waiting and not self._settings.limits.kept_idle:
             return
         now, columns = self._queue_now(queue), jobs.columns(self._grid.claims())
         for demand in pilot_demand(now, columns):
@@ -181,27 +185,27 @@ class WorkerPool:
         slot = Slot(own.node_cores, own.node_memory_gb * 1024.0, walltime_s if math.isfinite(walltime_s) else 0.0)
         counted = {name: Counted(submitted=number) for name, number in self._queued[queue].items() if number}
         for worker in self._running[queue]:
-            one = counted.get(worker.resource_type, Counted())
-            counted[worker.resource_type] = Counted(one.running + 1, one.submitted)
+            counts = counted.get(worker.resource_type, Counted())
+            counted[worker.resource_type] = Counted(counts.running + 1, counts.submitted)
         status = "online" if self._grid.online[queue] else "offline"
         return QueueNow(status, slot, scenario.workers.limits, counted, self._starts(queue), _TYPES)
 
     def _starts(self, queue: int) -> Starts:
-        """Starts of workers of late, and the time below which four in five had waited."""
+        """Recent starts of workers, and the time below which four in five of them waited."""
         started, since_s = self._started[queue], self._grid.events.now - _WINDOW_S
         while started and started[0][0] <= since_s:
             started.popleft()
         if not started:
             return Starts()
-        waited = np.sort(np.array([waited_s for _, waited_s in started]))
-        return Starts(len(waited), _WINDOW_S, float(np.quantile(waited, 0.8)))
+        waits_s = np.sort(np.array([waited_s for _, waited_s in started]))
+        return Starts(len(waits_s), _WINDOW_S, float(np.quantile(waits_s, 0.8)))
 
     def _sizes(self, queue: int, slot: Slot, jobs: WaitingJobs, demand: Demand) -> Iterator[tuple[int, float]]:
-        """Cores and GB of the workers of a demand: those of the jobs that waiting workers do not cover, in order."""
+        """Cores and GB of the workers of a demand: those of the jobs not covered by waiting workers, in order."""
         wanted, covered = demand.wanted or 0, self._queued[queue].get(demand.resource_type, 0)
         fits = (misfits_of(slot, jobs) == FITS) & (jobs.resource_type == demand.resource_type)
         own = self._jobs[queue].groups_in(self._grid.claims())
-        for group in [one for one, mine in zip(own, fits.tolist(), strict=True) if mine]:
+        for group in [candidate for candidate, is_fitting in zip(own, fits.tolist(), strict=True) if is_fitting]:
             passed = min(covered, group.number)
             covered -= passed
             number = min(wanted, group.number - passed)
@@ -212,11 +216,11 @@ class WorkerPool:
             yield 1, slot.memory_mb / 1024.0 / max(1, slot.cores)
 
     def _submitted(self, queue: int, resource_type: str, cores: int, memory_gb: float) -> tuple[Worker, float]:
-        """A new worker, and how long it waits in the batch system."""
-        own, how, random = self._grid.scenario.queues[queue], self._how, self._random[queue]
-        median_s, spread = own.worker_wait or (how.wait_median_s, how.wait_spread)
+        """Create a worker. Returns it and its wait in the batch system."""
+        own, settings, random = self._grid.scenario.queues[queue], self._settings, self._random[queue]
+        median_s, spread = own.worker_wait or (settings.wait_median_s, settings.wait_spread)
         wait_s = median_s * math.exp(spread * random.standard_normal())
-        lost, life = float(random.random()) < how.lost, float(random.random())
+        lost, life = float(random.random()) < settings.lost, float(random.random())
         queued = self._queued[queue]
         queued[resource_type] = queued.get(resource_type, 0) + 1
         self._grid.tally.workers += 1
@@ -225,7 +229,7 @@ class WorkerPool:
     # -- one worker
 
     def _ready(self, worker: Worker) -> None:
-        """The batch system lets a worker take a slot from now on."""
+        """Let a worker take a slot of the batch system from now on."""
         self._batch[worker.queue].add(worker)
         self._start(worker.queue)
 
@@ -244,7 +248,7 @@ class WorkerPool:
                 self._rest(worker)
 
     def _ask(self, worker: Worker) -> bool:
-        """Let a worker ask for a job. Returns whether it got one."""
+        """Let a worker request a job. Returns whether it got one."""
         grid, queue = self._grid, worker.queue
         if not (grid.up[queue] and grid.online[queue]):
             return False
@@ -262,12 +266,12 @@ class WorkerPool:
         return True
 
     def _rest(self, worker: Worker) -> None:
-        """Let a worker without a job go on asking for a while."""
-        if self._how.idle_s <= 0 or self._grid.events.now >= worker.ends_s:
+        """Keep a worker without a job idle for a while, or stop it."""
+        if self._settings.idle_s <= 0 or self._grid.events.now >= worker.ends_s:
             self._stop(worker)
         else:
             self._idle[worker.queue][worker] = None
-            self._grid.events.after(self._how.idle_s, self._idle_is_over, worker, worker.jobs)
+            self._grid.events.after(self._settings.idle_s, self._idle_is_over, worker, worker.jobs)
 
     def _idle_is_over(self, worker: Worker, jobs: int) -> None:
         if worker in self._idle[worker.queue] and worker.jobs == jobs:
@@ -285,7 +289,7 @@ class WorkerPool:
             self._start(worker.queue)
 
     def _vanish(self, worker: Worker, job: Job) -> None:
-        """A worker is lost with its job, which is found when the heartbeat is missed."""
+        """Lose a worker with its job; the loss is detected when the heartbeat is missed."""
         if worker.job is not job:
             return
         self._grid.tally.lost_workers += 1

@@ -1,4 +1,4 @@
-"""Curves of a simulation, a line a policy, with the range over seeds behind it. Pure."""
+"""Curves of a simulation, with a line for each policy and the range over seeds behind it. Pure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from broker.web.pictures.bars import element, nice_limit
 from broker.web.pictures.over_time import HEIGHT, WIDTH, Below, chart
 
 MOST_POINTS = 5000
-"""Of all lines of a page, which stays below 150 kB."""
+"""Maximum points of all lines of a page, which stays below 150 kB."""
 MOST_LINES = 6
-"""Policies in one picture: more have no style of their own, and are in the table."""
+"""Maximum policies in one picture: further ones have no style of their own, and are only in the table."""
 LINE_STYLES = ("solid", "long dashes", "dots", "dash and dot", "short dashes", "fine dots")
-"""Of the lines in their order, as the style sheet has them: colours alone do not tell them apart for everybody."""
+"""Styles of the lines in order, as in the style sheet: not everybody can distinguish them by colour alone."""
 MOST_CURVES = 12
 ROWS = 7
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One curve of a page: its name, the picture, and the same in figures at some of the hours.
+    """One curve of a page: its name, the picture, and its figures at some of the hours.
 
     Attributes:
-        name: of the curve.
-        picture: with a line a policy.
-        policies: heads of the columns.
+        name: name of the curve.
+        picture: picture with a line for each policy.
+        policies: headings of the columns.
         rows: an hour, and the mean of each policy.
     """
 
@@ -44,7 +44,7 @@ class Drawn:
 
 
 def drawn_curves(found: SimulationAnswer) -> list[Drawn]:
-    """The curves of a simulation, the first ``MOST_CURVES`` of them."""
+    """The first ``MOST_CURVES`` curves of a simulation."""
     curves = found.curves[:MOST_CURVES]
     lines = sum(min(len(curve.lines), MOST_LINES) for curve in curves)
     most = max(8, min(96, MOST_POINTS // (3 * max(1, lines))))
@@ -65,8 +65,8 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
     """One curve: the mean over seeds of each policy as a line, lowest to highest as a band.
 
     Args:
-        curve: with the same hours for all policies.
-        most: points of a line.
+        curve: curve with the same hours for all policies.
+        most: maximum points of a line.
     """
     places = thinned(len(curve.hours), most)
     lines = curve.lines[:MOST_LINES]
@@ -74,24 +74,24 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
     largest = nice_limit(max((max(line.high, default=0.0) for line in lines), default=0.0))
     span = (last - first) or 1.0
 
-    def place(at: int, value: float) -> str:
-        return f"{WIDTH * (curve.hours[at] - first) / span:.0f},{HEIGHT * (1 - value / largest):.1f}"
+    def point(place: int, value: float) -> str:
+        return f"{WIDTH * (curve.hours[place] - first) / span:.0f},{HEIGHT * (1 - value / largest):.1f}"
 
     def points(values: Sequence[float], chosen: Sequence[int]) -> str:
-        return " ".join(place(at, values[at]) for at in chosen)
+        return " ".join(point(place, values[place]) for place in chosen)
 
     inner: list[Markup] = []
     back = list(reversed(places))
     for number, line in enumerate(lines):
         if line.low != line.high:
-            around = f"{points(line.high, places)} {points(line.low, back)}"
-            inner.append(element("polygon", points=around, class_=f"range policy-{number}"))
+            outline = f"{points(line.high, places)} {points(line.low, back)}"
+            inner.append(element("polygon", points=outline, class_=f"range policy-{number}"))
     for number, line in enumerate(lines):
-        said = [element("title", line.policy)]
-        inner.append(element("polyline", said, points=points(line.mean, places), class_=f"line policy-{number}"))
-    title = f"{curve.name} from hour {first:g} to {last:g}: {_said(lines)}"
+        title_of = [element("title", line.policy)]
+        inner.append(element("polyline", title_of, points=points(line.mean, places), class_=f"line policy-{number}"))
+    title = f"{curve.name} from hour {first:g} to {last:g}: {_last_values(lines)}"
     return chart(title, largest, inner, [Below(0.0, f"{first:g} h"), Below(1.0, f"{last:g} h")])
 
 
-def _said(lines: Sequence[PolicyCurve]) -> str:
+def _last_values(lines: Sequence[PolicyCurve]) -> str:
     return ", ".join(f"{line.policy} {line.mean[-1]:.4g} at the end" for line in lines)

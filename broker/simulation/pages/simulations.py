@@ -1,4 +1,4 @@
-"""Simulations that were kept: policies compared on a simulated grid."""
+"""Pages of stored simulations: policies compared on a simulated grid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = page_router(tag="simulations")
 
 @dataclass(frozen=True)
 class FigureCell:
-    """A figure of a policy as text, its difference to the first policy as text, and what that says."""
+    """A figure of a policy as text, its difference to the first policy as text, and the verdict."""
 
     text: str
     difference: str
@@ -33,7 +33,7 @@ class FigureCell:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """A figure over all policies."""
+    """A figure of all policies."""
 
     name: str
     meaning: str
@@ -72,21 +72,21 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
 
 
 def verdict_sentence(found: SimulationAnswer) -> str:
-    """How each policy did beside the first one, by how many figures of merit. Pure."""
+    """The verdicts of each policy against the first one, counted over the figures of merit. Pure."""
     if len(found.policies) < 2:
         return "One policy was simulated: nothing is compared."
-    said = []
+    sentences = []
     for one in found.policies[1:]:
         verdicts = Counter(each.verdict for each in one.differences.values())
-        said.append(
+        sentences.append(
             f"{one.policy} is better than {found.policies[0].policy} in {verdicts['better']} figures, worse in "
             f"{verdicts['worse']}, and no different in {verdicts['no_difference']}"
         )
-    return "; ".join(said) + "."
+    return "; ".join(sentences) + "."
 
 
 def figure_rows(found: SimulationAnswer) -> list[FigureRow]:
-    """The figures in their order, a cell a policy; those that no policy has are left out."""
+    """The figures in their order, with a cell for each policy; figures that no policy has are left out."""
     return [
         FigureRow(name, figure.meaning, tuple(_cell(found, name, place) for place in range(len(found.policies))))
         for name, figure in FIGURES.items()
@@ -95,10 +95,10 @@ def figure_rows(found: SimulationAnswer) -> list[FigureRow]:
 
 
 def _cell(found: SimulationAnswer, name: str, place: int) -> FigureCell:
-    one = found.policies[place]
-    if name not in one.figures:
+    policy = found.policies[place]
+    if name not in policy.figures:
         return FigureCell(cell(name, None, None), "", None)
-    value, difference = one.figures[name], one.differences.get(name)
+    value, difference = policy.figures[name], policy.differences.get(name)
     text = cell(name, value.mean_or_beyond, value.half_width)
     if difference is None:
         return FigureCell(text, "", None)

@@ -26,7 +26,7 @@ router = guarded_router(tag="simulations")
 @router.get("/simulations", response_model=Page[SimulationLine])
 @allow(READ)
 def list_simulations(request: Request, api: State, after: After = None, limit: Limit = 50) -> Response:
-    """Simulations that were kept, the newest first."""
+    """List stored simulations, newest first."""
     before = key_of(after, (int,))
     with api.database.begin() as connection:
         found = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
@@ -36,7 +36,7 @@ def list_simulations(request: Request, api: State, after: After = None, limit: L
 @router.get("/simulations/{simulation}", response_model=SimulationAnswer)
 @allow(READ)
 def get_simulation(request: Request, api: State, simulation: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
-    """One simulation: figures with intervals by policy, differences to the first policy, curves."""
+    """Get a simulation: figures with intervals by policy, differences from the first policy, curves."""
     with api.database.begin() as connection:
         found = runs.find(connection, simulation)
     return answer(request, simulation_answer(found, simulation))

@@ -1,4 +1,4 @@
-"""Where jobs that ended are read: the last days in ``jobsarchived4``, those before in the archive."""
+"""The source of ended jobs: ``jobsarchived4`` for the last days, the archive for earlier ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sqlalchemy as sa
 
 from broker.store.connection.tables import Names
 
-#: Of one job.
+#: Columns of an ended job.
 COLUMNS = (
     "pandaid, jeditaskid, computingsite, jobstatus, starttime, endtime, modificationtime, minramcount, prodsourcelabel,"
     " gshare, actualcorecount, corecount, attemptnr, cpuconsumptiontime, maxrss, piloterrorcode, exeerrorcode,"
     " transexitcode, processingtype, produsername"
 )
-#: Ended jobs leave ``jobsarchived4`` for here after some days.
+#: Table to which ended jobs move from ``jobsarchived4`` after some days.
 ARCHIVE = "doma_pandaarch.jobsarchived"
 _READABLE = """
 SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -21,7 +21,7 @@ WHERE n.nspname = 'doma_pandaarch' AND c.relname = 'jobsarchived'
 
 
 def ended_jobs(connection: sa.Connection, names: Names) -> str:
-    """SQL for a FROM clause: each job that ended once, of ``jobsarchived4`` and of the archive where it can be read."""
+    """SQL for a FROM clause: each ended job once, from ``jobsarchived4`` and from the archive if it can be read."""
     recent = names.sql(f"(SELECT {COLUMNS} FROM {{panda}}.jobsarchived4)")  # noqa: S608 - our names
     if connection.execute(sa.text(_READABLE)).first() is None:
         return recent

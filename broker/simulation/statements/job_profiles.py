@@ -1,4 +1,4 @@
-"""Profiles of jobs counted in PanDA's own tables: by task and by queue, never row by row."""
+"""Statements that count profiles of jobs in PanDA's own tables, by task and by queue, never row by row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDED = """
     FROM {ended_jobs} AS t
     WHERE modificationtime >= :since AND modificationtime < :until AND jobstatus IN ('finished', 'failed')
         AND jeditaskid IS NOT NULL AND computingsite IS NOT NULL"""
-#: What leaves the site is of so many users at least.
+#: Minimum users of a label that leaves the site.
 FEWEST_USERS = 5
 _GOOD = "NOT failed AND wall_s IS NOT NULL AND cpu_s IS NOT NULL"
 _FOUR = """
@@ -53,12 +53,12 @@ def job_profiles(
     """The document of profiles of the jobs that ended from ``since`` to ``until`` (excluded).
 
     Args:
-        connection: to the database with PanDA's tables.
-        names: of its schemata.
-        since: the first instant, aware.
-        until: the first that does not belong to it, aware.
-        share: whether it may leave the site: a label is a type of processing with its cores in place of a task, and
-            those of fewer than :data:`FEWEST_USERS` users are left out. Names of queues are dropped by who fits them.
+        connection: connection to the database with PanDA's tables.
+        names: names of its schemata.
+        since: start of the span, included, aware.
+        until: end of the span, excluded, aware.
+        share: whether the document may leave the site: labels are types of processing with their cores in place of
+            tasks, and labels of fewer than :data:`FEWEST_USERS` users are left out. The fit drops the names of queues.
     """
     key, ended = "pooled" if share else "jeditaskid", ended_jobs(connection, names)
     span = {"since": naive(since), "until": naive(until)}
@@ -66,7 +66,7 @@ def job_profiles(
     def rows(statement: str) -> Sequence[Any]:
         return connection.execute(sa.text(names.sql(statement.replace("{ended_jobs}", ended))), span).all()
 
-    failures = {one: _counted(rows(_counts(one, "code", "WHERE failed"))) for one in (key, "computingsite")}
+    failures = {column: _counted(rows(_counts(column, "code", "WHERE failed"))) for column in (key, "computingsite")}
     queues = _counted(rows(_counts(key, "computingsite", "")))
     labels = [
         _cell(row, failures[key]) | {"label": f"task {row.name}", "queues": queues.get(row.name, {})}
@@ -88,18 +88,18 @@ def _cells(key: str) -> str:
 
 
 def _counts(key: str, part: str, where: str) -> str:
-    changed = _COUNTS.replace("{ended}", _ENDED).replace("{key}", key)
-    return changed.replace("{part}", part).replace("{where}", where)
+    statement = _COUNTS.replace("{ended}", _ENDED).replace("{key}", key)
+    return statement.replace("{part}", part).replace("{where}", where)
 
 
 def _counted(rows: Sequence[Any]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for row in rows:
-        found.setdefault(row.name, {})[row.part] = row.jobs
-    return found
+        counts.setdefault(row.name, {})[row.part] = row.jobs
+    return counts
 
 
 def _cell(row: Any, failures: dict[str, dict[str, int]]) -> dict[str, Any]:
     quantities = {name: getattr(row, name) for name in _VALUES}
-    known = {name: [float(one) for one in value] for name, value in quantities.items() if value and None not in value}
+    known = {name: [float(one) for one in row] for name, row in quantities.items() if row and None not in row}
     return {"jobs": row.jobs, "failed": row.failed, "failures": failures.get(row.name, {}), **known}

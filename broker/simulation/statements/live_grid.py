@@ -1,4 +1,4 @@
-"""What the driver of the demonstration writes in the place of feeds, pilots and site admins."""
+"""Statements with which the driver of the demonstration stands in for feeds, pilots and site admins."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ SELECT (SELECT max(jeditaskid) FROM {panda}.jedi_tasks) + 1 AS task,
 
 
 def next_numbers(connection: sa.Connection, names: Names) -> tuple[int, int, int]:
-    """The first task, dataset and file that are not taken yet."""
+    """The first unused numbers of a task, a dataset and a file."""
     row = connection.execute(sa.text(names.sql(_READ_NEXT_NUMBERS))).one()
     return int(row.task), int(row.dataset), int(row.file)
 
 
 def read_jobs(connection: sa.Connection, names: Names) -> list[tuple[int, str, str]]:
-    """Jobs that wait for their input or for pilots, or run: number, status, queue."""
+    """Number, status and queue of the jobs that wait for their input or for pilots, or run."""
     return [(row.pandaid, row.status, row.queue) for row in connection.execute(sa.text(names.sql(_READ_JOBS)))]
 
 
 def refresh_sources(connection: sa.Connection, names: Names, passed_s: float, now: datetime) -> None:
-    """Refresh the sources: each is as old at ``now`` (aware) as ``passed_s`` before; what runs gives a sign of life."""
+    """Refresh the sources: each is as old at ``now`` (aware) as ``passed_s`` before. Active jobs send a heartbeat."""
     for table, columns in _REFRESHED:
         settings = ", ".join(f"{name} = {name} + make_interval(secs => :passed_s)" for name in columns)
         connection.execute(sa.text(names.sql(f"UPDATE {table} SET {settings}")), {"passed_s": passed_s})  # noqa: S608
@@ -91,26 +91,26 @@ def refresh_sources(connection: sa.Connection, names: Names, passed_s: float, no
 def bring_inputs(
     connection: sa.Connection, catalogue: TableCatalogue, jobs: Sequence[tuple[int, str]], now: datetime
 ) -> None:
-    """The input of these jobs (number, queue) is at their queue, as if it had been transferred: they are activated."""
+    """Activate these jobs (number, queue), as if their input had been transferred to their queue."""
     if jobs:
         write_sorted(connection, catalogue, Sorted(tuple(jobs), ()), now)
 
 
 def start_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> None:
-    """Jobs begin to run, as if pilots had taken them."""
+    """Start jobs, as if pilots had taken them."""
     if jobs:
         connection.execute(sa.text(names.sql(_START)), {"jobs": list(jobs), "now": naive(now)})
 
 
 def report_ends(connection: sa.Connection, names: Names, ends: Sequence[tuple[int, bool]], now: datetime) -> None:
-    """Pilots report jobs as ended; the agent ``completion`` takes them from there."""
+    """Report jobs as ended, as pilots do; the agent ``completion`` continues with them."""
     if ends:
         values: dict[str, Any] = {"jobs": [job for job, _ in ends], "failed": [failed for _, failed in ends]}
         connection.execute(sa.text(names.sql(_END)), values | {"now": naive(now)})
 
 
 def switch_queues(connection: sa.Connection, names: Names, switched: Sequence[tuple[str, str]], now: datetime) -> None:
-    """Queues get another status, noted as a feed does."""
+    """Set the status of queues, recorded like the changes of a feed."""
     rows = []
     for queue, status in switched:
         values = {"queue": queue, "status": status}

@@ -1,4 +1,4 @@
-"""A site's history counted in PanDA's own tables: aggregates by queue, task and worker, never row by row."""
+"""Statements that count a site's history in PanDA's own tables: aggregates by queue, task and worker, never rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SELECT computingsite AS name, count(*) FILTER (WHERE ended) AS jobs,
     count(*) FILTER (WHERE {good}) AS n, {wall} AS wall
 FROM jobs GROUP BY 1 ORDER BY 1"""
 _GOOD = "ended AND jobstatus = 'finished' AND wall_s IS NOT NULL"
-#: Of equal instants ends count before beginnings.
+#: At equal instants, ends count before starts.
 _MOST = """
 SELECT name, max(running) AS most FROM (
     SELECT name, sum(cores) OVER (PARTITION BY name ORDER BY at, cores ROWS UNBOUNDED PRECEDING) AS running
@@ -106,10 +106,10 @@ _OF_TASKS = (
     "jeditaskid IN (SELECT jeditaskid FROM {panda}.jedi_tasks WHERE creationdate >= :since AND creationdate < :until)"
 )
 _GOOD_OF_TASK = "j.jobstatus = 'finished' AND j.wall_s IS NOT NULL"
-#: A batch system gives a free slot away within this time (assumed: it looks for work once in a while).
+#: A batch system fills a free slot within this time (assumed: it looks for work periodically).
 _GIVEN_WITHIN = "interval '2 minutes'"
-#: A worker that starts when none has left the queue of late found a slot free: the batch system alone made it wait.
-#: One that waited for a slot starts when another leaves; that wait is the model's.
+#: A worker that starts when no other has recently left the queue found a free slot: only the batch system delayed it.
+#: A worker that waited for a slot starts when another one leaves; the model adds that wait itself.
 _FREE = f"left_at IS NULL OR at - left_at > {_GIVEN_WITHIN}"
 _THREE = "percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY wait_s)"
 _WORKERS = f"""
@@ -145,28 +145,29 @@ def site_history(
     until: datetime,
     speeds: Mapping[tuple[str, str], float] | None = None,
 ) -> History:
-    """What queues, tasks and workers did from ``since`` to ``until`` (excluded), both aware.
+    """Read the history of queues, tasks and workers from ``since`` to ``until`` (excluded), both aware.
 
     Args:
-        connection: to the database with PanDA's tables.
-        names: of its schemata.
-        since: the first instant.
-        until: the first that does not belong to it.
-        speeds: of queues by type of processing; wall and CPU times of tasks are multiplied by that of where they ran.
+        connection: connection to the database with PanDA's tables.
+        names: names of its schemata.
+        since: start of the span, included.
+        until: end of the span, excluded.
+        speeds: speeds of queues by type of processing; wall and CPU times of tasks are multiplied by the speed of the
+            queue where they ran.
     """
     span: dict[str, Any] = {"since": naive(since), "until": naive(until)}
-    nothing: dict[str, Any] = {"queues": [], "kinds": [], "speeds": []}
-    known = list((speeds or {}).items())
-    fast = {
-        "queues": [queue for (queue, _), _ in known],
-        "kinds": [kind for (_, kind), _ in known],
-        "speeds": [speed for _, speed in known],
+    no_speeds: dict[str, Any] = {"queues": [], "kinds": [], "speeds": []}
+    items = list((speeds or {}).items())
+    speed_columns = {
+        "queues": [queue for (queue, _), _ in items],
+        "kinds": [kind for (_, kind), _ in items],
+        "speeds": [speed for _, speed in items],
     }
     ended = ended_jobs(connection, names)
 
     def rows(statement: str, where: str = "") -> Sequence[Any]:
         head = _JOBS.replace("{ended}", ended).replace("{where}", where) if where else ""
-        values = span | (fast if where == _OF_TASKS else nothing) if where else span
+        values = span | (speed_columns if where == _OF_TASKS else no_speeds) if where else span
         return connection.execute(sa.text(names.sql(head + statement)), values).all()
 
     most = _most(rows, ended)
@@ -190,12 +191,12 @@ def site_history(
 
 
 def _filled(statement: str, good: str, table: str = "") -> str:
-    """The statement with what a good job is, and its quantiles of wall and CPU time."""
-    known = f"{good} AND {table}cpu_s IS NOT NULL"
+    """The statement with the condition of a good job and the quantiles of wall and CPU time filled in."""
+    good_with_cpu = f"{good} AND {table}cpu_s IS NOT NULL"
     parts = {
         "{good}": good,
         "{wall}": _QUANTILES.format(value=f"{table}wall_s", where=good),
-        "{cpu}": _QUANTILES.format(value=f"{table}cpu_s", where=known),
+        "{cpu}": _QUANTILES.format(value=f"{table}cpu_s", where=good_with_cpu),
     }
     for key, value in parts.items():
         statement = statement.replace(key, value)
@@ -203,19 +204,19 @@ def _filled(statement: str, good: str, table: str = "") -> str:
 
 
 def _most(rows: Any, ended: str) -> dict[str, float]:
-    """Most cores at once by queue: what jobs or workers saw, whichever is more."""
-    found: dict[str, float] = {}
+    """Maximum of concurrent cores by queue, from jobs or from workers, whichever is larger."""
+    most_cores: dict[str, float] = {}
     cores_of_job = "greatest(coalesce(actualcorecount, corecount, 1), 1)"
     for source, cores in ((ended, cores_of_job), ("{panda}.harvester_workers", "greatest(coalesce(ncore, 1), 1)")):
         for row in rows(_MOST.replace("{source}", source).replace("{cores}", cores)):
             if row.name is not None:
-                found[row.name] = max(found.get(row.name, 0.0), float(row.most))
-    return found
+                most_cores[row.name] = max(most_cores.get(row.name, 0.0), float(row.most))
+    return most_cores
 
 
 def _workers(row: Any) -> WorkersRecord:
-    seen, free = counted(row.n or 0, row.delay), counted(row.free_n or 0, row.free_delay)
-    return WorkersRecord(row.queue, row.workers, row.empty, seen, row.lost, free)
+    delay, free = counted(row.n or 0, row.delay), counted(row.free_n or 0, row.free_delay)
+    return WorkersRecord(row.queue, row.workers, row.empty, delay, row.lost, free)
 
 
 def _task(row: Any) -> TaskRecord:
@@ -231,9 +232,9 @@ def _task(row: Any) -> TaskRecord:
 
 
 def _positive(text: str | None) -> float | None:
-    """A number above 0 as text; None for anything else, as a queue without a power is no reason to stop."""
+    """The number above 0 in a text; None for anything else, as a queue without a core power is no error."""
     try:
-        found = float(text or "")
+        number = float(text or "")
     except ValueError:
         return None
-    return found if 0 < found < math.inf else None
+    return number if 0 < number < math.inf else None

@@ -1,4 +1,4 @@
-"""How input on tape was staged, counted in the requests of PanDA's Data Carousel.
+"""Statements that count the staging of input from tape in the requests of PanDA's Data Carousel.
 
 Source: PanDA database, data_carousel_requests and data_carousel_relations; Data Carousel interface, statuses.
 """
@@ -14,7 +14,7 @@ from broker.simulation.model.calibration.site_history import TapeRecord, counted
 from broker.simulation.model.scenario_parts import Tape
 from broker.store.connection.tables import Names
 
-#: Fewer requests say nothing.
+#: Minimum number of requests to count.
 FEWEST_REQUESTS = 30
 NOT_THERE = "the tables of the Data Carousel cannot be read"
 _READABLE = """
@@ -41,7 +41,7 @@ WHERE t.creationdate >= :since AND t.creationdate < :until"""
 def site_tape(
     connection: sa.Connection, names: Names, since: datetime, until: datetime
 ) -> tuple[TapeRecord | None, str]:
-    """What was staged from tape in a span (aware), or None with the reason why that is not known."""
+    """The staging from tape in a span (aware), or None with the reason why it is not known."""
     if connection.scalar(sa.text(_READABLE), {"schema": names.panda}) != 2:
         return None, NOT_THERE
     span = {"since": naive(since), "until": naive(until)}

@@ -1,4 +1,4 @@
-"""What runs, waits and came lately, counted in PanDA's tables: the work that is rolled out ahead."""
+"""Running, waiting and recently arrived work, counted in PanDA's tables, as the start of a roll-out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from broker.domain.instants import naive
 from broker.simulation.model.work_of_site import CapRow, EndedRow, JobRow, TaskRow, WorkRows
 from broker.store.connection.tables import TableCatalogue
 
-#: Ends within so long tell how long jobs run; the most cores that ran are those of as long as decisions look back.
+#: Time over which ended jobs count for run times; time over which running cores count, as in decisions.
 RECORD = timedelta(days=2)
 CAPACITY = timedelta(days=21)
-#: Jobs of a task that are rolled out: those behind them start no sooner.
+#: Maximum jobs of a task in a roll-out: further ones start no sooner.
 MOST_JOBS = 1000
 _WAITING_TASKS = "'defined', 'assigning', 'ready', 'pending', 'scouting', 'running', 'throttled'"
 _JOB = (
@@ -69,7 +69,7 @@ _CORES = """
 
 
 def work_rows(connection: sa.Connection, catalogue: TableCatalogue, now: datetime, window: timedelta) -> WorkRows:
-    """What runs and waits at ``now`` (aware), what came within ``window`` before, and how jobs ended lately."""
+    """Jobs running and waiting at ``now`` (aware), tasks that arrived within ``window`` before, and recent ends."""
     tables = {
         "active": catalogue.source("jobsactive4", _JOB),
         "defined": catalogue.source("jobsdefined4", _JOB),
@@ -77,11 +77,11 @@ def work_rows(connection: sa.Connection, catalogue: TableCatalogue, now: datetim
         "datasets": catalogue.source("jedi_datasets", _DATASET),
         "shape": _SHAPE,
     }
-    given = {"now": naive(now), "since": naive(now - window), "most": MOST_JOBS}
+    parameters = {"now": naive(now), "since": naive(now - window), "most": MOST_JOBS}
 
     def rows(query: str, **parts: str) -> list[Mapping[str, Any]]:
         text = sa.text(query.format(**tables, **parts))
-        used = {name: given[name] for name in given if f":{name}" in str(text)}
+        used = {name: parameters[name] for name in parameters if f":{name}" in str(text)}
         return [dict(row) for row in connection.execute(text, used).mappings()]
 
     ended = connection.execute(sa.text(_ENDED), {"since": now - RECORD}).mappings()

@@ -1,1 +1,1 @@
-"""What a task asks for, with where it came from."""
+"""The request of a task, with the origin of each value."""

@@ -1,4 +1,4 @@
-"""What a task asks for now, and where each value came from: its submission, its scouts, or what was learned."""
+"""The current request of a task, and the origin of each value: submission, scouts, or what was learned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from broker.sizing.statements import request_rows
 from broker.store.query_context import Answer, Asking, NothingFound
 
-#: Shown values: column, that of its unit, and what it is.
+#: Shown values: column, column of the unit, and meaning.
 SHOWN = (
     ("ramcount", "ramunit", "memory"),
     ("cputime", "cputimeunit", "CPU time"),
@@ -21,14 +21,14 @@ SHOWN = (
 
 
 class RequestValue(Answer):
-    """One value that a task asks for.
+    """One value that a task requests.
 
     Attributes:
-        value, unit: that count now.
+        value, unit: current value and unit.
         source: ``submission``, ``scouts`` (PanDA's formulae), ``learned`` (a quantile of its jobs), or ``kind``.
-        since: when the source set it; null for the submission.
-        reason: with the sample; empty for the submission.
-        scouts: what PanDA's formulae give; null where its jobs were not looked at, or have no such figure.
+        since: time when the source set it; null for the submission.
+        reason: reason with the sample; empty for the submission.
+        scouts: value by PanDA's formulae; null if its jobs were not examined, or have no such figure.
     """
 
     name: str
@@ -42,11 +42,11 @@ class RequestValue(Answer):
 
 
 class LearnedMemory(Answer):
-    """What jobs of the task used, in MB of the unit of its memory.
+    """Memory used by jobs of the task, in MB of its memory unit.
 
     Attributes:
-        p50, ask: the middle, and the quantile that may be asked for; null where it is not known, ``unknown`` says why.
-        low, high: between them ``ask`` lies with 90 %; high is null where it may be above all jobs.
+        p50, ask: median, and the quantile that may be requested; null if unknown: ``unknown`` says why.
+        low, high: 90 % interval of ``ask``; high is null if it may exceed all jobs.
     """
 
     evaluated_at: datetime
@@ -60,7 +60,7 @@ class LearnedMemory(Answer):
 
 
 class RequestChange(Answer):
-    """A change of what a task asks for; passive ones (``active`` false) were only found."""
+    """A change of a task's requests; passive changes (``active`` false) were only recorded."""
 
     changed_at: datetime
     source: str
@@ -71,7 +71,7 @@ class RequestChange(Answer):
 
 
 class TaskRequests(Answer):
-    """What a task asks for."""
+    """The requests of a task."""
 
     now: datetime
     jeditaskid: int
@@ -84,7 +84,7 @@ class TaskRequests(Answer):
 
 
 def task_requests(asking: Asking, jeditaskid: int) -> TaskRequests:
-    """What a task asks for, and where each value came from.
+    """The request of a task, and the origin of each value.
 
     Raises:
         NothingFound: there is no such task.
@@ -110,7 +110,7 @@ def task_requests(asking: Asking, jeditaskid: int) -> TaskRequests:
 def _value(
     name: str, column: str, unit: str, row: dict[str, Any], changes: list[RequestChange], scouts: dict[str, Any]
 ) -> RequestValue:
-    """The last change that set the value as it is; a value that nobody of ours set is the submission's."""
+    """A value with the last change that set it; a value that no change set is the submission's."""
     own = next((one for one in reversed(changes) if one.active and column in one.after), None)
     own = own if own is not None and own.after[column] == row[column] else None
     return RequestValue(

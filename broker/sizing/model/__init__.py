@@ -1,1 +1,1 @@
-"""Values of a task from its jobs, by the formulae of PanDA and by quantiles. Pure."""
+"""Values of a task computed from its jobs, by the formulae of PanDA and by quantiles. Pure."""

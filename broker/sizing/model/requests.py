@@ -1,4 +1,4 @@
-"""What a task asks for is changed to: by its scouts, by what its jobs used, or by tasks of its kind. Pure."""
+"""Changes to the request of a task: by its scouts, by what its jobs used, or by tasks of its kind. Pure."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Source = Literal["scouts", "learned", "kind"]
 
 @dataclass(frozen=True)
 class Change(ColumnChange):
-    """What a task asks for from now on; the reason says from which sample.
+    """A change of the request of a task; the reason names the sample.
 
     Attributes:
-        source: by its ``scouts`` with PanDA's formulae, by a quantile ``learned`` from its jobs, or by its ``kind``.
+        source: its ``scouts`` with PanDA's formulae, a quantile ``learned`` from its jobs, or its ``kind``.
     """
 
     source: Source = field(kw_only=True)
 
 
 def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
-    """Whether a task is to be looked at: at 5 finished jobs, then when they have doubled, up to 1000, and when asked.
+    """Whether a task is due for evaluation: at 5 finished jobs, then at each doubling up to 1000, and on request.
 
     Args:
-        finished: jobs that finished so far.
-        finished_then: when it was looked at last; None: never.
-        is_asked: somebody asked for it (``walltimeunit`` is NULL).
+        finished: jobs finished so far.
+        finished_then: jobs finished at the last evaluation; None if there was none.
+        is_asked: whether an evaluation was requested (``walltimeunit`` is NULL).
     """
     if finished < FIRST_JOBS:
         return False
@@ -44,50 +44,50 @@ def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
 
 
 def scouts_change(task: Mapping[str, Any], values: Mapping[str, Any], finished: int) -> Change | None:
-    """The change to what PanDA's formulae give; None where nothing is different."""
+    """The change to the values of PanDA's formulae; None if nothing differs."""
     return _change("scouts", task, values, f"by PanDA's formulae from {finished} finished jobs")
 
 
 def learned_change(task: Mapping[str, Any], learned: Learned, rank: float, margin_percent: float) -> Change | None:
-    """The change of the memory to the learned quantile with a margin; None where it is not known, or not different."""
+    """The change of the memory to the learned quantile plus a margin; None if it is unknown, or nothing differs."""
     if math.isnan(learned.ask) or not _can_change(task):
         return None
-    asked = _with_margin(learned.ask, margin_percent)
+    requested_mb = _with_margin(learned.ask, margin_percent)
     high = "above all" if math.isinf(learned.high) else f"{learned.high:.0f}"
     reason = (
         f"p{rank:g} of {learned.n} finished jobs and {learned.killed} killed for memory: {learned.ask:.0f} MB "
         f"(90 %: {learned.low:.0f} to {high}), p50 {learned.p50:.0f} MB, and {margin_percent:g} %"
     )
-    return _change("learned", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+    return _change("learned", task, {"ramcount": requested_mb, "ramunit": task.get("ramunit") or "MB"}, reason)
 
 
 def kind_change(task: Mapping[str, Any], asks_mb: Sequence[float], margin_percent: float) -> Change | None:
-    """The change of the memory of a task without finished jobs to what tasks of its kind need; None: too few."""
+    """The change of the memory of a task without finished jobs to what tasks of its kind need; None if too few."""
     needed = enough_of_kind(asks_mb)
     if math.isnan(needed) or not _can_change(task):
         return None
     reason = (
         f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(asks_mb)} tasks of its kind, and {margin_percent:g} %"
     )
-    asked = _with_margin(needed, margin_percent)
-    return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+    requested_mb = _with_margin(needed, margin_percent)
+    return _change("kind", task, {"ramcount": requested_mb, "ramunit": task.get("ramunit") or "MB"}, reason)
 
 
 def prior_change(
     task: Mapping[str, Any], prior: MemoryPrior | None, kind: Mapping[str, Any], limits: PriorLimits
 ) -> Change | None:
-    """The change of the memory of a task without finished jobs to its prior; None: too few tasks, or not different.
+    """The change of the memory of a task without finished jobs to its prior; None if too few tasks, or no difference.
 
     Args:
-        task: its columns.
-        prior: of the memory; None where too few tasks are known.
-        kind: what tasks of its kind have in common, as columns.
-        limits: of the request.
+        task: columns of the task.
+        prior: prior of the memory; None if too few tasks are known.
+        kind: the columns that tasks of its kind have in common.
+        limits: limits of the request.
     """
     if prior is None or not _can_change(task):
         return None
     bounded = prior.bounded_mb(limits.least_share)
-    named = ", ".join(f"{name} {value}" for name, value in kind.items() if value != "")
+    kind_text = ", ".join(f"{name} {value}" for name, value in kind.items() if value != "")
     parts = [
         f"{tasks} tasks and {jobs} jobs of {which} need {value:.0f} MB at p{limits.rank:g}"
         for tasks, jobs, which, value in (
@@ -97,18 +97,18 @@ def prior_change(
         if not math.isnan(value)
     ]
     reason = (
-        f"prior of kind ({named}): {'; '.join(parts)}; drawn towards the request of {prior.request_mb:.0f} MB: "
+        f"prior of kind ({kind_text}): {'; '.join(parts)}; drawn towards the request of {prior.request_mb:.0f} MB: "
         f"{prior.ask_mb:.0f} MB, plus {limits.margin_percent:g} %"
     )
     if bounded != prior.ask_mb:
         times = limits.least_share if bounded > prior.ask_mb else 1 / limits.least_share
         reason += f"; bounded by {times:g} times the request"
-    asked = _with_margin(bounded, limits.margin_percent)
-    return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+    requested_mb = _with_margin(bounded, limits.margin_percent)
+    return _change("kind", task, {"ramcount": requested_mb, "ramunit": task.get("ramunit") or "MB"}, reason)
 
 
 def _with_margin(value: float, margin_percent: float) -> int:
-    """Whole MB; what binary fractions add is no MB more."""
+    """The value plus the margin in whole MB; binary rounding errors do not add one."""
     return math.ceil(value * (1.0 + margin_percent / 100.0) - 1e-6)
 
 

@@ -1,7 +1,7 @@
-"""What a task should ask for, from jobs of it that finished, by the formulae of PanDA. Pure.
+"""What a task should request, computed from its finished jobs by the formulae of PanDA. Pure.
 
-Source: panda-server, ``task_utils_module`` (getScoutJobData_JEDI). What is different from it: jobs are not drawn at
-random, see :func:`sample`, so that the same jobs give the same values.
+Source: panda-server, ``task_utils_module`` (getScoutJobData_JEDI). Unlike there, jobs are not drawn at random, see
+:func:`sample`, so that the same jobs give the same values.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DEFAULT_CORE_POWER = 10.0
 _SHORT_S, _LONG_S = 3600.0, 6 * 3600.0
 _MOST_WALLTIME_S = 999_999_999
 _MOST_OUTPUT_KB = 10 * 1024
-#: A job counts for values by event with so many events a core.
+#: Fewest events per core with which a job counts for per-event values.
 _LEAST_EVENTS = 10
 
 
 @dataclass(frozen=True)
 class ScoutSettings:
-    """PanDA's keys: ranks in percent, margin in percent, least memory in MB, most disk I/O in kB/s; None: no limit."""
+    """PanDA's keys: ranks and margin in percent, least memory in MB, most disk I/O in kB/s; None for no limit."""
 
     ramcount_rank: float = 75.0
     ramcount_margin_percent: int = 10
@@ -38,12 +38,12 @@ class ScoutSettings:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """What the task asks for now.
+    """The current request of a task.
 
     Attributes:
-        ramunit, baseramcount_mb: of its memory.
-        cputimeunit, cpuefficiency_percent, basewalltime_s: of its CPU time.
-        walltime, outdiskunit, workdiskcount_mb: preset values, below which none goes.
+        ramunit, baseramcount_mb: request for memory.
+        cputimeunit, cpuefficiency_percent, basewalltime_s: request for CPU time.
+        walltime, outdiskunit, workdiskcount_mb: preset values, which act as lower bounds.
     """
 
     ramunit: str | None = None
@@ -58,16 +58,16 @@ class TaskRequest:
 
 @dataclass(frozen=True)
 class EndedJobs:
-    """Jobs of a task that finished, as columns (n,); NaN where nothing is known.
+    """Finished jobs of a task, as columns (n,); NaN where unknown.
 
     Attributes:
-        pandaid: their numbers.
-        cores: that they ran on.
-        maxpss_kb, vmpeak_kb: memory that they had.
-        wall_s, cpu_s: from start to end, and CPU time.
-        core_power: of the cores, HS06.
-        input_mb, events: of their primary input; a pseudo file is 1 MB and 1 event.
-        output_bytes, workdir_mb, disk_io: written, left in the work directory, and read and written.
+        pandaid: numbers of the jobs.
+        cores: cores used.
+        maxpss_kb, vmpeak_kb: memory used.
+        wall_s, cpu_s: time from start to end, and CPU time.
+        core_power: HS06 of the cores.
+        input_mb, events: size of the primary input; a pseudo file is 1 MB and 1 event.
+        output_bytes, workdir_mb, disk_io: written output, size of the work directory, and disk I/O in both directions.
         is_pseudo: whether the input has no files.
     """
 
@@ -90,25 +90,25 @@ class EndedJobs:
 
 
 def sample(pandaids: Sequence[int], most: int = MOST_JOBS) -> list[int]:
-    """At most so many of some jobs: those with the lowest hash of their number, the same ones each time."""
-    return sorted(sorted(pandaids, key=lambda one: (zlib.crc32(str(one).encode()), one))[:most])
+    """At most ``most`` of the jobs: those with the lowest hash of their number, always the same ones."""
+    return sorted(sorted(pandaids, key=lambda pandaid: (zlib.crc32(str(pandaid).encode()), pandaid))[:most])
 
 
 def scout_values(jobs: EndedJobs, task: TaskRequest, by: ScoutSettings) -> dict[str, int | str]:
-    """Columns of ``jedi_tasks`` with what PanDA would put there; those without a figure are left out."""
-    found: dict[str, int | str] = {}
+    """The values that PanDA would write to columns of ``jedi_tasks``; columns without a figure are left out."""
+    columns: dict[str, int | str] = {}
     if len(jobs) == 0:
-        return found
-    found |= _memory(jobs, task, by)
-    found |= _cpu_time(jobs, task, by)
-    found |= _walltime(jobs, task)
-    found |= _disk(jobs, task)
-    found |= _io(jobs, by)
-    return found
+        return columns
+    columns |= _memory(jobs, task, by)
+    columns |= _cpu_time(jobs, task, by)
+    columns |= _walltime(jobs, task)
+    columns |= _disk(jobs, task)
+    columns |= _io(jobs, by)
+    return columns
 
 
 def job_memory_kb(jobs: EndedJobs, task: TaskRequest) -> Floats:
-    """(n,) memory of jobs in the unit of the task, without that beside the cores; NaN where it is not known."""
+    """(n,) memory of jobs in the unit of the task, without the part independent of the cores; NaN where unknown."""
     measured = np.where(jobs.maxpss_kb > 0, jobs.maxpss_kb, np.nan)
     if task.ramunit == "MBPerCore":
         return np.asarray(np.ceil((measured - 1024.0 * task.baseramcount_mb) / jobs.cores))
@@ -122,8 +122,8 @@ def _memory(jobs: EndedJobs, task: TaskRequest, by: ScoutSettings) -> dict[str, 
     values = values[~np.isnan(values)]
     if not len(values):
         return {}
-    asked = asked_memory_mb(values, by.ramcount_rank, by.ramcount_margin_percent, by.ramcount_min_mb or 0)
-    return {"ramcount": asked, "ramunit": "MBPerCore" if task.ramunit == "MBPerCore" else "MB"}
+    requested_mb = asked_memory_mb(values, by.ramcount_rank, by.ramcount_margin_percent, by.ramcount_min_mb or 0)
+    return {"ramcount": requested_mb, "ramunit": "MBPerCore" if task.ramunit == "MBPerCore" else "MB"}
 
 
 def _cpu_time(jobs: EndedJobs, task: TaskRequest, by: ScoutSettings) -> dict[str, int | str]:
@@ -137,54 +137,54 @@ def _cpu_time(jobs: EndedJobs, task: TaskRequest, by: ScoutSettings) -> dict[str
     values = used[counts & ~np.isnan(used)]
     if not len(values):
         return {}
-    asked = percentile(values, by.cputime_rank) * 1.5
-    milli = asked < 10
+    requested = percentile(values, by.cputime_rank) * 1.5
+    milli = requested < 10
     return {
-        "cputime": math.ceil(asked * 1000 if milli else asked),
+        "cputime": math.ceil(requested * 1000 if milli else requested),
         "cputimeunit": "mHS06sPerEvent" if milli else "HS06sPerEvent",
     }
 
 
 def _walltime(jobs: EndedJobs, task: TaskRequest) -> dict[str, int | str]:
-    found: dict[str, int | str] = {"walltimeunit": "kSI2kseconds"}
+    columns: dict[str, int | str] = {"walltimeunit": "kSI2kseconds"}
     longest = float(np.nanmax(jobs.cpu_s)) if (~np.isnan(jobs.cpu_s)).any() else math.nan
     if not math.isnan(longest):
         longest = 0.0 if longest < _SHORT_S else longest
-        asked = math.ceil(longest / float(np.max(jobs.input_mb)) * 1.5)
+        requested = math.ceil(longest / float(np.max(jobs.input_mb)) * 1.5)
         preset = task.walltime
-        if preset is not None and (preset > asked or preset < 0):
-            asked = preset
-        found["walltime"] = min(asked, _MOST_WALLTIME_S)
-    return found
+        if preset is not None and (preset > requested or preset < 0):
+            requested = preset
+        columns["walltime"] = min(requested, _MOST_WALLTIME_S)
+    return columns
 
 
 def _disk(jobs: EndedJobs, task: TaskRequest) -> dict[str, int | str]:
-    found: dict[str, int | str] = {}
+    columns: dict[str, int | str] = {}
     unit = task.outdiskunit or ""
     per_event = unit.endswith("PerEvent")
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.ceil(jobs.output_bytes / (jobs.events if per_event else jobs.input_mb))
     values = size[(jobs.events >= _LEAST_EVENTS) & np.isfinite(size)]
     if len(values) and "Fixed" not in unit:
-        found["outdiskcount"] = int(min(percentile(values, 75.0) / 1024, _MOST_OUTPUT_KB))
-        found["outdiskunit"] = "kBPerEvent" if per_event else "kB"
+        columns["outdiskcount"] = int(min(percentile(values, 75.0) / 1024, _MOST_OUTPUT_KB))
+        columns["outdiskunit"] = "kBPerEvent" if per_event else "kB"
     work = jobs.workdir_mb[~np.isnan(jobs.workdir_mb)]
     if len(work):
-        found["workdiskcount"] = max(int(np.max(work)), task.workdiskcount_mb or 0)
-        found["workdiskunit"] = "MB"
-    return found
+        columns["workdiskcount"] = max(int(np.max(work)), task.workdiskcount_mb or 0)
+        columns["workdiskunit"] = "MB"
+    return columns
 
 
 def _io(jobs: EndedJobs, by: ScoutSettings) -> dict[str, int | str]:
-    found: dict[str, int | str] = {}
+    columns: dict[str, int | str] = {}
     wall = np.where(jobs.wall_s > 0, np.trunc(jobs.wall_s), np.nan)
     intensity = (jobs.input_mb * 1024.0 + jobs.output_bytes / 1024.0) / wall / jobs.cores
     if (~np.isnan(intensity)).any():
-        found |= {"iointensity": math.ceil(float(np.nanmax(intensity))), "iointensityunit": "kBPerS"}
+        columns |= {"iointensity": math.ceil(float(np.nanmax(intensity))), "iointensityunit": "kBPerS"}
     disk = jobs.disk_io / wall
     disk = disk[~np.isnan(disk)]
     if len(disk):
         mean = math.ceil(float(np.sum(disk)) // len(disk))
         capped = mean if by.disk_io_cap_kbps is None else min(mean, by.disk_io_cap_kbps)
-        found |= {"diskio": int(capped), "diskiounit": "kBPerS"}
-    return found
+        columns |= {"diskio": int(capped), "diskiounit": "kBPerS"}
+    return columns

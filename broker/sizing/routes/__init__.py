@@ -1,1 +1,1 @@
-"""What a task asks for, over HTTP."""
+"""The requests of a task over HTTP."""

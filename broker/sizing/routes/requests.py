@@ -1,4 +1,4 @@
-"""What a task asks for, over HTTP."""
+"""The requests of a task over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = guarded_router(tag="tasks")
 @router.get("/tasks/{task}/requests", response_model=TaskRequests)
 @allow(READ)
 def get_requests(request: Request, api: State, task: TaskId, at: At = None) -> Response:
-    """What a task asks for: memory, time, disk; where each value came from, and what its jobs used."""
-    with asking(api, at) as asked:
-        found = task_requests(asked, task)
-    return answer(request, found)
+    """Get the requests of a task: memory, time, disk; the origin of each value, and what its jobs used."""
+    with asking(api, at) as context:
+        requests = task_requests(context, task)
+    return answer(request, requests)

@@ -1,4 +1,4 @@
-"""Tasks whose requests are due to be looked at, their jobs as columns, and what was made of them.
+"""Tasks whose requests are due for evaluation, their jobs as columns, and the stored results.
 
 Source: panda-server, ``task_utils_module`` (getScoutJobData_JEDI, setScoutJobData_JEDI).
 """
@@ -24,13 +24,13 @@ from broker.sizing.model.requests import Change
 from broker.sizing.model.scout_values import DEFAULT_CORE_POWER, EndedJobs, TaskRequest, sample
 from broker.store.connection.tables import Names, TableCatalogue
 
-#: Columns of a task that are changed.
+#: Columns of a task that may be changed.
 COLUMNS = (
     "ramcount", "ramunit", "cputime", "cputimeunit", "walltime", "walltimeunit", "outdiskcount", "outdiskunit",
     "workdiskcount", "workdiskunit", "iointensity", "iointensityunit", "diskio", "diskiounit",
 )  # fmt: skip
 _INPUT = "('input', 'pseudo_input', 'pp_input', 'trn_log', 'trn_output')"
-# the counters say without a look at jobs whether a task may be due
+# the counters tell whether a task may be due without reading jobs
 _DUE = """
 SELECT task.jeditaskid FROM {panda}.jedi_tasks AS task
 LEFT JOIN broker.request_learned AS known USING (jeditaskid)
@@ -85,7 +85,7 @@ JOIN LATERAL (
     WHERE record.pandaid = job.pandaid AND dataset.masterid IS NULL AND file.type IN INPUT
 ) AS input ON input.mb IS NOT NULL
 WHERE job.pandaid = ANY(:jobs) ORDER BY job.pandaid""".replace("INPUT", _INPUT)
-# killed for its memory: by the pilot, the kernel, or the payload's own allocation; see the classes of errors
+# killed for memory: by the pilot, the kernel, or the payload's own allocation; see the error classes
 _KILLED = """
 SELECT coalesce(nullif(actualcorecount, 0), nullif(corecount, 0), 1) AS cores, greatest(maxpss, maxrss) AS kb
 FROM {panda}.jobsarchived4
@@ -121,14 +121,14 @@ VALUES (:now, :run, :task, :source, :active, CAST(:before AS jsonb), CAST(:after
 
 @dataclass(frozen=True)
 class SizedTask:
-    """A task with what it asks for, kept from others until the end of the transaction; ``row``: its columns."""
+    """A task and its requests, locked until the end of the transaction; ``row``: its columns."""
 
     jeditaskid: int
     row: Mapping[str, Any]
 
     @property
     def request(self) -> TaskRequest:
-        """What formulae need of it."""
+        """The figures that the formulae need."""
         return TaskRequest(
             self.row["ramunit"], self.row["baseramcount"], self.row["cputimeunit"], self.row["cpuefficiency"],
             self.row["basewalltime"], self.row["walltime"], self.row["outdiskunit"], self.row["workdiskcount"],
@@ -136,39 +136,39 @@ class SizedTask:
 
     @property
     def kind(self) -> dict[str, Any]:
-        """What tasks of its kind have in common."""
+        """The columns that tasks of the same kind have in common."""
         return {name: self.row[name] for name in ("processingtype", "transformation", "release", "cores")}
 
 
 def due_tasks(connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None) -> list[int]:
-    """Tasks at work that may be due by their counters."""
-    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "first": FIRST_JOBS, "last": LAST_JOBS}
-    return list(connection.scalars(sa.text(names.sql(_DUE)), asked))
+    """Active tasks that may be due according to their counters."""
+    parameters = {"most": most, "tasks": None if tasks is None else list(tasks), "first": FIRST_JOBS, "last": LAST_JOBS}
+    return list(connection.scalars(sa.text(names.sql(_DUE)), parameters))
 
 
 def new_tasks(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None, since: datetime
 ) -> list[int]:
-    """Tasks made since an instant (aware) of which nothing is known yet."""
-    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "since": naive(since)}
-    return list(connection.scalars(sa.text(names.sql(_NEW)), asked))
+    """Tasks created since an instant (aware) about which nothing is known yet."""
+    parameters = {"most": most, "tasks": None if tasks is None else list(tasks), "since": naive(since)}
+    return list(connection.scalars(sa.text(names.sql(_NEW)), parameters))
 
 
 def lock_task(connection: sa.Connection, names: Names, jeditaskid: int) -> SizedTask | None:
-    """A task, or None where somebody else has it."""
+    """Lock a task; None if it does not exist or another transaction holds it."""
     row = connection.execute(sa.text(names.sql(_TASK)), {"task": jeditaskid}).mappings().one_or_none()
     return None if row is None else SizedTask(jeditaskid, {str(name): value for name, value in row.items()})
 
 
 def read_task(connection: sa.Connection, names: Names, jeditaskid: int) -> SizedTask | None:
-    """A task without a lock."""
+    """Read a task without a lock."""
     query = names.sql(_TASK).replace("FOR NO KEY UPDATE SKIP LOCKED", "")
     row = connection.execute(sa.text(query), {"task": jeditaskid}).mappings().one_or_none()
     return None if row is None else SizedTask(jeditaskid, {str(name): value for name, value in row.items()})
 
 
 def read_shown(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid: int) -> dict[str, Any] | None:
-    """What a task asks for, with its name, status and cores; also where the tables are PanDA's. None: no such task."""
+    """The requests, name, status and cores of a task, also from PanDA's own tables; None if there is no such task."""
     columns = ("jeditaskid", "taskname", "status", "corecount", *COLUMNS)
     query = f"SELECT * FROM {catalogue.source('jedi_tasks', columns)} AS task WHERE jeditaskid = :task"  # noqa: S608
     row = connection.execute(sa.text(query), {"task": jeditaskid}).mappings().one_or_none()
@@ -176,7 +176,7 @@ def read_shown(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid:
 
 
 def read_ended(connection: sa.Connection, names: Names, jeditaskid: int) -> tuple[int, EndedJobs]:
-    """How many jobs of a task finished, and at most 1000 of them as columns."""
+    """The number of finished jobs of a task, and at most 1000 of them as columns."""
     finished = list(connection.scalars(sa.text(names.sql(_FINISHED)), {"task": jeditaskid}))
     rows = connection.execute(sa.text(names.sql(_JOBS)), {"jobs": sample(finished)}).mappings().all()
 
@@ -193,7 +193,7 @@ def read_ended(connection: sa.Connection, names: Names, jeditaskid: int) -> tupl
 
 
 def read_killed(connection: sa.Connection, names: Names, task: SizedTask) -> Floats:
-    """(k,) kB that jobs of a task had when they were killed for their memory, in the unit of the task."""
+    """(k,) kB used by jobs of a task that were killed for their memory, in the unit of the task."""
     rows = connection.execute(sa.text(names.sql(_KILLED)), {"task": task.jeditaskid, "most": LAST_JOBS}).all()
     whole = np.array([float(row.kb) for row in rows], dtype=np.float64)
     if task.row["ramunit"] != "MBPerCore":
@@ -203,18 +203,28 @@ def read_killed(connection: sa.Connection, names: Names, task: SizedTask) -> Flo
 
 
 def asks_of_kind(connection: sa.Connection, task: SizedTask, now: datetime, days: float) -> list[float]:
-    """What tasks of the same kind were found to need in so many days, in MB, the newest first."""
-    asked = {**task.kind, "ramunit": task.row["ramunit"], "task": task.jeditaskid, "since": now - timedelta(days=days)}
-    return list(connection.scalars(sa.text(_ASKS_OF_KIND), asked))
+    """Memory in MB that tasks of the same kind needed within ``days``, newest first."""
+    parameters = {
+        **task.kind,
+        "ramunit": task.row["ramunit"],
+        "task": task.jeditaskid,
+        "since": now - timedelta(days=days),
+    }
+    return list(connection.scalars(sa.text(_ASKS_OF_KIND), parameters))
 
 
 def used_of_kind(
     connection: sa.Connection, task: SizedTask, now: datetime, days: float
 ) -> tuple[list[UsedMemory], list[UsedMemory]]:
-    """What jobs of tasks used in so many days, the newest first: of its kind, and of its processing type and cores."""
-    asked = {**task.kind, "ramunit": task.row["ramunit"], "task": task.jeditaskid, "since": now - timedelta(days=days)}
-    found = [(row[3], UsedMemory(*row[:3])) for row in connection.execute(sa.text(_USED_OF_KIND), asked)]
-    return [one for of_kind, one in found if of_kind], [one for _, one in found]
+    """Memory used by jobs within ``days``, newest first: of the task's kind, and of its processing type and cores."""
+    parameters = {
+        **task.kind,
+        "ramunit": task.row["ramunit"],
+        "task": task.jeditaskid,
+        "since": now - timedelta(days=days),
+    }
+    rows = [(row[3], UsedMemory(*row[:3])) for row in connection.execute(sa.text(_USED_OF_KIND), parameters)]
+    return [used for of_kind, used in rows if of_kind], [used for _, used in rows]
 
 
 def keep(
@@ -226,7 +236,7 @@ def keep(
     used: UsedMemory,
     now: datetime,
 ) -> None:
-    """Keep what was found of a task."""
+    """Store what was learned about a task."""
     values = {
         **task.kind, "task": task.jeditaskid, "now": now, "ramunit": task.row["ramunit"], "finished": finished,
         "killed": learned.killed, "scouts": json.dumps(dict(scouts)), "p50": _known(learned.p50),
@@ -246,20 +256,20 @@ def change_task(
     now: datetime,
     active: bool,
 ) -> None:
-    """Change what a locked task asks for, and keep it on record; passive: only on record."""
+    """Change the requests of a locked task and record the change; if not ``active``, only record it."""
     values = {
         "now": now, "run": run, "task": task.jeditaskid, "source": change.source, "active": active,
         "before": json.dumps(dict(change.before)), "after": json.dumps(dict(change.after)), "reason": change.reason,
     }  # fmt: skip
     connection.execute(sa.text(_RECORD), values)
     if active:
-        named = [name for name in COLUMNS if name in change.after]
-        assigned = ", ".join(f"{name} = :{name}" for name in named)
+        columns = [name for name in COLUMNS if name in change.after]
+        assignments = ", ".join(f"{name} = :{name}" for name in columns)
         if "ramcount" in change.after:
-            assigned += ", resource_type = NULL"  # it is worked out anew where the jobs are brokered
-        statement = f"UPDATE {{panda}}.jedi_tasks SET {assigned}, modificationtime = :at WHERE jeditaskid = :task"  # noqa: S608 - names of COLUMNS
-        given = {**change.after, "task": task.jeditaskid, "at": naive(now)}
-        connection.execute(sa.text(names.sql(statement)), given)
+            assignments += ", resource_type = NULL"  # recomputed when the jobs are brokered
+        statement = f"UPDATE {{panda}}.jedi_tasks SET {assignments}, modificationtime = :at WHERE jeditaskid = :task"  # noqa: S608 - names of COLUMNS
+        parameters = {**change.after, "task": task.jeditaskid, "at": naive(now)}
+        connection.execute(sa.text(names.sql(statement)), parameters)
 
 
 def _known(value: float) -> float | None:
@@ -273,12 +283,12 @@ WHERE jeditaskid = :task AND changed_at <= :now ORDER BY id"""
 
 
 def read_learned(connection: sa.Connection, jeditaskid: int) -> dict[str, Any] | None:
-    """What was found of a task; None before it was looked at."""
+    """What was learned about a task; None before its first evaluation."""
     row = connection.execute(sa.text(_READ_LEARNED), {"task": jeditaskid}).mappings().one_or_none()
     return None if row is None else {str(name): value for name, value in row.items()}
 
 
 def read_changes(connection: sa.Connection, jeditaskid: int, now: datetime) -> list[dict[str, Any]]:
-    """What was changed of what a task asks for, the oldest first."""
+    """The recorded changes of the requests of a task, oldest first."""
     rows = connection.execute(sa.text(_READ_CHANGES), {"task": jeditaskid, "now": now}).mappings()
     return [{str(name): value for name, value in row.items()} for row in rows]

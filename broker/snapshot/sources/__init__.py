@@ -1,1 +1,1 @@
-"""The sources of a snapshot, one a module: its tables, its limits, and the value built from its rows."""
+"""The sources of a snapshot, one per module: its tables, its limits, and the value built from its rows."""

@@ -23,22 +23,22 @@ class UserCounts:
     jobs: Mapping[tuple[str, str], Mapping[str, Mapping[str, tuple[float, float]]]]
 
     def of_user(self, label: str, share: str, user: str, queues: list[str]) -> Floats:
-        """(5, U): queued and running jobs of the user, whether there are any, users, and running jobs of all.
+        """(5, U): the user's queued and running jobs, whether there are any, number of users, and running jobs of all.
 
-        NaN stands for the last two where the share has no jobs.
+        The last two are NaN where the share has no jobs.
         """
-        found = np.zeros((5, len(queues)))
-        found[3:] = np.nan
-        at = self.jobs.get((label, share), {})
+        figures = np.zeros((5, len(queues)))
+        figures[3:] = np.nan
+        by_queue = self.jobs.get((label, share), {})
         for index, queue in enumerate(queues):
-            users = at.get(queue)
+            users = by_queue.get(queue)
             if users is None:
                 continue
             own = users.get(user)
             if own is not None:
-                found[:3, index] = (*own, 1.0)
-            found[3:, index] = len(users), sum(running for _, running in users.values())
-        return found
+                figures[:3, index] = (*own, 1.0)
+            figures[3:, index] = len(users), sum(running for _, running in users.values())
+        return figures
 
 
 class ActiveUserJobs(Source):
@@ -56,12 +56,12 @@ class ActiveUserJobs(Source):
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> UserCounts:
         """Build job counts by label and share, then by queue and user."""
-        found: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
+        jobs: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
         for row in raw.rows("jobsactive4").records():
             key = (row["prodsourcelabel"] or "", row["gshare"] or "")
-            users = found.setdefault(key, {}).setdefault(row["computingsite"] or "", {})
+            users = jobs.setdefault(key, {}).setdefault(row["computingsite"] or "", {})
             queued, running = users.get(row["produsername"] or "", (0.0, 0.0))
             count, status = float(row["counted"]), row["jobstatus"]
             is_queued = status in QUEUED_STATUSES
             users[row["produsername"] or ""] = (queued + count * is_queued, running + count * (status == "running"))
-        return UserCounts(found)
+        return UserCounts(jobs)

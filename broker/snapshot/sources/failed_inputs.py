@@ -1,4 +1,4 @@
-"""The source ``failed_inputs``: input files that wait for their next attempt, by the queues at which they failed."""
+"""The source ``failed_inputs``: input files waiting for their next attempt, by the queues at which they failed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ FAILED_INPUTS = "failed_inputs"
 
 
 class FailedInputsSource(Source):
-    """Files that failed, as the agent ``outcomes`` left them, and are ready again."""
+    """Failed files, as stored by the agent ``outcomes``, that are ready again."""
 
     name = FAILED_INPUTS
     reads = (
         StatementRead(
             name=FAILED_INPUTS,
             columns_stored=("jeditaskid", "datasetid", "queue", "files", "last_s"),
-            # a file that failed at two nodes of a queue is one file
+            # a file that failed at two nodes of a queue counts once
             statement="SELECT jeditaskid, datasetid, queue, count(DISTINCT fileid) AS files,"
             " extract(epoch FROM max(failed_at))::float8 AS last_s"
             " FROM broker.failed_inputs AS failed JOIN {contents} AS file USING (jeditaskid, datasetid, fileid)"
@@ -31,9 +31,9 @@ class FailedInputsSource(Source):
     aged_by = "outcomes"
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> FailedInputs:
-        """Build, by task and dataset, the files by queue."""
-        found: dict[tuple[int, int], dict[str, FailedFiles]] = {}
+        """Build the files by task and dataset, then by queue."""
+        by_dataset: dict[tuple[int, int], dict[str, FailedFiles]] = {}
         for row in raw.rows(FAILED_INPUTS).records():
-            of_dataset = found.setdefault((int(row["jeditaskid"]), int(row["datasetid"])), {})
+            of_dataset = by_dataset.setdefault((int(row["jeditaskid"]), int(row["datasetid"])), {})
             of_dataset[str(row["queue"])] = FailedFiles(int(row["files"]), float(row["last_s"]))
-        return found
+        return by_dataset

@@ -1,4 +1,4 @@
-"""The source ``features``: machines and slots as pilots report them, summed by an agent."""
+"""The source ``features``: machines and slots as reported by pilots, summarised by an agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = ("pilots", "corepower", "maxtime_s", "maxrss_per_core_mb", "maxwdir_p
 
 
 class Features(GridSource[FeatureTable]):
-    """Pilot reports, summed by an agent."""
+    """Pilot reports, summarised by an agent."""
 
     name = "features"
     reads = (
@@ -29,7 +29,7 @@ class Features(GridSource[FeatureTable]):
     limit = SourceLimit(max_age_s=3600.0)
 
     def build(self, raw: RawSource, draft: Draft) -> FeatureTable:
-        """The figures by unified queue."""
+        """Build the figures by unified queue."""
         return build_features(raw, draft.of(QUEUES).rows, draft.dropped_rows)
 
 
@@ -37,7 +37,7 @@ FEATURES = Features()
 
 
 def build_features(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> FeatureTable:
-    """The figures by unified queue; a row that cannot be used, or of no known queue, is dropped."""
+    """The figures by unified queue; unusable rows and rows of unknown queues are dropped."""
     columns = {name: np.full(len(unified), math.nan) for name in (*_NUMBERS, "shutdown_s")}
     for row in source.rows(TABLE).records():
         index = unified.get(row["queue"])

@@ -1,4 +1,4 @@
-"""The source ``global_share_names``: which shares there are."""
+"""The source ``global_share_names``: the names of the existing shares."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class GlobalShareNames(Source):
     reads = (TableRead("global_shares", ("name",)),)
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
-        """A set of names."""
+        """Build the set of names."""
         return frozenset(row["name"] for row in raw.rows("global_shares").records())

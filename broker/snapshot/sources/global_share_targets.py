@@ -1,4 +1,4 @@
-"""The source ``global_share_targets``: which part of the grid each share is to have."""
+"""The source ``global_share_targets``: the target fraction of the grid for each share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARE_TARGETS = "global_share_targets"
 
 
 class GlobalShareTargets(Source):
-    """The part of the whole that each share without shares below it is to have."""
+    """The target fraction of the whole for each leaf share."""
 
     name = SHARE_TARGETS
     reads = (TableRead("global_shares", ("name", "value", "parent")),)
@@ -25,7 +25,7 @@ class GlobalShareTargets(Source):
 
 
 def targets_of(rows: Iterable[tuple[str, float, str | None]]) -> dict[str, float]:
-    """The part of the whole for each leaf; the values of siblings are relative to one another.
+    """The fraction of the whole for each leaf; the values of siblings are relative to each other.
 
     >>> targets_of([("A", 3.0, None), ("B", 1.0, None), ("B1", 2.0, "B"), ("B2", 2.0, "B")])
     {'A': 0.75, 'B1': 0.125, 'B2': 0.125}
@@ -33,14 +33,14 @@ def targets_of(rows: Iterable[tuple[str, float, str | None]]) -> dict[str, float
     below: dict[str | None, list[tuple[str, float]]] = {}
     for name, value, parent in rows:
         below.setdefault(parent, []).append((name, value))
-    found: dict[str, float] = {}
+    targets: dict[str, float] = {}
     open_: list[tuple[str | None, float]] = [(None, 1.0)]
     while open_:
         parent, part = open_.pop(0)
-        # taken out, so that a share that is its own parent ends here
+        # removed, so that a share that is its own parent ends here
         children = below.pop(parent, [])
         whole = sum(value for _, value in children)
         if parent is not None and not children:
-            found[parent] = part
+            targets[parent] = part
         open_ += [(name, part * value / whole) for name, value in children if whole > 0]
-    return found
+    return targets

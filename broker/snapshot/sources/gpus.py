@@ -1,4 +1,4 @@
-"""The source ``gpus``: GPUs that pilots have reported, from the summary of worker nodes."""
+"""The source ``gpus``: GPUs reported by pilots, from the summary of worker nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GPU_COLUMNS = (
 
 
 class SeenGpus(GridSource[Gpus]):
-    """GPUs of worker nodes; made anew every hour."""
+    """GPUs of worker nodes; refreshed every hour."""
 
     name = "gpus"
     reads = (
@@ -54,7 +54,7 @@ GPUS = SeenGpus()
 
 
 def build_gpus(source: RawSource, unified: dict[str, int]) -> tuple[tuple[GpuSummary, ...], ...]:
-    """GPU summaries that pilots reported, by unified queue; empty text and a memory of 0 are unknown."""
+    """GPU summaries reported by pilots, by unified queue; empty text and a memory of 0 mean unknown."""
     groups: list[list[GpuSummary]] = [[] for _ in unified]
     for row in source.rows("mv_worker_node_gpu_summary").records():
         queue = unified.get(row["panda_queue"])

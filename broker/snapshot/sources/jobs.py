@@ -1,4 +1,4 @@
-"""The source ``jobs``: jobs counted by queue, share, type and status, from the jobs or from PanDA's statistics.
+"""The source ``jobs``: jobs counted by queue, share, type and status, from job rows or from PanDA's statistics.
 
 Source: PanDA data model, job statistics.
 """
@@ -50,9 +50,9 @@ FROM {cores} AS c WHERE jobstatus IN ('running', 'starting')
 GROUP BY computingsite, jobstatus, vo, prodsourcelabel
 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 """
-#: Statuses of which more is counted than jobs: cores, cores, and where their output goes.
+#: Statuses for which more than jobs is counted: cores, cores, and the destination of the output.
 _STATUSES_APART = ("running", "starting", "transferring")
-#: In :func:`jobs_by_type` the place of each status.
+#: The position of each status in :func:`jobs_by_type`.
 _PLACES = {**dict.fromkeys(QUEUED_STATUSES, 0), "running": 1}
 _COUNTED = StatementRead(
     "job_counts",
@@ -83,25 +83,25 @@ class CountedJobs:
 
 
 class Jobs(GridSource[CountedJobs]):
-    """PanDA's statistics; counted live, they have no age."""
+    """Job counts from PanDA's statistics, or counted live and then without an age."""
 
     name = "jobs"
     reads = (_COUNTED,)
     limit = SourceLimit(max_age_s=3600.0)
 
     def reads_with(self, statistics: JobStatistics) -> tuple[Read, ...]:
-        """The tables of jobs, or PanDA's statistics of them."""
+        """The tables of jobs, or PanDA's statistics about them."""
         return (_STATISTICS,) if statistics == "panda" else self.reads
 
     def build(self, raw: RawSource, draft: Draft) -> CountedJobs:
-        """Counts at known queues; jobs on their way to a nucleus by the nucleus."""
+        """Build the counts at known queues; transferring jobs are counted by nucleus."""
         unified = draft.of(QUEUES).rows
         nuclei = {str(name): index for index, name in enumerate(nuclei_of(draft).name)}
-        read = read_columns(raw.rows("job_counts"))
-        rows = usable_counts(read, unified, draft.dropped_rows)
+        columns = read_columns(raw.rows("job_counts"))
+        rows = usable_counts(columns, unified, draft.dropped_rows)
         special = draft.of(WORK_QUEUES)
         counts, diskio = build_jobs(rows, len(unified), nuclei, special)
-        return CountedJobs(counts, diskio, jobs_by_type(read, unified, special))
+        return CountedJobs(counts, diskio, jobs_by_type(columns, unified, special))
 
 
 JOBS = Jobs()
@@ -110,12 +110,12 @@ JOBS = Jobs()
 def build_jobs(
     rows: CountedRows, queues: int, nuclei: Mapping[str, int], special: frozenset[int]
 ) -> tuple[JobCounts, Floats]:
-    """Job counts, and the average disk IO in kB/s per core of the running jobs of each of so many unified queues."""
+    """Job counts, and the average disk IO in kB/s per core of the running jobs at each of the unified queues."""
     read = rows.read
     shares = {share or "" for share in read.coded("gshare")[0]}
     tags = {name: at for at, name in enumerate(sorted(shares | {f"#{queue}" for queue in special}))}
-    found, pair = read.pairs("vo", "prodsourcelabel")
-    keys = sorted(found, key=str)
+    vo_labels, pair = read.pairs("vo", "prodsourcelabel")
+    keys = sorted(vo_labels, key=str)
     by_accounting_key = np.zeros((queues, len(tags), len(COUNTED_STATUSES)))
     total = np.zeros((queues, len(COUNTED_STATUSES)))
     transferring = np.zeros((queues, len(nuclei)))
@@ -126,13 +126,13 @@ def build_jobs(
     own = read.each("workqueue_id", lambda one: tags.get(f"#{int(one)}", -1) if one in special else -1)
     status = read.each("jobstatus", lambda name: COUNTED_STATUSES.index(name) if name in COUNTED_STATUSES else -1)
     running, starting, moving = (status == COUNTED_STATUSES.index(one) for one in _STATUSES_APART)
-    for place, also in ((tag, status >= 0), (own, (status >= 0) & (own >= 0))):
-        np.add.at(by_accounting_key, (queue[also], place[also], status[also]), njobs[also])
+    for place, selected in ((tag, status >= 0), (own, (status >= 0) & (own >= 0))):
+        np.add.at(by_accounting_key, (queue[selected], place[selected], status[selected]), njobs[selected])
     np.add.at(total, (queue[status >= 0], status[status >= 0]), njobs[status >= 0])
     nucleus = read.each("nucleus", lambda name: nuclei.get(name, -1))
     moving &= nucleus >= 0
     np.add.at(transferring, (queue[moving], nucleus[moving]), njobs[moving])
-    key = np.array([keys.index(one) for one in found], dtype=np.int64)[pair]
+    key = np.array([keys.index(one) for one in vo_labels], dtype=np.int64)[pair]
     cores = [_cores(rows, key, of, (queues, len(keys))) for of in (running, starting)]
     busy = running & (rows.numbers["diskio_jobs"] != 0)
     for at, name in enumerate(("diskio_per_core", "diskio_jobs")):
@@ -157,8 +157,8 @@ def jobs_by_type(
 ) -> dict[tuple[str, str], Floats]:
     """Queued and running jobs (2, U) by share and resource type; other jobs are reported elsewhere.
 
-    Jobs of the work queues ``special``, those of function Resource, are no jobs of a share; those of none are. Source:
-    PanDA analysis brokerage, queued against running.
+    Jobs of the work queues ``special``, those of function Resource, do not count for a share; jobs without a work queue
+    do. Source: PanDA analysis brokerage, queued against running.
     """
     queue = read.each("computingsite", lambda name: unified.get(name, -1))
     njobs = np.array([one if isinstance(one, int | float) else np.nan for one in read.values("njobs")], np.float64)
@@ -167,12 +167,12 @@ def jobs_by_type(
     used = np.flatnonzero((queue >= 0) & (place >= 0) & (njobs >= 0) & of_share)
     pairs, pair = read.pairs("gshare", "resource_type")
     names = [(share or "", kind or "") for share, kind in pairs]
-    found = {names[at]: np.zeros((2, len(unified))) for at in dict.fromkeys(pair[used].tolist())}
-    if found:
-        at_name = {name: at for at, name in enumerate(found)}
-        tables = np.zeros((len(found), 2, len(unified)))
-        # a pair that is not among them has no row that is used
+    by_type = {names[at]: np.zeros((2, len(unified))) for at in dict.fromkeys(pair[used].tolist())}
+    if by_type:
+        at_name = {name: at for at, name in enumerate(by_type)}
+        tables = np.zeros((len(by_type), 2, len(unified)))
+        # a pair that is missing has no used row
         table = np.array([at_name.get(name, -1) for name in names], dtype=np.int64)[pair[used]]
         np.add.at(tables, (table, place[used], queue[used]), njobs[used])
-        found = dict(zip(found, tables, strict=True))
-    return found
+        by_type = dict(zip(by_type, tables, strict=True))
+    return by_type

@@ -19,7 +19,7 @@ from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.raw import BadValueError, RawSource, instants_s, name, number, seconds
 from broker.snapshot.source import SourceLimit, TableRead
 
-#: A row of the network matrix counts for this long.
+#: Validity of a row of the network matrix.
 LINK_VALIDITY_S = 3600.0
 
 KEYS = {
@@ -45,9 +45,9 @@ class Links(GridSource[LinkMatrix]):
     limit = SourceLimit(max_age_s=3600.0)
 
     def build(self, raw: RawSource, draft: Draft) -> LinkMatrix:
-        """Fresh values by source site and nucleus."""
+        """Build the fresh values by source site and nucleus."""
         nuclei = list(nuclei_of(draft).name)
-        # of the storages only the names of nuclei matter: what they have free changes more often than the matrix
+        # only the names of nuclei matter: the free space of storages changes more often than the matrix
         readings = draft.once(_readings)
         return _matrix(readings, draft.now_against(readings.ends_s), nuclei, draft.dropped_rows)
 
@@ -61,14 +61,14 @@ class _Readings:
 
     Attributes:
         sources: (S,) names of source sites.
-        destinations: (D,) names of the others.
+        destinations: (D,) names of destination sites.
         src: (N,) number of the source.
         dst: (N,) number of the destination.
         field: (N,) number of the key.
         value: (N,) NaN for none.
         stamp_s: (N,) seconds since 1970 UTC.
-        ends_s: the instants at which any row is no longer fresh.
-        bad: the rows that cannot be read, each with its destination.
+        ends_s: the instants at which rows stop being fresh.
+        bad: the unreadable rows, each with its destination.
     """
 
     sources: tuple[str, ...]
@@ -83,12 +83,12 @@ class _Readings:
 
 
 def _readings(draft: Draft) -> _Readings:
-    """The rows of the source."""
+    """Read the rows of the source."""
     rows = draft.raw(LINKS.name).rows("network_matrix_kv")
     fields = {key: number for number, key in enumerate(KEYS)}
     sources: dict[str, int] = {}
     destinations: dict[Any, int] = {}
-    read: list[tuple[int, int, int, float, float]] = []
+    readable: list[tuple[int, int, int, float, float]] = []
     bad: list[tuple[Any, DroppedRow]] = []
     for row in rows.records():
         key, destination = row["key"], row["dst"]
@@ -101,8 +101,8 @@ def _readings(draft: Draft) -> _Readings:
             bad.append((destination, DroppedRow("links", link, error.code, str(error))))
             continue
         numbers = sources.setdefault(src, len(sources)), destinations.setdefault(destination, len(destinations))
-        read.append((*numbers, fields[key], value, stamp_s))
-    of_source, of_destination, fields_read, values, stamps_s = np.array(read, dtype=np.float64).reshape(-1, 5).T
+        readable.append((*numbers, fields[key], value, stamp_s))
+    of_source, of_destination, fields_read, values, stamps_s = np.array(readable, dtype=np.float64).reshape(-1, 5).T
     return _Readings(
         sources=tuple(sources),
         destinations=tuple(destinations),
@@ -129,9 +129,9 @@ def _row(row: Mapping[str, Any]) -> tuple[str, float, float]:
 
 
 def _matrix(readings: _Readings, now_s: float, nuclei: list[str], dropped_rows: list[DroppedRow]) -> LinkMatrix:
-    """Fresh values by source site (rows) and nucleus (columns), NaN where there are none.
+    """Fresh values by source site (rows) and nucleus (columns), NaN without one.
 
-    Rows older than 60 minutes are dropped, as are links to sites that are no nucleus. Files queued are summed over all
+    Rows older than 60 minutes are dropped, as are links to sites that are not nuclei. Queued files are summed over all
     sources for each nucleus; without any row the sum is 0.
     """
     column = {key: index for index, key in enumerate(nuclei)}
@@ -139,7 +139,7 @@ def _matrix(readings: _Readings, now_s: float, nuclei: list[str], dropped_rows: 
     column_of = np.array([column.get(one, -1) for one in readings.destinations], dtype=np.int64)
     to = column_of[readings.dst]
     fresh = np.flatnonzero((to >= 0) & ~np.isnan(readings.value) & (readings.stamp_s > now_s - LINK_VALIDITY_S))
-    # nuclei are sources too, so that a storage at one is always found
+    # nuclei are sources, too, so that a storage at one is always found
     sites = sorted({readings.sources[at] for at in np.unique(readings.src[fresh]).tolist()} | set(nuclei))
     position = {site: index for index, site in enumerate(sites)}
     row_of = np.array([position.get(one, -1) for one in readings.sources], dtype=np.int64)

@@ -25,7 +25,7 @@ from broker.snapshot.raw import (
 from broker.snapshot.source import TableRead
 from broker.snapshot.sources.queues import QUEUES
 
-#: A row of a metric is used for this many seconds.
+#: Validity of the rows of each metric in seconds.
 METRIC_VALIDITY_S = {"gshare_preference": 900.0, "analy_site_eval": 3600.0, "analy_user_eval": 1200.0}
 #: Unused key columns of PanDA's metrics hold this text.
 NO_KEY = "NULL"
@@ -48,21 +48,21 @@ class Metrics(GridSource["FreshMetrics"]):
     for_analysis = True
 
     def build(self, raw: RawSource, draft: Draft) -> FreshMetrics:
-        """Build the metrics that are fresh."""
+        """Build the fresh metrics."""
         stamps = raw.rows("metrics").column("timestamp")
         ends_s = set().union(*(instants_s(stamps, limit_s) for limit_s in METRIC_VALIDITY_S.values()))
-        found = FreshMetrics(draft.of(QUEUES).rows, draft.now_against(ends_s))
+        metrics = FreshMetrics(draft.of(QUEUES).rows, draft.now_against(ends_s))
         for row in raw.rows("metrics").records():
             about = f"{row['metric']} {row['computingsite'] or row['gshare']}"
-            add_guarded(found.add, row, self.name, about, draft.dropped_rows)
-        return found
+            add_guarded(metrics.add, row, self.name, about, draft.dropped_rows)
+        return metrics
 
 
 METRICS = Metrics()
 
 
 class FreshMetrics:
-    """Collects PanDA's metrics that are fresh."""
+    """Collects PanDA's fresh metrics."""
 
     def __init__(self, unified: dict[str, int], now_s: float) -> None:
         self._unified, self._now_s = unified, now_s
@@ -72,13 +72,13 @@ class FreshMetrics:
         self.slots_left: dict[str, float] = {}
 
     def add(self, row: dict[str, Any]) -> None:
-        """Take a row, unless it is too old.
+        """Add a row, unless it is too old.
 
         Raises:
-            BadValueError: it cannot be used.
+            BadValueError: the row is unusable.
         """
         limit_s = METRIC_VALIDITY_S.get(row["metric"])
-        # NaN compares false: a row without a time is as good as too old
+        # NaN compares false: a row without a time counts as too old
         if limit_s is None or not self._now_s - seconds(row["timestamp"], "timestamp") <= limit_s:
             return
         document = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS)

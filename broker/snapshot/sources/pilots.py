@@ -19,7 +19,7 @@ from broker.snapshot.sources.queues import QUEUES
 
 @dataclass(frozen=True)
 class PilotActivity:
-    """By unified queue (U,): pilots of the last 3 hours, and the last job start in seconds since 1970 UTC."""
+    """Pilots of the last 3 hours, and the last job start in seconds since 1970 UTC, by unified queue (U,)."""
 
     n_pilots: Floats
     laststart_s: Floats
@@ -48,7 +48,7 @@ PILOTS = Pilots()
 
 
 def build_pilots(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> tuple[Floats, Floats]:
-    """Pilots of the last 3 hours (0 without a row) and last start of a job (NaN if never seen), by unified queue."""
+    """Pilots of the last 3 hours (0 without a row) and last job start (NaN if never seen), by unified queue."""
     n_pilots = np.zeros(len(unified))
     laststart = np.full(len(unified), np.nan)
     for row in source.rows("sitedata").records():
@@ -57,8 +57,8 @@ def build_pilots(source: RawSource, unified: dict[str, int], dropped_rows: list[
         if queue is None or row["flag"] != flag or row["hours"] != 3:
             continue
         try:
-            seen = sum(zero_if_null(not_negative(row[key], key)) for key in ("getjob", "updatejob"))
-            n_pilots[queue], laststart[queue] = seen, seconds(row["laststart"], "laststart")
+            pilots = sum(zero_if_null(not_negative(row[key], key)) for key in ("getjob", "updatejob"))
+            n_pilots[queue], laststart[queue] = pilots, seconds(row["laststart"], "laststart")
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("pilots", str(row["site"])[:80], bad.code, str(bad)))
     return n_pilots, laststart

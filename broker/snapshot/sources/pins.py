@@ -1,4 +1,4 @@
-"""The source ``pins``: queue fields that an operator holds for a while, laid over CRIC's values."""
+"""The source ``pins``: queue fields temporarily held by an operator, which override CRIC's values."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TABLE = "queue_pins"
 PIN_COLUMNS = ("queue", "field", "value", "reason", "editor", "set_at", "until")
 
 Pinned = Mapping[str, Mapping[str, Any]]
-"""By queue the values that are held, by field."""
+"""The held values by queue and field."""
 NO_PINS: Pinned = MappingProxyType({})
 
 
 class Pins(GridSource[Pinned]):
-    """Fields of queues that operators hold."""
+    """Fields of queues held by operators."""
 
     name = "pins"
     reads = (TableRead(f"broker.{TABLE}", PIN_COLUMNS, as_text=("value",), where="ended_at IS NULL", stored_as=TABLE),)
@@ -38,8 +38,8 @@ PINS = Pins()
 
 
 def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow]) -> dict[str, dict[str, Any]]:
-    """The pins that hold at ``now_s`` (seconds since 1970 UTC); a row that cannot be used is dropped."""
-    found: dict[str, dict[str, Any]] = {}
+    """The pins in force at ``now_s`` (seconds since 1970 UTC); an unusable row is dropped."""
+    pins: dict[str, dict[str, Any]] = {}
     for row in source.rows(TABLE).records():
         try:
             queue, field = name(row["queue"], "queue"), name(row["field"], "field")
@@ -49,20 +49,20 @@ def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow
             dropped_rows.append(DroppedRow(Pins.name, str(row["queue"])[:80], bad.code, str(bad)))
             continue
         if not math.isnan(ends_s) and starts_s <= now_s < ends_s:
-            found.setdefault(queue, {})[field] = value
-    return found
+            pins.setdefault(queue, {})[field] = value
+    return pins
 
 
 def unknown_queues(source: RawSource, queues: Mapping[str, int], dropped_rows: list[DroppedRow]) -> None:
-    """Note the pins of queues that there are not."""
+    """Report the pins of unknown queues as dropped rows."""
     pinned = {str(row["queue"]) for row in source.rows(TABLE).records()}
     for queue in sorted(pinned - set(queues)):
         dropped_rows.append(DroppedRow(Pins.name, queue[:80], "unknown_queue", "no such queue"))
 
 
 def _value(document: Any) -> Any:
-    written = text(document, "value")
+    encoded = text(document, "value")
     try:
-        return json.loads(written or "")
+        return json.loads(encoded or "")
     except (ValueError, RecursionError) as error:
-        raise BadValueError("invalid_json", "value", written) from error
+        raise BadValueError("invalid_json", "value", encoded) from error

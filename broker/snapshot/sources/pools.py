@@ -38,7 +38,7 @@ class Pools(GridSource[PoolTable]):
     limit = SourceLimit(max_age_s=2700.0)
 
     def build(self, raw: RawSource, draft: Draft) -> PoolTable:
-        """Places of known queues, and the pools with the numbers of their places."""
+        """Build the places of known queues, and the pools with the numbers of their places."""
         return build_pools(raw, draft.of(QUEUES).rows, draft.dropped_rows)
 
 
@@ -48,7 +48,7 @@ POOLS = Pools()
 def build_pools(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> PoolTable:
     """The places by number; one that belongs to no known PanDA queue is dropped.
 
-    A place that names no PanDA queue belongs to the one called like its queue, if there is one.
+    A place that names no PanDA queue belongs to the PanDA queue with the name of its queue, if there is one.
     """
     places = []
     for row in source.rows(PLACES).records():

@@ -12,16 +12,16 @@ from broker.snapshot.source import Source, SourceLimit, StatementRead
 from broker.snapshot.sources.queue_health import MAX_AGE_S
 
 QUEUE_CAPACITY = "queue_capacity"
-#: How far back the record is summed up.
+#: Period over which the record is summed.
 WINDOW = timedelta(days=21)
 _COLUMNS = ("queue", "most_cores", "hours", "finished", "failed", "ratio_jobs", "ratio_ln_sum")
 
 LearnedCapacity = Mapping[str, QueueSums]
-"""By unified queue."""
+"""Sums by unified queue."""
 
 
 class QueueCapacitySource(Source):
-    """Sums over the record of queues, as the agent ``outcomes`` left it."""
+    """Sums over the record of queues, as stored by the agent ``outcomes``."""
 
     name = QUEUE_CAPACITY
     reads = (

@@ -1,4 +1,4 @@
-"""The source ``queue_health``: queues that are suspected, closed or on probation for how jobs end there."""
+"""The source ``queue_health``: queues suspected, closed or on probation because of how jobs end there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATE_COLUMNS = (
     "queue", "kind", "state", "statistic", "since_s", "last_s", "ended", "failed", "tasks", "until_s", "probes_ended",
 )  # fmt: skip
 _LATELY = ("finished_lately", "failed_lately")
-#: As ``QueueHealth.lately``. Of a healthy queue nothing else is read: the source stays the same while all is well.
+#: As ``QueueHealth.lately``. Nothing else is read of a healthy queue, so the source stays the same while all is well.
 _SCALED = f"round(least(1.0, {LATELY} / greatest(memory_ended, 1.0)) * {{what}})::bigint AS {{name}}"
 _SUMS = ", ".join(
     _SCALED.format(what=what, name=name)
@@ -38,7 +38,7 @@ _FIGURES = ", ".join(
     f"CASE WHEN state = 'healthy' THEN {none} ELSE {what} END AS {what.replace('cardinality(tasks)', 'tasks')}"
     for what, none in _OF_HEALTHY.items()
 )
-#: Probe jobs are those made since the probation began; the ended ones are counted by the agent, these are the others.
+#: Probe jobs are those created since the probation began; the agent counts the ended ones, this counts the others.
 _PROBES = " UNION ALL ".join(
     f"SELECT count(*) AS jobs FROM {{{table}}} AS j WHERE j.computingsite = h.queue"  # noqa: S608 - constants
     " AND (coalesce(j.prodsourcelabel, '') = ANY(ARRAY['user', 'panda'])) = (h.kind = 'analysis')"
@@ -50,13 +50,13 @@ _JOBS = ("computingsite", "prodsourcelabel", "creationtime")
 
 @dataclass(frozen=True)
 class LearnedHealth:
-    """What is known of a queue; of a healthy one only how jobs ended lately.
+    """What is known about a queue; for a healthy one, only how jobs ended recently.
 
     Attributes:
         statistic: logarithm of the likelihood ratio of failing over usual.
-        failed_jobs, ended_jobs, failed_tasks: what it is made of, and within how many hours these jobs ended.
-        until_s: when the state ends by itself (seconds since 1970 UTC); NaN where it does not.
-        probes: jobs of the probation that have ended; ``probes_there``: those that were sent and have not ended.
+        failed_jobs, ended_jobs, failed_tasks: the evidence; ``hours``: the period within which these jobs ended.
+        until_s: when the state ends by itself (seconds since 1970 UTC); NaN if it does not.
+        probes: ended jobs of the probation; ``probes_there``: those sent that have not ended.
         finished_lately, failed_lately: see :meth:`QueueHealth.lately`.
     """
 
@@ -74,17 +74,17 @@ class LearnedHealth:
 
     @property
     def probe_room(self) -> int:
-        """How many more probe jobs may be sent in this probation; 0 in any other state."""
+        """The number of probe jobs that may still be sent in this probation; 0 in any other state."""
         sent = self.probes + self.probes_there
         return max(0, HealthLimits().probe_jobs - sent) if self.state == "probation" else 0
 
 
 LearnedQueues = Mapping[tuple[str, str], LearnedHealth]
-"""By unified queue and kind of jobs, those at which jobs ended."""
+"""The queues at which jobs ended, by unified queue and kind of jobs."""
 
 
 class QueueHealthSource(Source):
-    """How jobs end at queues, as the agent ``outcomes`` left it."""
+    """How jobs end at queues, as recorded by the agent ``outcomes``."""
 
     name = QUEUE_HEALTH
     reads = (
@@ -101,16 +101,16 @@ class QueueHealthSource(Source):
     aged_by = "outcomes"
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> LearnedQueues:
-        """Build, by queue and kind, what is known of the queues."""
+        """Build the health of the queues, by queue and kind."""
         return learned_of(raw)
 
 
 def learned_of(raw: RawSource) -> LearnedQueues:
-    """The queues of the rows of the source, by name and kind of jobs."""
-    found: dict[tuple[str, str], LearnedHealth] = {}
+    """The queues in the rows of the source, by name and kind of jobs."""
+    queues: dict[tuple[str, str], LearnedHealth] = {}
     for row in raw.rows(QUEUE_HEALTH).records():
         within_s = _seconds(row["last_s"]) - _seconds(row["since_s"])
-        found[row["queue"], row["kind"]] = LearnedHealth(
+        queues[row["queue"], row["kind"]] = LearnedHealth(
             state=row["state"],
             statistic=float(row["statistic"]),
             failed_jobs=int(row["failed"]),
@@ -122,7 +122,7 @@ def learned_of(raw: RawSource) -> LearnedQueues:
             probes_there=int(row.get("probes_there") or 0),
             **{name: int(row.get(name) or 0) for name in _LATELY},
         )
-    return found
+    return queues
 
 
 def _seconds(value: Any) -> float:
@@ -132,20 +132,20 @@ def _seconds(value: Any) -> float:
 def failing_queues(
     learned: LearnedQueues, kind: str, online: Sequence[str], evidence: float, most_share: float
 ) -> list[str]:
-    """The queues that are closed or on probation for a kind of jobs: those with most evidence, at most a share.
+    """The queues closed or on probation for a kind of jobs: those with the most evidence, up to a share of all.
 
     Args:
         learned: the queues that are not healthy.
-        kind: of jobs.
-        online: the names of all that are online, which the share is of; one may always be closed unless it is 0.
-        evidence: those with less are left open.
-        most_share: from 0 to 1.
+        kind: kind of jobs.
+        online: names of all online queues, of which the share is taken; one may always be closed unless it is 0.
+        evidence: queues with less evidence stay open.
+        most_share: largest share of queues, from 0 to 1.
     """
     most = math.floor(max(1.0, most_share * len(online))) if most_share else 0
     failing = [
-        (-one.statistic, name)
-        for (name, of_kind), one in learned.items()
-        if of_kind == kind and one.state in ("excluded", "probation") and one.statistic >= evidence
+        (-health.statistic, name)
+        for (name, of_kind), health in learned.items()
+        if of_kind == kind and health.state in ("excluded", "probation") and health.statistic >= evidence
     ]
     return [name for _, name in sorted(failing)[:most]]
 
@@ -153,14 +153,14 @@ def failing_queues(
 def on_probation(snapshot: Snapshot, kind: str) -> Bools:
     """(Q,) candidates whose queue is on probation for a kind of jobs."""
     learned: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
-    names = {queue for (queue, of_kind), one in learned.items() if of_kind == kind and one.state == "probation"}
+    names = {queue for (queue, of_kind), health in learned.items() if of_kind == kind and health.state == "probation"}
     return np.array([name in names for name in snapshot.queues.unified_name.tolist()], dtype=np.bool_)
 
 
 def on_trial(snapshot: Snapshot, finished: int) -> Bools:
-    """(Q,) candidates at whose queue fewer jobs finished than that, or more failed than finished, of both kinds.
+    """(Q,) candidates at whose queue fewer than ``finished`` jobs of both kinds finished, or more failed than finished.
 
-    At 0, and while nothing is known of any queue, none is.
+    There are none if ``finished`` is 0, or while nothing is known about any queue.
     """
     known: LearnedQueues | None = snapshot.offered.get(QUEUE_HEALTH)
     names = snapshot.queues.unified_name.tolist()
@@ -168,17 +168,17 @@ def on_trial(snapshot: Snapshot, finished: int) -> Bools:
         return np.zeros(len(names), dtype=np.bool_)
     ended: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    for (queue, _), one in known.items():
-        ended[queue] += one.finished_lately
-        failed[queue] += one.failed_lately
+    for (queue, _), health in known.items():
+        ended[queue] += health.finished_lately
+        failed[queue] += health.failed_lately
     return np.array([ended[name] < finished or failed[name] > ended[name] for name in names], dtype=np.bool_)
 
 
 def group_sizes(snapshot: Snapshot, chunks: WorkTable, *, probing: bool, trial_jobs: int) -> Ints:
-    """(Q,) jobs that each candidate is given at a time, 0 where it has no number of its own.
+    """(Q,) jobs given to each candidate at a time; 0 if it has no such number.
 
-    A queue on trial until ``trial_jobs`` finished, and with ``probing`` one on probation for the kind of the chunks,
-    has -1: a chunk gives it one job a cycle, and no more.
+    It is -1 for a queue on trial until ``trial_jobs`` jobs finished and, with ``probing``, for one on probation for the
+    kind of the chunks: a chunk gives it one job per cycle, and no more.
     """
     size = np.maximum(np.nan_to_num(snapshot.queues.job_chunk_size), 0).astype(np.int64)
     if not len(chunks):

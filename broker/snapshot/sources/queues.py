@@ -1,4 +1,4 @@
-"""The source ``queues``: CRIC's queues with the pins of operators on them, and ATLAS sites with their queues."""
+"""The source ``queues``: CRIC's queues with the operators' pins, and ATLAS sites with their queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KnownQueues:
     """Queues and sites.
 
     Attributes:
-        records: the usable queues by name; row u of a table of unified queues is the u-th of them.
+        records: the usable queues by name; row u of a table of unified queues is the u-th record.
         rows: name of a queue to its row.
         site_of_queue: queue to ATLAS site.
         sites: ATLAS site to its role and state.
@@ -53,12 +53,12 @@ QUEUES = Queues()
 
 
 def read_queues(source: RawSource, dropped_rows: list[DroppedRow], pinned: Pinned = NO_PINS) -> list[QueueRecord]:
-    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is dropped.
+    """The usable queues by name; row ``ALL`` and rows without data are skipped, a second row of a name is dropped.
 
-    ``pinned``: fields that operators hold, by queue.
+    ``pinned``: fields held by operators, by queue.
     """
     records: dict[str, QueueRecord] = {}
-    # sorted, so that of two rows of one name the same is used whatever the order of reading
+    # sorted, so that of two rows with one name the same is used in whatever order they are read
     for row in sorted(source.rows("schedconfig_json").records(), key=lambda row: str(row["panda_queue"])):
         if row["panda_queue"] == "ALL" or row["data"] is None:
             continue

@@ -12,7 +12,7 @@ from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.raw import BadValueError, RawSource, name, number
 from broker.snapshot.source import SourceLimit, TableRead
 
-#: Name in ``summary_refreshes`` under which a copy of the quotas notes its time; without it they have no age.
+#: Name in ``summary_refreshes`` under which a copy of the quotas records its time; without it they have no age.
 QUOTA_REFRESH = "rucio_usage"
 _ACCOUNTS, _LOCAL = "rucio_account_usage", "rucio_local_usage"
 
@@ -35,12 +35,12 @@ class Quota(GridSource[Quotas]):
     )
     limit = SourceLimit(max_age_s=86_400.0)
     aged_by = QUOTA_REFRESH
-    # quotas come from another system, whose failing must not stop the brokerage: the policy for them says what to do
+    # quotas come from another system whose failure must not stop the brokerage: their policy says what to do
     may_fail = True
     for_analysis = True
 
     def build(self, raw: RawSource, draft: Draft) -> Quotas:
-        """The lines of all accounts."""
+        """Build the lines of all accounts."""
         return Quotas(*_quotas(raw, draft.dropped_rows))
 
 

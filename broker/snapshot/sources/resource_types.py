@@ -17,7 +17,7 @@ class ResourceTypes(GridSource[list[ResourceType]]):
     limit = SourceLimit(may_be_empty=False, max_shrink=0.5)
 
     def build(self, raw: RawSource, draft: Draft) -> list[ResourceType]:
-        """The types by name."""
+        """Build the types, sorted by name."""
         return read_resource_types(raw, draft.dropped_rows)
 
 
@@ -25,7 +25,7 @@ RESOURCE_TYPES = ResourceTypes()
 
 
 def read_resource_types(source: RawSource, dropped_rows: list[DroppedRow]) -> list[ResourceType]:
-    """The resource types by name."""
+    """The resource types, sorted by name."""
     kinds: dict[str, ResourceType] = {}
     for row in source.rows("resource_types").records():
         try:

@@ -22,21 +22,21 @@ from broker.snapshot.raw import MAX_NAME_CHARACTERS, BadValueError, RawSource, j
 from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
-#: The pseudo-queue with the union of all queues, by which container names are resolved.
+#: The pseudo-queue with the union of all queues, used to resolve container names.
 ALL_QUEUES = "ALL"
-#: Faults reported for one queue; more are of the same kind.
+#: Most faults reported for one queue; further ones are of the same kind.
 MAX_REPORTED = 5
-#: Documents kept between readings, by digest: what is published seldom changes.
+#: Most documents kept between readings, by digest, since published tags seldom change.
 MAX_REMEMBERED = 2048
 
-#: The tags, and what in them could not be read: the kind of fault, and where.
+#: The tags, and the faults in them: kind and place of each.
 Tags = tuple[QueueSoftware, tuple[tuple[str, str], ...]]
 _remembered: dict[str, Tags] = {}
 
 
 @dataclass(frozen=True)
 class PublishedSoftware:
-    """The tags of each unified queue (U), None without any, and where the containers of all come from."""
+    """The tags of each unified queue (U), None without any, and the container sources of all queues."""
 
     of_queues: tuple[QueueSoftware | None, ...]
     container_sources: ContainerSources
@@ -58,7 +58,7 @@ SOFTWARE = Software()
 
 
 def digest_of(text: str) -> str:
-    """Equal texts, equal digest."""
+    """The SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -66,7 +66,7 @@ def build_software(
     source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]
 ) -> tuple[tuple[QueueSoftware | None, ...], ContainerSources]:
     """The tags of each unified queue (None without any), and the sources of containers published for all queues."""
-    found: list[QueueSoftware | None] = [None] * len(unified)
+    of_queues: list[QueueSoftware | None] = [None] * len(unified)
     sources = ContainerSources()
     for row in source.rows("sw_tags").records():
         name, text = row["panda_queue"], row["data"]
@@ -74,13 +74,13 @@ def build_software(
             sources = read_sources(text, dropped_rows)
         elif name in unified:
             software, faults = read_software(text)
-            found[unified[name]] = software
+            of_queues[unified[name]] = software
             dropped_rows.extend(DroppedRow("software", str(name)[:80], code, fault) for code, fault in faults)
-    return tuple(found), sources
+    return tuple(of_queues), sources
 
 
 def read_software(text: Any) -> Tags:
-    """Parse the tags of a document, and list what could not be read."""
+    """Parse the tags of a document, and list its faults."""
     if not isinstance(text, str):
         return _parsed(text, "")
     digest = digest_of(text)
@@ -123,12 +123,12 @@ def _parsed(text: Any, digest: str) -> Tags:
 
 
 def _interned(words: Any) -> Iterator[str]:
-    """The words, each kept once in memory however many queues publish it."""
+    """The words, interned so that memory holds each once however many queues publish it."""
     return (sys.intern(word) for word in words)
 
 
 def _items(body: dict[str, Any], key: str, kind: type, faults: list[str]) -> Iterator[Any]:
-    """The usable items of a list; a missing list is empty, and so is a value that is no list."""
+    """The usable items of a list; a missing list and a value that is not a list count as empty."""
     value = body.get(key)
     if value is None:
         return
@@ -154,7 +154,7 @@ def _names_of(tag: dict[str, Any], faults: list[str]) -> Iterator[str]:
 
 
 def _hardware(value: Any, faults: list[str]) -> Hardware | None:
-    """The hardware description; None if unreadable, since the jobs that it excludes are then unknown."""
+    """The hardware description; None if unreadable, since the excluded jobs are then unknown."""
     if value is None:
         return Hardware()
     if not isinstance(value, list):
@@ -192,17 +192,17 @@ def _words(value: Any, key: str, faults: list[str]) -> tuple[str, ...] | None:
 
 
 def read_sources(text: Any, dropped_rows: list[DroppedRow]) -> ContainerSources:
-    """Where containers come from: for each name the sources of all tags with it."""
+    """Container sources: for each name, the sources of all tags with that name."""
     try:
         body = json_object(text, "data")
     except BadValueError as bad:
         dropped_rows.append(DroppedRow("software", ALL_QUEUES, bad.code, str(bad)))
         return ContainerSources()
     faults: list[str] = []
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for tag in _items(body, "tags", dict, faults):
         name = tag.get("container_name")
         if isinstance(name, str) and name:
-            found.setdefault(name, set()).update(_items(tag, "sources", str, faults))
+            by_name.setdefault(name, set()).update(_items(tag, "sources", str, faults))
     dropped_rows.extend(DroppedRow("software", ALL_QUEUES, "defaulted", fault) for fault in faults[:MAX_REPORTED])
-    return ContainerSources(digest_of(text), {name: tuple(sorted(sources)) for name, sources in found.items()})
+    return ContainerSources(digest_of(text), {name: tuple(sorted(sources)) for name, sources in by_name.items()})

@@ -1,4 +1,4 @@
-"""The source ``storages``: endpoints, their space, and which queue uses which.
+"""The source ``storages``: endpoints, their space, and the queues that use them.
 
 Source: PanDA data model, sites, storages and relations.
 """
@@ -24,7 +24,7 @@ ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 @dataclass(frozen=True)
 class KnownStorages:
-    """Endpoints, and which queue uses which of them."""
+    """Endpoints, and the relations of queues to them."""
 
     storages: StorageTable
     relations: RelationTable
@@ -69,7 +69,7 @@ class Storages(GridSource[KnownStorages]):
     limit = SourceLimit(max_age_s=172_800.0, may_be_empty=False, max_shrink=0.5, main_table="ddm_endpoint")
 
     def build(self, raw: RawSource, draft: Draft) -> KnownStorages:
-        """The endpoints by name, and the relations of known queues to them."""
+        """Build the endpoints by name, and the relations of known queues to them."""
         storages = build_storages(raw, draft.dropped_rows)
         return KnownStorages(storages, build_relations(raw, draft.of(QUEUES).rows, storages, draft.dropped_rows))
 
@@ -78,7 +78,7 @@ STORAGES = Storages()
 
 
 def _activity_states(record: dict[str, Any], document: Any, dropped_rows: list[DroppedRow]) -> dict[str, bool]:
-    # what is not published is usable; a document that cannot be read publishes nothing, and that is said
+    # an unpublished activity is usable; an unreadable document publishes nothing, which is reported
     published: dict[str, Any] = {}
     if document is not None:
         try:
@@ -101,7 +101,7 @@ def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_storages(source: RawSource, dropped_rows: list[DroppedRow]) -> StorageTable:
-    """The endpoints by name. One with a space figure that cannot be is dropped."""
+    """The endpoints by name. One with an impossible space figure is dropped."""
     records: dict[str, dict[str, Any]] = {}
     for row in source.rows("ddm_endpoint").records():
         try:
@@ -155,7 +155,7 @@ def _relation(row: dict[str, Any], blacklisted_read: bool) -> tuple[Any, ...]:
 def build_relations(
     source: RawSource, unified: dict[str, int], storages: StorageTable, dropped_rows: list[DroppedRow]
 ) -> RelationTable:
-    """Which queue uses which endpoint; a relation to an endpoint that is not on record is dropped."""
+    """The relations of queues to endpoints; a relation to an endpoint that is not on record is dropped."""
     storage_index = {str(key): index for index, key in enumerate(storages.name)}
     rows = []
     for row in source.rows("panda_ddm_relation").records():

@@ -1,4 +1,4 @@
-"""The source ``task_failures``: how jobs ended lately, by queue, of tasks of which several failed at one queue."""
+"""The source ``task_failures``: recent job ends by queue, for tasks with several failures at one queue."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from broker.snapshot.source import Source, SourceLimit, StatementRead
 from broker.snapshot.sources.queue_health import MAX_AGE_S
 
 TASK_FAILURES = "task_failures"
-#: Tasks without so many failures at one queue are left out: no evidence is that small.
+#: Tasks with fewer failures at every queue are left out, since they never have enough evidence.
 FAILED_LEAST = 2
 
 FailingTasks = Mapping[int, TaskHours]
-"""By jeditaskid."""
+"""Hours by jeditaskid."""
 
 
 class TaskFailuresSource(Source):
-    """The ends of tasks of which jobs failed, as the agent ``outcomes`` left them."""
+    """The job ends of tasks with failures, as stored by the agent ``outcomes``."""
 
     name = TASK_FAILURES
     reads = (
@@ -36,28 +36,28 @@ class TaskFailuresSource(Source):
     aged_by = "outcomes"
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> FailingTasks:
-        """Build, by task, its ends by queue and hour."""
+        """Build the ends by task, then by queue and hour."""
         return failing_tasks_of(raw)
 
 
 def failing_tasks_of(raw: RawSource) -> FailingTasks:
-    """The tasks of the rows of the source."""
-    found: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}
+    """The tasks in the rows of the source."""
+    tasks: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}
     for row in raw.rows(TASK_FAILURES).records():
-        hours = found.setdefault(int(row["jeditaskid"]), {})
+        hours = tasks.setdefault(int(row["jeditaskid"]), {})
         hours[str(row["queue"]), int(row["hour_number"])] = (int(row["finished"]), int(row["failed"]))
-    return found
+    return tasks
 
 
 def failing_tasks(
     tasks: FailingTasks, wanted: Iterable[int], now_s: float, evidence: float
 ) -> dict[int, dict[str, TaskFailures]]:
     """The queues at which each of the wanted tasks fails, with the ends there and elsewhere."""
-    found: dict[int, dict[str, TaskFailures]] = {}
+    result: dict[int, dict[str, TaskFailures]] = {}
     for task in wanted:
         hours = tasks[task]
         ends = {queue: failures_at(hours, queue, now_s) for queue in sorted({name for name, _ in hours})}
-        failing = {queue: one for queue, one in ends.items() if one.fails_here(evidence)}
+        failing = {queue: failures for queue, failures in ends.items() if failures.fails_here(evidence)}
         if failing:
-            found[task] = failing
-    return found
+            result[task] = failing
+    return result

@@ -1,4 +1,4 @@
-"""The source ``task_queues``: where the output of tasks is."""
+"""The source ``task_queues``: the queues with the output of tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TASK_QUEUES = "task_queues"
 
 
 class TaskQueues(Source):
-    """The queues at which the datasets for output and logs of tasks are."""
+    """The queues of the output and log datasets of tasks."""
 
     name = TASK_QUEUES
     reads = (
@@ -25,9 +25,9 @@ class TaskQueues(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[int, frozenset[str]]:
-        """Build, by task, the unified queues; a pseudo-queue stands for its unified queue."""
+        """Build the unified queues by task; a pseudo-queue stands for its unified queue."""
         unified = dict(zip(snapshot.queues.name.tolist(), snapshot.queues.unified_name.tolist(), strict=True))
-        found: dict[int, set[str]] = {}
+        by_task: dict[int, set[str]] = {}
         for row in raw.rows("jedi_datasets").records():
-            found.setdefault(int(row["jeditaskid"]), set()).add(str(unified.get(row["site"], row["site"])))
-        return {task: frozenset(queues) for task, queues in found.items()}
+            by_task.setdefault(int(row["jeditaskid"]), set()).add(str(unified.get(row["site"], row["site"])))
+        return {task: frozenset(queues) for task, queues in by_task.items()}

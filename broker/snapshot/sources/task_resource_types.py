@@ -1,4 +1,4 @@
-"""The source ``task_resource_types``: which types of jobs tasks have at queues."""
+"""The source ``task_resource_types``: the resource types of the jobs of tasks at queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import Source, TableRead
 
 TASK_RESOURCE_TYPES = "task_resource_types"
-#: A resource type counts for a task at a queue from this share of its jobs there. Source: PanDA production brokerage,
+#: Lowest share of a task's jobs at a queue with which a resource type counts there. Source: PanDA production brokerage,
 #: caps by resource type.
 LEAST_PERCENT = 20.0
 
@@ -24,7 +24,7 @@ class TaskResourceTypes(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[int, Mapping[str, frozenset[str]]]:
-        """Build, by task and queue, the types of at least 20 % of its jobs there."""
+        """Build, by task and queue, the types with at least 20 % of the task's jobs there."""
         jobs: dict[tuple[int, str], dict[str, int]] = {}
         for read in self.reads:
             for row in raw.rows(read.name).records():
@@ -32,9 +32,9 @@ class TaskResourceTypes(Source):
                     continue
                 kinds = jobs.setdefault((int(row["jeditaskid"]), row["computingsite"]), {})
                 kinds[row["resource_type"]] = kinds.get(row["resource_type"], 0) + int(row["counted"])
-        found: dict[int, dict[str, frozenset[str]]] = {}
+        by_task: dict[int, dict[str, frozenset[str]]] = {}
         for (task, queue), kinds in jobs.items():
             total = sum(kinds.values())
             often = frozenset(kind for kind, count in kinds.items() if count * 100.0 / total >= LEAST_PERCENT)
-            found.setdefault(task, {})[queue] = often
-        return found
+            by_task.setdefault(task, {})[queue] = often
+        return by_task

@@ -53,7 +53,7 @@ GROUP BY 1 ORDER BY 1
 
 @dataclass(frozen=True)
 class CountedUsers:
-    """Jobs of users, groups and shares, as columns of the same names in ``AnalysisGrid`` have them."""
+    """Jobs of users, groups and shares, as in the fields of the same names in ``AnalysisGrid``."""
 
     starts: Floats
     users: Mapping[str, Floats]
@@ -86,7 +86,7 @@ class UserJobs(GridSource[CountedUsers]):
     for_analysis = True
 
     def build(self, raw: RawSource, draft: Draft) -> CountedUsers:
-        """The counts at known queues, and those of owners everywhere."""
+        """Build the counts at known queues, and those of owners everywhere."""
         unified = draft.of(QUEUES).rows
         jobs = _UserJobs(unified)
         for row in raw.rows("user_job_counts").records():
@@ -109,8 +109,8 @@ class UserJobs(GridSource[CountedUsers]):
 USER_JOBS = UserJobs()
 
 
-def _owners(found: Mapping[str, list[float]]) -> dict[str, OwnerJobs]:
-    return {owner: OwnerJobs(*stats) for owner, stats in found.items()}
+def _owners(totals: Mapping[str, list[float]]) -> dict[str, OwnerJobs]:
+    return {owner: OwnerJobs(*stats) for owner, stats in totals.items()}
 
 
 class _UserJobs:
@@ -134,7 +134,7 @@ class _UserJobs:
         stats = (counted["running_jobs"], waiting, counted["running_cores"], counted["queued_cores"])
         if group:
             _add(self.of_group, group, stats)
-        # PanDA looks at the group of a job only once it is active
+        # PanDA considers the group of a job only once the job is active
         if user and (not group or row["is_defined"]):
             _add(self.of_user, user, stats)
         queue = self._unified.get(row["computingsite"])
@@ -152,11 +152,11 @@ class _UserJobs:
         own[1] += counted["running_jobs"]
 
     def users(self) -> dict[str, Floats]:
-        found: dict[str, Floats] = {}
+        by_share: dict[str, Floats] = {}
         for (_, share), queues in self._present.items():
-            counts = found.setdefault(share, np.zeros(len(self._unified)))
+            counts = by_share.setdefault(share, np.zeros(len(self._unified)))
             counts[list(queues)] += 1
-        return found
+        return by_share
 
     def present(self) -> dict[tuple[str, str], Ints]:
         return {key: np.array(sorted(queues), dtype=np.int64) for key, queues in self._present.items()}

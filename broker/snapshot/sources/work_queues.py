@@ -1,4 +1,4 @@
-"""The source ``work_queues``: which work queues are counted by queue and not by share."""
+"""The source ``work_queues``: the work queues that are counted by queue and not by share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WorkQueues(GridSource[frozenset[int]]):
     reads = (TableRead("jedi_work_queue", ("queue_id", "queue_name", "vo", "status", "queue_function")),)
 
     def build(self, raw: RawSource, draft: Draft) -> frozenset[int]:
-        """Ids of those of function Resource."""
+        """Build the ids of the work queues of function Resource."""
         return resource_work_queues(raw, draft.dropped_rows)
 
 

@@ -14,7 +14,7 @@ Levels = tuple[dict[str, float], ...]
 
 
 class WorkerNodes(GridSource[Levels]):
-    """CPU architecture levels; made anew every hour."""
+    """CPU architecture levels; refreshed every hour."""
 
     name = "worker_nodes"
     reads = (
@@ -29,7 +29,7 @@ class WorkerNodes(GridSource[Levels]):
     aged_by = "mv_worker_node_summary"
 
     def build(self, raw: RawSource, draft: Draft) -> Levels:
-        """Build, for each unified queue, the percentage of its logical CPUs by level."""
+        """Build the percentage of each unified queue's logical CPUs by level."""
         return build_cpu_levels(raw, draft.of(QUEUES).rows, draft.dropped_rows)
 
 

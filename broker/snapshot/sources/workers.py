@@ -1,4 +1,4 @@
-"""The source ``workers``: batch workers that Harvester counts."""
+"""The source ``workers``: batch workers counted by Harvester."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.snapshot.raw import BadValueError, RawSource, instants_s, known, not
 from broker.snapshot.source import TableRead
 from broker.snapshot.sources.queues import QUEUES
 
-#: A Harvester worker count is used for this long.
+#: Validity of a Harvester worker count.
 WORKER_VALIDITY_S = 3600.0
 
 
@@ -30,7 +30,7 @@ class Workers(GridSource[Floats]):
     )
 
     def build(self, raw: RawSource, draft: Draft) -> Floats:
-        """(U,): running and submitted workers."""
+        """Build the running and submitted workers (U,)."""
         ends_s = instants_s(raw.rows("harvester_worker_stats").column("lastupdate"), WORKER_VALIDITY_S)
         return build_workers(raw, draft.of(QUEUES).rows, draft.now_against(ends_s), draft.dropped_rows)
 

@@ -1,1 +1,1 @@
-"""What classes of queues, users, tasks and shares are made from, and their rows in PanDA's tables."""
+"""Inputs of the classes of queues, users, tasks and shares, and their rows in PanDA's tables."""

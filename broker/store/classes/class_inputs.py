@@ -1,12 +1,12 @@
-"""What the classes of users' tasks are made from: users' jobs by queue, classes of queues, tasks and their progress.
+"""Inputs of the classes of users' tasks: users' jobs by queue, classes of queues, tasks and their progress.
 
 Source: PanDA analysis brokerage, user evaluation and task class.
 
-What the classes of queues are made from: waits of sample jobs, merge jobs that wait now, slots that got a job.
+Inputs of the classes of queues: waits of sample jobs, currently waiting merge jobs, slots that got a job.
 
 Source: PanDA analysis brokerage, site class.
 
-What the usage of shares is made from: the tree of shares, and HS06 of jobs that run and wait.
+Inputs of the usage of shares: the tree of shares, and HS06 of running and waiting jobs.
 
 Source: PanDA analysis brokerage, global share usage; PanDA data model, global_shares and job statistics.
 """
@@ -36,9 +36,9 @@ from broker.store.connection.database import Database
 from broker.store.connection.plain_rows import mappings
 from broker.store.connection.tables import TableCatalogue
 
-#: Jobs that were touched in this time are samples.
+#: Jobs modified within this time are samples.
 SAMPLES_OF = timedelta(days=4)
-#: Whose jobs test queues all the time.
+#: The user whose jobs test queues all the time.
 TEST_USER = "gangarbt"
 
 _OF_USERS = "prodsourcelabel = 'user' AND gshare = 'User Analysis'"
@@ -48,7 +48,7 @@ _SAMPLE_COLUMNS = (
 )  # fmt: skip
 _LOG_COLUMNS = ("pandaid", "jobstatus", "modificationtime")
 
-# A job that is just being moved is in both tables.
+# A job that is being moved is in both tables.
 _READ_WAITS_OF_STARTED_JOBS = f"""
 WITH jobs AS MATERIALIZED (
     SELECT DISTINCT ON (pandaid) pandaid, computingsite FROM (
@@ -93,14 +93,14 @@ GROUP BY computingsite ORDER BY computingsite
 
 
 def read_queue_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:
-    """Rows of ``schedconfig_json`` by name, their documents as text."""
+    """Rows of ``schedconfig_json`` ordered by name, with their documents as text."""
     source = catalogue.source("schedconfig_json", ("panda_queue", "data"))
     query = f"SELECT panda_queue, data::text AS data FROM {source} AS q ORDER BY 1"  # noqa: S608 - quoted names
     return mappings(connection, sa.text(query))
 
 
 def read_wait_samples(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> WaitSamples:
-    """Sample jobs of which the status log tells when they were first activated and first ran."""
+    """Sample jobs whose status log has the times when they were first activated and first ran."""
     active, archived = (catalogue.source(table, _SAMPLE_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
     log = catalogue.source("jobs_statuslog", _LOG_COLUMNS)
     query = sa.text(_READ_WAITS_OF_STARTED_JOBS.format(active=active, archived=archived, log=log))
@@ -110,14 +110,14 @@ def read_wait_samples(connection: sa.Connection, catalogue: TableCatalogue, now:
 
 
 def read_queued_samples(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> QueuedSamples:
-    """Merge analysis jobs that wait at a queue now."""
+    """Merge jobs of analysis that are currently waiting at a queue."""
     query = sa.text(_READ_WAITS_OF_QUEUED_JOBS.format(active=catalogue.source("jobsactive4", _SAMPLE_COLUMNS)))
     rows = connection.execute(query, {"now": naive(now)}).all()
     return QueuedSamples(texts(row[0] for row in rows), texts(row[1] for row in rows), floats(row[2] for row in rows))
 
 
 def read_starts(connection: sa.Connection, catalogue: TableCatalogue, window: tuple[datetime, datetime]) -> SlotStarts:
-    """Slots whose jobs started from the first instant up to the second, of whatever share; NULL cores are one."""
+    """Slots whose jobs started between the two instants of the window, in any share; NULL cores count as one."""
     since, until = window
     active, archived = (catalogue.source(table, _SAMPLE_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
     query = sa.text(_COUNT_STARTED_CORES.format(active=active, archived=archived))
@@ -125,7 +125,7 @@ def read_starts(connection: sa.Connection, catalogue: TableCatalogue, window: tu
     return SlotStarts({row[0]: row[1] for row in rows}, (until - since).total_seconds() / 3600.0)
 
 
-#: Tasks that nobody touched for longer are not evaluated.
+#: Tasks that were not modified for longer are not evaluated.
 TASKS_OF = timedelta(days=30)
 
 _JOB_COLUMNS = ("computingsite", "gshare", "produsername", "processingtype", "jobstatus", "corecount")
@@ -164,7 +164,7 @@ WHERE d.jeditaskid = ANY(:ids) AND {_MASTER} GROUP BY 1
 
 
 def read_user_jobs(connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[str]) -> list[UserJobs]:
-    """Jobs and slots of each user at each queue in these shares, without merge and test jobs; NULL cores are one."""
+    """Jobs and slots of each user at each queue in the shares, without merge and test jobs; NULL cores count as one."""
     query = sa.text(_COUNT_JOBS_OF_USERS.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
     rows = connection.execute(query, {"shares": list(shares), "tester": TEST_USER})
     return [UserJobs(row[0], row[1], JobsAndSlots(*(float(value) for value in row[2:]))) for row in rows]
@@ -184,13 +184,13 @@ def read_site_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list
 def read_tasks(
     connection: sa.Connection, catalogue: TableCatalogue, now: datetime, only: Iterable[int] | None
 ) -> list[TaskProgress]:
-    """Tasks of users that are under way, by number.
+    """Active tasks of users, ordered by id.
 
     Args:
-        connection: of the caller's read-only transaction.
-        catalogue: the tables that the database has.
+        connection: connection of the caller's read-only transaction.
+        catalogue: the tables of the database.
         now: the instant.
-        only: these tasks; None for all.
+        only: restrict to these tasks; None for all.
     """
     columns = ("jeditaskid", "username", "gshare", "tasktype", "prodsourcelabel", "status", "modificationtime")
     datasets = ("jeditaskid", "type", "masterid", "nfiles", "nfilesfinished", "nfilesfailed")
@@ -202,7 +202,7 @@ def read_tasks(
 
 
 def count_jobs(connection: sa.Connection, catalogue: TableCatalogue, tasks: Iterable[int]) -> dict[int, int]:
-    """How many jobs these tasks had for the files of their input."""
+    """The number of jobs that these tasks have had for their input files, by task."""
     query = _COUNT_JOBS_OF_TASKS.format(
         datasets=catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "type", "masterid")),
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "pandaid")),
@@ -210,7 +210,7 @@ def count_jobs(connection: sa.Connection, catalogue: TableCatalogue, tasks: Iter
     return {row[0]: row[1] for row in connection.execute(sa.text(query), {"ids": sorted(tasks)})}
 
 
-# HS06 of PanDA's statistics are computed already; jobs counted live have the cores, and a queue its power.
+# PanDA's statistics contain HS06; jobs counted live have cores, to be combined with the power of their queue.
 _COUNT_JOBS_OF_SHARES = """
 SELECT gshare, computingsite,
        sum(greatest(coalesce(corecount, 1), 1)) FILTER (WHERE jobstatus = 'activated')::float8,
@@ -227,7 +227,7 @@ GROUP BY 1, 3 ORDER BY 1, 3
 
 
 def read_share_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:
-    """Rows of ``global_shares`` by name."""
+    """Rows of ``global_shares``, ordered by name."""
     source = catalogue.source("global_shares", ("name", "value", "parent"))
     query = sa.text(f"SELECT name, value, parent FROM {source} AS g ORDER BY name")  # noqa: S608 - quoted names
     return mappings(connection, query)
@@ -236,14 +236,14 @@ def read_share_rows(connection: sa.Connection, catalogue: TableCatalogue) -> lis
 def read_share_counts(
     connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics
 ) -> tuple[list[ShareCount], datetime | None]:
-    """The counts, and when PanDA's statistics were made; None for jobs that are counted now."""
+    """The counts, and when PanDA's statistics were computed; None if jobs are counted live."""
     if statistics == "live":
         columns = ("gshare", "computingsite", "jobstatus", "corecount")
         query = _COUNT_JOBS_OF_SHARES.format(active=catalogue.source("jobsactive4", columns))
-        # a row for each share and queue: read past the layers that look up columns by name
+        # one row per share and queue, read without the layers that look up columns by name
         with Database.raw(connection).cursor(binary=True) as cursor:
             rows = cursor.execute(query).fetchall()
-        # sorted here, which takes less than in the database: sums of floats depend on their order
+        # sorted because sums of floats depend on their order; faster here than in the database
         rows.sort(key=lambda row: (row[0] is None, row[0] or "", row[1]))
         return [
             ShareCount(share, queue, is_running, cores)
@@ -255,5 +255,5 @@ def read_share_counts(
     counts = [
         ShareCount(*row) for row in connection.execute(sa.text(_READ_STATISTICS_OF_SHARES.format(statistics=source)))
     ]
-    made_at = connection.scalar(sa.text(f"SELECT max(ts) FROM {source} AS s"))  # noqa: S608 - quoted names
-    return counts, made_at.replace(tzinfo=UTC) if isinstance(made_at, datetime) else None
+    updated_at = connection.scalar(sa.text(f"SELECT max(ts) FROM {source} AS s"))  # noqa: S608 - quoted names
+    return counts, updated_at.replace(tzinfo=UTC) if isinstance(updated_at, datetime) else None

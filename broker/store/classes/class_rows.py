@@ -1,6 +1,6 @@
-"""Rows of PanDA's ``metrics`` and ``task_evaluation``: written for one instant, tidied up, and read for people.
+"""Rows of PanDA's ``metrics`` and ``task_evaluation``: written for one instant, cleaned up, and read for display.
 
-A row that gets nothing new keeps its old time; who reads it decides how long it counts.
+A row without a new value keeps its old time; its readers decide how long it is valid.
 Source: PanDA analysis brokerage, storage of classes; PanDA data model, metrics and task_evaluation.
 """
 
@@ -17,11 +17,11 @@ from broker.domain.classification import TASK_METRIC, MetricRow, TaskRow
 from broker.domain.instants import naive
 from broker.store.connection.tables import Names, TableCatalogue
 
-#: Evaluations of tasks that have ended are removed when they are older than this.
+#: Evaluations of ended tasks are removed when they are older than this.
 KEPT_AFTER_END = timedelta(minutes=120)
 SHOWN_METRICS = ("gshare_preference", "analy_site_eval", "analy_pmerge_jobs_wait_time", "analy_user_eval")
 
-# PanDA's table has a unique key that ours lacks: rows that are there are updated, however often, and the others added.
+# PanDA's table has a unique key that ours lacks: existing rows are updated, however many there are, and others added.
 _WRITE_METRICS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:shares AS text[]), CAST(:metrics AS text[]),
@@ -55,7 +55,7 @@ WHERE t.jeditaskid = e.jeditaskid AND e.metric = :metric AND e.timestamp < :olde
 
 
 def write_metrics(connection: sa.Connection, names: Names, rows: Iterable[MetricRow], now: datetime) -> None:
-    """Write rows of ``metrics`` for the instant ``now``; those of the same key are overwritten."""
+    """Write rows of ``metrics`` for the instant ``now``; rows with the same keys are overwritten."""
     last = {(row.computingsite, row.gshare, row.metric): _text(row.document) for row in rows}
     if not last:
         return
@@ -70,7 +70,7 @@ def write_metrics(connection: sa.Connection, names: Names, rows: Iterable[Metric
 
 
 def write_tasks(connection: sa.Connection, names: Names, rows: Sequence[TaskRow], now: datetime) -> None:
-    """Write rows of ``task_evaluation`` for the instant ``now``; those of the same key are overwritten."""
+    """Write rows of ``task_evaluation`` for the instant ``now``; rows with the same keys are overwritten."""
     if not rows:
         return
     values = {
@@ -83,13 +83,13 @@ def write_tasks(connection: sa.Connection, names: Names, rows: Sequence[TaskRow]
 
 
 def forget_ended_tasks(connection: sa.Connection, names: Names, now: datetime) -> int:
-    """Remove old evaluations of tasks that have ended; how many."""
+    """Remove old evaluations of ended tasks, and return their number."""
     values = {"metric": TASK_METRIC, "oldest": naive(now - KEPT_AFTER_END)}
     return connection.execute(sa.text(names.sql(_DELETE_CLASSES_OF_ENDED_TASKS)), values).rowcount
 
 
 def read_metric_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:
-    """The rows of all metrics that classes are made of, their documents as text."""
+    """The rows of all metrics that classes are computed from, with their documents as text."""
     columns = ("metric", "computingsite", "gshare", "value_json", "timestamp")
     query = (
         "SELECT metric, computingsite, gshare, value_json::text AS value_json, timestamp "  # noqa: S608 - quoted names
@@ -99,7 +99,7 @@ def read_metric_rows(connection: sa.Connection, catalogue: TableCatalogue) -> li
 
 
 def read_task_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:
-    """The evaluations of tasks, their documents as text."""
+    """The evaluations of tasks, with their documents as text."""
     columns = ("jeditaskid", "metric", "value_json", "timestamp")
     query = (
         "SELECT jeditaskid, value_json::text AS value_json, timestamp "  # noqa: S608 - quoted names

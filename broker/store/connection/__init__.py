@@ -1,1 +1,1 @@
-"""Reaching PostgreSQL: given or embedded, schema names, tables that are there, and errors by name."""
+"""Access to PostgreSQL: external or embedded servers, schema names, the tables a database has, and named errors."""

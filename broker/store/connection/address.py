@@ -1,4 +1,4 @@
-"""Addresses of databases: read, and shown without what is secret in them."""
+"""Database addresses: parsing them, and displaying them without their secrets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _HAS_PASSWORD = re.compile(r"[^/@?]*://[^:/@?]*:")
 
 
 def parse_url(url: str) -> sa.URL:
-    """``url`` as an address for SQLAlchemy with psycopg 3; a password among the settings becomes the password.
+    """Parse ``url`` for SQLAlchemy with psycopg 3; a password among the settings becomes the password.
 
     Raises:
-        BadDatabaseUrl: it cannot be parsed, is not PostgreSQL's, or the end of its password cannot be told.
+        BadDatabaseUrl: the address cannot be parsed, is not for PostgreSQL, or has a password with an ambiguous end.
     """
     if _HAS_PASSWORD.match(url) and url.count("@") > 1:
         raise BadDatabaseUrl("the database address has more than one @ after its password", "", _ESCAPE)
@@ -32,24 +32,24 @@ def parse_url(url: str) -> sa.URL:
     if parsed.drivername not in ("postgresql", "postgres", _DRIVER):
         scheme = parsed.drivername if len(parsed.drivername) <= 40 else "another scheme"
         raise BadDatabaseUrl(f"not a PostgreSQL address: {scheme}://...", "", _EXAMPLE)
-    given = parsed.query.get("password")
-    if given is not None:
-        password = given if isinstance(given, str) else given[-1]
+    setting = parsed.query.get("password")
+    if setting is not None:
+        password = setting if isinstance(setting, str) else setting[-1]
         parsed = parsed.difference_update_query(["password"]).set(password=password)
     return parsed.set(drivername=_DRIVER)
 
 
 def shown_url(url: sa.URL) -> str:
-    """``url`` for messages: its password and secret settings hidden."""
+    """``url`` for messages, with its password and secret settings hidden."""
     hidden = {name: HIDDEN for name in url.query if name.lower() in SECRET_SETTINGS}
     return url.update_query_dict(hidden).set(drivername="postgresql").render_as_string(hide_password=True)
 
 
 def without_password(url: sa.URL) -> tuple[sa.URL, dict[str, str]]:
-    """``url`` without its secrets, and these as variables of the environment for libpq, where it has one.
+    """Split ``url`` into an address without secrets and the environment variables with which libpq gets the password.
 
     Returns:
-        The address that other processes may see, and ``PGPASSWORD`` where there is a password.
+        The address that other processes may see, and ``PGPASSWORD`` if there is a password.
     """
     query = {name: value for name, value in url.query.items() if name.lower() not in SECRET_SETTINGS}
     variables = {"PGPASSWORD": str(url.password)} if url.password else {}

@@ -1,4 +1,4 @@
-"""Whole arrays to the server and from it: lists as array texts, integers in PostgreSQL's binary formats."""
+"""Transfer of whole arrays to and from the server: lists as array texts, integers in PostgreSQL's binary formats."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 
 def binary_rows(columns: list[NDArray[Any]]) -> bytes:
-    """The rows of equally long columns in COPY's binary format, without header and trailer.
+    """Encode equally long columns as rows in COPY's binary format, without header and trailer.
 
-    Every value goes as bigint, those of a column of int32 as integer.
+    Values are sent as bigint, those of an int32 column as integer.
     """
     sizes = [4 if column.dtype == np.int32 else 8 for column in columns]
     layout: list[tuple[str, str]] = [("fields", ">i2")]
@@ -38,9 +38,9 @@ def binary_rows(columns: list[NDArray[Any]]) -> bytes:
 def copy_integers(
     connection: psycopg.Connection[Any], table: sql.Composable, columns: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Append rows to ``table``, whose columns named here are bigint; the others get their defaults.
+    """Append rows to ``table``; its columns that are not in ``columns`` get their defaults.
 
-    A column given as an array of int32 is an integer in the table.
+    The columns in the table are bigint; one passed as an int32 array is integer.
     """
     names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names)
@@ -53,26 +53,26 @@ def copy_integers(
 
 
 def integers_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
-    """The elements, one after another, of arrays of bigint (one dimension, no NULL) as ``array_send`` gives each."""
+    """The concatenated elements of one-dimensional bigint arrays without NULL, each in ``array_send`` format."""
     elements = b"".join([data[_ARRAY_HEADER_BYTES:] for data in arrays])
     return np.frombuffer(elements, _ELEMENT)["value"].astype(np.int64)
 
 
 def sizes_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
-    """How many elements each of those arrays has."""
+    """The number of elements of each array that :func:`integers_of` takes."""
     # the header of an empty array is shorter
     return np.array([max(len(data) - _ARRAY_HEADER_BYTES, 0) // _ELEMENT.itemsize for data in arrays], dtype=np.int64)
 
 
 def tables_of(arrays: Sequence[bytes | None], columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows, one after another, of arrays of bigint in two dimensions, and how many rows each array has.
+    """The concatenated rows of two-dimensional bigint arrays, and the number of rows of each array.
 
     Args:
-        arrays: (A,) as ``array_send`` gives each, without NULL in it; None: without rows.
-        columns: of each row.
+        arrays: (A,) arrays without NULL in ``array_send`` format; None for an array without rows.
+        columns: number of columns of each row.
 
     Returns:
-        (N, columns) the rows, and (A,) their number.
+        (N, columns) the rows, and (A,) the number of rows of each array.
     """
     bodies = [b"" if data is None else data[_TABLE_HEADER_BYTES:] for data in arrays]
     values = np.frombuffer(b"".join(bodies), _ELEMENT)["value"].astype(np.int64).reshape(-1, columns)
@@ -84,7 +84,7 @@ ValueT = TypeVar("ValueT", bound=Hashable)
 
 
 def array_of(values: Iterable[int]) -> str:
-    """An array of whole numbers, or of truth values; none of them NULL.
+    """The array text of integers or booleans, none of them NULL.
 
     >>> array_of([1, -2]), array_of([True]), array_of([])
     ('{1,-2}', '{True}', '{}')
@@ -93,7 +93,7 @@ def array_of(values: Iterable[int]) -> str:
 
 
 def array_of_texts(values: Sequence[str]) -> str:
-    r"""An array of texts, none of them NULL.
+    r"""The array text of strings, none of them NULL.
 
     >>> print(array_of_texts(["mc16", 'a "b"', "c\\d"]))
     {"mc16","a \"b\"","c\\d"}
@@ -107,11 +107,11 @@ def array_of_texts(values: Sequence[str]) -> str:
 
 
 def array_of_nullable(values: Sequence[ValueT | None], written: Callable[[ValueT], str]) -> str:
-    """An array of values, None for NULL.
+    """The array text of values, with NULL for None.
 
     Args:
-        values: each that occurs is written once; values that are equal, such as 0.0 and -0.0, are written alike.
-        written: a value as it stands in an array, in quotes where it needs them.
+        values: each distinct value is formatted once; equal values, such as 0.0 and -0.0, are formatted alike.
+        written: formats a value for an array text, quoted where necessary.
 
     >>> array_of_nullable([1.5, None, 1.5], repr)
     '{1.5,NULL,1.5}'

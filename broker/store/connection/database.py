@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: short transactions, read-only snapshots, errors with names."""
+"""Connections to PostgreSQL: short transactions, read-only snapshots, and named errors."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ SILENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""libpq's settings against peers that vanish (PostgreSQL documentation, 32.1.2): the kernel gives a silent peer up 14 s
-after it was last heard of (idle, then count times interval), or 15 s (here in ms) after what it did not confirm."""
+"""libpq's settings against peers that vanish (PostgreSQL documentation, 32.1.2): the kernel gives up a silent peer 14 s
+after its last packet (idle, then count times interval), or 15 s (here in ms) after data that it did not acknowledge."""
 
 CONNECT_WITHIN_S = 10
-"""Seconds for connecting, and for the first questions on a new connection."""
+"""Seconds for connecting, and for the first queries on a new connection."""
 PING_WITHIN_S = 5.0
-"""Seconds within which a pooled connection has to show that it lives."""
+"""Seconds within which a pooled connection has to answer a ping."""
 _SHORTEST_S = 0.1
 _LONGEST_MS = 2**31 - 1
 _left_s: ContextVar[float] = ContextVar("_left_s", default=float("inf"))
+"""Seconds left to the work for which a connection is being taken from a pool."""
 
-# What the attempt to connect that is under way has made; None outside of one.
+# The connections that the current attempt to connect has opened; None outside of an attempt.
 _made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", default=None)
-"""Seconds that the work has left for which a connection is being taken from a pool."""
 
 _ONLY_READS = "25006"
-"""SQLSTATE of a statement that writes in a transaction that may not, as on a standby."""
+"""SQLSTATE of a write in a read-only transaction, such as any on a standby."""
 _REMEDY = "check that PostgreSQL runs there and that the address is right (--db or BROKER_DATABASE_URL)"
 
 
@@ -64,17 +64,17 @@ class Database:
 
     Args:
         url: ``postgresql://`` address.
-        names: the schema names in it.
+        names: the schema names of the database.
         application_name: shown in ``pg_stat_activity``.
-        pool_size: connections kept open.
-        statement_timeout_s: after which PostgreSQL ends any one statement; None: never. Then ``pool_size`` is also the
-            largest number of connections.
-        pool_timeout_s: that somebody waits for a connection of the pool.
+        pool_size: number of connections kept open.
+        statement_timeout_s: time after which PostgreSQL cancels a statement; None: no limit. With a limit,
+            ``pool_size`` is also the largest number of connections.
+        pool_timeout_s: how long to wait for a connection of the pool.
         on_close: called once by :meth:`close` (stops the embedded server).
         only_reads: whether every transaction is read-only.
 
     Attributes:
-        guard: asked in each transaction that may write; None where the schema may be any.
+        guard: consulted in each transaction that may write; None if any schema is accepted.
     """
 
     def __init__(
@@ -99,33 +99,31 @@ class Database:
         self._work: OpenConnections | None = None
         self._left_s: Callable[[], float] = lambda: float("inf")
         silence = {name: value for name, value in SILENCE.items() if name not in parsed.query}
-        bounded = (
-            "" if statement_timeout_s is None else f" -c statement_timeout={math.ceil(statement_timeout_s * 1000)}"
-        )
+        limits = "" if statement_timeout_s is None else f" -c statement_timeout={math.ceil(statement_timeout_s * 1000)}"
         if only_reads:
-            bounded += " -c default_transaction_read_only=on"
+            limits += " -c default_transaction_read_only=on"
         self.engine = sa.create_engine(
             parsed,
             pool_size=pool_size,
             max_overflow=10 if statement_timeout_s is None else 0,
             pool_timeout=pool_timeout_s,
-            # no table has this type, which the first connection would look up in the catalogue
+            # no table has the hstore type, which the first connection would otherwise look up in the catalogue
             use_native_hstore=False,
             connect_args={
                 "application_name": application_name,
-                "options": f"-c timezone=UTC -c jit=off{bounded}",
+                "options": f"-c timezone=UTC -c jit=off{limits}",
                 **silence,
             },
         )
         _bound_pool(self.engine)
 
     def limited(self, work: OpenConnections, left_s: Callable[[], float]) -> Database:
-        """This database for one piece of work: same pool, but each transaction has limits.
+        """A view of this database for one piece of work: the same pool, but with limits on each transaction.
 
         Args:
-            work: gets the connections, so that another thread can cut them.
-            left_s: seconds that the work still has; the statements of a transaction, and their waits for locks, may
-                take as much as is left when it begins.
+            work: registers the connections, so that another thread can cut them.
+            left_s: returns the seconds left to the work; each statement of a transaction, and each wait for a lock,
+                may take as long as was left when the transaction began.
         """
         own = copy.copy(self)
         own._work, own._left_s, own._on_close = work, left_s, None
@@ -133,9 +131,9 @@ class Database:
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[Database]:
-        """This database for a short piece of work: after ``seconds`` its connections are cut, whatever the peer does.
+        """A view of this database for short work: after ``seconds`` its connections are cut, whatever the peer does.
 
-        The work then ends with :class:`~broker.store.errors.ConnectionCut`.
+        The work then ends with :class:`~broker.store.connection.errors.ConnectionCut`.
         """
         work = OpenConnections()
         with DEADLINES.after(seconds, lambda: work.cut(f"no answer within {seconds:g} s")) as left_s:
@@ -150,7 +148,7 @@ class Database:
         pool_timeout_s: float = 30.0,
         only_reads: bool = False,
     ) -> Database:
-        """Another pool of connections to the same database, for work that must not wait for this one's."""
+        """A separate connection pool for the same database, for work that must not wait for this pool."""
         own = Database(
             self.url,
             self.names,
@@ -165,11 +163,11 @@ class Database:
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[sa.Connection]:
-        """One transaction: committed at the end of the block, rolled back when it raises.
+        """Run the block in one transaction: committed at its end, rolled back when it raises.
 
         Raises:
-            DatabaseUnavailable: no connection, or it was lost; nothing was kept.
-            CommitOutcomeUnknown: it was lost during COMMIT.
+            DatabaseUnavailable: there is no connection, or it was lost; nothing was kept.
+            CommitOutcomeUnknown: the connection was lost during COMMIT.
             OnlyReads: the block writes, and the server is a standby.
             SchemaTooNew: the block writes, and a newer broker has upgraded the schema past this one.
         """
@@ -198,7 +196,7 @@ class Database:
 
     @contextlib.contextmanager
     def repeatable(self) -> Iterator[sa.Connection]:
-        """One REPEATABLE READ transaction that may write, and is rolled back in any case."""
+        """One REPEATABLE READ transaction that may write, and is always rolled back."""
         with self._rolled_back() as connection:
             yield connection
 
@@ -228,14 +226,14 @@ class Database:
 
     @staticmethod
     def raw(connection: sa.Connection) -> psycopg.Connection[Any]:
-        """The psycopg connection below ``connection``, in the same transaction, for COPY."""
+        """The psycopg connection underlying ``connection``, in the same transaction, for COPY."""
         return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
     def server_version(self) -> int:
-        """Major version of the server.
+        """The major version of the server.
 
         Raises:
-            ServerTooOld: it is not supported.
+            ServerTooOld: the version is not supported.
         """
         with self._connection() as connection:
             number = int(connection.scalar(sa.text("SHOW server_version_num")) or 0)
@@ -246,7 +244,7 @@ class Database:
         return number // 10_000
 
     def close(self) -> None:
-        """Closes all connections and, where this object started it, lets go of the embedded server.
+        """Close all connections and release the embedded server if this object started it.
 
         A connection that another thread still uses is closed when that thread returns it.
         """
@@ -267,13 +265,13 @@ class Database:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
-        made: list[psycopg.Connection[Any]] = []
-        waiting, attempt = _left_s.set(self._left_s()), _made.set(made)
+        new_connections: list[psycopg.Connection[Any]] = []
+        waiting, attempt = _left_s.set(self._left_s()), _made.set(new_connections)
         try:
             connection = self.engine.connect()
         except BaseException as error:
-            # SQLAlchemy drops a new connection whose first questions fail without closing it.
-            for unusable in made:
+            # SQLAlchemy drops a new connection without closing it when its first queries fail.
+            for unusable in new_connections:
                 unusable.close()
             if isinstance(error, sa_exc.DBAPIError):
                 raise DatabaseUnavailable(f"cannot connect: {first_line(error.orig)}", self._shown, _REMEDY) from error
@@ -289,7 +287,7 @@ class Database:
                 yield connection
 
     def _limit(self, connection: sa.Connection) -> None:
-        """Limit the statements of this transaction to what is left of the work's time."""
+        """Limit the statements of this transaction to the time left to the work."""
         left_s = self._left_s()
         if left_s == float("inf"):
             return
@@ -313,7 +311,7 @@ class Database:
             transaction.rollback()
 
     def _raise_if_lost(self, error: BaseException) -> None:
-        """Raise the error under the name of what happened: a right that is missing, or a connection that is gone."""
+        """Raise a named error in place of ``error`` if it means a missing privilege or a lost connection."""
         denied = denial_of(error, self.names, str(sa.make_url(self.url).username or ""))
         if denied is not None:
             raise denied from error
@@ -333,17 +331,17 @@ class Database:
 
 
 def _bound_pool(engine: sa.Engine) -> None:
-    """Nobody waits for a silent peer without end while a connection is made, or taken from the pool."""
+    """Bound the wait for a silent peer while a connection is opened or taken from the pool."""
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(
-        dialect: sa.Dialect, record: ConnectionPoolEntry, arguments: tuple[Any, ...], named: dict[str, Any]
+        dialect: sa.Dialect, record: ConnectionPoolEntry, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        within_s = _patience_s(float(named.get("connect_timeout", CONNECT_WITHIN_S)))
-        connection = dialect.connect(*arguments, **named | {"connect_timeout": math.ceil(within_s)})
-        made = _made.get()
-        if made is not None:
-            made.append(cast("psycopg.Connection[Any]", connection))
+        within_s = _patience_s(float(keywords.get("connect_timeout", CONNECT_WITHIN_S)))
+        connection = dialect.connect(*arguments, **keywords | {"connect_timeout": math.ceil(within_s)})
+        new_connections = _made.get()
+        if new_connections is not None:
+            new_connections.append(cast("psycopg.Connection[Any]", connection))
         watch = contextlib.ExitStack()
         watch.enter_context(_cut_after(cast("psycopg.Connection[Any]", connection), within_s))
         record.info["first_questions"] = watch
@@ -351,7 +349,7 @@ def _bound_pool(engine: sa.Engine) -> None:
 
     @sa.event.listens_for(engine, "checkout")
     def ping(connection: psycopg.Connection[Any], record: ConnectionPoolEntry, proxy: object) -> None:
-        """A pooled connection shows that it lives; SQLAlchemy has just put its first questions to a new one."""
+        """Ping a pooled connection; a new one has just answered SQLAlchemy's first queries."""
         first_questions = record.info.pop("first_questions", None)
         if first_questions is not None:
             first_questions.close()
@@ -364,13 +362,13 @@ def _bound_pool(engine: sa.Engine) -> None:
 
     @sa.event.listens_for(engine, "checkin")
     def leave_to_the_server(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
-        """After one that only reads, SQLAlchemy asks for transactions that write; a standby begins none of these."""
+        """Undo the read-write mode that SQLAlchemy sets after a read-only transaction: a standby refuses it."""
         if connection is not None and connection.read_only is False and not connection.closed:
             connection.read_only = None
 
 
 def _close_on_return(pool: sa.Pool) -> None:
-    """Close what comes back to ``pool`` from now on: after a disposal nobody takes it out again."""
+    """Close connections returned to ``pool`` from now on: after its disposal nobody takes them out again."""
 
     @sa.event.listens_for(pool, "checkin")
     def close(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
@@ -379,7 +377,7 @@ def _close_on_return(pool: sa.Pool) -> None:
 
 
 def _patience_s(usual_s: float) -> float:
-    """Seconds to wait for a peer: as usual, or as long as the work has time."""
+    """Seconds to wait for a peer: ``usual_s``, or the time left to the work if that is shorter."""
     return max(min(usual_s, _left_s.get()), _SHORTEST_S)
 
 

@@ -1,4 +1,4 @@
-"""Calls that are made when something has taken too long: one thread for all of them."""
+"""Callbacks for work that has taken too long, run by one thread for all of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 class Deadlines:
-    """Calls back at instants of the monotonic clock, from a thread of its own.
+    """Runs callbacks at instants of the monotonic clock, from a thread of its own.
 
-    The calls must not block: the others wait for them.
+    Callbacks must not block, because later ones wait for them.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Deadlines:
 
     @contextlib.contextmanager
     def after(self, seconds: float, call: Callable[[], None]) -> Iterator[Callable[[], float]]:
-        """Make ``call`` if the block still runs after ``seconds``; infinity: never. Gives the seconds that are left."""
+        """Run ``call`` if the block still runs after ``seconds`` (infinity: never). Yields the function ``left_s``."""
         due = time.monotonic() + seconds
 
         def left_s() -> float:
@@ -68,10 +68,10 @@ class Deadlines:
                 _, number = heapq.heappop(self._due)
                 call = self._calls.pop(number, None)
             if call is not None:
-                _make(call)
+                _run_call(call)
 
     def _wait(self) -> None:
-        """Until the first deadline has come; those that are not needed any more are dropped on the way."""
+        """Wait until the first deadline is due; drop deadlines that are no longer needed on the way."""
         while True:
             while self._due and self._due[0][1] not in self._calls:
                 heapq.heappop(self._due)
@@ -81,7 +81,7 @@ class Deadlines:
             self._changed.wait(left_s)
 
 
-def _make(call: Callable[[], None]) -> None:
+def _run_call(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception:
@@ -90,4 +90,4 @@ def _make(call: Callable[[], None]) -> None:
 
 
 DEADLINES = Deadlines()
-"""Those of this process."""
+"""The deadlines of this process."""

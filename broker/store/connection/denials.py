@@ -1,6 +1,6 @@
-"""A right that the role does not have, said in one line with the GRANT that gives it.
+"""Missing privileges of the database role, reported in one line with the GRANT that provides them.
 
-What agents do to PanDA's tables beside reading them, as privileges of PostgreSQL.
+Also the PostgreSQL privileges that agents need on PanDA's tables besides SELECT.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from broker.errors import Refused
 from broker.store.connection.tables import META_TABLES, OWN_SCHEMA, Names, quoted
 
 TUNING = "tuning"
-#: Agents that write PanDA's tables: alongside PanDA they are off until they are switched on by name.
+#: Agents that write to PanDA's tables: alongside PanDA they are off until they are switched on by name.
 WRITERS = ("production_task", "timeouts", "fast_rebrokerage", "analysis_rebrokerage")
 
-_ENDING: Mapping[str, tuple[str, ...]] = {
+_ENDING_JOBS: Mapping[str, tuple[str, ...]] = {
     "jobsdefined4": ("UPDATE", "DELETE"),
     "jobsactive4": ("UPDATE", "DELETE"),
     "jobsarchived4": ("INSERT", "UPDATE"),
@@ -30,22 +30,22 @@ _ENDING: Mapping[str, tuple[str, ...]] = {
     "jedi_datasets": ("UPDATE",),
     "jedi_tasks": ("UPDATE",),
 }
-#: Privileges beside SELECT, by who needs them and PanDA's table.
+#: Privileges besides SELECT, by the agent that needs them and PanDA's table.
 NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "production_task": {
         "jedi_tasks": ("UPDATE",),
         "jedi_datasets": ("UPDATE",),
         "tasks_statuslog": ("INSERT",),
     },
-    "timeouts": _ENDING,
-    "fast_rebrokerage": _ENDING,
-    "analysis_rebrokerage": _ENDING,
+    "timeouts": _ENDING_JOBS,
+    "fast_rebrokerage": _ENDING_JOBS,
+    "analysis_rebrokerage": _ENDING_JOBS,
     TUNING: {"config": ("INSERT", "UPDATE", "DELETE")},
 }
 
 
 def privileges_on(table: str) -> frozenset[str]:
-    """What any agent needs on one of PanDA's tables."""
+    """The privileges that any of the agents needs on one of PanDA's tables."""
     return frozenset({"SELECT"}.union(*(tables.get(table, ()) for tables in NEEDED.values())))
 
 
@@ -54,31 +54,31 @@ _OBJECT = re.compile(r"permission denied for (?P<kind>[a-z ]+?) \"?(?P<name>[^\"
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _MODIFIES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FOR UPDATE|FOR NO KEY UPDATE)\s*(?P<target>[\w\".]*)", re.I)
 
-#: New jobs and their files are JEDI's to make; ended ones are moved to ``jobsarchived4`` by an agent that ends them.
+#: JEDI creates new jobs and their files; finished jobs are moved to ``jobsarchived4`` by the agent that ends them.
 _MADE_BY_JEDI = frozenset({"jobsdefined4", "jobsactive4", "filestable4"})
 _NOT_OURS = "grant nothing, alongside PanDA JEDI makes the jobs"
 
 
 class MissingRight(Refused):
-    """The role may not do what was asked of the database."""
+    """The database role lacks a right that the request needs."""
 
 
 def denial_of(error: BaseException, names: Names, role: str) -> MissingRight | None:
-    """The missing right behind an error of SQLAlchemy's or psycopg's; None if it is about something else.
+    """The missing privilege behind an error of SQLAlchemy or psycopg; None if the error has another cause.
 
     Args:
-        error: as it was raised.
+        error: the error as it was raised.
         names: the schema names.
-        role: that was connected.
+        role: the role of the connection.
     """
     statement = str(getattr(error, "statement", None) or "")
-    found = error.orig if isinstance(error, sa_exc.DBAPIError) else error
-    if not isinstance(found, psycopg.Error) or found.sqlstate != DENIED:
+    cause = error.orig if isinstance(error, sa_exc.DBAPIError) else error
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate != DENIED:
         return None
-    line = str(found).strip().splitlines()[0]
+    line = str(cause).strip().splitlines()[0]
     match = _OBJECT.search(line)
     if match is None:
-        remedy = found.diag.message_hint or "`broker doctor` lists the rights that are needed"
+        remedy = cause.diag.message_hint or "`broker doctor` lists the rights that are needed"
         return MissingRight(line, f"role {role}", remedy)
     kind, name = match["kind"], match["name"]
     return MissingRight(line, f"role {role}", _grant(kind, name, statement, names, role))
@@ -107,13 +107,13 @@ def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str
 
 
 def _privileges(table: str, statement: str) -> list[str]:
-    """What the statement does to the table; an error of psycopg's own has none, and then what agents do to it."""
-    found = {"SELECT"} if statement else set(privileges_on(table))
+    """The privileges the statement needs on the table, or all that agents need if the error carries no statement."""
+    privileges = {"SELECT"} if statement else set(privileges_on(table))
     for match in _MODIFIES.finditer(statement):
         verb = match.group(1).upper().split()[0]
         target = match["target"].replace('"', "").rsplit(".", 1)[-1]
         if verb == "FOR":
-            found.add("UPDATE")
+            privileges.add("UPDATE")
         elif target == table:
-            found.add(verb)
-    return [verb for verb in _VERBS if verb in found]
+            privileges.add(verb)
+    return [verb for verb in _VERBS if verb in privileges]

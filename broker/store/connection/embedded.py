@@ -1,8 +1,8 @@
 """The embedded PostgreSQL: started on demand, shared by all broker processes of one home, stopped by the last.
 
-Each process that uses the server holds a *handle*: a file of its own with a lock of the kernel on it. The kernel drops
+Each process that uses the server holds a *handle*: a file of its own with a kernel lock on it. The kernel releases
 the lock with the process, however that ends, so a handle never outlives its owner and no list of process ids can go
-stale. Starting and stopping happen under one more lock, so two processes that begin at once start one server.
+stale. Starting and stopping take another lock, so two processes that begin at once start one server.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ _START_WAIT_S = 60.0
 _POLL_S = 0.05
 _LARGEST_LOG_BYTES = 10_000_000
 _LEAVING_S = 1.0
-"""A client that has closed its connection counts as connected for at most this long."""
+"""How long a client that has closed its connection may still appear as connected."""
 
 
 class EmbeddedServer:
     """The PostgreSQL server in ``home``/pgdata.
 
     Args:
-        home: the folder of the broker's own data (``BROKER_HOME``); created when missing.
-        settings: server settings to add or change, used when this object starts the server.
+        home: the folder of the broker's own data (``BROKER_HOME``); created if missing.
+        settings: server settings to add or change when this object starts the server.
     """
 
     def __init__(self, home: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -82,7 +82,7 @@ class EmbeddedServer:
         self._owner_pid = 0
 
     def start(self) -> str:
-        """Makes sure that the server runs, takes a handle on it, and returns the address of the database.
+        """Ensure that the server runs, take a handle on it, and return the address of the database.
 
         Raises:
             EmbeddedServerError: the extra is not installed, or the server does not start.
@@ -102,7 +102,7 @@ class EmbeddedServer:
         return self.url()
 
     def stop(self) -> None:
-        """Gives the handle back; stops the server when no process holds one and nobody else is connected."""
+        """Release the handle; stop the server if no process holds one and no other client is connected."""
         atexit.unregister(self.stop)
         if self._handle is None or os.getpid() != self._owner_pid:
             return
@@ -112,12 +112,12 @@ class EmbeddedServer:
                 self._stop_server()
 
     def keep(self) -> None:
-        """Leaves the server running when the last handle is released, until :meth:`shut_down`."""
+        """Keep the server running after the last handle is released, until :meth:`shut_down`."""
         with self._lock():
             self._pin.write_text(self._identity(), encoding="utf-8")
 
     def shut_down(self) -> bool:
-        """Ends what :meth:`keep` began; whether the server is stopped now (another broker process may use it)."""
+        """Undo :meth:`keep`. Returns whether the server is stopped now (another broker process may still use it)."""
         if not self.pgdata.is_dir():
             return True
         with self._lock():
@@ -129,7 +129,7 @@ class EmbeddedServer:
 
     @property
     def is_made(self) -> bool:
-        """Whether there are data to serve."""
+        """Whether the data folder is initialised."""
         return (self.pgdata / "PG_VERSION").exists()
 
     @property
@@ -185,7 +185,7 @@ class EmbeddedServer:
         self._handle = self._handle_path = None
 
     def _others(self) -> int:
-        """How many living processes hold a handle; removes the handles of dead ones."""
+        """Count the living processes that hold a handle; remove the handles of dead ones."""
         living = 0
         for path in self._handles.iterdir():
             if path in (self._pin, self._handle_path):
@@ -200,7 +200,7 @@ class EmbeddedServer:
         return living
 
     def _identity(self) -> str:
-        """Process id and start time of the running server, so that a mark outlives no reboot."""
+        """Process id and start time of the running server, so that a pin does not outlive a reboot."""
         try:
             lines = (self.pgdata / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -213,7 +213,7 @@ class EmbeddedServer:
         return self._pin.read_text(encoding="utf-8") == self._identity()
 
     def _clients_stay(self) -> bool:
-        """Whether others are connected, and not only about to leave: a backend ends a moment after its client."""
+        """Whether other clients stay connected: the backend of a client that has left ends a moment later."""
         deadline = time.monotonic() + _LEAVING_S
         while self._clients():
             if time.monotonic() > deadline:
@@ -222,7 +222,7 @@ class EmbeddedServer:
         return False
 
     def _clients(self) -> int:
-        """Connections of others, such as a psql that somebody opened."""
+        """Number of connections of other clients, such as a psql session."""
         try:
             with self._connect(SUPERUSER) as connection:
                 row = connection.execute(
@@ -250,11 +250,11 @@ class EmbeddedServer:
                 time.sleep(_POLL_S)
 
     def _ensure_initialised(self, account: Account) -> None:
-        """Makes the data folder under another name first: an interrupted run leaves no half-made one."""
+        """Create the data folder under a temporary name first, so that an interrupted run leaves no partial one."""
         if self.is_made:
             return
-        for left in self.home.glob("pgdata.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in self.home.glob("pgdata.new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         fresh = Path(tempfile.mkdtemp(prefix="pgdata.new-", dir=self.home))
         if account.switch:
             os.chown(fresh, account.uid, account.gid)
@@ -266,7 +266,7 @@ class EmbeddedServer:
         fresh.rename(self.pgdata)
 
     def _try_start(self, account: Account, deadline: float) -> None:
-        """One attempt; a server that is still dying from a crash makes it fail, and the caller tries again."""
+        """Try once to start the server; it fails while a crashed server is still going down, and the caller retries."""
         self._drop_stale_pid_files()
         self._shorten_log()
         options = {**self._settings, "unix_socket_directories": str(self._make_socket_folder(account))}
@@ -276,11 +276,11 @@ class EmbeddedServer:
         try:
             run("pg_ctl", arguments, account, 90)
         except EmbeddedServerError as error:
-            logged = self._log_lines(log_length)
-            if time.monotonic() > deadline or not _may_pass(logged):
-                said = " | ".join((error.what, *logged[-2:]))
+            log_lines = self._log_lines(log_length)
+            if time.monotonic() > deadline or not _may_pass(log_lines):
+                details = " | ".join((error.what, *log_lines[-2:]))
                 raise EmbeddedServerError(
-                    f"the server does not start: {said}", str(self._log), "read the end of that log"
+                    f"the server does not start: {details}", str(self._log), "read the end of that log"
                 ) from error
             time.sleep(_POLL_S)
 
@@ -289,14 +289,14 @@ class EmbeddedServer:
         return self.pgdata / "server.log"
 
     def _log_length(self) -> int:
-        """Bytes in the server's log, to tell later which of its lines are newer."""
+        """Size of the server's log in bytes, to identify newer lines later."""
         try:
             return self._log.stat().st_size
         except OSError:
             return 0
 
     def _log_lines(self, after: int) -> list[str]:
-        """The lines of the log that came after its first ``after`` bytes."""
+        """The lines of the log after its first ``after`` bytes."""
         try:
             with self._log.open("rb") as log:
                 log.seek(after)
@@ -310,10 +310,10 @@ class EmbeddedServer:
                 self._log.rename(self._log.with_suffix(".log.old"))
 
     def _drop_stale_pid_files(self) -> None:
-        """Removes the pid files of a server whose process id now belongs to something that is not PostgreSQL.
+        """Remove the pid files of a server whose process id now belongs to something other than PostgreSQL.
 
-        PostgreSQL checks only that the id is alive, which after a reboot it often is; a dead process that its parent
-        has not collected looks alive, too.
+        PostgreSQL checks only that the id is alive, which it often is after a reboot; a dead process that its parent
+        has not reaped looks alive, too.
         """
         if not Path("/proc/self").exists():
             return
@@ -332,8 +332,8 @@ class EmbeddedServer:
 
     def _ensure_database(self) -> None:
         with self._connect(SUPERUSER, autocommit=True) as connection:
-            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
-            if found is None:
+            row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+            if row is None:
                 connection.execute(f'CREATE DATABASE "{DATABASE}"'.encode())
 
     def _connect(self, database: str, *, autocommit: bool = False) -> psycopg.Connection[tuple[int, ...]]:
@@ -346,12 +346,12 @@ class EmbeddedServer:
         try:
             self._connect(SUPERUSER).close()
         except psycopg.OperationalError as error:
-            # A server that answers with an error is there; one that refuses the connection is not.
+            # A server that answers with an error is running; one that refuses the connection is not.
             return "busy" if error.sqlstate is not None or "the database system is" in str(error) else "down"
         return "ready"
 
     def _socket_folder(self) -> Path:
-        """The folder of the socket: the data folder, or a short one of our own where that name is too long."""
+        """The folder of the socket: the data folder, or a short one of our own if that path is too long."""
         if len(os.fsencode(self.pgdata)) <= _LONGEST_SOCKET - len("/.s.PGSQL.5432.lock"):
             return self.pgdata
         digest = hashlib.sha256(os.fsencode(self.pgdata)).hexdigest()[:16]
@@ -365,8 +365,8 @@ class EmbeddedServer:
             folder.mkdir(mode=0o700)
             if account.switch:
                 os.chown(folder, account.uid, account.gid)
-        found = folder.lstat()
-        if folder.is_symlink() or found.st_uid != account.uid or found.st_mode & 0o077:
+        status = folder.lstat()
+        if folder.is_symlink() or status.st_uid != account.uid or status.st_mode & 0o077:
             raise EmbeddedServerError(
                 "the folder for the socket belongs to somebody else",
                 str(folder),
@@ -375,9 +375,9 @@ class EmbeddedServer:
         return folder
 
 
-def _may_pass(logged: list[str]) -> bool:
-    """Whether a start failed for a reason that ends by itself: processes of a killed server still going down."""
-    words = " ".join(logged[-5:])
+def _may_pass(log_lines: list[str]) -> bool:
+    """Whether a start failed for a reason that passes: processes of a killed server are still going down."""
+    words = " ".join(log_lines[-5:])
     return "pre-existing shared memory block" in words or "is another postmaster" in words
 
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of the ``embedded`` extra, and running them as an account they accept."""
+"""The PostgreSQL programs of the ``embedded`` extra, run under an account that they accept."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _READ = stat.S_IRGRP | stat.S_IROTH
 
 
 def package_folder() -> Path:
-    """Where the wheel with PostgreSQL is installed.
+    """The folder where the wheel with PostgreSQL is installed.
 
-    The package is not imported: importing it looks for runtime directories and warns about them.
+    The package is not imported, because importing it looks for runtime directories and warns about them.
 
     Raises:
-        EmbeddedServerError: it is not installed.
+        EmbeddedServerError: the wheel is not installed.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -56,7 +56,7 @@ def program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Account:
-    """The account of the operating system that the server runs as.
+    """The operating system account that the server runs as.
 
     Attributes:
         uid: user id.
@@ -72,8 +72,9 @@ class Account:
 def server_account(pgdata: Path | None = None) -> Account:
     """The account for the server: the owner of ``pgdata``, our own, or an ordinary one when we are root.
 
-    PostgreSQL refuses root, and a data folder of anybody but its own account. For data yet to be made an existing
-    ``pgserver`` or ``postgres`` is used as root, else ``pgserver`` is created, else ``nobody`` serves.
+    PostgreSQL refuses to run as root, and refuses a data folder that another account owns. When we are root and there
+    are no data yet, an existing ``pgserver`` or ``postgres`` is used, else ``pgserver`` is created, else ``nobody``
+    is used.
 
     Raises:
         EmbeddedServerError: the data belong to an account that we cannot act as, or there is no account to use.
@@ -82,7 +83,7 @@ def server_account(pgdata: Path | None = None) -> Account:
         return _owner(pgdata)
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid(), switch=False)
-    entry = _existing(_ACCOUNTS) or _created(_ACCOUNTS[0]) or _existing(("nobody",))
+    entry = _find_account(_ACCOUNTS) or _create_account(_ACCOUNTS[0]) or _find_account(("nobody",))
     if entry is None:
         raise EmbeddedServerError(
             "PostgreSQL does not run as root and no other account was found",
@@ -93,13 +94,13 @@ def server_account(pgdata: Path | None = None) -> Account:
 
 
 def _owner(folder: Path) -> Account:
-    found = folder.stat()
-    if found.st_uid == 0 or os.geteuid() not in (0, found.st_uid):
-        remedy = f"use the account {_account_name(found.st_uid)}, or name another home with BROKER_HOME"
-        if found.st_uid == 0:
+    status = folder.stat()
+    if status.st_uid == 0 or os.geteuid() not in (0, status.st_uid):
+        remedy = f"use the account {_account_name(status.st_uid)}, or name another home with BROKER_HOME"
+        if status.st_uid == 0:
             remedy = "give it to the account that the server shall run as (chown -R), or name another BROKER_HOME"
-        raise EmbeddedServerError(f"the data folder belongs to {_account_name(found.st_uid)}", str(folder), remedy)
-    return Account(found.st_uid, found.st_gid, switch=found.st_uid != os.geteuid())
+        raise EmbeddedServerError(f"the data folder belongs to {_account_name(status.st_uid)}", str(folder), remedy)
+    return Account(status.st_uid, status.st_gid, switch=status.st_uid != os.geteuid())
 
 
 def _account_name(uid: int) -> str:
@@ -109,26 +110,26 @@ def _account_name(uid: int) -> str:
         return f"the user id {uid}"
 
 
-def _existing(names: Sequence[str]) -> pwd.struct_passwd | None:
+def _find_account(names: Sequence[str]) -> pwd.struct_passwd | None:
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     return next((known[name] for name in names if name in known), None)
 
 
-def _created(name: str) -> pwd.struct_passwd | None:
+def _create_account(name: str) -> pwd.struct_passwd | None:
     tool = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if tool is None:
         return None
     subprocess.run([tool, "--system", "--no-create-home", name], check=False, capture_output=True)  # noqa: S603
-    return _existing((name,))
+    return _find_account((name,))
 
 
 def run(name: str, arguments: Sequence[str], account: Account, timeout_s: float) -> str:
-    """Runs a PostgreSQL program to its end and returns what it printed.
+    """Run a PostgreSQL program to completion and return its output.
 
-    Output goes through files: a server started by ``pg_ctl`` inherits them, and a pipe would never close.
+    Output goes to a file, because a server started by ``pg_ctl`` inherits it, and a pipe would never close.
 
     Raises:
-        EmbeddedServerError: it failed or took too long; the message holds its last words.
+        EmbeddedServerError: the program failed or took too long; the message holds the end of its output.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         try:
@@ -157,13 +158,13 @@ def run(name: str, arguments: Sequence[str], account: Account, timeout_s: float)
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a server program: none that point libpq or the locale elsewhere."""
-    kept = {key: value for key, value in variables.items() if not key.startswith(("PG", "LC_", "LANG"))}
-    return {**kept, "LC_ALL": "C"}
+    """The environment for a server program, without variables that redirect libpq or change the locale."""
+    others = {key: value for key, value in variables.items() if not key.startswith(("PG", "LC_", "LANG"))}
+    return {**others, "LC_ALL": "C"}
 
 
 def open_to(account: Account, folder: Path) -> None:
-    """Lets ``account`` walk down to ``folder``: adds the search bit (not the read bit) to parents that lack it."""
+    """Let ``account`` reach ``folder``: add the search bit (not the read bit) to it and to parents that lack it."""
     if not account.switch:
         return
     for parent in (folder, *folder.parents):
@@ -173,17 +174,17 @@ def open_to(account: Account, folder: Path) -> None:
 
 
 def open_programs_to(account: Account) -> None:
-    """Lets ``account`` run the programs of the wheel, also where pip installed them for root alone."""
+    """Let ``account`` run the programs of the wheel even if pip installed them for root alone."""
     if not account.switch:
         return
     package = package_folder()
     open_to(account, package)
     for folder in (package / _INSTALLATION, package.with_name(f"{package.name}.libs")):
-        if folder.is_dir() and _closed(folder):
+        if folder.is_dir() and _is_closed(folder):
             _open_tree(folder)
 
 
-def _closed(folder: Path) -> bool:
+def _is_closed(folder: Path) -> bool:
     return any(not path.lstat().st_mode & stat.S_IROTH for path in (folder, *folder.rglob("*")))
 
 

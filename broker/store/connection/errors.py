@@ -22,7 +22,7 @@ class CommitOutcomeUnknown(DatabaseUnavailable):
 
 
 class BadDatabaseUrl(DatabaseError):
-    """The address is not one of PostgreSQL."""
+    """The address is not a PostgreSQL address."""
 
     exit_status = 2
 
@@ -32,7 +32,7 @@ class ServerTooOld(Refused):
 
 
 class OnlyReads(Refused):
-    """Something was to be written to a standby, or over a connection that may only read."""
+    """A write was attempted on a standby, or over a read-only connection."""
 
 
 class SchemaMissing(Refused):
@@ -56,7 +56,7 @@ class ForeignSchema(Refused):
 
 
 class NoDatabaseYet(DatabaseError):
-    """No database has been made in the broker's home."""
+    """No database has been created in the broker's home."""
 
     exit_status = NOT_FOUND
 

@@ -1,4 +1,4 @@
-"""Which errors mean that a connection is gone."""
+"""Classification of errors that mean a lost connection."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ transactions; the driver counts them as internal errors, not as operational ones
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """The SQLSTATE of an error of SQLAlchemy or psycopg; None where it has none."""
-    found = error.orig if isinstance(error, sa_exc.DBAPIError) else error
-    return found.sqlstate if isinstance(found, psycopg.Error) else None
+    """The SQLSTATE of an error of SQLAlchemy or psycopg; None if it has none."""
+    cause = error.orig if isinstance(error, sa_exc.DBAPIError) else error
+    return cause.sqlstate if isinstance(cause, psycopg.Error) else None
 
 
 def is_connection_lost(error: BaseException) -> bool:
@@ -28,6 +28,6 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 def first_line(error: BaseException | None) -> str:
-    """The first line of what an error says, or the name of its class."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

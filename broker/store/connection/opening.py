@@ -1,4 +1,4 @@
-"""Opening the database that a process works on: a given one, or the embedded one."""
+"""Opening the database that a process works on: a named one, or the embedded one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def connect(
     meta_schema: str | None = None,
     application_name: str = "gridbroker",
 ) -> Database:
-    """The database at ``url``, or the embedded one in ``home``, whatever is in it.
+    """Connect to the database at ``url``, or to the embedded one in ``home``, whatever it contains.
 
-    The schema names are those given, else those it was installed with, else PanDA's defaults.
+    The schema names are the arguments, else those recorded at installation, else PanDA's defaults.
 
     Raises:
         DatabaseUnavailable: there is no server at ``url``.
         EmbeddedServerError: the embedded server is not installed or does not start.
-        Refused: it was installed with other schema names than those given.
+        Refused: the database was installed with schema names other than the arguments.
     """
     if url is None:
         server = EmbeddedServer(home)
@@ -51,15 +51,15 @@ def open_database(
     meta_schema: str | None = None,
     application_name: str = "gridbroker",
 ) -> Database:
-    """A database whose schema is the one of this version, or a newer one.
+    """Open a database whose schema is that of this version or a newer one.
 
-    The embedded one is installed or upgraded when it is not; any other is the operator's to upgrade. Where a newer
-    broker has upgraded it past this one, all transactions only read, also when that happens later.
+    An embedded database is installed or upgraded as necessary; any other is left to the operator. Once a newer broker
+    has upgraded the schema past this version, before or after the opening, all transactions are read-only.
 
     Raises:
         SchemaMissing: nothing is installed at ``url``.
-        SchemaOutdated: it needs an upgrade.
-        SchemaTooNew: a newer broker upgraded it, and it does not even name who may write.
+        SchemaOutdated: the schema needs an upgrade.
+        SchemaTooNew: a newer broker upgraded the schema, which does not name the releases that may write.
     """
     database = connect(url, home, panda_schema=panda_schema, meta_schema=meta_schema, application_name=application_name)
     try:
@@ -72,7 +72,7 @@ def open_database(
 
 
 def guarded(database: Database) -> Database:
-    """The same database, whose transactions only read where a newer broker has upgraded its schema past this one."""
+    """Make the transactions of ``database`` read-only once a newer broker has upgraded its schema past this version."""
     database.guard = WriterGuard(repr(database))
     return database
 
@@ -87,14 +87,14 @@ def _make_current(database: Database, *, embedded: bool) -> None:
 
 
 def _names(database: Database, panda_schema: str | None, meta_schema: str | None) -> Names:
-    """The schema names: those given, which must agree with those recorded at installation."""
+    """The schema names; arguments must agree with the names recorded at installation."""
     recorded = migrate.recorded_names(database)
     default = recorded or Names()
-    wanted = Names(panda_schema or default.panda, meta_schema or default.meta, default.vo)
-    if recorded is not None and wanted != recorded:
+    names = Names(panda_schema or default.panda, meta_schema or default.meta, default.vo)
+    if recorded is not None and names != recorded:
         raise Refused(
             f"the database was installed with the schemas {recorded.panda} and {recorded.meta}",
             repr(database),
             "unset BROKER_PANDA_SCHEMA and BROKER_META_SCHEMA, or use another database",
         )
-    return wanted
+    return names

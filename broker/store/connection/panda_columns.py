@@ -1,4 +1,4 @@
-"""Columns of PanDA's tables that are read together: which of them are needed, and what a database has otherwise."""
+"""Columns of PanDA's tables that are read together: which of them are required, and how a database deviates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from broker.errors import Refused
 
 NEWER = "upgrade gridbroker to a release that knows this schema of PanDA's; `broker doctor` lists what changed"
-#: Documents are text in some of PanDA's databases and JSON in others; they are read as text from both.
+#: Documents are stored as text in some PanDA databases and as JSON in others; they are read as text from both.
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "text": ("varchar", "character varying", "char", "character", "bpchar", "text", "json", "jsonb"),
     "number": ("smallint", "integer", "bigint", "numeric", "decimal", "double", "double precision", "real"),
@@ -19,14 +19,14 @@ _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
 
 @dataclass(frozen=True)
 class PandaColumns:
-    """Columns of one table that one reading takes.
+    """The columns of one table that are read together.
 
     Attributes:
-        table: of PanDA's.
-        columns: in the order of the rows.
-        optional: columns that PanDA's schemas of the last years do not all have: NULL where they are missing. All
-            others are needed: without them rows would say something else, and nobody would know.
-        table_optional: whether a PanDA without the table has none of its rows.
+        table: name of a PanDA table.
+        columns: names, in the order of the rows.
+        optional: columns that not every PanDA schema of recent years has; NULL where they are missing. All others are
+            required, because without them the meaning of the rows would change unnoticed.
+        table_optional: whether a missing table counts as an empty one.
     """
 
     table: str
@@ -37,13 +37,13 @@ class PandaColumns:
 
 @dataclass(frozen=True)
 class ColumnFault:
-    """A needed column, or a table, that a database lacks or has with another type.
+    """A required column or table that a database lacks, or a column of another type.
 
     Attributes:
-        table: of PanDA's.
-        column: empty where the table is gone.
-        expected: type that it should have; empty where the column or table is gone.
-        found: type that it has; likewise.
+        table: name of a PanDA table.
+        column: name of the column; empty if the table is missing.
+        expected: declared type; empty if the column or table is missing.
+        found: actual type; empty if the column or table is missing.
     """
 
     table: str
@@ -60,7 +60,7 @@ class ColumnFault:
 
 
 class ColumnsChanged(Refused):
-    """A table of PanDA's cannot be read as what it was: a needed column is gone, or of another type."""
+    """A table of PanDA's cannot be read as before: a needed column is missing, or has another type."""
 
     def __init__(self, faults: Sequence[ColumnFault]) -> None:
         self.faults = tuple(faults)
@@ -68,7 +68,7 @@ class ColumnsChanged(Refused):
 
 
 def kind_of(sql_type: str) -> str:
-    """What a type holds: text, numbers or times, whatever its width; the type itself where it is another.
+    """The kind of an SQL type whatever its width: text, number or time; any other type is returned itself.
 
     >>> [kind_of(one) for one in ("varchar(52)", "numeric(11,2)", "timestamp without time zone", "jsonb", "bytea")]
     ['text', 'number', 'time', 'text', 'bytea']
@@ -78,12 +78,12 @@ def kind_of(sql_type: str) -> str:
 
 
 def faults_of(wanted: PandaColumns, found: Mapping[str, str], declared: Mapping[str, str]) -> tuple[ColumnFault, ...]:
-    """What of the needed columns cannot be read.
+    """The required columns that cannot be read.
 
     Args:
-        wanted: by a reading.
-        found: columns of the table in the database with their types; none where there is no such table.
-        declared: the columns with the types that they should have; one that is not declared may have any.
+        wanted: the columns to read.
+        found: columns of the table in the database with their types; empty if there is no such table.
+        declared: columns with their expected types; a column that is not declared may have any type.
     """
     if not found:
         return () if wanted.table_optional else (ColumnFault(wanted.table),)

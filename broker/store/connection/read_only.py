@@ -1,6 +1,6 @@
-"""A database of which its holder can only read.
+"""Restricted views of a database.
 
-A database on which somebody may try things: all its transactions are one, and nothing of it is ever kept.
+One only reads. The other allows trial changes: all its transactions are parts of one that is rolled back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.store.connection.tables import Names
 
 
 class ReadOnlyDatabase:
-    """Hands out read-only transactions of a database, and nothing else: the server refuses to write in them."""
+    """Provides nothing but read-only transactions of a database, in which the server refuses writes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,28 +35,28 @@ class ReadOnlyDatabase:
 
 
 class TriedDatabase(Database):
-    """A database seen through one transaction; make it with :func:`rolled_back`."""
+    """A database seen through one transaction; create it with :func:`rolled_back`."""
 
     def __init__(self, database: Database, connection: sa.Connection) -> None:
-        """``connection``: in the transaction that will be rolled back."""
+        """Use ``connection``, which is in the transaction that will be rolled back."""
         self.__dict__.update(database.__dict__)
         self._on_close = None
         self._tried = connection
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[sa.Connection]:
-        """A part of the transaction: undone by itself when the block raises."""
+        """A savepoint of the transaction: only the block is undone when it raises."""
         with self._tried.begin_nested():
             yield self._tried
 
     @contextlib.contextmanager
     def read_snapshot(self) -> Iterator[sa.Connection]:
-        """The same transaction: it sees what was tried."""
+        """The same transaction, which sees the trial changes."""
         yield self._tried
 
 
 @contextlib.contextmanager
 def rolled_back(database: Database) -> Iterator[Database]:
-    """``database`` within one transaction that sees one instant, and of which nothing is kept."""
+    """``database`` within one transaction that sees a single instant and is rolled back."""
     with database.repeatable() as connection:
         yield TriedDatabase(database, connection)

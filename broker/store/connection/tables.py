@@ -1,8 +1,7 @@
-"""Which tables and columns a database really has, and how to read those that it lacks as NULL.
+"""The tables and columns that a database actually has, and how to read missing ones as NULL.
 
-The numbered SQL files under ``schema/``: what they are called, what they say, which columns they make.
-
-Schema names, and safe quoting of what cannot be a query parameter.
+Also the numbered SQL files under ``schema/`` (their names, texts and the columns they create), schema names, and safe
+quoting of identifiers, which cannot be query parameters.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ OWN_SCHEMA = "broker"
 
 
 class BadName(BrokerError):
-    """A name that PostgreSQL cannot hold."""
+    """PostgreSQL cannot hold the name."""
 
 
 def quoted(name: str) -> str:
     """The identifier ``name`` in double quotes, safe inside SQL text.
 
     Raises:
-        BadName: it is empty, holds a NUL, or is longer than PostgreSQL's 63 bytes.
+        BadName: the name is empty, holds a NUL, or is longer than PostgreSQL's 63 bytes.
     """
     if not name or "\0" in name or len(name.encode()) > 63:
         raise BadName(f"not a usable SQL name: {name[:80]!r}", "", "use 1 to 63 bytes without NUL")
@@ -51,10 +50,10 @@ class Names:
     Attributes:
         panda: PanDA's main schema.
         meta: PanDA's meta schema (table ``sitedata``).
-        vo: the VO of the installation, which counts wherever none is named.
+        vo: the VO of the installation, used wherever none is named.
 
     Raises:
-        BadName: a schema name is more than letters, digits, underscores, hyphens and blanks.
+        BadName: a schema name has characters other than letters, digits, underscores, hyphens and blanks.
     """
 
     panda: str = "doma_panda"
@@ -73,7 +72,7 @@ class Names:
 
     @property
     def broker(self) -> str:
-        """The schema of our own tables; the same everywhere."""
+        """The schema of our own tables, the same in every database."""
         return OWN_SCHEMA
 
     def schema_of(self, panda_table: str) -> str:
@@ -91,7 +90,7 @@ class Names:
     def sql(self, text: str) -> str:
         """``text`` with ``{panda}``, ``{meta}`` and ``{broker}`` replaced by the quoted schemas.
 
-        Only these three words are touched, so JSON braces need no doubling.
+        Only these three placeholders are replaced, so JSON braces need no doubling.
         """
         return (
             text.replace("{panda}", quoted(self.panda))
@@ -127,7 +126,7 @@ _KEY = re.compile(r"PRIMARY KEY \(([^)]*)\)")
 
 
 class BadSchemaFile(BrokerError):
-    """A file under ``schema/`` that cannot be used."""
+    """A file under ``schema/`` cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Migration:
 
     @property
     def label(self) -> str:
-        """How the step is called in messages."""
+        """The name of the step in messages."""
         return f"schema/{self.part}/{self.version:04d}_{self.name}.sql"
 
     def statements(self, names: Names) -> str:
@@ -164,7 +163,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class TableShape:
-    """One table as the files declare it: column name to SQL type, in order, and the primary key."""
+    """One table as the files declare it: SQL types by column name, in order, and the primary key."""
 
     name: str
     columns: dict[str, str]
@@ -172,10 +171,10 @@ class TableShape:
 
 
 def read_migrations(part: str, folder: Path | None = None) -> tuple[Migration, ...]:
-    """All steps of a part, in order of their numbers.
+    """All steps of a part, ordered by number.
 
     Raises:
-        BadSchemaFile: a file name without number, or one number twice.
+        BadSchemaFile: a file name has no number, or two files have the same one.
     """
     return _shipped(part) if folder is None else _read(part, folder)
 
@@ -224,10 +223,10 @@ def _declared(part: str) -> dict[str, TableShape]:
     return shapes
 
 
-#: Tables with a row a job; in mode ``mirrored`` only counts of them are kept.
+#: Tables with one row per job; in mode ``mirrored`` only counts of their rows are kept.
 JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 
-# one row for each table: a database has some 1,500 columns
+# one row per table, because a database has some 1,500 columns
 _READ_COLUMNS = """
 SELECT n.nspname, c.relname,
     array_agg(CAST(a.attname AS text) ORDER BY a.attnum),
@@ -241,41 +240,41 @@ ORDER BY n.nspname, c.relname
 """
 
 
-# of a mirror: what PanDA's own tables lacked when their copies were made
+# in a mirror: the columns that PanDA's own tables lacked when their copies were made
 _READ_LACKING = "SELECT name, lacking FROM broker.mirror_copies WHERE lacking <> '{}'"
 
 
 def counted_table(table: str, columns: Iterable[str]) -> str:
-    """The table of a mirror in which rows of ``table`` that are equal in ``columns`` are one, with their number.
+    """The table of a mirror that holds one row, with its count, for all rows of ``table`` equal in ``columns``.
 
-    The number stands in its column ``counted``. Only an installation of mode ``mirrored`` has such tables.
+    The count is in the column ``counted``. Only an installation in mode ``mirrored`` has such tables.
     """
     return f"counted_{table}_{hashlib.sha256(','.join(columns).encode()).hexdigest()[:8]}"
 
 
 def read_columns(connection: sa.Connection, names: Names) -> dict[str, dict[str, str]]:
-    """The columns of every table of PanDA's in this database: table to (column to SQL type)."""
-    found: dict[str, dict[str, str]] = {}
+    """The SQL types of the columns of every PanDA table in this database, by table and column."""
+    tables: dict[str, dict[str, str]] = {}
     rows = connection.execute(sa.text(_READ_COLUMNS), {"schemas": [names.panda, names.meta]})
     for schema, table, columns, sql_types in rows:
         if schema == names.schema_of(table):
-            found.setdefault(table, {}).update(zip(columns, sql_types, strict=True))
-    return found
+            tables.setdefault(table, {}).update(zip(columns, sql_types, strict=True))
+    return tables
 
 
 def read_own_columns(connection: sa.Connection) -> dict[str, dict[str, str]]:
-    """The columns of every table of ours in this database: table to (column to SQL type)."""
+    """The SQL types of the columns of every table of ours in this database, by table and column."""
     rows = connection.execute(sa.text(_READ_COLUMNS), {"schemas": [OWN_SCHEMA]})
     return {table: dict(zip(columns, sql_types, strict=True)) for _, table, columns, sql_types in rows}
 
 
 @dataclass(frozen=True)
 class MissingParts:
-    """What a PanDA database lacks of the tables and columns that the broker reads.
+    """The tables and columns that the broker reads and a PanDA database lacks.
 
     Attributes:
         tables: missing tables.
-        columns: missing columns of the tables that are there.
+        columns: missing columns of existing tables.
     """
 
     tables: tuple[str, ...]
@@ -283,7 +282,7 @@ class MissingParts:
 
     @classmethod
     def of(cls, wanted: Mapping[str, TableShape], found: Mapping[str, Mapping[str, str]]) -> MissingParts:
-        """Compares what is declared with what is there."""
+        """Compare the declared tables with the existing ones."""
         columns = {
             name: tuple(column for column in shape.columns if column not in found[name])
             for name, shape in wanted.items()
@@ -303,7 +302,7 @@ class TableCatalogue:
 
     Args:
         names: the schema names.
-        found: table of PanDA's to its columns and their types, from :func:`read_columns`.
+        found: types of the columns by PanDA table and column, from :func:`read_columns`.
     """
 
     def __init__(self, names: Names, found: Mapping[str, Mapping[str, str]]) -> None:
@@ -312,7 +311,7 @@ class TableCatalogue:
 
     @classmethod
     def read(cls, connection: sa.Connection, names: Names) -> TableCatalogue:
-        """Reads the catalogue of the database; a copy has the columns that PanDA's table has."""
+        """Read the catalogue of the database; a mirror copy has only the columns of PanDA's own table."""
         found = read_columns(connection, names)
         if connection.scalar(sa.text("SELECT to_regclass('broker.mirror_copies')")) is not None:
             for name, lacking in connection.execute(sa.text(_READ_LACKING)):
@@ -320,15 +319,15 @@ class TableCatalogue:
         return cls(names, found)
 
     def columns_present(self, table: str) -> frozenset[str]:
-        """The columns that ``table`` has; empty when there is no such table."""
+        """The columns of ``table``; empty if there is no such table."""
         return frozenset(self._found.get(table, ()))
 
     def select_list(self, table: str, columns: Iterable[str], alias: str = "") -> str:
-        """SQL naming ``columns`` of ``table`` in order, with typed NULLs for those that are missing.
+        """SQL that lists ``columns`` of ``table`` in order, with typed NULLs for missing ones.
 
         Args:
             table: one of PanDA's tables.
-            columns: the columns wanted; those the schema files do not declare come back as text NULLs.
+            columns: the columns to list; a missing one that the schema files do not declare becomes a text NULL.
             alias: name of the table in the query; empty for none.
         """
         present = self.columns_present(table)
@@ -343,9 +342,9 @@ class TableCatalogue:
         )
 
     def source(self, table: str, columns: Iterable[str]) -> str:
-        """SQL for a FROM clause: ``table`` with exactly ``columns``, even where the database lacks it.
+        """SQL for a FROM clause: ``table`` with exactly ``columns``, even if the database lacks the table.
 
-        A missing table is an empty one. Where only counts of its rows are kept, each row comes as often as it counts.
+        A missing table reads as empty. If only counts of its rows are kept, each row is repeated by its count.
         """
         wanted = tuple(columns)
         counted = counted_table(table, wanted)
@@ -357,10 +356,10 @@ class TableCatalogue:
         return f"(SELECT {self.select_list(table, wanted)} WHERE false)"
 
     def needed(self, wanted: PandaColumns) -> str:
-        """SQL for a FROM clause like :meth:`source`, for rows that decisions are made from.
+        """SQL for a FROM clause like :meth:`source`, for rows on which decisions are based.
 
         Raises:
-            ColumnsChanged: a needed column is not there, or of another type.
+            ColumnsChanged: a required column is missing or has another type.
         """
         faults = self.faults(wanted)
         if faults:
@@ -368,14 +367,14 @@ class TableCatalogue:
         return self.source(wanted.table, wanted.columns)
 
     def faults(self, wanted: PandaColumns) -> tuple[ColumnFault, ...]:
-        """What of the needed columns cannot be read."""
+        """The required columns that cannot be read."""
         found = self._found.get(counted_table(wanted.table, wanted.columns), self._found.get(wanted.table, {}))
         shape = self._declared.get(wanted.table)
         return faults_of(wanted, found, shape.columns if shape else {})
 
     @cached_property
     def missing(self) -> MissingParts:
-        """What of the declared tables and columns is not there."""
+        """The declared tables and columns that the database lacks."""
         return MissingParts.of(self._declared, self._found)
 
     @cached_property
@@ -384,7 +383,7 @@ class TableCatalogue:
 
 
 def columns_present(connection: sa.Connection, names: Names, table: str) -> frozenset[str]:
-    """The columns that one table of PanDA's has in this database; empty when there is no such table."""
+    """The columns of one PanDA table in this database; empty if there is no such table."""
     return TableCatalogue.read(connection, names).columns_present(table)
 
 

@@ -1,4 +1,4 @@
-"""Errors of the database that pass: a name apart from :mod:`.errors`, which has to be quick to import."""
+"""Transient errors of the database, separate from :mod:`.errors`, which has to be quick to import."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ TRANSIENT_ERRORS: tuple[type[Exception], ...] = (
     psycopg.errors.TransactionTimeout,
 )
 """Nothing of the transaction was kept, and the same work may succeed later: lost connections, restarts, deadlocks,
-serialization failures, time-outs of locks, statements and transactions, full disks, a busy pool."""
+serialization failures, timeouts of locks, statements and transactions, full disks, a busy pool."""

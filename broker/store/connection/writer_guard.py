@@ -1,9 +1,8 @@
-"""Whether this release may write under the schema that a database has now: asked anew in each transaction.
+"""Whether this release may write under the current schema of a database, checked anew in each transaction.
 
-A newer release may have upgraded the schema while a process of this one runs. The schema names the oldest release
-that may write (``broker.oldest_writer``). The question takes the weakest lock on that table until its transaction ends,
-and an upgrade that changes the answer takes the strongest first: it waits for those who write, and whoever comes later
-sees it.
+A newer release may upgrade the schema while a process of this one runs. The schema names the oldest release that may
+write (``broker.oldest_writer``). The check takes the weakest lock on that table until its transaction ends, and an
+upgrade that changes the result takes the strongest first: it waits for current writers, and later ones see the change.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ _EXISTS = sa.text("SELECT to_regclass('broker.oldest_writer')")
 
 
 def numbers_of(release: str) -> tuple[int, ...]:
-    """The three numbers of a release such as ``1.2.0``; what follows them, as in ``1.2.0rc1``, is left out."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
-    return tuple(int(one or 0) for one in found.groups()) if found else (0, 0, 0)
+    """The three numbers of a release such as ``1.2.0``; a suffix, as in ``1.2.0rc1``, is ignored."""
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    return tuple(int(one or 0) for one in match.groups()) if match else (0, 0, 0)
 
 
 def refusal(connection: sa.Connection, where: str, own: str = __version__) -> SchemaTooNew | None:
-    """Why a release may not write under the schema; None where it may.
+    """The error for a release that may not write under the schema; None if it may.
 
     Args:
-        connection: in a transaction on a database of which the schema is installed.
+        connection: in a transaction on a database with an installed schema.
         where: the database, for the message.
-        own: the release that asks.
+        own: the release to check.
     """
     row = connection.exec_driver_sql(_READ).one_or_none()
     if row is None or numbers_of(own) >= numbers_of(row.release):
@@ -48,30 +47,30 @@ def refusal(connection: sa.Connection, where: str, own: str = __version__) -> Sc
 
 
 def knows_writers(connection: sa.Connection) -> bool:
-    """Whether the schema names the oldest release that may write; one of before 1.0 does not."""
+    """Whether the schema names the oldest release that may write; schemas before 1.0 do not."""
     return connection.scalar(_EXISTS) is not None
 
 
 class WriterGuard:
-    """Makes transactions read-only where this release may not write."""
+    """Makes transactions read-only if this release may not write."""
 
     def __init__(self, where: str, own: str = __version__) -> None:
-        """``where``: the database, for messages; ``own``: the release that writes."""
+        """Guard the database ``where`` (for messages) against writes of the release ``own``."""
         self._where, self._own = where, own
 
     def limit(self, connection: sa.Connection) -> SchemaTooNew | None:
-        """Call first in a transaction: from then on it can only read where the answer is not None."""
-        found = refusal(connection, self._where, self._own)
-        if found is not None:
+        """Make the transaction read-only and return the error if this release may not write. Call it first."""
+        denial = refusal(connection, self._where, self._own)
+        if denial is not None:
             connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-        return found
+        return denial
 
     def refuse(self, connection: sa.Connection) -> None:
-        """Go on only where this release may write.
+        """Raise an error unless this release may write.
 
         Raises:
-            SchemaTooNew: it may not.
+            SchemaTooNew: this release may not write.
         """
-        found = refusal(connection, self._where, self._own)
-        if found is not None:
-            raise found
+        denial = refusal(connection, self._where, self._own)
+        if denial is not None:
+            raise denial

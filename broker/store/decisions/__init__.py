@@ -1,1 +1,1 @@
-"""Stored decisions: written with what they brought about, and read back by cycle or by task."""
+"""Stored decisions: written together with their effects, and read back by cycle or by task."""

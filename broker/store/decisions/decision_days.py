@@ -1,7 +1,7 @@
-"""The days of ``broker.decisions``: a partition each, made ahead and dropped whole.
+"""The daily partitions of ``broker.decisions``, created ahead and dropped whole.
 
-A day is a day in UTC. Rows of a day that has no partition are in ``broker.decisions_default``; such a day gets none any
-more, and its rows are removed one by one.
+Days are in UTC. Rows of a day without a partition are in ``broker.decisions_default``; such a day does not get a
+partition later, and its rows are deleted individually.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ASK_FOR_STRAY_ROWS = sa.text("""
 
 @dataclass(frozen=True)
 class MadeDays:
-    """What making days ahead came to.
+    """The result of creating partitions ahead.
 
     Attributes:
-        made: partitions that were made now.
-        stray: days that have rows in the default partition already, and so get none.
-        owned: whether this role may make partitions at all.
+        made: days whose partitions were created now.
+        stray: days that get no partition because they have rows in the default one already.
+        owned: whether this role may create partitions at all.
     """
 
     made: tuple[date, ...]
@@ -39,7 +39,7 @@ class MadeDays:
 
 
 def day_of(moment: datetime) -> datetime:
-    """The start of the day in UTC of an aware instant."""
+    """The start of the UTC day of an aware instant."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -49,18 +49,18 @@ def days(connection: sa.Connection) -> list[date]:
 
 
 def may_change(connection: sa.Connection) -> bool:
-    """Whether this role owns the table, and so may make and drop its days."""
+    """Whether this role owns the table, and may therefore create and drop its partitions."""
     return bool(connection.scalar(_ASK_WHETHER_OWNED))
 
 
 def missing(connection: sa.Connection, now: datetime, ahead: int) -> bool:
-    """Whether a day from that of ``now`` on, up to so many after it, has no partition."""
+    """Whether the day of ``now``, or one of the ``ahead`` days after it, has no partition."""
     wanted = {(day_of(now) + timedelta(days=offset)).date() for offset in range(ahead + 1)}
     return not wanted <= set(days(connection))
 
 
 def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
-    """Make the partitions that are missing from the day of ``now`` on, for so many days after it."""
+    """Create the missing partitions of the day of ``now`` and of the ``ahead`` days after it."""
     if not may_change(connection):
         return MadeDays((), (), owned=False)
     known, made, stray = set(days(connection)), [], []
@@ -81,17 +81,17 @@ def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
 
 
 def ended_before(known: Sequence[date], moment: datetime) -> list[date]:
-    """Those of the days that were over at an aware instant."""
+    """The days that were over at an aware instant."""
     return [day for day in known if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) <= moment]
 
 
 def rows_of(connection: sa.Connection, day: date) -> int:
-    """How many decisions the partition of a day has."""
+    """The number of decisions in the partition of a day."""
     return int(connection.exec_driver_sql(f"SELECT count(*) FROM {_name(day)}").scalar_one())  # noqa: S608 - from a date
 
 
 def drop(connection: sa.Connection, day: date) -> None:
-    """Drop the partition of a day with all that is in it."""
+    """Drop the partition of a day with its contents."""
     connection.exec_driver_sql(f"DROP TABLE {_name(day)}")
 
 

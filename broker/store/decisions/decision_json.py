@@ -1,4 +1,4 @@
-"""Stored decisions as JSON, with the names of the columns of ``broker.decisions``, and back."""
+"""Conversion of stored decisions to JSON, with the column names of ``broker.decisions``, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = (
 
 
 def decision_to_json(stored: StoredDecision) -> dict[str, Any]:
-    """The row of a decision; its work in base 64."""
+    """Convert a decision to a JSON object, with its work in base64."""
     origin, record, decision = stored.origin, stored.record, stored.record.decision
     until = record.pending_until
     return {
@@ -35,7 +35,7 @@ def decision_to_json(stored: StoredDecision) -> dict[str, Any]:
         "seed": origin.seed,
         "engine": origin.engine,
         "funnel": [[step.code, step.before, step.after] for step in decision.funnel],
-        "candidates": [_candidate(one) for one in decision.candidates],
+        "candidates": [_candidate(candidate) for candidate in decision.candidates],
         "rejected": _by_code(decision.rejected),
         "assigned": dict(record.assigned),
         "notes": list(decision.notes),
@@ -45,11 +45,11 @@ def decision_to_json(stored: StoredDecision) -> dict[str, Any]:
 
 
 def decision_from_json(reported: Mapping[str, Any]) -> StoredDecision:
-    """The inverse of :func:`decision_to_json`.
+    """Convert the result of :func:`decision_to_json` back to a decision.
 
     Raises:
         KeyError: a column is missing.
-        ValueError: a time or the work cannot be read.
+        ValueError: a time or the work cannot be decoded.
     """
     row = {name: reported[name] for name in _PLAIN}
     row |= {f"named_{name}": reported[name] for name in ("funnel", "candidates", "rejected")}
@@ -61,7 +61,7 @@ def decision_from_json(reported: Mapping[str, Any]) -> StoredDecision:
 
 
 def _by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
-    """The rejected queues by reason: each name once and each code once is half of what a map of all queues takes."""
+    """The rejected queues by reason, which takes half the space of a map from queue to reason."""
     queues: dict[str, list[str]] = {}
     for queue, code in rejected.items():
         queues.setdefault(code, []).append(queue)
@@ -69,5 +69,5 @@ def _by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    reported: dict[str, Any] = {"name": candidate.name, "weight": candidate.weight, "factors": candidate.factors}
-    return {**reported, "bootstrap": True} if candidate.bootstrap else reported
+    document: dict[str, Any] = {"name": candidate.name, "weight": candidate.weight, "factors": candidate.factors}
+    return {**document, "bootstrap": True} if candidate.bootstrap else document

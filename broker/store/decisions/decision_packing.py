@@ -1,6 +1,6 @@
-"""Moving decisions of older releases, with names and reasons as JSON, into the packed store, a batch at a time.
+"""Moving decisions of older releases, with names and reasons as JSON, into the packed store in batches.
 
-Each batch is one transaction: readers see a decision in one form or in the other, never in both and never in none.
+Each batch is one transaction: readers see a decision in one form or the other, never in both and never in neither.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PLAIN = (
 
 
 class DecisionPacker:
-    """Packs old decisions; keeps the names that it has met, so that many batches share one legend."""
+    """Packs old decisions; remembers the names that it has seen, so that many batches share one legend."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Start with an empty legend."""
         self._legend = Legend(())
 
     def pack(self, connection: sa.Connection, rows: int, now: datetime) -> int:
-        """Move at most ``rows`` decisions, the oldest first; how many there were."""
+        """Move at most ``rows`` decisions, oldest first, and return how many were moved."""
         old = [dict(row._mapping) for row in connection.execute(_LOCK_UNPACKED, {"rows": rows})]
         if not old:
             return 0
@@ -55,18 +55,18 @@ class DecisionPacker:
         return len(old)
 
     def _legend_of(self, rows: Sequence[Mapping[str, Any]]) -> Legend:
-        """The names and codes of these rows and of those before; the known legend where it has them all."""
+        """The known legend if it covers these rows, else one extended by their names and codes."""
         codes = {code for row in rows for code in row["rejected"] or ()}
-        names = {name for row in rows for some in (row["rejected"] or {}).values() for name in some}
+        names = {name for row in rows for queues in (row["rejected"] or {}).values() for name in queues}
         if names <= set(self._legend.names) and codes <= set(self._legend.codes):
             return self._legend
-        every = sorted(codes | set(self._legend.codes))
-        order = tuple(range(len(every)))
-        return Legend(tuple(sorted(names | set(self._legend.names))), (), tuple(every), order, order)
+        all_codes = sorted(codes | set(self._legend.codes))
+        order = tuple(range(len(all_codes)))
+        return Legend(tuple(sorted(names | set(self._legend.names))), (), tuple(all_codes), order, order)
 
 
 def kept(connection: sa.Connection) -> bool:
-    """Whether there are decisions of older releases."""
+    """Whether unpacked decisions of older releases remain."""
     return bool(connection.scalar(sa.text("SELECT EXISTS (SELECT FROM broker.decisions_unpacked)")))
 
 
@@ -78,8 +78,8 @@ def _packed(row: Mapping[str, Any], legend: Legend, identifier: int) -> tuple[An
         position[list(map(place_of, names))] = code_of[code]
     funnel = tuple(FunnelStep(*step) for step in row["funnel"] or ())
     candidates = tuple(
-        Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
-        for one in row["candidates"] or ()
+        Candidate(candidate["name"], candidate["weight"], candidate["factors"], candidate.get("bootstrap", False))
+        for candidate in row["candidates"] or ()
     )
     return (
         row["id"],

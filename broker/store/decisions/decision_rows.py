@@ -1,9 +1,7 @@
-"""Stored decisions as they are read, in whatever form they were written: the one reader of all that asks about them.
+"""Reading stored decisions, in whatever form they were written: the only reader, shared by all callers.
 
-``broker.stored_decisions`` has the packed rows of this release and the rows with names and reasons as JSON of those
-before it.
-
-Which decisions a cycle saw again, read back from ``broker.decision_repeats``.
+``broker.stored_decisions`` has the packed rows of this release and the rows of earlier ones, with names and reasons as
+JSON. ``broker.decision_repeats`` has the decisions that a cycle saw again.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ _READ_REPEATS_BETWEEN = text("""
 
 
 class RepeatsUnreadable(BrokerError):
-    """A row of repeated decisions that is damaged."""
+    """A row of repeated decisions is damaged."""
 
 
 @dataclass(frozen=True)
 class Sightings:
-    """How often a decision was seen again, and the last cycle that did; None where none did."""
+    """How often a decision was seen again, and the last cycle that saw it; None if none did."""
 
     times: int = 0
     last_at: datetime | None = None
@@ -53,29 +51,29 @@ class Sightings:
 def sightings(
     connection: Connection, decisions: Sequence[tuple[str, int, datetime]], until: datetime
 ) -> dict[int, Sightings]:
-    """How often decisions were seen again up to ``until``.
+    """How often decisions were seen again up to ``until``, by number.
 
     Args:
-        connection: to read from.
-        decisions: brokerage, number and instant of each.
+        connection: the connection to read from.
+        decisions: brokerage, number and instant of each decision.
         until: cycles for a later instant do not count.
     """
-    found = {identifier: Sightings() for _, identifier, _ in decisions}
-    for brokerage in {one for one, _, _ in decisions}:
-        own = {identifier: moment for name, identifier, moment in decisions if name == brokerage}
-        wanted = np.array(sorted(own), dtype=np.int64)
-        values = {"brokerage": brokerage, "first": min(own.values()), "last": until}
+    by_decision = {identifier: Sightings() for _, identifier, _ in decisions}
+    for brokerage in {name for name, _, _ in decisions}:
+        moments = {identifier: moment for name, identifier, moment in decisions if name == brokerage}
+        wanted = np.array(sorted(moments), dtype=np.int64)
+        values = {"brokerage": brokerage, "first": min(moments.values()), "last": until}
         for row in connection.execute(_READ_REPEATS_BETWEEN, values):
             for identifier in np.intersect1d(wanted, pattern_of(row.pattern)).tolist():
-                found[identifier] = Sightings(found[identifier].times + 1, row.decided_at, row.agent_run)
-    return found
+                by_decision[identifier] = Sightings(by_decision[identifier].times + 1, row.decided_at, row.agent_run)
+    return by_decision
 
 
 def pattern_of(data: bytes) -> Ints:
-    """The pattern of a row.
+    """Unpack the pattern of a row.
 
     Raises:
-        RepeatsUnreadable: it is damaged.
+        RepeatsUnreadable: the pattern is damaged.
     """
     try:
         return unpack_pattern(bytes(data))
@@ -83,7 +81,7 @@ def pattern_of(data: bytes) -> Ints:
         raise RepeatsUnreadable(str(error), "broker.decision_repeats", "restore the table from a backup") from error
 
 
-#: Where all decisions are read.
+#: The view from which all decisions are read.
 TABLE = "broker.stored_decisions"
 #: The columns of a row that :func:`decisions_of` needs.
 COLUMNS = (
@@ -92,8 +90,8 @@ COLUMNS = (
     "last_agent_run, named_funnel, named_candidates, named_rejected"
 )
 
-# The last row of each chunk up to an instant; what is in broker.chunk_states saves looking for the very last ones.
-# What was not written is shown where there is nothing else.
+# The last row of each chunk up to an instant; broker.chunk_states saves the search for the very last ones.
+# Skipped decisions are returned only for chunks that have no others.
 _LAST_UNTIL = text(f"""
     SELECT DISTINCT ON (brokerage, datasetid, ramcount) id, decided_at, brokerage, datasetid, ramcount FROM {TABLE}
     WHERE jeditaskid = :task AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
@@ -113,45 +111,45 @@ _READ_LAST_SEEN = text("""
 _BY_ID = f"""
     SELECT {COLUMNS} FROM broker.stored_decisions
     WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last"""  # noqa: S608 - constants
-#: Without what is most of a row: its work; and without notes.
+#: Queries without the work, which is most of a row; the second one also without notes.
 WITHOUT_WORK = _BY_ID.replace("work,", "NULL::bytea AS work,")
 REASONS_ALONE = WITHOUT_WORK.replace("notes,", "NULL::jsonb AS notes,").replace("remarks,", "NULL::bytea AS remarks,")
 
-# So far back the rows of a task are read first: what waits is decided about again and again.
+# How far back the rows of a task are read first: decisions about waiting work are repeated all the time.
 _FIRST_LOOK = timedelta(days=1)
 
 
 Alike = dict[tuple[int | None, bytes], Reasons]
-"""Reasons by their legend and what is stored of them: much work is rejected alike."""
+"""Unpacked reasons by legend and stored bytes, because much work is rejected alike."""
 
 
 class DecisionUnreadable(BrokerError):
-    """A stored decision that is damaged."""
+    """A stored decision is damaged."""
 
 
 def unreadable(number: int, error: Exception) -> DecisionUnreadable:
-    """The error for a decision of which something cannot be unpacked."""
+    """The error for a decision that cannot be unpacked."""
     remedy = "restore it from a backup, or let it age out"
     return DecisionUnreadable(f"decision {number}: {error}", "broker.decisions", remedy)
 
 
 def decisions_of(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> list[StoredDecision]:
-    """Rows with :data:`COLUMNS` as decisions.
+    """Convert rows with :data:`COLUMNS` to decisions.
 
     Raises:
         DecisionUnreadable: one of them is damaged.
-        LegendUnreadable: what its positions stand for is.
+        LegendUnreadable: the legend of one of them is damaged.
     """
-    found, alike = list(rows), Alike()
-    known = legends.read(connection, [row["legend"] for row in found if row["legend"] is not None])
-    return [stored_decision(row, known.get(row["legend"]), alike) for row in found]
+    stored_rows, alike = list(rows), Alike()
+    known = legends.read(connection, [row["legend"] for row in stored_rows if row["legend"] is not None])
+    return [stored_decision(row, known.get(row["legend"]), alike) for row in stored_rows]
 
 
 def stored_decision(row: Mapping[str, Any], legend: Legend | None, alike: Alike | None = None) -> StoredDecision:
-    """A row with :data:`COLUMNS`, the legend that it names, and reasons that were unpacked before.
+    """Convert a row with :data:`COLUMNS`, given its legend and a cache of unpacked reasons.
 
     Raises:
-        DecisionUnreadable: it is damaged.
+        DecisionUnreadable: the row is damaged.
     """
     try:
         decision = _named(row) if row["reasons"] is None else _packed(row, legend, {} if alike is None else alike)
@@ -179,12 +177,12 @@ def _packed(row: Mapping[str, Any], legend: Legend | None, alike: Alike) -> Deci
 
 
 def _named(row: Mapping[str, Any]) -> Decision:
-    """A row of a release before, with names in JSON."""
+    """The decision in a row of an earlier release, with names in JSON."""
     rejected = {queue: code for code, queues in (row["named_rejected"] or {}).items() for queue in queues}
     steps = tuple(FunnelStep(*step) for step in row["named_funnel"] or [])
     chosen = tuple(
-        Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
-        for one in row["named_candidates"] or []
+        Candidate(candidate["name"], candidate["weight"], candidate["factors"], candidate.get("bootstrap", False))
+        for candidate in row["named_candidates"] or []
     )
     reasons = Reasons(Legend(()), np.zeros(0, dtype=np.int16), "", rejected, steps)
     return _decision(row, chosen, reasons, tuple(row["notes"] or ()))
@@ -210,38 +208,38 @@ def _decision(
 def latest(
     connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
 ) -> list[StoredDecision]:
-    """The decisions of the last cycle (up to ``until``) that looked at a task, one a chunk; none when no cycle has.
+    """The decisions of the last cycle (up to ``until``) that considered a task, one per chunk; empty if no cycle did.
 
     With ``brokerage`` only its cycles count. Two brokerages may have decided at the same instant. A decision that the
-    last cycle saw again is the row where it was made first.
+    last cycle saw again is returned as the row in which it was first made.
     """
-    found = latest_of_each(connection, jeditaskid, until, brokerage)
-    last = max((_seen_at(stored) for stored in found), default=None)
-    return [stored for stored in found if _seen_at(stored) == last]
+    decisions = latest_of_each(connection, jeditaskid, until, brokerage)
+    last = max((_seen_at(stored) for stored in decisions), default=None)
+    return [stored for stored in decisions if _seen_at(stored) == last]
 
 
 def latest_of_each(
     connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
 ) -> list[StoredDecision]:
-    """The decisions of the last cycle of each brokerage that looked at a task; that of the nucleus comes first."""
+    """The decisions of the last cycle of each brokerage that considered a task, the nucleus brokerage first."""
     if until is None:
-        found = _last_states(connection, jeditaskid, brokerage)
-        if found:
-            return found
+        decisions = _last_states(connection, jeditaskid, brokerage)
+        if decisions:
+            return decisions
     rows = _last_rows(connection, jeditaskid, until, brokerage)
     if not rows:
         return []
     moments = [row.decided_at for row in rows]
-    known = {one.id: one for one in by_id(connection, [row.id for row in rows], min(moments), max(moments))}
+    known = {stored.id: stored for stored in by_id(connection, [row.id for row in rows], min(moments), max(moments))}
     as_made = [known[row.id] for row in rows if row.id in known]
-    found = with_live_counts(connection, as_made)
+    decisions = with_live_counts(connection, as_made)
     if until is not None:
-        found = _as_seen_until(connection, as_made, found, until)
-    return [as_last_seen(one) for one in _of_last_cycle(found)]
+        decisions = _as_seen_until(connection, as_made, decisions, until)
+    return [as_last_seen(stored) for stored in _of_last_cycle(decisions)]
 
 
 def _last_rows(connection: Connection, jeditaskid: int, until: datetime | None, brokerage: str | None) -> list[Any]:
-    """The last row of each chunk of a task; of its days only as many are read as it takes to find all its chunks."""
+    """The last row of each chunk of a task, reading no more days than it takes to find all its chunks."""
     values: dict[str, Any] = {"task": jeditaskid, "until": until, "brokerage": brokerage, "look": None}
     if until is not None:
         states = connection.execute(_READ_CHUNK_KEYS, {"task": jeditaskid, "brokerage": brokerage})
@@ -255,19 +253,19 @@ def _last_rows(connection: Connection, jeditaskid: int, until: datetime | None, 
 def by_id(
     connection: Connection, ids: Sequence[int], first: datetime, last: datetime, query: str = _BY_ID
 ) -> list[StoredDecision]:
-    """The decisions of these numbers that were made from ``first`` to ``last``, in no order.
+    """The decisions with these numbers that were made from ``first`` to ``last``, in no particular order.
 
-    ``query``: :data:`WITHOUT_WORK`, or :data:`REASONS_ALONE`, where not all of them is needed.
+    Pass :data:`WITHOUT_WORK` or :data:`REASONS_ALONE` as ``query`` if only these parts are needed.
     """
     values = {"ids": list(ids), "first": first, "last": last}
     return decisions_of(connection, mappings(connection, text(query), values))
 
 
 def with_live_counts(connection: Connection, decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
-    """The decisions with how often they were seen again by now: of the last one of a chunk its state knows that."""
-    rows = connection.execute(_READ_LAST_SEEN, {"ids": [one.id for one in decisions]}) if decisions else ()
+    """The decisions with current repeat counts, which the state of a chunk has for its last decision."""
+    rows = connection.execute(_READ_LAST_SEEN, {"ids": [stored.id for stored in decisions]}) if decisions else ()
     live = {row.decision: row for row in rows}
-    return [_with_state(one, live.get(one.id)) for one in decisions]
+    return [_with_state(stored, live.get(stored.id)) for stored in decisions]
 
 
 def _with_state(stored: StoredDecision, state: Any) -> StoredDecision:
@@ -282,43 +280,49 @@ def _with_state(stored: StoredDecision, state: Any) -> StoredDecision:
 
 
 def as_last_seen(stored: StoredDecision) -> StoredDecision:
-    """The decision with its task waiting from the last cycle on that saw it again."""
+    """The decision with the wait of its task counted from the last cycle that saw it again."""
     if stored.last_seen_at is None:
         return stored
     return dataclasses.replace(stored, record=waiting_from(stored, stored.last_seen_at))
 
 
 def _last_states(connection: Connection, jeditaskid: int, brokerage: str | None) -> list[StoredDecision]:
-    """The last decisions by the states of the chunks; none where these do not name all of them."""
+    """The last decisions according to the chunk states; empty if one of these decisions is not stored."""
     states = list(connection.execute(_READ_CHUNK_STATES, {"task": jeditaskid, "brokerage": brokerage}))
     last = {
-        name: max(one.last_seen_at for one in states if one.brokerage == name)
-        for name in {one.brokerage for one in states}
+        name: max(state.last_seen_at for state in states if state.brokerage == name)
+        for name in {state.brokerage for state in states}
     }
-    states = [one for one in states if one.last_seen_at == last[one.brokerage]]
+    states = [state for state in states if state.last_seen_at == last[state.brokerage]]
     if not states:
         return []
-    moments = [one.decided_at for one in states]
-    rows = {one.id: one for one in by_id(connection, [one.decision for one in states], min(moments), max(moments))}
-    if any(one.decision not in rows for one in states):
+    moments = [state.decided_at for state in states]
+    by_number = {
+        state.id: state for state in by_id(connection, [state.decision for state in states], min(moments), max(moments))
+    }
+    if any(state.decision not in by_number for state in states):
         return []
-    return [as_last_seen(_with_state(rows[one.decision], one)) for one in states]
+    return [as_last_seen(_with_state(by_number[state.decision], state)) for state in states]
 
 
 def _as_seen_until(
     connection: Connection, as_made: Sequence[StoredDecision], live: Sequence[StoredDecision], until: datetime
 ) -> list[StoredDecision]:
-    """The decisions as they were known at ``until``: of what came later nothing is said."""
-    late = {one.id for one in live if one.last_seen_at is not None and one.last_seen_at > until}
-    asked = [(one.record.decision.brokerage, one.id, one.origin.decided_at) for one in as_made if one.id in late]
-    seen = sightings(connection, asked, until)
+    """The decisions as they were known at ``until``, without later repeats."""
+    late = {stored.id for stored in live if stored.last_seen_at is not None and stored.last_seen_at > until}
+    late_decisions = [
+        (stored.record.decision.brokerage, stored.id, stored.origin.decided_at)
+        for stored in as_made
+        if stored.id in late
+    ]
+    seen = sightings(connection, late_decisions, until)
     return [
         seen_at(made, seen[made.id]) if made.id in late else known for made, known in zip(as_made, live, strict=True)
     ]
 
 
 def seen_at(made: StoredDecision, seen: Sightings) -> StoredDecision:
-    """A decision as of the last of some cycles that saw it again."""
+    """A decision as of the last cycle in ``seen``."""
     return dataclasses.replace(
         made,
         seen_again=seen.times,
@@ -328,7 +332,7 @@ def seen_at(made: StoredDecision, seen: Sightings) -> StoredDecision:
 
 
 def waiting_from(made: StoredDecision, moment: datetime) -> DecisionRecord:
-    """What became of a decision when it was made again at ``moment``: its task waits from then on, and as long."""
+    """The record of a decision made again at ``moment``: its task waits equally long, counted from then."""
     until = made.record.pending_until
     later = None if until is None else until + (moment - made.origin.decided_at)
     return dataclasses.replace(made.record, pending_until=later)
@@ -336,30 +340,30 @@ def waiting_from(made: StoredDecision, moment: datetime) -> DecisionRecord:
 
 def _of_last_cycle(decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
     last: dict[str, datetime] = {}
-    for one in decisions:
-        name = one.record.decision.brokerage
-        last[name] = max(last.get(name, _seen_at(one)), _seen_at(one))
-    return [one for one in decisions if _seen_at(one) == last[one.record.decision.brokerage]]
+    for stored in decisions:
+        name = stored.record.decision.brokerage
+        last[name] = max(last.get(name, _seen_at(stored)), _seen_at(stored))
+    return [stored for stored in decisions if _seen_at(stored) == last[stored.record.decision.brokerage]]
 
 
 def _seen_at(stored: StoredDecision) -> datetime:
-    """The instant of the last cycle that decided so."""
+    """The instant of the last cycle that made this decision."""
     return stored.last_seen_at or stored.origin.decided_at
 
 
 def body_of(record: DecisionRecord) -> Body:
-    """The parts of a decision that do not make it another one."""
+    """The parts of a decision that may differ without making it a different one."""
     codes, remarks = packed_notes([record.decision.notes])[0]
     return Body(codes.encode(), remarks, record.work)
 
 
 def packed_notes(notes: Sequence[Sequence[str]]) -> list[tuple[str, bytes | None]]:
-    """Of each decision the notes that are codes, as JSON, and those that are figures, packed."""
+    """The notes of each decision: codes as JSON, and figures packed (None without figures)."""
     rows = [row for row, own in enumerate(notes) if isinstance(own, Notes)]
     remarks: dict[int, bytes | None] = {}
     if rows:
-        some = [own.remarks for own in notes if isinstance(own, Notes)]
-        remarks = dict(zip(rows, pack_remarks(some), strict=True))
+        figures = [own.remarks for own in notes if isinstance(own, Notes)]
+        remarks = dict(zip(rows, pack_remarks(figures), strict=True))
     return [
         (_codes(own.codes), remarks[row]) if isinstance(own, Notes) else (_codes(tuple(own)), None)
         for row, own in enumerate(notes)
@@ -368,16 +372,16 @@ def packed_notes(notes: Sequence[Sequence[str]]) -> list[tuple[str, bytes | None
 
 @lru_cache(maxsize=64)
 def _codes(codes: tuple[str, ...]) -> str:
-    """As JSON: nearly all decisions of a cycle have the same."""
+    """Encode codes as JSON, cached because nearly all decisions of a cycle have the same ones."""
     return clean_json(list(codes))
 
 
 def with_body(record: DecisionRecord, body: Body) -> DecisionRecord:
-    """The same decision with these parts.
+    """The same decision with the parts in ``body``.
 
     Raises:
         RemarksCorruptError: the figures are damaged.
-        ValueError: the notes are.
+        ValueError: the notes are damaged.
     """
     notes: Sequence[str] = tuple(json.loads(body.notes or b"[]"))
     if body.remarks is not None:

@@ -1,10 +1,10 @@
-"""Storing the decisions of a batch with the transaction that brings them about.
+"""Storing the decisions of a batch in the transaction that carries them out.
 
 A decision that is the same as the last one about its chunk (outcome, candidates, reasons, jobs) gets no row of its own
-for the rest of the day: it is counted on that row, and the cycle keeps which ones it saw again and where their work was
-another, so that it can be replayed.
+for the rest of the day. It is counted on that row, and the cycle records which decisions it saw again and where their
+work differed, so that it can be replayed.
 
-Three chunks are decided by runs 1 and 6 of an agent; in run 6 only the second chunk has another outcome:
+For example, runs 1 and 6 of an agent decide three chunks; in run 6 only the second chunk has a different outcome:
 
     decisions          id 1, 2, 3 of run 1; id 5 of run 6 (the second chunk). One id goes to the repeats.
     decision_repeats   id 4 of run 6, size 2, pattern 1 0 3: chunk 0 is row 1, chunk 1 is new, chunk 2 is row 3
@@ -44,12 +44,12 @@ class PackedDecision:
 
     Attributes:
         record: the decision.
-        legend: of its packed columns; None where it was made with names.
+        legend: of its packed columns; None if it was made with names.
         reasons: packed.
-        candidates: packed; None for none.
+        candidates: packed; None without candidates.
         assigned: as JSON.
         notes: as JSON.
-        remarks: packed; None for none.
+        remarks: packed; None without remarks.
     """
 
     record: DecisionRecord
@@ -62,19 +62,19 @@ class PackedDecision:
 
     @property
     def key(self) -> ChunkKey:
-        """The chunk that it decides on: all its decisions have this key."""
+        """The chunk that it decides on, a key that all decisions about the chunk share."""
         decision = self.record.decision
         return decision.jeditaskid, decision.datasetid, decision.ramcount
 
     @property
     def body(self) -> Body:
-        """What may differ though it is the same decision."""
+        """The parts that may differ without making it a different decision."""
         return Body(self.notes.encode(), self.remarks, self.record.work)
 
     def state(self, origin: Origin) -> bytes:
-        """A digest that two decisions share which are the same.
+        """A digest that is equal for equal decisions.
 
-        They have the version of the tuning and the engine in common, too, and how long the task waits after them.
+        It covers the version of the tuning, the engine, and how long the task waits afterwards, too.
         """
         decision, until = self.record.decision, self.record.pending_until
         legend = "" if self.legend is None else self.legend.sha256
@@ -84,18 +84,18 @@ class PackedDecision:
         return _digest(words.encode("utf-8", "replace"), self.reasons, self.candidates or b"")
 
     def work_state(self) -> bytes:
-        """A digest of what may differ."""
+        """A digest of the parts that may differ."""
         return _digest(self.notes.encode(), self.remarks or b"", self.record.work or b"")
 
 
 def packed(records: Sequence[DecisionRecord]) -> list[PackedDecision]:
-    """Decisions in the form in which they are stored."""
-    found: dict[int, PackedDecision] = {}
+    """Pack decisions into the form in which they are stored."""
+    by_row: dict[int, PackedDecision] = {}
     by_position = []
     for row, record in enumerate(records):
         reasons = reasons_of(record)
         if reasons is None or not reasons.legend.names:
-            found[row] = _named(record)
+            by_row[row] = _named(record)
         else:
             by_position.append((row, record, reasons))
     all_reasons = pack_reasons([reasons for _, _, reasons in by_position])
@@ -103,12 +103,12 @@ def packed(records: Sequence[DecisionRecord]) -> list[PackedDecision]:
     all_notes = packed_notes([record.decision.notes for _, record, _ in by_position])
     columns = zip(by_position, all_reasons, all_candidates, all_notes, strict=True)
     for (row, record, reasons), why, chosen, (notes, remarks) in columns:
-        found[row] = PackedDecision(record, reasons.legend, why, chosen, _assigned(record), notes, remarks)
-    return [found[row] for row in range(len(records))]
+        by_row[row] = PackedDecision(record, reasons.legend, why, chosen, _assigned(record), notes, remarks)
+    return [by_row[row] for row in range(len(records))]
 
 
 def _named(record: DecisionRecord) -> PackedDecision:
-    """A decision that was made with names."""
+    """Pack a decision that was made with names."""
     decision = record.decision
     reasons = pack_named(decision.rejected, decision.funnel)
     candidates = pack_named_candidates(tuple(decision.candidates))
@@ -117,9 +117,10 @@ def _named(record: DecisionRecord) -> PackedDecision:
 
 def _candidates(records: Sequence[DecisionRecord]) -> list[bytes | None]:
     all_chosen = [record.decision.candidates for record in records]
-    places = iter(pack_candidates([one for one in all_chosen if isinstance(one, ChosenCandidates)]))
+    places = iter(pack_candidates([chosen for chosen in all_chosen if isinstance(chosen, ChosenCandidates)]))
     return [
-        next(places) if isinstance(one, ChosenCandidates) else pack_named_candidates(tuple(one)) for one in all_chosen
+        next(places) if isinstance(chosen, ChosenCandidates) else pack_named_candidates(tuple(chosen))
+        for chosen in all_chosen
     ]
 
 
@@ -158,7 +159,7 @@ _CLOSE_DECISIONS = """
 
 
 def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[DecisionRecord]) -> int:
-    """Store decisions in the transaction of ``connection``, with all that lists are made from; how many there were."""
+    """Store decisions and the data for lists in the transaction of ``connection``; return the number of decisions."""
     by_brokerage: dict[str, list[DecisionRecord]] = {}
     for record in records:
         by_brokerage.setdefault(record.decision.brokerage, []).append(record)
@@ -168,18 +169,18 @@ def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[
 
 
 class _Batch:
-    """Decisions of one brokerage on their way into the database."""
+    """Writes the decisions of one brokerage into the database."""
 
     def __init__(
         self, connection: psycopg.Connection[Any], origin: Origin, brokerage: str, decisions: list[PackedDecision]
     ) -> None:
         self._connection, self._origin, self._brokerage = connection, origin, brokerage
         self._now, self._decisions = origin.decided_at, decisions
-        self._states = [one.state(origin) for one in decisions]
-        tasks = [one.record.decision.jeditaskid for one in decisions]
+        self._states = [decision.state(origin) for decision in decisions]
+        tasks = [decision.record.decision.jeditaskid for decision in decisions]
         self._known = chunk_state_writing.known_states(connection, brokerage, tasks)
         self._again = self._seen_again()
-        self._main_reasons = main_reasons([one.record for one in decisions])
+        self._main_reasons = main_reasons([decision.record for decision in decisions])
 
     def save(self) -> None:
         """Write rows, repeats, states and counts."""
@@ -192,38 +193,41 @@ class _Batch:
         numbers = dict(zip(new, ids[len(patterns) :], strict=True))
         self._save_rows(numbers)
         self._save_states(numbers)
-        records = [one.record for one in self._decisions]
+        records = [decision.record for decision in self._decisions]
         distinct = list(self._distinct())
         count_writing.add(self._connection, self._brokerage, self._now, records, distinct, self._main_reasons)
 
     def _seen_again(self) -> dict[int, tuple[KnownState, Body | None]]:
-        """By place in the batch the last decision that says the same, and what its row has where the work differs."""
-        day, found = day_of(self._now), {}
+        """The last, equal decision by place in the batch, with the body of its row if the work differs."""
+        day, repeats = day_of(self._now), {}
         taken: set[int] = set()
-        for row, (one, state) in enumerate(zip(self._decisions, self._states, strict=True)):
-            known = self._known.get(one.key)
+        for row, (decision, state) in enumerate(zip(self._decisions, self._states, strict=True)):
+            known = self._known.get(decision.key)
             if known is None or known.state != state or known.decision in taken:
                 continue
             if self._folds(row, known) and day <= known.decided_at <= known.last_seen_at < self._now:
-                found[row] = known
+                repeats[row] = known
                 taken.add(known.decision)
         changed = {
-            known.decision for row, known in found.items() if known.work_state != self._decisions[row].work_state()
+            known.decision for row, known in repeats.items() if known.work_state != self._decisions[row].work_state()
         }
-        bodies = self._bodies([known.decision for known in found.values()], changed) if found else {}
-        return {row: (known, bodies[known.decision]) for row, known in found.items() if known.decision in bodies}
+        bodies = self._bodies([known.decision for known in repeats.values()], changed) if repeats else {}
+        return {row: (known, bodies[known.decision]) for row, known in repeats.items() if known.decision in bodies}
 
     def _folds(self, row: int, known: KnownState) -> bool:
-        """Jobs that were written took the files of their chunk: of work that is the same to the byte, none were."""
-        one = self._decisions[row]
+        """Whether a decision may be counted on the earlier row.
+
+        Jobs that were written took files of their chunk, so work that is the same to the byte means that none were.
+        """
+        packed_decision = self._decisions[row]
         return (
             self._origin.only_recorded
-            or one.record.decision.outcome != "brokered"
-            or known.work_state == one.work_state()
+            or packed_decision.record.decision.outcome != "brokered"
+            or known.work_state == packed_decision.work_state()
         )
 
     def _bodies(self, ids: list[int], changed: set[int]) -> dict[int, Body | None]:
-        """The rows that still are there, with their bodies where those are needed."""
+        """The rows that still exist, with their bodies for those in ``changed``."""
         values = {"ids": ids, "changed": sorted(changed), "first": day_of(self._now), "last": self._now}
         return {
             identifier: None
@@ -233,10 +237,10 @@ class _Batch:
         }
 
     def _groups(self) -> Mapping[int, list[int]]:
-        """The places of the batch by the version of the tuning: with a canary there are two."""
+        """The places in the batch by version of the tuning; a canary makes it two versions."""
         groups: dict[int, list[int]] = {}
-        for row, one in enumerate(self._decisions):
-            groups.setdefault(self._origin.tuning_for(one.record.decision.jeditaskid), []).append(row)
+        for row, decision in enumerate(self._decisions):
+            groups.setdefault(self._origin.tuning_for(decision.record.decision.jeditaskid), []).append(row)
         return groups
 
     def _save_pattern(self, identifier: int, rows: Sequence[int]) -> None:
@@ -247,7 +251,7 @@ class _Batch:
             pattern.append(NEW if known is None else known.decision)
             if body is not None:
                 changes[place] = (body, self._decisions[row].body)
-        size = sum(one != NEW for one in pattern)
+        size = sum(entry != NEW for entry in pattern)
         tuning = origin.tuning_for(self._decisions[rows[0]].record.decision.jeditaskid)
         about = origin.agent_run, self._brokerage, self._now, origin.snapshot, tuning, origin.seed, origin.engine
         self._connection.execute(
@@ -255,8 +259,8 @@ class _Batch:
         )
 
     def _save_rows(self, numbers: Mapping[int, int]) -> None:
-        wanted = {one.sha256: one for row in numbers if (one := self._decisions[row].legend) is not None}
-        ids = legends.save(self._connection, wanted.values(), self._now)
+        used_legends = {legend.sha256: legend for row in numbers if (legend := self._decisions[row].legend) is not None}
+        ids = legends.save(self._connection, used_legends.values(), self._now)
         with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
             for values in self._rows(numbers, ids):
                 copy.write_row(values)
@@ -264,8 +268,8 @@ class _Batch:
     def _rows(self, numbers: Mapping[int, int], legend_ids: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
         origin = self._origin
         for row, identifier in numbers.items():
-            one = self._decisions[row]
-            decision = one.record.decision
+            packed_decision = self._decisions[row]
+            decision = packed_decision.record.decision
             yield (
                 identifier,
                 origin.agent_run,
@@ -280,21 +284,21 @@ class _Batch:
                 origin.tuning_for(decision.jeditaskid),
                 origin.seed,
                 origin.engine,
-                None if one.legend is None else legend_ids[one.legend.sha256],
-                one.reasons,
-                one.candidates,
+                None if packed_decision.legend is None else legend_ids[packed_decision.legend.sha256],
+                packed_decision.reasons,
+                packed_decision.candidates,
                 len(decision.candidates),
-                one.remarks,
-                one.assigned,
-                one.notes,
-                one.record.work,
-                one.record.pending_until,
+                packed_decision.remarks,
+                packed_decision.assigned,
+                packed_decision.notes,
+                packed_decision.record.work,
+                packed_decision.record.pending_until,
             )
 
     def _save_states(self, numbers: Mapping[int, int]) -> None:
         again = [SeenAgain(known.decision, self._pending_until(row)) for row, (known, _) in self._again.items()]
         chunk_state_writing.save_again(self._connection, again, self._now, self._origin.agent_run)
-        # of two decisions about one chunk the later one is its last; one that was not written changed nothing
+        # of two decisions about one chunk the later one is its last; skipped ones were not written and changed nothing
         last = {self._decisions[row].key: row for row in numbers if not self._is_late(row)}
         states = [self._state(row, numbers[row]) for row in last.values()]
         closed = [
@@ -303,7 +307,7 @@ class _Batch:
         ]  # fmt: skip
         if closed:
             columns = ("decision", "decided_at", "seen_again", "last_seen_at", "last_agent_run")
-            self._connection.execute(_CLOSE_DECISIONS, [[getattr(one, name) for one in closed] for name in columns])
+            self._connection.execute(_CLOSE_DECISIONS, [[getattr(known, name) for known in closed] for name in columns])
         chunk_state_writing.save(self._connection, states)
 
     def _state(self, row: int, identifier: int) -> NewState:
@@ -343,10 +347,10 @@ class _Batch:
         return self._decisions[row].record.pending_until
 
     def _distinct(self) -> Iterator[bool]:
-        """For each decision whether its chunk was not decided so in this bucket before; of a late one nothing was."""
+        """For each decision, whether it is the first of its kind for its chunk in this bucket; False if skipped."""
         start = bucket_of(self._now)
-        for one in self._decisions:
-            known, decision = self._known.get(one.key), one.record.decision
+        for packed_decision in self._decisions:
+            known, decision = self._known.get(packed_decision.key), packed_decision.record.decision
             yield not is_late(decision.outcome) and (
                 known is None
                 or known.last_seen_at < start

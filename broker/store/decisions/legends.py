@@ -1,6 +1,6 @@
-"""The legends of packed decisions: each stored once, under the hash of its content.
+"""The legends of packed decisions, each stored once under the hash of its content.
 
-JSON that a column of type jsonb takes, whatever names from outside hold.
+Also JSON that jsonb columns accept, whatever characters external names contain.
 """
 
 from __future__ import annotations
@@ -28,67 +28,67 @@ _READ_LEGENDS = sa.text("SELECT id, legend FROM broker.decision_legends WHERE id
 
 
 class LegendUnreadable(BrokerError):
-    """A legend that packed decisions need is not there, or damaged."""
+    """A legend that packed decisions need is missing or damaged."""
 
 
 def save(connection: psycopg.Connection[Any], legends: Iterable[Legend], now: datetime) -> dict[str, int]:
-    """Store the legends that are not stored yet; the ids of all of them by their hashes."""
+    """Store the legends that are not stored yet, and return the ids of all of them by hash."""
     wanted = {legend.sha256: legend for legend in legends}
     if not wanted:
         return {}
     rows = connection.execute(_READ_IDS_OF_LEGENDS, [list(wanted)]).fetchall()
-    found: dict[str, int] = {sha256: identifier for sha256, identifier, _ in rows}
-    for sha256 in sorted(wanted.keys() - found.keys()):
+    ids: dict[str, int] = {sha256: identifier for sha256, identifier, _ in rows}
+    for sha256 in sorted(wanted.keys() - ids.keys()):
         row = connection.execute(_INSERT_LEGEND, [sha256, wanted[sha256].text, now]).fetchone()
-        found[sha256] = row[0] if row is not None else 0
+        ids[sha256] = row[0] if row is not None else 0
     if rows:
         connection.execute(_TOUCH_LEGENDS, {"now": now, "hashes": [sha256 for sha256, _, _ in rows]})
-    return found
+    return ids
 
 
 def read(connection: sa.Connection, ids: Sequence[int]) -> Mapping[int, Legend]:
-    """The legends of these ids.
+    """The legends with these ids.
 
     Raises:
         LegendUnreadable: one of them is damaged.
     """
-    found: dict[int, Legend] = {}
+    legends: dict[int, Legend] = {}
     for row in connection.execute(_READ_LEGENDS, {"ids": sorted(set(ids))}) if ids else ():
         try:
-            found[row.id] = Legend.from_json(json.loads(row.legend))
+            legends[row.id] = Legend.from_json(json.loads(row.legend))
         except (ValueError, LegendCorruptError) as error:
             raise LegendUnreadable(
                 f"the names of stored decisions cannot be read: {error}",
                 f"broker.decision_legends, id {row.id}",
                 "restore the table from a backup",
             ) from error
-    return found
+    return legends
 
 
-# json.dumps would make an encoder for each value
+# json.dumps would create an encoder for each value
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _quoted = json.encoder.encode_basestring_ascii
 
 
 def clean_json(value: object) -> str:
-    """The value as JSON; PostgreSQL's jsonb holds neither NUL nor lone surrogates, so these are replaced."""
-    reported = _encoded(value)
-    if "\\u0000" in reported or "\\ud" in reported:
+    """Encode a value as JSON; NUL and lone surrogates are replaced, because PostgreSQL's jsonb does not hold them."""
+    document = _encoded(value)
+    if "\\u0000" in document or "\\ud" in document:
         return _encoded(_clean(value))
-    return reported
+    return document
 
 
 def clean_counts(counts: Mapping[str, int]) -> str:
-    """Whole numbers by name as JSON, as :func:`clean_json` has them, without an encoder for each of many."""
+    """Encode integers by name as JSON with the result of :func:`clean_json`, but without one encoder call per value."""
     pairs = [f"{_quoted(name)}:{count}" for name, count in counts.items() if type(count) is int]
-    reported = "{" + ",".join(pairs) + "}"
-    if len(pairs) < len(counts) or "\\u" in reported:
+    document = "{" + ",".join(pairs) + "}"
+    if len(pairs) < len(counts) or "\\u" in document:
         return clean_json(dict(counts))
-    return reported
+    return document
 
 
 def clean_text(value: str) -> str:
-    """The text without what a column of type text does not hold."""
+    """The text with the characters replaced that a text column cannot hold."""
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 

@@ -1,7 +1,7 @@
-"""Why stored decisions did not choose one queue or nucleus, read without making the decisions.
+"""Why stored decisions did not choose a queue or nucleus, read without building the decisions.
 
-A list asks hundreds of decisions for one code each. Where that follows from the packed reasons and the places of the
-chosen candidates, nothing else of a row is unpacked; a row of another form is read as a whole.
+A list needs one code from each of hundreds of decisions. If the code follows from the packed reasons and the places of
+the chosen candidates, nothing else of a row is unpacked; rows of another form are read as a whole.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ _READ = text("""
 
 
 def codes_at(connection: Connection, ids: Sequence[int], first: datetime, last: datetime, queue: str) -> dict[int, str]:
-    """The reason with which a queue or nucleus went, by the number of each decision that did not choose it.
+    """Why a queue or nucleus was rejected, by the number of each decision that did not choose it.
 
     Args:
-        connection: to read from.
+        connection: the connection to read from.
         ids: numbers of the decisions.
-        first: no decision of them is older (aware).
-        last: none is newer (aware).
+        first: no decision is older (aware).
+        last: no decision is newer (aware).
         queue: unified queue or nucleus.
 
     Raises:
-        DecisionUnreadable: one of them is damaged.
-        LegendUnreadable: what its positions stand for is.
+        DecisionUnreadable: one of the decisions is damaged.
+        LegendUnreadable: the legend of one of them is damaged.
     """
     rows = tuples(connection, _READ, {"ids": list(ids), "first": first, "last": last})
     known = legends.read(connection, [legend for _, legend, *_ in rows if legend is not None])
     found = _codes(rows, known, queue)
     others = [number for number, *_ in rows if number not in found]
     if others:
-        whole = by_id(connection, others, first, last, REASONS_ALONE)
-        codes = codes_of([one.record.decision for one in whole], queue)
-        found |= {one.id: code for one, code in zip(whole, codes, strict=True)}
+        decisions = by_id(connection, others, first, last, REASONS_ALONE)
+        codes = codes_of([stored.record.decision for stored in decisions], queue)
+        found |= {stored.id: code for stored, code in zip(decisions, codes, strict=True)}
     return {number: code for number, code in found.items() if code is not None}
 
 
 def _codes(rows: Iterable[tuple[Any, ...]], known: Mapping[int, Legend], queue: str) -> dict[int, str | None]:
-    """The code of each row for which it follows from its packed form; None where the queue was chosen."""
+    """The code of each row whose packed form determines it; None if the queue was chosen."""
     places = {number: place_in(legend, queue) for number, legend in known.items()}
     # much work is rejected alike
     alike: dict[tuple[int, bytes], tuple[bool, str | None]] = {}
-    found: dict[int, str | None] = {}
+    codes: dict[int, str | None] = {}
     for number, legend, reasons, candidates in rows:
         place = None if legend is None or reasons is None else places.get(legend)
         if place is None:
@@ -69,14 +69,14 @@ def _codes(rows: Iterable[tuple[Any, ...]], known: Mapping[int, Legend], queue: 
             if follows:
                 chosen = unpack_places(place.legend, None if candidates is None else bytes(candidates))
                 if chosen is not None:
-                    found[number] = code if set(place.candidates).isdisjoint(chosen) else None
+                    codes[number] = code if set(place.candidates).isdisjoint(chosen) else None
         except (ReasonsCorruptError, CandidatesCorruptError) as error:
             raise unreadable(number, error) from error
-    return found
+    return codes
 
 
 def _code(place: PlaceInLegend, packed: bytes) -> tuple[bool, str | None]:
-    """Whether the code of the queue follows from the reasons of its own candidates, and that code."""
+    """Whether the packed reasons alone determine the code of the queue, and that code."""
     reasons = unpack_reasons(place.legend, packed)
     follows = reasons.steps is None and not place.is_refused(reasons)
     return follows, place.code(reasons) if follows else None

@@ -1,8 +1,8 @@
-"""The decisions of one run of an agent, together: a cycle that can be decided again.
+"""The stored decisions of one run of an agent as a cycle that can be replayed.
 
-A cycle here is what shares a run, a brokerage, a snapshot, a version of the tuning and a seed. Its decisions come in
-the order in which they were made: as their ids rise, those that were seen again where the pattern of their batch has
-them.
+The decisions of a cycle share a run, a brokerage, a snapshot, a version of the tuning and a seed. They come in the
+order in which they were made: by ascending id, with decisions that were seen again at their place in the pattern of
+their batch.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ _READ_DECISION = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE id = :id")  # noqa: 
 
 
 class NoSuchDecision(NotFound):
-    """No decision of that number is stored, or none any more."""
+    """No decision with this number is stored, or it is no longer stored."""
 
 
 @dataclass(frozen=True)
 class CycleKey:
-    """What tells a stored cycle from others, and how many decisions it has.
+    """The identity of a stored cycle, and its number of decisions.
 
     Attributes:
-        brokerage: that decided.
+        brokerage: the brokerage that decided.
         origin: run, instant, snapshot, tuning, seed and engine of its decisions.
         size: number of decisions.
     """
@@ -93,9 +93,9 @@ class StoredCycle:
     """The decisions of one cycle, in the order in which they were made.
 
     Attributes:
-        brokerage: that decided.
+        brokerage: the brokerage that decided.
         origin: run, instant, snapshot, tuning, seed and engine of all of them.
-        decisions: with the work of each in ``record.work`` (None where none was stored).
+        decisions: each with its work in ``record.work`` (None if none was stored).
     """
 
     brokerage: str
@@ -113,7 +113,7 @@ def cycle_keys(
 ) -> list[CycleKey]:
     """The stored cycles that decided for an instant from ``since`` to ``until`` (both included), oldest first.
 
-    With ``snapshot`` only those on that one; with ``brokerages`` only those of these.
+    ``snapshot`` and ``brokerages`` restrict them to that snapshot and these brokerages.
     """
     names = None if brokerages is None else list(brokerages)
     values = {"since": since, "until": until, "snapshot": snapshot, "brokerages": names}
@@ -141,7 +141,7 @@ def _values_of(key: CycleKey) -> dict[str, Any]:
 
 
 def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
-    """The decisions of a cycle; none if they were cleared away meanwhile."""
+    """The decisions of a cycle; empty if they have been cleaned up in the meantime."""
     values = _values_of(key)
     own = decisions_of(connection, (dict(row._mapping) for row in connection.execute(_OF_CYCLE, values)))
     repeats = list(connection.execute(_READ_REPEATS_OF_CYCLE, values))
@@ -151,10 +151,10 @@ def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
 
 
 def plain_rows(connection: Connection, key: CycleKey) -> Sequence[Any] | None:
-    """Outcome, reason, jobs and work of the decisions of a cycle, in order; None where it saw some of them again.
+    """Outcome, reason, jobs and work of the decisions of a cycle, in order; None if it saw some of them again.
 
-    The jobs are the text of an object, which is many times quicker to read for all rows at once.
-    What explains the decisions is not read: that is most of what :func:`read_cycle` takes.
+    The jobs are the text of a JSON object, because parsing all rows at once is many times faster. The explanations of
+    the decisions are not read; they take most of the time of :func:`read_cycle`.
     """
     values = _values_of(key)
     if connection.execute(_SAW_AGAIN, values).scalar_one():
@@ -164,14 +164,14 @@ def plain_rows(connection: Connection, key: CycleKey) -> Sequence[Any] | None:
 
 def _decided_before(connection: Connection, repeats: Sequence[Any], key: CycleKey) -> dict[int, StoredDecision]:
     ids = {identifier for row in repeats for identifier in pattern_of(row.pattern).tolist()} - {NEW}
-    found = by_id(connection, sorted(ids), day_of(key.origin.decided_at), key.origin.decided_at)
-    return {one.id: one for one in found}
+    decisions = by_id(connection, sorted(ids), day_of(key.origin.decided_at), key.origin.decided_at)
+    return {decision.id: decision for decision in decisions}
 
 
 def _in_order(
     own: Sequence[StoredDecision], repeats: Sequence[Any], before: Mapping[int, StoredDecision], key: CycleKey
 ) -> list[StoredDecision]:
-    """The rows of a cycle and those that it saw again; a pattern is older than the rows of its batch."""
+    """Merge the rows of a cycle with those it saw again; the id of a pattern precedes those of its batch's rows."""
     rows, merged = list(reversed(own)), []
     for row in repeats:
         while rows and rows[-1].id < row.id:
@@ -193,7 +193,7 @@ def _changes(row: Any) -> dict[int, bytes]:
 
 
 def _seen_again(made: StoredDecision, difference: bytes | None, key: CycleKey) -> StoredDecision:
-    """A decision as a later cycle of the day came to it."""
+    """A decision as a later cycle of the same day made it."""
     record = waiting_from(made, key.origin.decided_at)
     if difference is not None:
         try:
@@ -216,55 +216,58 @@ def stored_cycles(
     snapshot: str | None = None,
     brokerages: Sequence[str] | None = None,
 ) -> Iterator[StoredCycle]:
-    """The cycles of :func:`cycle_keys`, one after the other, so that only one is held in memory."""
+    """Iterate over the cycles of :func:`cycle_keys`, with only one in memory at a time."""
     for key in cycle_keys(connection, since=since, until=until, snapshot=snapshot, brokerages=brokerages):
         yield read_cycle(connection, key)
 
 
 def whole(cycles: Sequence[CycleKey] | Sequence[StoredCycle]) -> list[bool]:
-    """For each whether it is all of its run: with a canary, a run has a cycle for each of two versions of the tuning.
+    """Whether each cycle is a whole run: with a canary, a run has one cycle for each of two versions of the tuning.
 
-    Such a part counts what the other one placed, so that it cannot be decided as a whole by itself.
+    Each of the two counts what the other one placed, so it cannot be replayed as a whole by itself.
     """
-    runs = [(one.brokerage, dataclasses.replace(one.origin, tuning=0)) for one in cycles]
+    runs = [(cycle.brokerage, dataclasses.replace(cycle.origin, tuning=0)) for cycle in cycles]
     parts = Counter(runs)
     return [parts[run] == 1 for run in runs]
 
 
 def cycles_of(decisions: Iterable[StoredDecision]) -> list[StoredCycle]:
-    """The cycles of decisions that were read from elsewhere, in the order of their first ones."""
-    found: dict[tuple[str, Origin], list[StoredDecision]] = {}
-    for one in decisions:
-        found.setdefault((one.record.decision.brokerage, one.origin), []).append(one)
-    return [StoredCycle(brokerage, origin, tuple(some)) for (brokerage, origin), some in found.items()]
+    """Group decisions read from elsewhere into cycles, ordered by the first decision of each."""
+    by_cycle: dict[tuple[str, Origin], list[StoredDecision]] = {}
+    for decision in decisions:
+        by_cycle.setdefault((decision.record.decision.brokerage, decision.origin), []).append(decision)
+    return [
+        StoredCycle(brokerage, origin, tuple(cycle_decisions))
+        for (brokerage, origin), cycle_decisions in by_cycle.items()
+    ]
 
 
 def one_decision(connection: Connection, identifier: int) -> StoredDecision:
-    """The decision of this number (``id`` of ``broker.decisions``).
+    """The decision with this number (``id`` of ``broker.decisions``).
 
     Raises:
-        NoSuchDecision: there is none.
+        NoSuchDecision: there is no such decision.
     """
     row = connection.execute(_READ_DECISION, {"id": identifier}).one_or_none()
     if row is None:
         raise NoSuchDecision(
             f"no decision {identifier}", "broker.decisions", "broker story TASK lists the decisions of a task"
         )
-    (found,) = with_live_counts(connection, decisions_of(connection, [dict(row._mapping)]))
-    return found
+    (decision,) = with_live_counts(connection, decisions_of(connection, [dict(row._mapping)]))
+    return decision
 
 
 def decided_works(connection: Connection, key: CycleKey) -> list[StoredOutcome]:
-    """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
+    """The outcomes of a cycle in the order in which they were decided; empty if they have been cleaned up meanwhile."""
     rows = plain_rows(connection, key)
     if rows is not None:
-        # the server makes these texts of what it stores as JSON
+        # the server produces these texts from stored JSON
         assigned = read_json(("[" + ",".join([row.assigned or "{}" for row in rows]) + "]").encode())
         return [
             StoredOutcome(row.outcome, row.reason or "", jobs or {}, bytes(row.work or b""))
             for row, jobs in zip(rows, assigned, strict=True)
         ]
     return [
-        StoredOutcome(one.decision.outcome, one.decision.reason, one.assigned, one.work or b"")
-        for one in (stored.record for stored in read_cycle(connection, key).decisions)
+        StoredOutcome(record.decision.outcome, record.decision.reason, record.assigned, record.work or b"")
+        for record in (stored.record for stored in read_cycle(connection, key).decisions)
     ]

@@ -1,1 +1,1 @@
-"""The work of a cycle read from the tables: chunks, tasks, their input and its replicas."""
+"""Reading the work of a cycle from the tables: chunks, tasks, their input and its replicas."""

@@ -1,8 +1,8 @@
-"""What the analysis brokerage asks about the tasks of a cycle beyond their input: wishes, class, and earlier jobs.
+"""Data that the analysis brokerage needs about the tasks of a cycle beyond their input: requests, class, earlier jobs.
 
 Source: PanDA analysis brokerage, candidates, task class and failure counts.
 
-Cloud and site that the parameters of tasks name, for brokerages that ask for them.
+Also the cloud and site named in the parameters of tasks, for brokerages that use them.
 
 Source: PanDA JEDI, GenJobBroker: ``cloud`` counts where the task has none, ``PandaSite`` in any case.
 """
@@ -31,7 +31,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import PARAMETER_ROWS
 from broker.work.assemble import CycleWork
 
-#: An evaluation of a task is used for this long.
+#: How long an evaluation of a task is valid.
 EVALUATION_VALID = timedelta(minutes=15)
 
 _COUNT_ENDED_JOBS = """
@@ -56,14 +56,14 @@ ENDED_ROWS = PandaColumns("jobsarchived4", FAILURE_COLUMNS)
 def load_analysis_work(
     connection: sa.Connection, catalogue: TableCatalogue, chunks: WorkTable, now: datetime, done_job_hours: float
 ) -> tuple[AnalysisWork, tuple[DroppedRow, ...]]:
-    """The columns beside the chunks', and what of the rows cannot be used.
+    """The columns of analysis in addition to those of the chunks, and the dropped rows.
 
     Args:
-        connection: of the caller's read-only transaction.
-        catalogue: the tables that the database has.
-        chunks: of the cycle.
+        connection: connection of the caller's read-only transaction.
+        catalogue: the tables of the database.
+        chunks: chunks of the cycle.
         now: the instant of the cycle.
-        done_job_hours: how far back failed and closed jobs count (TW_DONE_JOB_STAT).
+        done_job_hours: how many hours back failed and closed jobs count (TW_DONE_JOB_STAT).
     """
     dropped_rows: list[DroppedRow] = []
     tasks = sorted(set(chunks.jeditaskid.tolist()))
@@ -90,7 +90,7 @@ def load_analysis_work(
 
 
 def _sites_per_job(rules: list[SplitRule], chunks: WorkTable) -> Ints:
-    """NS of event-service tasks: at how many queues each job is to run."""
+    """The number of queues at which each job is to run: NS for event-service tasks, else 1."""
     cloned = np.array([max(rule.value("NS", 1), 1) for rule in rules], dtype=np.int64)
     return np.where(is_event_service(chunks.eventservice), cloned, 1).astype(np.int64)
 
@@ -102,28 +102,28 @@ def _present(rules: list[SplitRule], token: str) -> Any:
 def _analysis_request(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], dropped_rows: list[DroppedRow]
 ) -> dict[int, dict[str, str | None]]:
-    """``transuses`` and the lists of queues that the user included and excluded."""
+    """``transuses`` and the lists of queues that the user included and excluded, by task."""
     source = catalogue.needed(USES_ROWS)
     parameters = catalogue.needed(PARAMETER_ROWS)
     query = (
         f"SELECT t.jeditaskid, t.transuses, p.taskparams FROM {source} AS t "  # noqa: S608 - names of columns
         f"LEFT JOIN {parameters} AS p ON p.jeditaskid = t.jeditaskid WHERE t.jeditaskid = ANY(:ids)"
     )
-    found: dict[int, dict[str, str | None]] = {}
+    requests: dict[int, dict[str, str | None]] = {}
     for task, uses, document in connection.execute(sa.text(query), {"ids": tasks}):
-        found[task] = {"transuses": uses}
+        requests[task] = {"transuses": uses}
         if document is None or ("includedSite" not in document and "excludedSite" not in document):
             continue
         try:
-            given = json_object(document, "taskparams")
-            found[task] |= {key: _listed(given.get(key), key) for key in ("includedSite", "excludedSite")}
+            parsed = json_object(document, "taskparams")
+            requests[task] |= {key: _listed(parsed.get(key), key) for key in ("includedSite", "excludedSite")}
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("jedi_taskparams", str(task), bad.code, str(bad)))
-    return found
+    return requests
 
 
 def _listed(value: Any, key: str) -> str | None:
-    """A list of names, given as such or with commas, as one text; None for an empty one."""
+    """A list of names, or a text with commas, as one text; None if it is empty."""
     if value is None or isinstance(value, str):
         return value or None
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -144,7 +144,7 @@ def _classes(
         "WHERE metric = 'analy_task_eval' AND jeditaskid = ANY(:ids) AND timestamp >= :since"
     )
     since = naive(now - EVALUATION_VALID)
-    found: dict[int, float] = {}
+    classes: dict[int, float] = {}
     for task, document in connection.execute(sa.text(query), {"ids": tasks, "since": since}):
         try:
             value = number(json_object(document, "value_json").get("class"), "class")
@@ -152,8 +152,8 @@ def _classes(
             dropped_rows.append(DroppedRow("task_evaluation", str(task), bad.code, str(bad)))
             continue
         if not math.isnan(value):
-            found[task] = value
-    return found
+            classes[task] = value
+    return classes
 
 
 def _failures(
@@ -161,11 +161,11 @@ def _failures(
 ) -> dict[int, str]:
     query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.needed(ENDED_ROWS)))
     values = {"ids": tasks, "since": naive(since)}
-    found: dict[int, dict[str, list[int]]] = {}
+    failures: dict[int, dict[str, list[int]]] = {}
     for task, queue, finished, failed, closed in connection.execute(query, values):
         if finished or failed or closed:
-            found.setdefault(task, {})[queue] = [finished, failed, closed]
-    return {task: json.dumps(queues, sort_keys=True) for task, queues in found.items()}
+            failures.setdefault(task, {})[queue] = [finished, failed, closed]
+    return {task: json.dumps(queues, sort_keys=True) for task, queues in failures.items()}
 
 
 CLOUD, PANDA_SITE = "cloud", "PandaSite"
@@ -175,21 +175,21 @@ def with_requested_places(connection: sa.Connection, catalogue: TableCatalogue, 
     """The work with the cloud and the site that the parameters of each task name.
 
     Args:
-        connection: of the caller's read-only transaction.
-        catalogue: the tables that the database has.
-        work: of a cycle.
+        connection: connection of the caller's read-only transaction.
+        catalogue: the tables of the database.
+        work: the work of a cycle.
     """
     chunks = work.work.chunks
     tasks = chunks.jeditaskid.tolist()
     dropped_rows: list[DroppedRow] = []
-    asked = _read(connection, catalogue, sorted(set(tasks)), dropped_rows)
+    requests = _read(connection, catalogue, sorted(set(tasks)), dropped_rows)
     none: Mapping[str, str | None] = {}
-    # an empty cloud is one of that name
+    # an empty text is a cloud of that name, not a missing one
     clouds = [
-        cloud or asked.get(task, none).get(CLOUD, cloud)
+        cloud or requests.get(task, none).get(CLOUD, cloud)
         for task, cloud in zip(tasks, chunks.cloud.tolist(), strict=True)
     ]
-    sites = [asked.get(task, none).get(PANDA_SITE) or None for task in tasks]
+    sites = [requests.get(task, none).get(PANDA_SITE) or None for task in tasks]
     placed = dataclasses.replace(chunks, cloud=texts(clouds), panda_site=texts(sites))
     whole = dataclasses.replace(work.work, chunks=placed, dropped_rows=(*work.work.dropped_rows, *dropped_rows))
     return dataclasses.replace(work, work=whole)
@@ -200,13 +200,13 @@ def _read(
 ) -> dict[int, dict[str, str | None]]:
     source = catalogue.needed(PARAMETER_ROWS)
     query = f"SELECT jeditaskid, taskparams FROM {source} AS p WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - a name
-    found: dict[int, dict[str, str | None]] = {}
+    requests: dict[int, dict[str, str | None]] = {}
     for task, document in connection.execute(sa.text(query), {"ids": list(tasks)}):
         if document is None or not (CLOUD in document or PANDA_SITE in document):
             continue
         try:
-            given: dict[str, Any] = json_object(document, "taskparams")
-            found[task] = {key: text(given[key], key) for key in (CLOUD, PANDA_SITE) if key in given}
+            parameters: dict[str, Any] = json_object(document, "taskparams")
+            requests[task] = {key: text(parameters[key], key) for key in (CLOUD, PANDA_SITE) if key in parameters}
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("jedi_taskparams", str(task), bad.code, str(bad)))
-    return found
+    return requests

@@ -1,6 +1,6 @@
-"""The work of one cycle, from the tables to chunks with sizes and places, in the caller's transaction.
+"""Loading the work of one cycle: from the tables to chunks with sizes and places, in the caller's transaction.
 
-The history of rebrokerage: from which queues jobs of a dataset were taken, and when.
+Also the history of rebrokerage: from which queues jobs of a dataset were taken, and when.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _READ_REBROKERED_FROM = sa.text("""
 
 
 def read_rebrokered_from(connection: sa.Connection, tasks: Sequence[int]) -> dict[tuple[int, int], dict[str, float]]:
-    """For each (task, dataset) of the tasks the queues and the times (s since 1970) of the last rebrokerage."""
-    found: dict[tuple[int, int], dict[str, float]] = {}
+    """The times of the last rebrokerage (s since 1970) by queue, for each (task, dataset) of the tasks."""
+    by_dataset: dict[tuple[int, int], dict[str, float]] = {}
     for task, dataset, queue, at_s in connection.execute(_READ_REBROKERED_FROM, {"tasks": array_of(tasks)}):
-        found.setdefault((task, dataset), {})[queue] = at_s
-    return found
+        by_dataset.setdefault((task, dataset), {})[queue] = at_s
+    return by_dataset
 
 
 def load_work(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> CycleWork:
     """Read the tasks of the selection and form their chunks.
 
-    A task without input datasets or ready files has no chunk. What of a row cannot be used is reported in
-    ``dropped_rows``, and so are master datasets that wait for the next cycle because the files of a cycle are limited.
+    A task without input datasets or ready files has no chunk. Unusable parts of rows are reported in ``dropped_rows``,
+    as are master datasets that wait for the next cycle because the files of a cycle are limited.
     """
     tasks = read_tasks(connection, catalogue, selection)
     rules = split_rules_of(tasks)
@@ -85,19 +85,19 @@ def assemble_chunks(
     statuses: tuple[str, ...] = ("ready",),
     dropped_rows: tuple[DroppedRow, ...] = (),
 ) -> CycleWork:
-    """The work of chunks whose files are known: where their input is, and what is remembered of their tasks.
+    """Assemble the work of chunks whose files are known: add the places of their input and the history of their tasks.
 
     Args:
-        connection: of the caller's read-only transaction.
-        catalogue: the tables that the database has.
-        tasks: of the chunks.
-        datasets: of the tasks.
+        connection: connection of the caller's read-only transaction.
+        catalogue: the tables of the database.
+        tasks: tasks of the chunks.
+        datasets: datasets of the tasks.
         chunks: positions of task and master dataset.
         inputs: the datasets of the chunks and their files.
-        whole_constituents: of containers only constituents count that are complete at a place, and of virtual
-            placements those at endpoints for them: as analysis looks at its input.
-        statuses: of files that the replica catalogue may name one by one.
-        dropped_rows: what was left out so far.
+        whole_constituents: whether only constituents of containers count that are complete at a place, and only
+            virtual placements at endpoints for them, as for analysis input.
+        statuses: statuses of files that the replica catalogue may name individually.
+        dropped_rows: rows dropped so far.
     """
     rules = split_rules_of(tasks)
     places = _load_places(connection, catalogue, tasks, datasets, chunks, inputs, whole_constituents, statuses)
@@ -112,12 +112,12 @@ def assemble_chunks(
     return _with_placement_constraints(work, read_placement_constraints(connection, tasks.jeditaskid.tolist()))
 
 
-def _with_placement_constraints(work: CycleWork, asked: Mapping[int, PlacementConstraints]) -> CycleWork:
-    """The work with what the jobs of each task require of Site, CE and queue."""
-    if not asked:
+def _with_placement_constraints(work: CycleWork, constraints: Mapping[int, PlacementConstraints]) -> CycleWork:
+    """The work with the requirements of each task's jobs on site, CE and queue."""
+    if not constraints:
         return work
     chunks = work.work.chunks
-    column = objects(asked.get(task) for task in chunks.jeditaskid.tolist())
+    column = objects(constraints.get(task) for task in chunks.jeditaskid.tolist())
     return dataclasses.replace(
         work, work=dataclasses.replace(work.work, chunks=dataclasses.replace(chunks, placement_constraints=column))
     )

@@ -1,7 +1,7 @@
-"""Reading the work of a cycle: tasks, their input datasets and the ready files of those.
+"""Reading the work of a cycle: tasks, their input datasets, and the ready files of these datasets.
 
-Everything is read for all tasks at once, in the caller's transaction. Files come as one packed table of integers for
-each dataset, so that half a million of them become columns without a Python object for any.
+Everything is read for all tasks at once, in the caller's transaction. The files of each dataset come as one packed
+table of integers, so that half a million of them become columns without creating Python objects.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests,
 from broker.work.input_files import NULL_INTEGER, FileTable
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
 
-#: Statuses of tasks for which jobs are made.
+#: Statuses of tasks for which jobs are created.
 TASK_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
-#: Status of tasks that wait until they are brokered again; ``oldstatus`` is the one that they had.
+#: Status of tasks that wait until they are brokered again; ``oldstatus`` is their previous one.
 WAITING = "pending"
-#: Labels of analysis; any other label is production.
+#: Labels of analysis tasks; any other label is production.
 ANALYSIS_LABELS = ("user", "panda")
-#: Files that one cycle reads.
+#: Largest number of files that one cycle reads.
 FILES_OF_A_CYCLE = 500_000
-#: Datasets whose files are asked for at once: enough to keep the server busy, few enough to bound what is in memory.
+#: Number of datasets whose files are read at once: enough to keep the server busy, few enough to bound memory.
 _DATASETS_AT_ONCE = 200
 
 
 @dataclass(frozen=True)
 class WorkSelection:
-    """Which tasks are read.
+    """The tasks to read.
 
     Attributes:
-        vo: virtual organisation, any without it.
-        labels: values of ``prodsourcelabel`` that are wanted, or, with ``labels_excluded``, that are not.
-        labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
+        vo: virtual organisation; None for any.
+        labels: values of ``prodsourcelabel`` to include or, with ``labels_excluded``, to exclude.
+        labels_excluded: whether ``labels`` are excluded; a task without a label is then included.
         statuses: statuses of tasks.
-        task_ids: only these tasks, whatever their number; all without it.
-        shares: only tasks with one of these pairs of global share and work queue; all without it.
+        task_ids: only these tasks, whatever their number; None for all.
+        shares: only tasks with one of these pairs of global share and work queue; None for all.
         with_nucleus: only tasks that have a nucleus.
-        waiting: also tasks that wait, with the status that they had before.
-        files_of_a_dataset: ready files taken of one master dataset.
-        files_of_a_cycle: ready files of master datasets taken in all.
-        whole_constituents: of a container at an endpoint only the files of constituents that are complete there count.
+        waiting: also waiting tasks, with their previous status.
+        files_of_a_dataset: largest number of ready files to take from one master dataset.
+        files_of_a_cycle: largest number of ready files to take from all master datasets.
+        whole_constituents: whether container files count at an endpoint only if their constituent is complete there.
     """
 
     vo: str | None = None
@@ -129,17 +129,17 @@ _PACKED = (
 
 
 def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[tuple[Any, ...]]:
-    """The columns of rows that have so many of them."""
+    """Transpose rows that have ``number`` columns."""
     return list(zip(*rows, strict=True)) or [()] * number
 
 
 def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> TaskTable:
     """The selected tasks in brokerage order: priority descending (without one last), then task id."""
     source = catalogue.needed(TASK_ROWS)
-    picked = [_PICKED.get(name, name) for name in _TASK_COLUMNS]
-    # names of columns only: every value is a parameter
+    expressions = [_PICKED.get(name, name) for name in _TASK_COLUMNS]
+    # only names of columns are inserted; every value is a parameter
     query = (
-        f"SELECT {', '.join(picked)} FROM {source} AS t "  # noqa: S608
+        f"SELECT {', '.join(expressions)} FROM {source} AS t "  # noqa: S608
         "WHERE (status = ANY(:statuses) OR (:waiting AND status = :waits AND oldstatus = ANY(:statuses))) "
         "AND (CAST(:vo AS text) IS NULL OR vo = :vo) "
         "AND coalesce(prodsourcelabel = ANY(:labels), false) <> :excluded "
@@ -159,26 +159,26 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
         "waits": WAITING,
     }
     if selection.shares is not None:
-        values["shares"] = [one.gshare for one in selection.shares]
-        values["work_queues"] = [one.workqueue_id for one in selection.shares]
+        values["shares"] = [share.gshare for share in selection.shares]
+        values["work_queues"] = [share.workqueue_id for share in selection.shares]
     columns = _columns(connection.execute(sa.text(query), values).all(), len(_TASK_COLUMNS))
     first_number = 3 + len(TASK_TEXTS)
     return TaskTable(
         np.array(columns[0], dtype=np.int64),
         floats(columns[1]),
         floats(columns[2]),
-        {name: texts(columns[3 + at]) for at, name in enumerate(TASK_TEXTS)},
-        {name: floats(columns[first_number + at]) for at, name in enumerate(TASK_NUMBERS)},
+        {name: texts(columns[3 + index]) for index, name in enumerate(TASK_TEXTS)},
+        {name: floats(columns[first_number + index]) for index, name in enumerate(TASK_NUMBERS)},
     )
 
 
 def read_input_datasets(connection: sa.Connection, catalogue: TableCatalogue, tasks: TaskTable) -> DatasetTable:
-    """All input datasets of the tasks, by task (in order) and dataset id."""
+    """All input datasets of the tasks, ordered by task and dataset id."""
     source = catalogue.needed(DATASET_ROWS)
     timed = {"creationtime", "modificationtime"}
-    picked = [f"extract(epoch FROM d.{c})::float8" if c in timed else f"d.{c}" for c in _DATASET_COLUMNS[1:]]
+    expressions = [f"extract(epoch FROM d.{c})::float8" if c in timed else f"d.{c}" for c in _DATASET_COLUMNS[1:]]
     query = (
-        f"SELECT t.position - 1, {', '.join(picked)} "  # noqa: S608
+        f"SELECT t.position - 1, {', '.join(expressions)} "  # noqa: S608
         "FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS t (jeditaskid, position) "
         f"JOIN {source} AS d ON d.jeditaskid = t.jeditaskid "
         "WHERE d.type = ANY(:types) ORDER BY t.position, d.datasetid"
@@ -220,9 +220,9 @@ def read_ready_files(
     requests: FileRequests,
     files_in_all: int | None = None,
 ) -> ReadFiles:
-    """The ready files of the requests, in order, until ``files_in_all`` are read (``None``: all).
+    """The ready files of the requests, in order, up to ``files_in_all`` in total (``None``: all).
 
-    The last request that is served may have fewer files than it asked for; the ones after it are not served.
+    The last request that is served may get fewer files than requested; later ones are not served.
     """
     tables: list[NDArray[np.int64]] = []
     sizes: list[Ints] = []
@@ -250,7 +250,7 @@ def read_ready_files(
 
 
 def _served(size: Ints, left: int) -> Ints:
-    """Files taken of each request that is served while there are some ``left`` (more than none) before it.
+    """The number of files for each request that is served, given that ``left`` files (more than none) may be taken.
 
     >>> _served(np.array([3, 4, 0, 5]), 5).tolist()
     [3, 2]
@@ -273,14 +273,14 @@ def _request_values(tasks: TaskTable, datasets: DatasetTable, requests: FileRequ
 
 
 def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes:
-    """One row for each request: whether ramcount 0 occurs, and its files as a packed table in their order.
+    """The query for one row per request: whether ramcount 0 occurs, and its files in order as a packed table.
 
-    The file name is hashed on the server: only whether two names are equal matters here.
+    The file name is hashed on the server, because only the equality of names matters here.
 
     Args:
-        catalogue: the tables.
-        lumi: some request orders by lumi block and name.
-        split: some request limits the files of each ramcount, so that they have to be numbered.
+        catalogue: the tables of the database.
+        lumi: whether some request orders by lumi block and name.
+        split: whether some request limits the files of each ramcount, so that they have to be numbered.
     """
     source = catalogue.needed(FILE_ROWS)
     packed = ", ".join(f"coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)" for name in _PACKED)

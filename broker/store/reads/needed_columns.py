@@ -1,4 +1,4 @@
-"""All columns of PanDA's tables that decisions need, as the readings name them, and what a database lacks of them."""
+"""All columns of PanDA's tables that decisions need, as readers declare them, and which of them a database lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.reads import analysis_requests, chunk_reads, replica_reads, task_reads, task_states
 from broker.store.snapshots.source_reads import source_faults
 
-#: What is read with the work of a cycle; a test holds that nothing of ``broker.store.reads`` is left out.
+#: The columns read with the work of a cycle; a test ensures that no reader in ``broker.store.reads`` is left out.
 WORK_COLUMNS = (
     chunk_reads.TASK_ROWS,
     chunk_reads.DATASET_ROWS,
@@ -33,11 +33,11 @@ WORK_COLUMNS = (
 
 @dataclass(frozen=True)
 class NeededFault:
-    """What a reading needs and PanDA's tables do not have.
+    """A table or column that a reader needs and PanDA's tables lack.
 
     Attributes:
         who: ``source <name>``, or ``work``.
-        fault: which table or column, and how it is.
+        fault: the table or column, and its state.
     """
 
     who: str
@@ -45,20 +45,20 @@ class NeededFault:
 
 
 def work_faults(catalogue: TableCatalogue) -> tuple[ColumnFault, ...]:
-    """What keeps tasks, datasets and files from being read, each once."""
+    """The faults that prevent tasks, datasets and files from being read, each once."""
     return tuple(dict.fromkeys(fault for wanted in WORK_COLUMNS for fault in catalogue.faults(wanted)))
 
 
 def needed_faults(catalogue: TableCatalogue, statistics: JobStatistics) -> list[NeededFault]:
-    """All that keeps sources and work from being read.
+    """All faults that prevent sources and work from being read.
 
     Args:
-        catalogue: of the database.
-        statistics: how this installation counts jobs: the tables of the other way may be as they are.
+        catalogue: the tables of the database.
+        statistics: how this installation counts jobs; the tables of the other way are not checked.
     """
-    found = [
+    faults = [
         NeededFault(f"source {source.name}", fault)
         for source in (*GRID_SOURCES, *(offered() for offered in OFFERED_SOURCES))
         for fault in source_faults(catalogue, source, statistics)
     ]
-    return [*found, *(NeededFault("work", fault) for fault in work_faults(catalogue))]
+    return [*faults, *(NeededFault("work", fault) for fault in work_faults(catalogue))]

@@ -1,6 +1,6 @@
 """Reading the replica catalogue for the input datasets of a cycle: replicas, containers, metadata, and single files.
 
-Everything is asked for all datasets at once, in the caller's transaction.
+Everything is read for all datasets at once, in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker.work.tasks import DatasetTable, TaskTable
 ENDPOINT_ROWS = PandaColumns("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
 RANKED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid"))
 NAMED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "lfn", "scope", "status"))
-#: The DIDs asked for, each with and without the mark of a container: a join by equality finds either by its index.
+#: The requested DIDs, each with and without the ``/`` of a container, so that a join by equality uses the index.
 _ASKED = """
     FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
          AS a (position, scope, name)
@@ -32,7 +32,7 @@ _ASKED = """
 
 
 def asked_values(dids: Sequence[Did]) -> dict[str, str]:
-    """The values of the DIDs that are asked for, each with and without the mark of a container."""
+    """The query parameters for the requested DIDs, each with and without the ``/`` of a container."""
     names = [name for _, name in dids]
     return {
         "positions": array_of(2 * list(range(len(dids)))),
@@ -42,62 +42,62 @@ def asked_values(dids: Sequence[Did]) -> dict[str, str]:
 
 
 def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: tuple[Did, ...]) -> Catalogue:
-    """What the replica catalogue says of ``dids``; constituents of containers are added behind them.
+    """The replica catalogue's data about ``dids``; constituents of containers are appended to them.
 
-    Names are looked up with and without the ``/`` of a container. Whether a replica is on tape is what the endpoint's
-    record says, else what the replica's own row says.
+    Names are looked up with and without the ``/`` of a container. Whether a replica is on tape is taken from the
+    record of the endpoint, else from the row of the replica.
     """
     asked = list(dids)
     parts = _read_parts(connection, catalogue.names, asked)
     values = asked_values(asked)
     metadata = _read_metadata(connection, catalogue.names, values)
-    groupings = {at: rules for at, (rules, _) in metadata.items()}
-    lengths = {at: length for at, (_, length) in metadata.items() if length is not None}
+    groupings = {position: rules for position, (rules, _) in metadata.items()}
+    lengths = {position: length for position, (_, length) in metadata.items() if length is not None}
     replicas, dropped_rows = _read_replicas(connection, catalogue, values)
     return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked), dropped_rows)
 
 
-def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> dict[int, tuple[int, ...]]:
-    """Constituents by container; DIDs that were not asked for are appended to ``asked``."""
+def _read_parts(connection: sa.Connection, names: Names, dids: list[Did]) -> dict[int, tuple[int, ...]]:
+    """Constituents by container; DIDs that are not in ``dids`` are appended to it."""
     query = (
         f"SELECT a.position, c.child_scope, c.child_name {_ASKED} "
         f"JOIN {names.own('container_contents')} AS c ON c.scope = a.scope AND c.name = a.name "
         "ORDER BY a.position, c.child_scope, c.child_name"
     )
-    position = {did: at for at, did in enumerate(asked)}
+    position = {did: index for index, did in enumerate(dids)}
     parts: dict[int, list[int]] = {}
-    for container, scope, name in connection.execute(sa.text(query), asked_values(asked)).all():
+    for container, scope, name in connection.execute(sa.text(query), asked_values(dids)).all():
         did = (str(scope), str(name))
         if did not in position:
-            position[did] = len(asked)
-            asked.append(did)
+            position[did] = len(dids)
+            dids.append(did)
         parts.setdefault(int(container), []).append(position[did])
-    return {container: tuple(dict.fromkeys(found)) for container, found in parts.items()}
+    return {container: tuple(dict.fromkeys(members)) for container, members in parts.items()}
 
 
 def _read_metadata(
-    connection: sa.Connection, names: Names, asked: Mapping[str, str]
+    connection: sa.Connection, names: Names, values: Mapping[str, str]
 ) -> dict[int, tuple[tuple[str, ...], float | None]]:
-    """Groupings of rules, and lengths, by position."""
-    # few groupings occur: as text they are parsed once each
+    """Groupings of rules, and lengths, by position of the DID."""
+    # few distinct groupings occur: read as text, each is parsed only once
     query = (
         f"SELECT a.position, CAST(m.rule_groupings AS text), m.length {_ASKED} "
         f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name = a.name"
     )
-    rows = connection.execute(sa.text(query), asked).all()
+    rows = connection.execute(sa.text(query), values).all()
     groupings = {rules: _groupings(rules) for rules in {row[1] for row in rows}}
-    return {at: (groupings[rules], None if length is None else float(length)) for at, rules, length in rows}
+    return {position: (groupings[rules], None if length is None else float(length)) for position, rules, length in rows}
 
 
 def _groupings(rules: str | None) -> tuple[str, ...]:
-    found = None if rules is None else json.loads(rules)
-    return tuple(str(rule) for rule in found) if isinstance(found, list) else ()
+    document = None if rules is None else json.loads(rules)
+    return tuple(str(rule) for rule in document) if isinstance(document, list) else ()
 
 
 def _read_replicas(
-    connection: sa.Connection, catalogue: TableCatalogue, asked: Mapping[str, str]
+    connection: sa.Connection, catalogue: TableCatalogue, values: Mapping[str, str]
 ) -> tuple[ReplicaRows, tuple[DroppedRow, ...]]:
-    """The replicas of datasets; a container has none of its own, so that a row of one is refused."""
+    """The replicas of datasets; rows of containers, which have no replicas of their own, are dropped."""
     endpoints = catalogue.needed(ENDPOINT_ROWS)
     query = (
         "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
@@ -106,7 +106,7 @@ def _read_replicas(
         "ON r.scope = a.scope AND r.name = a.name "
         f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
     )
-    rows = connection.execute(sa.text(query), {**asked, "virtual": VIRTUAL_PLACEMENT}).all()
+    rows = connection.execute(sa.text(query), {**values, "virtual": VIRTUAL_PLACEMENT}).all()
     refused = [row for row in rows if row.name.endswith("/")]
     used = [row[:6] for row in rows if not row.name.endswith("/")] if refused else [row[:6] for row in rows]
     did, rse, is_tape, is_vp, available, total = zip(*used, strict=True) if used else [()] * 6
@@ -132,9 +132,9 @@ def read_rank_limits(
     datasets: DatasetTable,
     wanted: list[tuple[int, int]],
 ) -> RankLimits:
-    """The id of the ``k``-th file (in any status) of each dataset, for the pairs (dataset, k) ``wanted``.
+    """The id of the ``k``-th file (in any status) of each dataset, for the pairs (dataset, k) in ``wanted``.
 
-    A dataset with fewer files gives its last one: all of its files are among the first ``k``.
+    For a dataset with fewer files it is the last one: all of its files are among the first ``k``.
     """
     if not wanted:
         return {}
@@ -156,7 +156,7 @@ def read_rank_limits(
         "counts": array_of(count for _, count in wanted),
     }
     rows = connection.execute(sa.text(query), values).all()
-    return {wanted[int(at)]: int(last) for at, last in rows if last is not None}
+    return {wanted[int(index)]: int(last) for index, last in rows if last is not None}
 
 
 def read_named_files(
@@ -167,9 +167,9 @@ def read_named_files(
     wanted: Ints,
     statuses: tuple[str, ...] = ("ready",),
 ) -> NamedFiles:
-    """Files of the datasets ``wanted`` that the catalogue names one by one, with their endpoints.
+    """Files of the datasets ``wanted`` that the catalogue lists individually, with their endpoints.
 
-    ``statuses``: of the files; alongside PanDA those of a chunk have been claimed already.
+    ``statuses`` are those of the files; alongside PanDA the files of a chunk have been claimed already.
     """
     own = catalogue.names.own("file_replicas")
     if not len(wanted) or connection.execute(sa.text(f"SELECT 1 FROM {own} LIMIT 1")).first() is None:  # noqa: S608

@@ -1,4 +1,4 @@
-"""Which datasets brokerage needs, when each was asked for at Rucio, and what the answers put into the catalogue."""
+"""Datasets that brokerage needs, when each was requested from Rucio, and how the answers update the catalogue."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from broker.store.connection.tables import TableCatalogue
 from broker.work.chunks import INPUT_FAMILIES
 from broker.work.input_files import PSEUDO_NAMES, name_without_scope, scope_and_name
 
-#: Statuses of tasks whose input is needed, the one that is brokered soonest first.
+#: Statuses of tasks whose input is needed, in the order in which they are brokered.
 STATUSES = ("assigning", "ready", "scouting", "running", "pending")
 _DIDS = "unnest(CAST(:scopes AS text[]), CAST(:names AS text[])) AS a (scope, name)"
 
 
 @dataclass(frozen=True)
 class Request:
-    """A DID on record.
+    """The stored request for a DID.
 
     Attributes:
-        asked: when, and what was heard last.
-        replicas_digest: of the rows of replicas in the last answer.
-        settled: closed, so that its metadata does not change any more.
+        asked: its schedule, and the digest of the last answer.
+        replicas_digest: digest of the replica rows in the last answer.
+        settled: whether the DID is closed, so that its metadata no longer changes.
         outcome: ``found`` or ``not_found``; None before the first answer.
     """
 
@@ -41,7 +41,7 @@ class Request:
 
 
 def needed_dids(connection: sa.Connection, catalogue: TableCatalogue) -> list[Needed]:
-    """The input of tasks that need brokerage and have ready files, and its constituents; the soonest needed first."""
+    """The input of tasks that need brokerage and have ready files, most urgent first, then its constituents."""
     tasks = catalogue.source("jedi_tasks", ("jeditaskid", "status", "currentpriority"))
     datasets = catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "datasetname", "type"))
     files = catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "status"))
@@ -57,8 +57,8 @@ def needed_dids(connection: sa.Connection, catalogue: TableCatalogue) -> list[Ne
     for (name,) in rows:
         if name and name_without_scope(name) not in PSEUDO_NAMES:
             order.setdefault(scope_and_name(name), len(order))
-    found = [Needed(did, urgency) for did, urgency in order.items()]
-    return found + _constituents(connection, order)
+    needed = [Needed(did, urgency) for did, urgency in order.items()]
+    return needed + _constituents(connection, order)
 
 
 def _constituents(connection: sa.Connection, order: Mapping[Did, int]) -> list[Needed]:
@@ -71,38 +71,38 @@ def _constituents(connection: sa.Connection, order: Mapping[Did, int]) -> list[N
 
 
 def requests_of(connection: sa.Connection, dids: Iterable[Did]) -> dict[Did, Request]:
-    """What is on record of DIDs."""
+    """The stored requests for DIDs."""
     query = sa.text(f"""
         SELECT r.* FROM {_DIDS} JOIN broker.replica_requests AS r ON r.scope = a.scope AND r.name = a.name
         """)  # noqa: S608 - a constant
-    found = {}
+    requests = {}
     for row in connection.execute(query, _pairs(dict.fromkeys(dids))):
         did = (row.scope, row.name)
         asked = Asked(did, row.next_at, row.interval_s, row.digest, row.failures)
-        found[did] = Request(asked, row.replicas_digest, row.settled, row.outcome)
-    return found
+        requests[did] = Request(asked, row.replicas_digest, row.settled, row.outcome)
+    return requests
 
 
 def unanswered(connection: sa.Connection, dids: Sequence[Did]) -> frozenset[int]:
-    """Positions of the DIDs for which Rucio has not answered yet; none where it does not feed the catalogue."""
+    """Positions of the DIDs without an answer from Rucio yet; empty if Rucio does not feed the catalogue."""
     if connection.scalar(sa.text("SELECT NOT EXISTS (SELECT FROM broker.replica_requests)")):
         return frozenset()
     query = sa.text(f"""
         SELECT a.scope, a.name FROM {_DIDS} JOIN broker.replica_requests AS r ON r.scope = a.scope AND r.name = a.name
         WHERE r.outcome IS NOT NULL""")  # noqa: S608 - a constant
     answered = {(row[0], row[1]) for row in connection.execute(query, _pairs(dict.fromkeys(dids)))}
-    return frozenset(at for at, did in enumerate(dids) if did not in answered)
+    return frozenset(position for position, did in enumerate(dids) if did not in answered)
 
 
 def write_failure(connection: sa.Connection, asked: Asked) -> None:
-    """Note a try that got no answer; what was known stays."""
+    """Record a request without an answer; the earlier answer stays."""
     connection.execute(_WRITE_QUESTION, _asked_values(asked))
 
 
 def write_answer(
     connection: sa.Connection, answer: Answer, asked: Asked, replicas_digest: str, now: datetime, *, changed: bool
 ) -> None:
-    """Note an answer and, if it ``changed``, put what it says in place of what the catalogue held of the DID."""
+    """Record an answer and, if it ``changed``, replace the catalogue's data about the DID by it."""
     settled = answer.outcome == FOUND and answer.is_open is False
     values = {
         "outcome": answer.outcome,
@@ -120,12 +120,12 @@ def write_answer(
 
 
 def write_unchanged(connection: sa.Connection, asked: Sequence[Asked], now: datetime) -> None:
-    """Note answers that said the same as the last ones."""
+    """Record answers that equal the previous ones."""
     values = {
-        "scopes": [one.did[0] for one in asked],
-        "names": [one.did[1] for one in asked],
-        "next_at": [one.next_at for one in asked],
-        "intervals": [one.interval_s for one in asked],
+        "scopes": [request.did[0] for request in asked],
+        "names": [request.did[1] for request in asked],
+        "next_at": [request.next_at for request in asked],
+        "intervals": [request.interval_s for request in asked],
         "now": now,
     }
     if asked:
@@ -162,9 +162,9 @@ def _asked_values(asked: Asked) -> dict[str, Any]:
 
 def _replace(connection: sa.Connection, answer: Answer) -> None:
     scope, name = answer.did
-    whose = {"scope": scope, "name": name}
+    key = {"scope": scope, "name": name}
     for table in ("dataset_replicas", "dataset_metadata", "container_contents"):
-        connection.execute(sa.text(f"DELETE FROM broker.{table} WHERE scope = :scope AND name = :name"), whose)  # noqa: S608
+        connection.execute(sa.text(f"DELETE FROM broker.{table} WHERE scope = :scope AND name = :name"), key)  # noqa: S608
     _replace_files(connection, answer)
     if answer.outcome != FOUND:
         return
@@ -174,12 +174,12 @@ def _replace(connection: sa.Connection, answer: Answer) -> None:
         sa.text("""
             INSERT INTO broker.dataset_metadata (scope, name, did_type, length, is_open, rule_groupings)
             VALUES (:scope, :name, :did_type, :length, :is_open, CAST(:rules AS jsonb))"""),
-        whose | about,
+        key | about,
     )
     _many(
         connection,
         f"dataset_replicas (scope, name, {', '.join(field.name for field in dataclasses.fields(Replica))})",
-        [(scope, name, *dataclasses.astuple(one)) for one in answer.replicas],
+        [(scope, name, *dataclasses.astuple(replica)) for replica in answer.replicas],
     )
     _many(
         connection,
@@ -189,13 +189,13 @@ def _replace(connection: sa.Connection, answer: Answer) -> None:
 
 
 def _replace_files(connection: sa.Connection, answer: Answer) -> None:
-    """Put the replicas of single files in place of those that were on record of this DID."""
+    """Replace the stored replicas of single files of this DID."""
     scope, name = answer.did
     before = connection.scalar(
         sa.text("SELECT file_names FROM broker.replica_requests WHERE scope = :scope AND name = :name"),
         {"scope": scope, "name": name},
     )
-    old = {(one[0], one[1]) for one in before or ()} | set(answer.file_names)
+    old = {(file[0], file[1]) for file in before or ()} | set(answer.file_names)
     if old:
         connection.execute(
             sa.text(f"DELETE FROM broker.file_replicas AS f USING {_DIDS} WHERE f.scope = a.scope AND f.name = a.name"),  # noqa: S608
@@ -213,9 +213,9 @@ def _replace_files(connection: sa.Connection, answer: Answer) -> None:
 
 def _many(connection: sa.Connection, target: str, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
-        marks = ", ".join(["%s"] * len(rows[0]))
+        placeholders = ", ".join(["%s"] * len(rows[0]))
         with Database.raw(connection).cursor() as cursor:
-            cursor.executemany(f"INSERT INTO broker.{target} VALUES ({marks})".encode(), rows)  # noqa: S608
+            cursor.executemany(f"INSERT INTO broker.{target} VALUES ({placeholders})".encode(), rows)  # noqa: S608
 
 
 def _pairs(dids: Mapping[Did, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The rows of ``broker.task_alternatives``: the ways in which a task may be run, the one wanted most first."""
+"""The rows of ``broker.task_alternatives``: the ways in which a task may be run, in order of preference."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _READ_ALTERNATIVES = sa.text("""
 
 
 def add(connection: sa.Connection, jeditaskid: int, ways: Sequence[WayToRun]) -> None:
-    """Keep the ways in which a task may be run."""
+    """Store the ways in which a task may be run."""
     rows = [
         {
             "task": jeditaskid,
             "position": position,
-            "low": one.min_cores,
-            "high": one.max_cores,
-            "without": json.dumps(list(one.without_cores)),
-            "memory": one.memory_mb,
-            "disk": one.disk_mb,
-            "wall": one.wall_s,
+            "low": way.min_cores,
+            "high": way.max_cores,
+            "without": json.dumps(list(way.without_cores)),
+            "memory": way.memory_mb,
+            "disk": way.disk_mb,
+            "wall": way.wall_s,
         }
-        for position, one in enumerate(ways)
+        for position, way in enumerate(ways)
     ]
     if rows:
         connection.execute(_INSERT_ALTERNATIVES, rows)
 
 
 def read(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, tuple[WayToRun, ...]]:
-    """The ways of those of ``tasks`` that have any, in order."""
-    found: dict[int, list[WayToRun]] = {}
+    """The ways to run the tasks that have any, in order, by task."""
+    ways_by_task: dict[int, list[WayToRun]] = {}
     for row in connection.execute(_READ_ALTERNATIVES, {"tasks": array_of(tasks)}):
-        without = tuple(float(one) for one in row.without_cores)
-        one = WayToRun(row.min_cores, row.max_cores, without, row.memory_mb, row.disk_mb, row.wall_s)
-        found.setdefault(row.jeditaskid, []).append(one)
-    return {task: tuple(ways) for task, ways in found.items()}
+        without = tuple(float(cores) for cores in row.without_cores)
+        way = WayToRun(row.min_cores, row.max_cores, without, row.memory_mb, row.disk_mb, row.wall_s)
+        ways_by_task.setdefault(row.jeditaskid, []).append(way)
+    return {task: tuple(ways) for task, ways in ways_by_task.items()}

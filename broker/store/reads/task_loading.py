@@ -1,4 +1,4 @@
-"""The work of one cycle of the task brokerage, from the tables, in the caller's transaction."""
+"""Loading the work of one cycle of the task brokerage from the tables, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from broker.store.reads.task_reads import (
 )
 from broker.work.catalogue import Catalogue, Did, is_asked, is_catalogued
 
-#: Beginning of the names of database releases, which are at hand everywhere.
+#: Prefix of the names of database releases, which are available everywhere.
 DATABASE_RELEASE = "ddo"
 _LOG, _TYPE_FIELD = "log", 4
 _UNTYPED = ("user.", "group.")
@@ -52,7 +52,7 @@ class _Replica:
 
 
 def counts_for_locality(name: str) -> bool:
-    """Whether a dataset of this name (without scope) is looked up: no database release, and no logs."""
+    """Whether a dataset with this name (without scope) is looked up; database releases and logs are not."""
     if name.startswith(DATABASE_RELEASE):
         return False
     fields = name.split(".")
@@ -60,50 +60,52 @@ def counts_for_locality(name: str) -> bool:
 
 
 def wanted_inputs(inputs: InputTable, task_of_chunk: list[int], master_only: frozenset[int]) -> list[WantedInput]:
-    """The datasets that count, each once for each task, in order.
+    """The datasets that count for locality, once per task, in order.
 
     Args:
-        inputs: of the first chunks of the tasks.
+        inputs: inputs of the first chunks of the tasks.
         task_of_chunk: position of the task of each chunk.
         master_only: tasks for which only the primary input counts.
     """
-    found: dict[tuple[int, int], WantedInput] = {}
-    for at, chunk in enumerate(inputs.chunk.tolist()):
-        task, name = task_of_chunk[chunk], str(inputs.name[at])
-        counts = not inputs.is_pseudo[at] and (inputs.is_master[at] or task not in master_only)
+    inputs_by_key: dict[tuple[int, int], WantedInput] = {}
+    for index, chunk in enumerate(inputs.chunk.tolist()):
+        task, name = task_of_chunk[chunk], str(inputs.name[index])
+        counts = not inputs.is_pseudo[index] and (inputs.is_master[index] or task not in master_only)
         if counts and counts_for_locality(name):
-            key = (task, int(inputs.datasetid[at]))
-            found.setdefault(key, WantedInput(*key, (str(inputs.scope[at]), name), float(inputs.dataset_files[at])))
-    return [found[key] for key in sorted(found)]
+            key = (task, int(inputs.datasetid[index]))
+            inputs_by_key.setdefault(
+                key, WantedInput(*key, (str(inputs.scope[index]), name), float(inputs.dataset_files[index]))
+            )
+    return [inputs_by_key[key] for key in sorted(inputs_by_key)]
 
 
 def read_parts(
     connection: sa.Connection, catalogue: TableCatalogue, wanted: list[WantedInput]
 ) -> tuple[PartTable, PartReplicaTable]:
-    """The parts of the datasets and where they are."""
-    dids = tuple(dict.fromkeys(one.did for one in wanted))
+    """The parts of the datasets, and their replicas."""
+    dids = tuple(dict.fromkeys(dataset.did for dataset in wanted))
     answer = read_catalogue(connection, catalogue, dids)
-    position = {did: at for at, did in enumerate(answer.dids)}
+    position = {did: index for index, did in enumerate(answer.dids)}
     replicas = _replicas(answer, _read_bytes(connection, catalogue, answer))
     with_replicas = frozenset(answer.replicas.did.tolist())
     parts: list[tuple[int, int, bool, float, float, bool]] = []
     rows: list[tuple[int, _Replica]] = []
-    for one in wanted:
-        did = position[one.did]
+    for dataset in wanted:
+        did = position[dataset.did]
         known = is_catalogued(answer, did, with_replicas)
         for part in answer.parts.get(did) or (did,):
             here = replicas.get(part, [])
-            fallback = answer.lengths.get(part, one.files if part == did else np.nan)
+            fallback = answer.lengths.get(part, dataset.files if part == did else np.nan)
             rows += [(len(parts), replica) for replica in here]
             asked = is_asked(answer, part, with_replicas)
-            parts.append((one.task, one.datasetid, known, *_totals(here, fallback), asked))
+            parts.append((dataset.task, dataset.datasetid, known, *_totals(here, fallback), asked))
     return _part_table(parts), _replica_table(rows)
 
 
 def _totals(replicas: list[_Replica], fallback_files: float) -> tuple[float, float]:
-    """Files and bytes of a part: what its replicas say it has in all."""
-    files = [one.total_files for one in replicas if one.total_files == one.total_files]
-    size = [one.total_bytes for one in replicas if one.total_bytes == one.total_bytes]
+    """Total files and bytes of a part according to its replicas."""
+    files = [replica.total_files for replica in replicas if replica.total_files == replica.total_files]
+    size = [replica.total_bytes for replica in replicas if replica.total_bytes == replica.total_bytes]
     return max(files, default=fallback_files), max(size, default=np.nan)
 
 
@@ -127,18 +129,18 @@ def _number(value: int | None) -> float:
 
 
 def _replicas(answer: Catalogue, sizes: dict[tuple[int, str], tuple[float, float]]) -> dict[int, list[_Replica]]:
-    """The replicas by position of the DID; a size that is not known is worked out from the files."""
-    found: dict[int, list[_Replica]] = {}
+    """The replicas by position of the DID; an unknown size is estimated from the number of files."""
+    by_did: dict[int, list[_Replica]] = {}
     rows = answer.replicas
-    for at, did in enumerate(rows.did.tolist()):
-        if rows.is_vp[at]:
+    for index, did in enumerate(rows.did.tolist()):
+        if rows.is_vp[index]:
             continue
-        rse, files, total = str(rows.rse[at]), float(rows.available_files[at]), float(rows.total_files[at])
+        rse, files, total = str(rows.rse[index]), float(rows.available_files[index]), float(rows.total_files[index])
         size, total_size = sizes.get((did, rse), (np.nan, np.nan))
         if size != size and total > 0:
             size = total_size * files / total
-        found.setdefault(did, []).append(_Replica(rse, bool(rows.is_tape[at]), files, size, total, total_size))
-    return found
+        by_did.setdefault(did, []).append(_Replica(rse, bool(rows.is_tape[index]), files, size, total, total_size))
+    return by_did
 
 
 def _part_table(rows: list[tuple[int, int, bool, float, float, bool]]) -> PartTable:
@@ -155,22 +157,24 @@ def _part_table(rows: list[tuple[int, int, bool, float, float, bool]]) -> PartTa
 def _replica_table(rows: list[tuple[int, _Replica]]) -> PartReplicaTable:
     return PartReplicaTable(
         part=np.array([part for part, _ in rows], dtype=np.int64),
-        rse=texts(one.rse for _, one in rows),
-        is_tape=np.array([one.is_tape for _, one in rows], dtype=np.bool_),
-        files=np.array([one.files for _, one in rows], dtype=np.float64),
-        bytes=np.array([one.bytes for _, one in rows], dtype=np.float64),
-        complete=np.array([one.total_files > 0 and one.files == one.total_files for _, one in rows], dtype=np.bool_),
+        rse=texts(replica.rse for _, replica in rows),
+        is_tape=np.array([replica.is_tape for _, replica in rows], dtype=np.bool_),
+        files=np.array([replica.files for _, replica in rows], dtype=np.float64),
+        bytes=np.array([replica.bytes for _, replica in rows], dtype=np.float64),
+        complete=np.array(
+            [replica.total_files > 0 and replica.files == replica.total_files for _, replica in rows], dtype=np.bool_
+        ),
     )
 
 
-#: Files of a dataset by which the job brokerage is asked. Source: PanDA production brokerage, input chunk.
+#: Files of a dataset in a chunk for the job brokerage. Source: PanDA production brokerage, input chunk.
 HINT_FILES = 10
 
 
 def load_task_work(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> TaskWork:
-    """Read the tasks of the selection with what belongs to them.
+    """Read the tasks of the selection with their outputs, inputs and replicas.
 
-    A task without ready input stays where it is, with a fault. What of a row cannot be used is in ``dropped_rows``.
+    A task without ready input keeps its place, with a fault. Unusable parts of rows are in ``dropped_rows``.
     """
     read = read_assigning(connection, catalogue, selection)
     tasks = read.tasks

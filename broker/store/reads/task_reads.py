@@ -1,4 +1,4 @@
-"""Reading the tasks that wait for a nucleus, their output datasets, and the work that nuclei have, in one transaction.
+"""Reading the tasks that wait for a nucleus, their output datasets, and the work of the nuclei, in one transaction.
 
 Source: ATLAS Production Task Brokerage; PanDA production brokerage, which tasks and when, and remaining work.
 """
@@ -26,9 +26,9 @@ from broker.store.connection.tables import TableCatalogue
 #: Statuses of tasks whose work is still to be done at their nucleus.
 WORKING_STATUSES = ("ready", "scouting", "running", "pending")
 ASSIGNING = "assigning"
-#: Tasks are brokered for the whole grid; other clouds are no business of this brokerage.
+#: Cloud of tasks brokered for the whole grid; this brokerage does not handle other clouds.
 CLOUD = "WORLD"
-#: HS06 s for an event when the task does not say.
+#: HS06 s per event if the task does not specify it.
 DEFAULT_EVENT_HS06S = 300
 OUTPUT_TYPES = ("output", "log")
 BAD_PARAMETERS, UNKNOWN_PARENT, NO_READY_INPUT = "bad_task_parameters", "unknown_parent", "no_ready_input"
@@ -72,13 +72,13 @@ COUNTED_ROWS = PandaColumns(
     ),
 )
 PARAMETER_ROWS = PandaColumns("jedi_taskparams", ("jeditaskid", "taskparams"))
-#: HS06 s that remain of a dataset: its events that no job has taken yet, none if that is not known.
+#: Remaining HS06 s of a dataset, for events that no job has taken yet; 0 if their number is unknown.
 _REMAINING = f"""
     greatest(coalesce(d.nevents, 0) - coalesce(d.neventsused, 0), 0)
     * CASE WHEN t.cputime IS NULL THEN {DEFAULT_EVENT_HS06S}
            WHEN t.cputimeunit LIKE 'mHS06%' THEN t.cputime / 1000.0 ELSE t.cputime END
 """
-#: The same with CPU time in units of a thousandth as it stands.
+#: The same without converting CPU times in units of a thousandth.
 _AS_STORED = f"""
     greatest(coalesce(d.nevents, 0) - coalesce(d.neventsused, 0), 0) * coalesce(t.cputime, {DEFAULT_EVENT_HS06S})
 """
@@ -91,17 +91,17 @@ _COUNTED = """
 
 @dataclass(frozen=True)
 class TaskSelection:
-    """Which tasks are read.
+    """The tasks to read.
 
     Attributes:
         vo: virtual organisation.
         now: the instant of the cycle (aware).
-        labels: values of ``prodsourcelabel`` that are wanted, or, with ``labels_excluded``, that are not.
-        labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
-        task_ids: only these tasks; all without it.
-        most: as many at most, the first in order.
-        due_only: only tasks that were not tried lately; not where all are tried each cycle, nor for tasks that JEDI has
-            just claimed, as that is written as a try.
+        labels: values of ``prodsourcelabel`` to include or, with ``labels_excluded``, to exclude.
+        labels_excluded: whether ``labels`` are excluded; a task without a label is then included.
+        task_ids: only these tasks; None for all.
+        most: largest number of tasks, the first in order.
+        due_only: only tasks that were not tried recently; False if all are tried in each cycle, and for tasks that JEDI
+            has just claimed, because the claim is recorded as a try.
     """
 
     vo: str
@@ -115,7 +115,7 @@ class TaskSelection:
 
 @dataclass(frozen=True)
 class AssigningRead:
-    """The tasks, which of them take only the locality of their master datasets into account, and what was left out."""
+    """The tasks, which of them consider only the locality of their master datasets, and the dropped rows."""
 
     tasks: AssigningTable
     master_only: frozenset[int]  # positions in the table
@@ -125,7 +125,7 @@ class AssigningRead:
 def read_assigning(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> AssigningRead:
     """The tasks of the selection in brokerage order: priority descending (without one last), then task id.
 
-    A task is due when it has no nucleus, or an output without a destination, and was not tried lately.
+    A task is due if it has no nucleus, or an output without a destination, and was not tried recently.
     """
     source = catalogue.needed(ASSIGNING_ROWS)
     datasets = catalogue.needed(COUNTED_ROWS)
@@ -164,7 +164,7 @@ def read_assigning(connection: sa.Connection, catalogue: TableCatalogue, selecti
 
 
 def due_before(now: datetime) -> datetime:
-    """A task modified before this, as its table holds it, is due."""
+    """The time (naive UTC, as in the table) before which a task must have been modified to be due."""
     return naive(now) - RETRY_AFTER
 
 
@@ -184,7 +184,7 @@ def _assigning(rows: list[dict[str, Any]]) -> AssigningRead:
         return texts(row[name] for row in rows)
 
     full_chain = [rule.value("FU") for rule in rules]
-    faults = [_fault(*one) for one in zip(rows, full_chain, master_only, strict=True)]
+    faults = [_fault(*arguments) for arguments in zip(rows, full_chain, master_only, strict=True)]
     table = AssigningTable(
         jeditaskid=np.array([row["jeditaskid"] for row in rows], dtype=np.int64),
         vo=words("vo"),
@@ -198,18 +198,18 @@ def _assigning(rows: list[dict[str, Any]]) -> AssigningRead:
         frozentime_s=numbers("frozentime_s"),
         t1weight=floats(rule.value("TW") for rule in rules),
         input_prestaging=np.array([rule.value("IS") != 0 for rule in rules], dtype=np.bool_),
-        full_chain=np.array([one if one in (1, 2, 3) else 0 for one in full_chain], dtype=np.int64),
+        full_chain=np.array([code if code in (1, 2, 3) else 0 for code in full_chain], dtype=np.int64),
         parent_nucleus=words("parent_nucleus"),
         remaining_hs06s=numbers("remaining_hs06s"),
         fault=texts(faults),
         parent_full_chain=np.array([_chain(row["parent_splitrule"]) for row in rows], dtype=np.int64),
         parent_missing=np.array([_parent_missing(row) for row in rows], dtype=np.bool_),
     )
-    return AssigningRead(table, frozenset(at for at, only in enumerate(master_only) if only), tuple(dropped_rows))
+    return AssigningRead(table, frozenset(index for index, only in enumerate(master_only) if only), tuple(dropped_rows))
 
 
 def _master_only(row: dict[str, Any], dropped_rows: list[DroppedRow]) -> bool | None:
-    """``taskBrokerOnMaster``, None if the parameters cannot be read; a task without any says nothing."""
+    """The value of ``taskBrokerOnMaster``; None if the parameters cannot be read, False if there are none."""
     if row["taskparams"] is None:
         return False
     try:
@@ -238,7 +238,7 @@ def _fault(row: dict[str, Any], full_chain: int, master_only: bool | None) -> st
 
 
 def read_outputs(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid: Ints) -> OutputTable:
-    """The output and log datasets of the tasks, by task (in order) and dataset id."""
+    """The output and log datasets of the tasks, ordered by task and dataset id."""
     source = catalogue.needed(COUNTED_ROWS)
     query = f"""
         SELECT t.position - 1, d.datasetid, d.storagetoken
@@ -251,7 +251,7 @@ def read_outputs(connection: sa.Connection, catalogue: TableCatalogue, jeditaski
 
 
 def read_remaining(connection: sa.Connection, catalogue: TableCatalogue) -> RemainingTable:
-    """What is left to do for every nucleus, by VO, label, share, work queue and priority; units as in the table."""
+    """The remaining work of each nucleus, by VO, label, share, work queue and priority; units as in the table."""
     tasks = catalogue.needed(ASSIGNING_ROWS)
     datasets = catalogue.needed(COUNTED_ROWS)
     query = f"""

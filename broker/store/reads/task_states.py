@@ -1,4 +1,4 @@
-"""Small questions about tasks: whose there are, and in what state one is."""
+"""Small queries about tasks: their shares and VOs, their states, and why they were skipped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARE_ROWS = PandaColumns("jedi_tasks", ("status", "vo", "gshare", "workqueue_id
 
 @dataclass(frozen=True)
 class TaskState:
-    """What decides whether a task is brokered at all."""
+    """The columns that determine whether a task is brokered at all."""
 
     status: str | None
     nucleus: str | None
@@ -29,7 +29,7 @@ class TaskState:
 
 @dataclass(frozen=True)
 class ShareOfTasks:
-    """A global share and a work queue that some tasks have; None where they have none."""
+    """A global share and a work queue of tasks; None if they have none."""
 
     gshare: str | None
     workqueue_id: int | None
@@ -38,7 +38,7 @@ class ShareOfTasks:
 def distinct_shares(
     connection: sa.Connection, catalogue: TableCatalogue, vo: str, statuses: Sequence[str]
 ) -> list[ShareOfTasks]:
-    """The shares, with work queues, of the tasks of a VO in these statuses."""
+    """The distinct shares and work queues of the tasks of a VO in these statuses."""
     source = catalogue.needed(SHARE_ROWS)
     query = (
         f"SELECT DISTINCT gshare, CAST(workqueue_id AS bigint) AS workqueue_id FROM {source} AS t "  # noqa: S608 - names of columns
@@ -49,7 +49,7 @@ def distinct_shares(
 
 
 def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses: Sequence[str]) -> list[str]:
-    """The VOs of the tasks in these statuses, that of the highest priority first; tasks without a VO belong to none."""
+    """The VOs of the tasks in these statuses, ordered by highest priority; tasks without a VO are ignored."""
     source = catalogue.needed(STATE_ROWS)
     query = (
         f"SELECT vo FROM {source} AS t WHERE status = ANY(:statuses) AND vo IS NOT NULL "  # noqa: S608 - names of columns
@@ -59,7 +59,7 @@ def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses:
 
 
 def states_of(connection: sa.Connection, catalogue: TableCatalogue, task_ids: Sequence[int]) -> dict[int, TaskState]:
-    """The states of those of the tasks that exist, by task."""
+    """The states of the existing tasks among ``task_ids``, by task."""
     source = catalogue.needed(STATE_ROWS)
     query = f"SELECT jeditaskid, status, nucleus, vo FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = connection.execute(sa.text(query), {"ids": list(task_ids)})
@@ -69,7 +69,7 @@ def states_of(connection: sa.Connection, catalogue: TableCatalogue, task_ids: Se
 NO_SUCH_TASK, TRIED_LATELY, NOTHING_TO_ASSIGN = "no_such_task", "tried_lately", "nothing_to_assign"
 NOT_OF_THIS_BROKERAGE = "vo_or_label_of_another_brokerage"
 
-#: A status and a cloud of the task stand at the end of the code.
+#: STATUS and CLOUD at the end of a code stand for those of the task.
 SKIP_REASONS = (
     Reason(
         code=NO_SUCH_TASK,
@@ -114,7 +114,7 @@ SKIPPED_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "status", "cloud", "nuc
 
 @dataclass(frozen=True)
 class Skipped:
-    """A task with the reason, and when it is looked at again if that is known (naive UTC, as the table has it)."""
+    """A task with the reason, and when it is tried again if that is known (naive UTC, as in the table)."""
 
     jeditaskid: int
     reason: str
@@ -129,14 +129,14 @@ def why_skipped(
     *,
     due_only: bool = True,
 ) -> list[Skipped]:
-    """The reasons, in the order of ``task_ids``.
+    """Why tasks were skipped, in the order of ``task_ids``.
 
     Args:
-        connection: to the database.
+        connection: a connection to the database.
         catalogue: its tables.
         task_ids: the tasks, none of which was read by :func:`broker.store.reads.task_reads.read_assigning`.
         now: the instant of the cycle (aware).
-        due_only: only tasks that were not tried lately are read.
+        due_only: whether the cycle reads only tasks that were not tried recently.
     """
     source = catalogue.needed(SKIPPED_ROWS)
     query = f"SELECT * FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns

@@ -1,1 +1,1 @@
-"""Scenario files into the database and out of it."""
+"""Loading scenario files into the database and dumping them from it."""

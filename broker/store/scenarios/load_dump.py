@@ -1,4 +1,4 @@
-"""Scenarios into the database and out of it, each in one transaction."""
+"""Loading scenarios into the database and dumping them from it, each in one transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPLICA_TABLES = (
     *("dataset_replicas", "file_replicas", "dataset_metadata", "container_contents"),
     *("rucio_account_usage", "rucio_local_usage"),
 )
-"""Tables of ours that scenarios hold."""
+"""Tables of ours that scenarios contain."""
 
 _ABOUT_SCENARIO = (
     *LEARNED_TABLES,
@@ -70,13 +70,13 @@ _ABOUT_SCENARIO = (
     "replica_requests",
     "queue_pins",
 )
-"""Tables of ours with what was done about a scenario: forgotten when another one replaces it."""
+"""Tables of ours with the results of work on a scenario: emptied when another one replaces it."""
 
 _FIRST_MATCH = frozenset({"resource_types", "global_shares"})
 """Tables where PanDA takes the first row that matches: they keep the order in which they were loaded."""
 
 _FEW_ROWS = 1000
-"""Rows that are faster deleted than the table is made anew."""
+"""Number of rows up to which deleting them is faster than truncating the table."""
 
 _FIND_LINKED = """
     SELECT DISTINCT name FROM unnest(%s::text[]) AS name, pg_constraint AS c
@@ -90,17 +90,17 @@ _SEQUENCES = {
 
 
 class TablesNotEmpty(Refused):
-    """Loading would mix a scenario with rows that are there."""
+    """Loading would mix a scenario with existing rows."""
 
 
 @dataclass(frozen=True)
 class ScenarioTable:
-    """A table that scenarios may hold.
+    """A table that scenarios may contain.
 
     Attributes:
-        name: as in scenario files.
-        qualified: as in SQL, with its schema, quoted.
-        columns: column to SQL type, in the order of the database.
+        name: its name in scenario files.
+        qualified: its name in SQL, qualified and quoted.
+        columns: SQL types by column, in the order of the database.
         key: columns of the primary key.
     """
 
@@ -120,23 +120,23 @@ class Prepared:
 
 
 def scenario_tables(connection: sa.Connection, names: Names) -> dict[str, ScenarioTable]:
-    """The tables of this database that scenarios may hold, by name."""
+    """The tables of this database that scenarios may contain, by name."""
     shapes: dict[str, TableShape] = {**declared_tables(PANDA), **own_tables()}
     panda = read_columns(connection, names)
     own = read_own_columns(connection)
-    found = {
+    tables = {
         name: ScenarioTable(name, names.table(name), panda[name], shapes[name].key) for name in shapes if name in panda
     }
     for name in REPLICA_TABLES:
-        found[name] = ScenarioTable(name, names.own(name), own[name], shapes[name].key)
-    return found
+        tables[name] = ScenarioTable(name, names.own(name), own[name], shapes[name].key)
+    return tables
 
 
 def prepare(scenario: Scenario, tables: Mapping[str, ScenarioTable]) -> list[Prepared]:
-    """Checks every table, column and value of a scenario.
+    """Check and convert every table, column and value of a scenario.
 
     Raises:
-        BadScenario: naming the table, the row (counted from 1) and the column.
+        BadScenario: something does not fit; the error names the table, the row (counted from 1) and the column.
     """
     for name in scenario.tables:
         if name not in tables:
@@ -145,16 +145,16 @@ def prepare(scenario: Scenario, tables: Mapping[str, ScenarioTable]) -> list[Pre
 
 
 def load(database: Database, scenario: Scenario, *, replace: bool = False) -> dict[str, int]:
-    """Stores a scenario in one transaction; returns the number of rows by table.
+    """Store a scenario in one transaction; return the number of rows by table.
 
     Args:
-        database: with the current schema; alongside PanDA only Rucio's tables are taken, and the clock stays.
-        scenario: what to store; its ``now`` becomes the clock of ``--at scenario``.
-        replace: empty all scenario tables first, and forget the decisions about them.
+        database: with the current schema; alongside PanDA only Rucio's tables are accepted, and the clock stays.
+        scenario: the scenario to store; its ``now`` becomes the clock of ``--at scenario``.
+        replace: whether to empty all scenario tables first, and forget the decisions about them.
 
     Raises:
         BadScenario: a table, column or value does not fit.
-        TablesNotEmpty: rows are there and ``replace`` is false.
+        TablesNotEmpty: there are rows already, and ``replace`` is false.
         Refused: some of the tables belong to a PanDA installation.
     """
     if migrate.check(database) != migrate.STANDALONE:
@@ -163,34 +163,34 @@ def load(database: Database, scenario: Scenario, *, replace: bool = False) -> di
         tables = scenario_tables(connection, database.names)
         prepared = prepare(scenario, tables)
         _make_room(connection, tables.values(), replace=replace)
-        for one in prepared:
-            _copy(database.raw(connection), one)
+        for prepared_table in prepared:
+            _copy(database.raw(connection), prepared_table)
         _summarise_nodes(connection, database.names, scenario, tables)
         _raise_sequences(connection, database.names)
         _set_clock(connection, scenario.now)
-        for one in prepared:
-            connection.exec_driver_sql(f"ANALYZE {one.table.qualified}")
-    return {one.table.name: len(one.rows) for one in prepared}
+        for prepared_table in prepared:
+            connection.exec_driver_sql(f"ANALYZE {prepared_table.table.qualified}")
+    return {prepared_table.table.name: len(prepared_table.rows) for prepared_table in prepared}
 
 
 def append(database: Database, connection: sa.Connection, scenario: Scenario) -> None:
-    """Add rows to those of a scenario that is there, in the transaction of ``connection``; the clock stays.
+    """Add rows to a loaded scenario in the transaction of ``connection``; the clock stays.
 
     Raises:
-        BadScenario: a table, column or value does not fit, or a row is there already.
+        BadScenario: a table, column or value does not fit, or a row exists already.
     """
-    for one in prepare(scenario, scenario_tables(connection, database.names)):
-        _copy(database.raw(connection), one)
+    for prepared_table in prepare(scenario, scenario_tables(connection, database.names)):
+        _copy(database.raw(connection), prepared_table)
     _raise_sequences(connection, database.names)
 
 
 def _load_catalogue(database: Database, scenario: Scenario, *, replace: bool) -> dict[str, int]:
-    """Alongside PanDA: Rucio's tables, which are ours there as well. Nothing else is touched."""
+    """Load Rucio's tables alongside PanDA, where they are ours as well; no other table is changed."""
     theirs = sorted(name for name, rows in scenario.tables.items() if rows and name not in REPLICA_TABLES)
     if theirs or not any(scenario.tables.values()):
-        found = ", ".join(theirs[:8]) or "the scenario has none of Rucio's"
+        excerpt = ", ".join(theirs[:8]) or "the scenario has none of Rucio's"
         raise Refused(
-            f"PanDA's tables belong to a PanDA installation: {found}",
+            f"PanDA's tables belong to a PanDA installation: {excerpt}",
             repr(database),
             f"load only {', '.join(REPLICA_TABLES)}, or load into a database of its own",
         )
@@ -203,18 +203,18 @@ def _load_catalogue(database: Database, scenario: Scenario, *, replace: bool) ->
                 connection.exec_driver_sql(f"DELETE FROM {table.qualified}")  # noqa: S608 - quoted names
         else:
             _refuse_rows(connection, own.values())
-        for one in prepared:
-            _copy(database.raw(connection), one)
-            connection.exec_driver_sql(f"ANALYZE {one.table.qualified}")
-    return {one.table.name: len(one.rows) for one in prepared}
+        for prepared_table in prepared:
+            _copy(database.raw(connection), prepared_table)
+            connection.exec_driver_sql(f"ANALYZE {prepared_table.table.qualified}")
+    return {prepared_table.table.name: len(prepared_table.rows) for prepared_table in prepared}
 
 
 def dump(database: Database, now: datetime) -> Scenario:
-    """The scenario tables of a database as they are at one instant.
+    """Dump the scenario tables of a database as of one instant.
 
     Args:
-        database: with the current schema.
-        now: the instant to note when no scenario was loaded, aware.
+        database: a database with the current schema.
+        now: the instant (aware) to record if no scenario was loaded.
     """
     with database.read_snapshot() as connection:
         tables = scenario_tables(connection, database.names)
@@ -226,13 +226,13 @@ _READ_CLOCK = sa.text("SELECT now FROM broker.scenario_clock")
 
 
 def read_clock(connection: sa.Connection) -> datetime | None:
-    """The instant of the loaded scenario (aware), or None when none was loaded."""
+    """The instant of the loaded scenario (aware); None if none was loaded."""
     moment: datetime | None = scalar(connection, _READ_CLOCK)
     return moment
 
 
 def forget_clock(connection: sa.Connection) -> datetime | None:
-    """Let the wall clock hold again; the instant (aware) that held until now, if any."""
+    """Return to the wall clock; return the instant (aware) of the scenario until now, if any."""
     moment: datetime | None = connection.scalar(sa.text("DELETE FROM broker.scenario_clock RETURNING now"))
     return moment
 
@@ -287,23 +287,23 @@ def _closest(name: str, known: Iterable[str]) -> str:
 
 
 def _make_room(connection: sa.Connection, tables: Iterable[ScenarioTable], *, replace: bool) -> None:
-    some = list(tables)
+    table_list = list(tables)
     if replace:
         about_them = (f"broker.{table}" for table in _ABOUT_SCENARIO)
         archived = (f"{ARCHIVE_SCHEMA}.{table}" for table in ARCHIVE_TABLES)
-        ordered = {table.qualified for table in some if table.name in _FIRST_MATCH}
-        _empty(connection, [*(table.qualified for table in some), *about_them, *archived], ordered)
+        ordered = {table.qualified for table in table_list if table.name in _FIRST_MATCH}
+        _empty(connection, [*(table.qualified for table in table_list), *about_them, *archived], ordered)
         return
-    _refuse_rows(connection, some)
+    _refuse_rows(connection, table_list)
 
 
 def _empty(connection: sa.Connection, tables: Sequence[str], ordered: Collection[str]) -> None:
-    """Remove all rows. TRUNCATE makes the files of a table and its indexes anew: only for tables worth it.
+    """Remove all rows, with TRUNCATE only for large tables, because it recreates the files of a table and its indexes.
 
     Args:
-        connection: in the transaction that loads.
+        connection: in the loading transaction.
         tables: quoted names.
-        ordered: tables that keep the order in which they are loaded, for which rows must not leave gaps behind.
+        ordered: tables that keep the order in which they are loaded, in which deleted rows must not leave gaps.
     """
     connection.exec_driver_sql(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
     counted = ", ".join(
@@ -311,7 +311,7 @@ def _empty(connection: sa.Connection, tables: Sequence[str], ordered: Collection
         for table in tables
     )
     rows = dict(zip(tables, connection.exec_driver_sql(f"SELECT {counted}").one(), strict=True))
-    # foreign keys allow neither to truncate one table alone nor to delete in any order
+    # foreign keys permit neither truncating one table alone nor deleting in arbitrary order
     linked = {name for (name,) in connection.exec_driver_sql(_FIND_LINKED, (list(tables),))}
     linked = linked if any(rows[table] for table in linked) else set()
     long = [
@@ -325,11 +325,11 @@ def _empty(connection: sa.Connection, tables: Sequence[str], ordered: Collection
 
 
 def _refuse_rows(connection: sa.Connection, tables: Iterable[ScenarioTable]) -> None:
-    """Raises TablesNotEmpty where one of the tables holds rows."""
-    some = list(tables)
-    asked = ", ".join(f"EXISTS (SELECT FROM {table.qualified})" for table in some)
-    held = connection.exec_driver_sql(f"SELECT {asked}").one()
-    full = [table.name for table, holds in zip(some, held, strict=True) if holds]
+    """Raise TablesNotEmpty if one of the tables holds rows."""
+    table_list = list(tables)
+    checks = ", ".join(f"EXISTS (SELECT FROM {table.qualified})" for table in table_list)
+    results = connection.exec_driver_sql(f"SELECT {checks}").one()
+    full = [table.name for table, holds in zip(table_list, results, strict=True) if holds]
     if full:
         raise TablesNotEmpty(
             f"{len(full)} tables hold rows already",
@@ -354,7 +354,7 @@ def _copy(connection: psycopg.Connection[Any], prepared: Prepared) -> None:
 def _summarise_nodes(
     connection: sa.Connection, names: Names, scenario: Scenario, tables: Mapping[str, ScenarioTable]
 ) -> None:
-    """Make the summaries of worker nodes that a scenario does not hold, where it holds what they are made from."""
+    """Build the summaries of worker nodes that a scenario lacks, if it has the tables that they are computed from."""
     for summary in SUMMARIES:
         reported = all(scenario.tables.get(table) for table in summary.reports)
         if reported and not scenario.tables.get(summary.table):
@@ -382,7 +382,7 @@ def _set_clock(connection: sa.Connection, now: datetime) -> None:
 
 
 def _order(table: ScenarioTable) -> str:
-    """How the rows of a table are put in order, so that two dumps of the same rows are the same."""
+    """The ORDER BY terms for a table, so that two dumps of the same rows are identical."""
     if table.name in _FIRST_MATCH:
         return "ctid"
     known = [quoted(column) for column in table.key if column in table.columns]

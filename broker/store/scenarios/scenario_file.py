@@ -1,6 +1,6 @@
 """Scenario files: one JSON object ``{"now": ..., "tables": {name: [row, ...]}}``, plain or gzipped.
 
-Values of a scenario file to values of a column and back. No database here.
+Also the conversion of values between scenario files and columns. Nothing here accesses a database.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
 _SIZED = re.compile(r"character(?: varying)?\((\d+)\)")
 
 JSON_IN_TEXT = frozenset({("sw_tags", "data"), ("task_evaluation", "value_json")})
-"""Text columns that hold a JSON document: objects in a scenario file."""
+"""Text columns that hold a JSON document, which is an object in a scenario file."""
 
 
 class BadValue(BrokerError):
-    """A value that its column cannot hold."""
+    """The column cannot hold the value."""
 
 
 def to_column(sql_type: str) -> Converter:
-    """The conversion from a JSON value (never None) to what COPY sends to a column of ``sql_type``.
+    """The converter from a JSON value (never None) to the COPY value of a column of ``sql_type``.
 
-    The conversion raises :class:`BadValue` with the reason.
+    The converter raises :class:`BadValue` with the reason.
     """
     if sql_type in _INTEGER_BITS:
         return lambda value: _integer(value, _INTEGER_BITS[sql_type])
@@ -51,12 +51,12 @@ def to_column(sql_type: str) -> Converter:
     if sql_type == "boolean":
         return _boolean
     sized = _SIZED.fullmatch(sql_type)
-    longest = int(sized[1]) if sized else None
-    return lambda value: _as_text(value, longest)
+    max_length = int(sized[1]) if sized else None
+    return lambda value: _as_text(value, max_length)
 
 
 def from_column(table: str, column: str, sql_type: str) -> Converter:
-    """The conversion from what psycopg reads from a column (never None) to a JSON value."""
+    """The converter from a value that psycopg reads from a column (never None) to a JSON value."""
     if (table, column) in JSON_IN_TEXT:
         return json_document
     if sql_type.startswith("timestamp"):
@@ -69,10 +69,10 @@ def from_column(table: str, column: str, sql_type: str) -> Converter:
 
 
 def parse_time(text: object) -> datetime:
-    """An ISO 8601 time as an aware time in UTC; without an offset it is UTC.
+    """Parse an ISO 8601 time to an aware time in UTC; a time without an offset is in UTC.
 
     Raises:
-        BadValue: it is not a time.
+        BadValue: the text is not a time.
     """
     if not isinstance(text, str):
         raise BadValue(f"expected an ISO 8601 time, found {_shown(text)}")
@@ -117,7 +117,7 @@ def _json(value: object, *, allow_nul: bool) -> str:
     return _encodable(text)
 
 
-def _as_text(value: object, longest: int | None) -> str:
+def _as_text(value: object, max_length: int | None) -> str:
     if isinstance(value, dict | list):
         value = _json(value, allow_nul=True)
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -126,8 +126,8 @@ def _as_text(value: object, longest: int | None) -> str:
         raise BadValue(f"expected text, found {_shown(value)}")
     if "\0" in value:
         raise BadValue("the text holds a NUL character, which PostgreSQL cannot store")
-    if longest is not None and len(value) > longest:
-        raise BadValue(f"{len(value)} characters, the column takes {longest}")
+    if max_length is not None and len(value) > max_length:
+        raise BadValue(f"{len(value)} characters, the column takes {max_length}")
     return _encodable(value)
 
 
@@ -140,7 +140,7 @@ def _encodable(text: str) -> str:
 
 
 def json_document(text: str) -> Any:
-    """The JSON object or list in a text column; any other text as it is."""
+    """The JSON object or list in a text column; any other text unchanged."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -158,7 +158,7 @@ def _shown(value: object) -> str:
 
 
 LARGEST_BYTES = 500_000_000
-"""A file that is larger when unpacked is refused before any of it is kept: as objects it takes ten times the memory."""
+"""Largest unpacked size of a file. Larger ones are refused before they are read: objects take ten times the memory."""
 
 _PIECE_BYTES = 1 << 20
 
@@ -166,11 +166,11 @@ Row = Mapping[str, Any]
 
 
 class BadScenario(Refused):
-    """A scenario that is not one, or that cannot be stored."""
+    """The scenario is invalid, or cannot be stored."""
 
 
 class UnreachableScenario(BadScenario):
-    """A scenario file that cannot be read or written at all."""
+    """The scenario file cannot be read or written at all."""
 
     exit_status = FAILED
 
@@ -189,10 +189,10 @@ class Scenario:
 
     @classmethod
     def of(cls, document: object, where: str = "the scenario") -> Scenario:
-        """Checks the outer shape of a document (the rows are checked against the columns when they are loaded).
+        """Check the outer shape of a document (rows are checked against the columns when they are loaded).
 
         Raises:
-            BadScenario: it has another shape.
+            BadScenario: the document has another shape.
         """
         remedy = 'write {"now": ISO-8601 time, "tables": {name: [row, ...]}}'
         if not isinstance(document, dict) or set(document) != {"now", "tables"}:
@@ -212,12 +212,12 @@ class Scenario:
             raise BadScenario(error.what, f'"now" of {where}', remedy) from error
 
     def document(self) -> dict[str, Any]:
-        """The scenario as it is written to a file."""
+        """The scenario as the JSON document that is written to a file."""
         return {"now": naive(self.now).isoformat(), "tables": self.tables}
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Reads a ``.json`` or ``.json.gz`` file.
+    """Read a scenario from a ``.json`` or ``.json.gz`` file.
 
     Raises:
         BadScenario: there is no such file, it is too large, or it is not a scenario.
@@ -229,7 +229,7 @@ def read_document(path: Path) -> Any:
     """The JSON in a ``.json`` or ``.json.gz`` file.
 
     Raises:
-        BadScenario: there is no such file, it is too large, or not JSON.
+        BadScenario: there is no such file, it is too large, or it is not JSON.
     """
     data = _read(path)
     try:
@@ -241,7 +241,7 @@ def read_document(path: Path) -> Any:
 
 
 def write_scenario(path: Path, scenario: Scenario) -> None:
-    """Writes a ``.json`` or ``.json.gz`` file, one row a line; an interrupted run leaves no half a file.
+    """Write a ``.json`` or ``.json.gz`` file, one row per line; an interrupted run leaves no partial file.
 
     Raises:
         BadScenario: the file cannot be written.
@@ -250,7 +250,7 @@ def write_scenario(path: Path, scenario: Scenario) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole, gzipped if its name ends with ``.gz``; an interrupted run leaves no half a file.
+    """Write a file atomically, gzipped if its name ends with ``.gz``; an interrupted run leaves no partial file.
 
     Raises:
         BadScenario: the file cannot be written.
@@ -291,9 +291,9 @@ def _read(path: Path) -> bytes:
 
 
 def _refuse_large(path: Path) -> None:
-    """Refuses a file by its size on disk, or piece by piece by what it unpacks to; a pipe has neither.
+    """Refuse a file by its size on disk or, for gzip, by its unpacked size; a pipe is not checked.
 
-    A few megabytes may unpack to terabytes: only the pieces up to the limit are looked at, and none is kept.
+    A few megabytes may unpack to terabytes, so the file is unpacked in pieces, only up to the limit, and none is kept.
     """
     if not path.is_file():
         return
@@ -314,12 +314,12 @@ def _too_large(path: Path) -> BadScenario:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadValue(f"the name {twice!r} stands twice in one object")
-    return found
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise BadValue(f"the name {repeated!r} stands twice in one object")
+    return members
 
 
 def _refuse_constant(word: str) -> Any:

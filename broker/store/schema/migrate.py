@@ -1,6 +1,6 @@
 """Installing and upgrading the schema: numbered steps, each in a transaction of its own, one upgrade at a time.
 
-The VO of the installation in ``broker.installation_vo``, and who set it.
+Also the VO of the installation in ``broker.installation_vo``, and who set it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _SET = sa.text("""
 
 
 def read(connection: sa.Connection) -> str:
-    """The VO; PanDA's own where none was set, or where the schema is older than the table."""
+    """The VO of the installation; PanDA's default if none was set, or if the schema predates the table."""
     if connection.scalar(sa.text("SELECT to_regclass('broker.installation_vo')")) is None:
         return DEFAULT_VO
     return set_vo(connection) or DEFAULT_VO
 
 
 def set_vo(connection: sa.Connection) -> str | None:
-    """The VO that was set; None where none was."""
-    found = connection.scalar(sa.text("SELECT vo FROM broker.installation_vo"))
-    return None if found is None else str(found)
+    """The VO that was set; None if none was."""
+    vo = connection.scalar(sa.text("SELECT vo FROM broker.installation_vo"))
+    return None if vo is None else str(vo)
 
 
 def write(connection: sa.Connection, vo: str, editor: str, now: datetime) -> None:
-    """Set the VO; processes that are running have it from their next start on. ``now`` is aware."""
+    """Set the VO; running processes use it from their next start on. ``now`` is aware."""
     connection.execute(_SET, {"vo": vo, "now": now, "editor": editor})
 
 
@@ -59,7 +59,7 @@ BESIDE = "beside"
 MIRRORED = "mirrored"
 
 WRITING_COPIES = "gridbroker.writing_copies"
-"""Setting of a transaction that may write the copies of an installation that is ``mirrored``."""
+"""Setting of a transaction that may write to the copies of a ``mirrored`` installation."""
 
 _BOOK = """
 CREATE TABLE IF NOT EXISTS {broker}.schema_migrations (
@@ -98,9 +98,9 @@ class Installed:
         mode: ``standalone`` (PanDA's tables are ours), ``beside`` (they belong to a PanDA installation) or ``mirrored``
             (they are copies of those of a PanDA on another database).
         applied: the steps that were applied now, in order.
-        missing: what a PanDA database beside us lacks; always empty standalone.
-        panda_before: version of PanDA's schema that was on record; None where there was none.
-        panda_now: the one that is on record now.
+        missing: what the PanDA database in mode ``beside`` lacks; always empty in other modes.
+        panda_before: previously recorded version of PanDA's schema; None if there was none.
+        panda_now: version recorded now.
     """
 
     mode: str
@@ -117,18 +117,18 @@ def upgrade(
     own: Sequence[Migration] | None = None,
     mirrored: bool = False,
 ) -> Installed:
-    """Brings the schema to this version, from nothing or from any earlier one.
+    """Upgrade the schema to this version, from nothing or from any earlier one.
 
-    Each step is one transaction; an interrupted one leaves no trace, and the next run goes on from there.
+    Each step is one transaction; an interrupted step leaves no trace, and the next run continues from there.
 
     Args:
-        database: where.
+        database: the database to upgrade.
         panda: the steps of PanDA's tables; None for those shipped.
         own: the steps of our tables; None for those shipped.
-        mirrored: a new installation gets tables for copies of PanDA's.
+        mirrored: whether a new installation gets tables for copies of PanDA's.
 
     Raises:
-        Refused: ``mirrored``, and the database is installed otherwise, or PanDA's own.
+        Refused: ``mirrored`` is set, and the database is installed in another mode or is PanDA's own.
         SchemaTooNew: a newer broker has upgraded this database.
         MigrationChanged: an applied step was edited afterwards.
         ForeignSchema: the schema for PanDA's tables holds something else.
@@ -154,9 +154,9 @@ def check(database: Database | ReadOnlyDatabase) -> str:
     """The mode of an installed schema under which this broker may write.
 
     Raises:
-        SchemaMissing: there is none.
+        SchemaMissing: there is no schema.
         SchemaOutdated: steps are missing.
-        SchemaTooNew: a newer broker has upgraded it, and this one may not write any more.
+        SchemaTooNew: a newer broker has upgraded the schema, and this one may no longer write.
     """
     with database.read_snapshot() as connection:
         mode = _mode_in(connection, repr(database))
@@ -170,9 +170,9 @@ def mode_of(database: Database | ReadOnlyDatabase) -> str:
     """The mode of an installed schema that this broker can read.
 
     Raises:
-        SchemaMissing: there is none.
+        SchemaMissing: there is no schema.
         SchemaOutdated: steps are missing.
-        SchemaTooNew: it knows steps that this broker does not, and does not say who may write.
+        SchemaTooNew: the schema has steps unknown to this broker, and does not name the releases that may write.
     """
     with database.read_snapshot() as connection:
         return _mode_in(connection, repr(database))
@@ -194,16 +194,16 @@ def _mode_in(connection: sa.Connection, where: str) -> str:
 def read_installed(
     connection: sa.Connection, where: str, steps: Mapping[str, Sequence[Migration]]
 ) -> tuple[str, frozenset[tuple[str, int]]]:
-    """The mode of what is installed, and part and number of the steps that were applied.
+    """The mode of the installed schema, and part and number of the applied steps.
 
     Args:
-        connection: to the database.
-        where: that is, for messages.
-        steps: that this broker knows, by part.
+        connection: a connection to the database.
+        where: the database, for messages.
+        steps: the steps known to this broker, by part.
 
     Raises:
-        SchemaMissing: nothing is installed, or not to its end.
-        SchemaTooNew: there are steps that this broker does not know, and the schema does not say who may write.
+        SchemaMissing: nothing is installed, or the installation was not finished.
+        SchemaTooNew: the schema has steps unknown to this broker, and does not name the releases that may write.
     """
     if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
         raise SchemaMissing("the database has no broker schema", where, "run `broker db init`")
@@ -224,7 +224,7 @@ def pending_of(
 
 
 def recorded_names(database: Database) -> Names | None:
-    """The schema names and the VO that the database was installed with; None when nothing is installed."""
+    """The schema names and the VO of the installed database; None if nothing is installed."""
     with database.read_snapshot() as connection:
         if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
             return None
@@ -238,11 +238,11 @@ def _parts_of(mode: str) -> tuple[str, ...]:
 
 
 def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]], *, mirrored: bool) -> str:
-    """Creates the books, checks what is there, decides and records the mode."""
+    """Create the tables that record the installation, check the existing schema, and record the mode."""
     names = database.names
     with database.begin() as connection:
         lock(connection)
-        # a role that owns the schema needs no right on the database, and IF NOT EXISTS would ask for it all the same
+        # a role that owns the schema needs no privilege on the database, but IF NOT EXISTS would require one
         if connection.scalar(sa.text("SELECT to_regnamespace('broker')")) is None:
             connection.exec_driver_sql(names.sql("CREATE SCHEMA {broker}"))
         connection.exec_driver_sql(names.sql(_BOOK))
@@ -281,7 +281,7 @@ def _mode_of_new(connection: sa.Connection, names: Names, *, mirrored: bool) -> 
 
 
 def _refuse_writers(database: Database) -> None:
-    """Copies are written by the program that makes them: any other change would be lost, and never reach PanDA."""
+    """Let only the copying program write to copies: any other change would be lost, and never reach PanDA."""
     names = database.names
     with database.begin() as connection:
         lock(connection)
@@ -297,11 +297,11 @@ def _is_panda(connection: sa.Connection, names: Names) -> bool:
     """Whether the PanDA schema belongs to a PanDA installation.
 
     Raises:
-        ForeignSchema: it holds tables, but not those of PanDA.
+        ForeignSchema: the schema holds tables, but not those of PanDA.
     """
     tables = set(
         connection.scalars(
-            # The catalogue itself: the information schema hides the tables on which this role has no right yet.
+            # The catalogue itself: the information schema hides tables on which this role has no privilege yet.
             sa.text(
                 "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
                 "WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -333,7 +333,7 @@ def _applied(connection: sa.Connection) -> dict[tuple[str, int], tuple[str, str]
 def _refuse_unknown(
     steps: Mapping[str, Sequence[Migration]], applied: Mapping[tuple[str, int], tuple[str, str]], where: str
 ) -> None:
-    known = {(part, step.version) for part, some in steps.items() for step in some}
+    known = {(part, step.version) for part, part_steps in steps.items() for step in part_steps}
     unknown = sorted(set(applied) - known)
     if unknown:
         part, version = unknown[-1]
@@ -347,8 +347,8 @@ def _refuse_unknown(
 def _refuse_changed(
     steps: Mapping[str, Sequence[Migration]], applied: Mapping[tuple[str, int], tuple[str, str]]
 ) -> None:
-    for some in steps.values():
-        for step in some:
+    for part_steps in steps.values():
+        for step in part_steps:
             _, checksum = applied.get((step.part, step.version), ("", step.checksum))
             if checksum != step.checksum:
                 raise MigrationChanged(

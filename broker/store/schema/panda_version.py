@@ -1,4 +1,4 @@
-"""The version of PanDA's schema, and which it was when ours was installed or upgraded last."""
+"""The version of PanDA's schema, now and when our schema was last installed or upgraded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RECORD = sa.text("""
 
 
 def current(connection: sa.Connection, names: Names) -> str | None:
-    """What PanDA says now, such as ``PanDA 0.1.6``; None where it says nothing, or this role may not read it."""
+    """The current version, such as ``PanDA 0.1.6``; None if there is none, or this role may not read it."""
     if not connection.scalar(sa.text(_MAY_READ), {"t": names.table(TABLE)}):
         return None
     source = TableCatalogue.read(connection, names).source(TABLE, _COLUMNS)
@@ -24,11 +24,11 @@ def current(connection: sa.Connection, names: Names) -> str | None:
 
 
 def recorded(connection: sa.Connection) -> str | None:
-    """What it said when that was put on record; None where it never was."""
-    found: str | None = connection.scalar(sa.text("SELECT version FROM broker.panda_version"))
-    return found
+    """The recorded version; None if none was recorded."""
+    version: str | None = connection.scalar(sa.text("SELECT version FROM broker.panda_version"))
+    return version
 
 
 def record(connection: sa.Connection, version: str | None) -> None:
-    """Put it on record."""
+    """Record a version."""
     connection.execute(_RECORD, {"version": version})

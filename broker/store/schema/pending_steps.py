@@ -1,4 +1,4 @@
-"""What an upgrade would do to a database in use: which steps run, who may write afterwards, who waits how long."""
+"""What an upgrade would do to a database in use: which steps run, who may write afterwards, and who waits how long."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from broker.store.schema import migrate
 from broker.store.schema.step_effects import StepEffects, TableLock, effects_of
 
 BYTES_A_SECOND = 50e6
-"""What is read, indexed or written anew in a second, at the least: an estimate for one disk."""
+"""Bytes read, indexed or rewritten per second, at the least: an estimate for one disk."""
 _SIZE = sa.text("SELECT coalesce(pg_table_size(to_regclass(:table)), 0)")
 
 
 @dataclass(frozen=True)
 class HeldLock:
-    """A lock that a step takes on a table that is there.
+    """A lock that a step takes on an existing table.
 
     Attributes:
-        lock: which, and how long in words.
-        size_bytes: of the table.
-        about_s: seconds for which it is held, at :data:`BYTES_A_SECOND`; 0 for a moment, None where it is not known.
+        lock: the lock, with its duration in words.
+        size_bytes: size of the table.
+        about_s: seconds for which it is held, at :data:`BYTES_A_SECOND`; 0 for a moment, None if unknown.
     """
 
     lock: TableLock
@@ -38,9 +38,9 @@ class PendingStep:
     """A step that an upgrade would apply.
 
     Attributes:
-        label: how the step is called in messages.
-        effects: what it does.
-        locks: with the sizes of the tables.
+        label: the name of the step in messages.
+        effects: what the step does.
+        locks: its locks, with the sizes of the tables.
     """
 
     label: str
@@ -53,8 +53,8 @@ class Pending:
     """What an upgrade would do.
 
     Attributes:
-        steps: that it would apply, in order; none where the schema is current.
-        from_before_1: the schema is that of a release that refuses every step it does not know.
+        steps: the steps that it would apply, in order; empty if the schema is current.
+        from_before_1: whether the schema is that of a release before 1.0, which refuses every step it does not know.
     """
 
     steps: tuple[PendingStep, ...]
@@ -62,7 +62,7 @@ class Pending:
 
     @property
     def is_safe(self) -> bool:
-        """Whether services that run now go on afterwards as they are."""
+        """Whether services that are running now continue unaffected."""
         return not self.steps or (not self.from_before_1 and all(step.effects.is_safe for step in self.steps))
 
 
@@ -72,13 +72,13 @@ def read_pending(
     """What an upgrade of an installed schema would do; nothing is changed and nothing is locked.
 
     Args:
-        database: of which the schema is installed.
+        database: a database with an installed schema.
         own: the steps of our tables; None for those shipped.
         panda: the steps of PanDA's tables; None for those shipped.
 
     Raises:
-        SchemaMissing: there is none.
-        SchemaTooNew: a newer broker has upgraded it past this one.
+        SchemaMissing: there is no schema.
+        SchemaTooNew: a newer broker has upgraded the schema past this version.
     """
     steps = {PANDA: panda or read_migrations(PANDA), OWN: own or read_migrations(OWN)}
     with database.read_snapshot() as connection:
@@ -87,21 +87,21 @@ def read_pending(
         if known and (refused := writer_guard.refusal(connection, repr(database))) is not None:
             raise refused
         pending = migrate.pending_of(steps, mode, applied)
-        return Pending(tuple(_looked_at(connection, step, database.names) for step in pending), not known)
+        return Pending(tuple(_pending_step(connection, step, database.names) for step in pending), not known)
 
 
-def _looked_at(connection: sa.Connection, step: Migration, names: Names) -> PendingStep:
+def _pending_step(connection: sa.Connection, step: Migration, names: Names) -> PendingStep:
     effects = effects_of(step)
     locks = []
     for lock in effects.locks:
-        size = int(connection.scalar(_SIZE, {"table": _here(lock.table, names)}) or 0)
+        size = int(connection.scalar(_SIZE, {"table": _qualified(lock.table, names)}) or 0)
         about_s = {"moment": 0.0, "unknown": None}.get(lock.held, size / BYTES_A_SECOND)
         locks.append(HeldLock(lock, size, about_s))
     return PendingStep(step.label, effects, tuple(locks))
 
 
-def _here(table: str, names: Names) -> str:
-    """A table as the files name it, under the schema names of a database."""
+def _qualified(table: str, names: Names) -> str:
+    """A table named as in the files, qualified with the schema names of a database."""
     schema, _, name = table.rpartition(".")
-    here: Mapping[str, str] = {"doma_panda": names.panda, "doma_pandameta": names.meta}
-    return f"{quoted(here.get(schema, schema))}.{quoted(name)}" if schema else quoted(name)
+    schemas: Mapping[str, str] = {"doma_panda": names.panda, "doma_pandameta": names.meta}
+    return f"{quoted(schemas.get(schema, schema))}.{quoted(name)}" if schema else quoted(name)

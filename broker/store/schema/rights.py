@@ -1,4 +1,4 @@
-"""What a role needs in a PanDA database, by what it does there, and the GRANT for each right that it lacks."""
+"""Privileges that a role needs in a PanDA database, by agent, and the GRANT for each privilege that it lacks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Right:
     Attributes:
         who: the agent that needs it, or ``reading`` or ``tuning``.
         privilege: SELECT, INSERT, UPDATE or DELETE; USAGE on a schema.
-        schema: of the table.
-        table: PanDA's table; empty for a right on the schema.
+        schema: schema of the table.
+        table: PanDA's table; empty for a privilege on the schema.
         held: whether the role has it.
     """
 
@@ -33,7 +33,7 @@ class Right:
     held: bool
 
     def grant(self, role: str) -> str:
-        """The statement that gives the right."""
+        """The statement that grants the privilege."""
         if not self.table:
             return f"GRANT {self.privilege} ON SCHEMA {quoted(self.schema)} TO {quoted(role)};"
         return f"GRANT {self.privilege} ON {quoted(self.schema)}.{quoted(self.table)} TO {quoted(role)};"
@@ -45,15 +45,16 @@ def current_role(connection: sa.Connection) -> str:
 
 
 def read_rights(connection: sa.Connection, names: Names, who: Iterable[str] = (READING, *NEEDED)) -> list[Right]:
-    """The rights that these need on the tables that are there, each with whether the role has it."""
+    """The privileges that ``who`` needs on the existing tables, each with whether the role has it."""
     wanted = list(_wanted(connection, names, set(who)))
-    schemas = sorted({(one, schema) for one, _, schema, _ in wanted}, key=lambda pair: pair[1])
+    schemas = sorted({(needed_by, schema) for needed_by, _, schema, _ in wanted}, key=lambda pair: pair[1])
     rights = [
-        Right(one, "USAGE", schema, "", bool(_scalar(connection, _ON_SCHEMA, schema=schema))) for one, schema in schemas
+        Right(needed_by, "USAGE", schema, "", bool(_scalar(connection, _ON_SCHEMA, schema=schema)))
+        for needed_by, schema in schemas
     ]
-    for one, privilege, schema, table in wanted:
+    for needed_by, privilege, schema, table in wanted:
         held = _scalar(connection, _ON_TABLE, schema=schema, table=table, privilege=privilege)
-        rights.append(Right(one, privilege, schema, table, bool(held)))
+        rights.append(Right(needed_by, privilege, schema, table, bool(held)))
     return rights
 
 
@@ -62,12 +63,12 @@ def _wanted(connection: sa.Connection, names: Names, who: set[str]) -> Iterable[
     for table in declared_tables(PANDA):
         if READING in who and catalogue.columns_present(table):
             yield READING, "SELECT", names.schema_of(table), table
-    for one, tables in NEEDED.items():
-        if one not in who:
+    for agent, tables in NEEDED.items():
+        if agent not in who:
             continue
         for table, privileges in tables.items():
             for privilege in privileges if catalogue.columns_present(table) else ():
-                yield one, privilege, names.schema_of(table), table
+                yield agent, privilege, names.schema_of(table), table
     if "production_task" in who and _scalar(connection, _EXISTS, schema=DEFT_SCHEMA, table=DEFT_TABLE):
         for privilege in ("SELECT", "UPDATE"):
             yield "production_task", privilege, DEFT_SCHEMA, DEFT_TABLE

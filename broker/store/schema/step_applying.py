@@ -1,7 +1,6 @@
-"""Applying one step of the schema while brokers, pilots and pages go on.
+"""Applying one schema step while brokers, pilots and pages keep running.
 
-A step waits for its locks for a short time only, since everybody else queues up behind it; then it lets go of all it
-has and tries again.
+A step waits for its locks only briefly, because all others queue up behind it; then it releases everything and retries.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from broker.store.connection.tables import Migration
 from broker.store.schema.step_effects import oldest_writer_of
 
 LOCKS_WITHIN_S = 2.0
-"""Seconds that a step waits for a lock, and others behind it."""
+"""Seconds that a step waits for a lock, while others wait behind it."""
 TRIES = 60
 PAUSE_S = 0.5
-"""Seconds between two tries, in which those who waited go on."""
+"""Seconds between two attempts, in which waiting transactions proceed."""
 
 # An arbitrary constant: the key of the transaction-scoped advisory lock that upgrades take.
 _KEY = 4_706_178_253
@@ -31,20 +30,20 @@ _RAISE = sa.text("UPDATE broker.oldest_writer SET release = :release, part = :p,
 
 
 def lock(connection: sa.Connection) -> None:
-    """Wait until no other upgrade is under way; none begins before the end of this transaction."""
+    """Wait until no other upgrade is running; none can begin before the end of this transaction."""
     connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _KEY})
 
 
 def apply_step(database: Database, step: Migration, pause: Callable[[float], object] | None = None) -> bool:
-    """Apply one step unless it is there; whether it was applied now.
+    """Apply one step unless it is applied already, and return whether it was applied now.
 
     Args:
-        database: where.
-        step: of the schema.
-        pause: waits for some seconds; None for the clock.
+        database: the database to change.
+        step: the step to apply.
+        pause: waits for some seconds; None for a real wait.
 
     Raises:
-        Refused: others held its tables at each try; nothing of it was kept.
+        Refused: its tables were locked by others at each attempt; nothing of it was kept.
     """
     wait = pause or threading.Event().wait
     for _ in range(TRIES):
@@ -72,7 +71,7 @@ def _try(database: Database, step: Migration) -> bool:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(LOCKS_WITHIN_S * 1000)}")
         release = oldest_writer_of(step)
         if release is not None:
-            # before any table: whoever writes has this one first, too
+            # before any other table, because writers lock this one first, too
             connection.exec_driver_sql("LOCK TABLE broker.oldest_writer IN ACCESS EXCLUSIVE MODE")
         database.raw(connection).execute(step.statements(database.names).encode())
         values = {"p": step.part, "v": step.version}

@@ -1,6 +1,6 @@
-"""What a step of the schema does to those who go on working: whether it only adds, and which locks it takes how long.
+"""How a schema step affects running services: whether it only adds, and which locks it takes and for how long.
 
-Decided from the text of the step. Source: PostgreSQL documentation, 13.3 (explicit locking), ALTER TABLE (notes),
+Determined from the text of the step. Source: PostgreSQL documentation, 13.3 (explicit locking), ALTER TABLE (notes),
 CREATE INDEX.
 """
 
@@ -14,7 +14,7 @@ from typing import Literal
 from broker.store.connection.tables import Migration
 
 Held = Literal["moment", "scan", "index", "rewrite", "unknown"]
-"""How long a lock is held: as long as the catalogue is changed, or the whole table is read, indexed or written anew."""
+"""How long a lock is held: while the catalogue is changed, or while the whole table is read, indexed or rewritten."""
 
 _OLDEST_WRITER = re.compile(r"^-- oldest writer: (\d+\.\d+\.\d+)\s*$", re.MULTILINE)
 _TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$|;|[^-'$;]+|.", re.DOTALL)
@@ -33,7 +33,7 @@ _ADDS = re.compile(
     r"|SELECT\b|ALTER INDEX \S+ RENAME\b|SET LOCAL\b|CREATE EXTENSION\b",
     re.IGNORECASE,
 )
-# of the clauses of ALTER TABLE: what adds without touching a row
+# clauses of ALTER TABLE that add without touching a row
 _ADD_COLUMN = re.compile(
     r"ADD (?:COLUMN )?(?:IF NOT EXISTS )?(?!CONSTRAINT|PRIMARY|UNIQUE|CHECK|FOREIGN)\w+ ", re.IGNORECASE
 )
@@ -52,13 +52,13 @@ _ORDER: tuple[Held, ...] = ("moment", "scan", "index", "rewrite", "unknown")
 
 @dataclass(frozen=True)
 class TableLock:
-    """A lock on a table that was there before the step.
+    """A lock on a table that existed before the step.
 
     Attributes:
-        table: schema and name; of an index where the step names only that.
-        mode: as PostgreSQL names it, such as ``ACCESS EXCLUSIVE``.
-        stops: what of others waits: ``nothing`` but the like, ``writes``, or ``all``.
-        held: for how long; all locks of a step are let go together, at its end.
+        table: schema and name of the table, or of an index if the step names only that.
+        mode: PostgreSQL's name of the lock mode, such as ``ACCESS EXCLUSIVE``.
+        stops: what it blocks: ``nothing`` (only statements of the same kind), ``writes``, or ``all``.
+        held: for how long; all locks of a step are released together, at its end.
     """
 
     table: str
@@ -72,10 +72,10 @@ class StepEffects:
     """What a step does.
 
     Attributes:
-        only_adds: releases that do not know the step can go on writing.
-        oldest_writer: the release that the step names as the oldest that may write from then on; None: as before.
-        locks: one for each table that was there before.
-        more_than_adds: the beginnings of the statements because of which it does not only add.
+        only_adds: whether releases that do not know the step can continue to write.
+        oldest_writer: the release that the step names as the oldest that may write from then on; None: unchanged.
+        locks: one for each table that existed before.
+        more_than_adds: the beginnings of the statements that do more than add.
     """
 
     only_adds: bool
@@ -85,51 +85,51 @@ class StepEffects:
 
     @property
     def is_safe(self) -> bool:
-        """Whether running services of releases that do not know it go on as they are."""
+        """Whether running services of releases that do not know the step continue unaffected."""
         return self.only_adds and self.oldest_writer is None
 
 
 def oldest_writer_of(step: Migration) -> str | None:
-    """The release that a step names as the oldest that may write from then on; None where it names none."""
-    found = _OLDEST_WRITER.search(step.text)
-    return found[1] if found else None
+    """The release that a step names as the oldest that may write from then on; None if it names none."""
+    match = _OLDEST_WRITER.search(step.text)
+    return match[1] if match else None
 
 
 def effects_of(step: Migration) -> StepEffects:
-    """What a step does to those who go on working while it runs, and afterwards."""
-    made: set[str] = set()
+    """How a step affects services that are running during and after it."""
+    new_tables: set[str] = set()
     locks: dict[str, TableLock] = {}
     more = []
     for statement in statements_of(step.text):
-        adds, taken = _effect(statement, made)
+        adds, taken = _effect(statement, new_tables)
         if not adds:
             more.append(statement[:60])
         for lock in taken:
             known = locks.get(lock.table)
-            if lock.table not in made and (known is None or _strength(lock) > _strength(known)):
+            if lock.table not in new_tables and (known is None or _strength(lock) > _strength(known)):
                 locks[lock.table] = lock if known is None else _longer(lock, known)
             elif known is not None:
                 locks[lock.table] = _longer(known, lock)
         created = _CREATED.match(statement)
         if created:
-            made.add(created[1])
+            new_tables.add(created[1])
     return StepEffects(not more, oldest_writer_of(step), tuple(locks.values()), tuple(more))
 
 
 def statements_of(text: str) -> Iterator[str]:
     """The statements of a text, without comments, each on one line."""
-    part: list[str] = []
+    pieces: list[str] = []
     for token in _TOKEN.finditer(text):
         if token[0] == ";":
-            yield from _if_any(part)
-            part = []
+            yield from _if_any(pieces)
+            pieces = []
         elif not token[0].startswith("--"):
-            part.append(token[0])
-    yield from _if_any(part)
+            pieces.append(token[0])
+    yield from _if_any(pieces)
 
 
-def _if_any(part: list[str]) -> Iterator[str]:
-    statement = " ".join("".join(part).split())
+def _if_any(pieces: list[str]) -> Iterator[str]:
+    statement = " ".join("".join(pieces).split())
     if statement:
         yield statement
 
@@ -143,25 +143,25 @@ def _longer(stronger: TableLock, other: TableLock) -> TableLock:
     return TableLock(stronger.table, stronger.mode, stronger.stops, held)
 
 
-def _effect(statement: str, made: set[str]) -> tuple[bool, list[TableLock]]:
-    """Whether a statement only adds, and the locks it takes; ``made``: the tables that the step made before it."""
-    if found := _ALTERED.match(statement):
-        adds, held = _altered(found[2])
-        return adds or found[1] in made, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", held)]
-    if found := _INDEXED.match(statement):
-        return not found[1] or found[2] in made, [TableLock(found[2], "SHARE", "writes", "index")]
-    if found := _UNINDEXED.match(statement):
-        # its table is not named; whoever reads or writes that waits for the index
-        return False, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", "moment")]
-    if found := _PARTITION.match(statement):
-        return True, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", "moment")]
-    if found := _COMMENTED.match(statement):
-        table = ".".join(found[1].split(".")[:2])
+def _effect(statement: str, new_tables: set[str]) -> tuple[bool, list[TableLock]]:
+    """Whether a statement only adds, and its locks; ``new_tables`` are those the step created before it."""
+    if match := _ALTERED.match(statement):
+        adds, held = _altered(match[2])
+        return adds or match[1] in new_tables, [TableLock(match[1], "ACCESS EXCLUSIVE", "all", held)]
+    if match := _INDEXED.match(statement):
+        return not match[1] or match[2] in new_tables, [TableLock(match[2], "SHARE", "writes", "index")]
+    if match := _UNINDEXED.match(statement):
+        # the statement does not name the table; its readers and writers wait for the index
+        return False, [TableLock(match[1], "ACCESS EXCLUSIVE", "all", "moment")]
+    if match := _PARTITION.match(statement):
+        return True, [TableLock(match[1], "ACCESS EXCLUSIVE", "all", "moment")]
+    if match := _COMMENTED.match(statement):
+        table = ".".join(match[1].split(".")[:2])
         return True, [TableLock(table, "SHARE UPDATE EXCLUSIVE", "nothing", "moment")]
-    if found := _TRIGGERED.match(statement):
-        return found[1] in made, [TableLock(found[1], "SHARE ROW EXCLUSIVE", "writes", "moment")]
-    if found := _WRITTEN.match(statement):
-        return found[1] in made, [TableLock(found[1], "ROW EXCLUSIVE", "nothing", "rewrite")]
+    if match := _TRIGGERED.match(statement):
+        return match[1] in new_tables, [TableLock(match[1], "SHARE ROW EXCLUSIVE", "writes", "moment")]
+    if match := _WRITTEN.match(statement):
+        return match[1] in new_tables, [TableLock(match[1], "ROW EXCLUSIVE", "nothing", "rewrite")]
     return bool(_ADDS.match(statement)), []
 
 
@@ -170,8 +170,8 @@ def _altered(clauses: str) -> tuple[bool, Held]:
     adds = True
     held: Held = "moment"
     for clause in re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|RENAME|ATTACH)\b)", clauses):
-        one_adds, one_held = _clause(clause)
-        adds, held = adds and one_adds, max(held, one_held, key=_ORDER.index)
+        clause_adds, clause_held = _clause(clause)
+        adds, held = adds and clause_adds, max(held, clause_held, key=_ORDER.index)
     return adds, held
 
 

@@ -1,1 +1,1 @@
-"""The service's own rows: leases, runs of agents, and heartbeats of processes."""
+"""The rows of the service itself: leases, runs of agents, and heartbeats of processes."""

@@ -1,4 +1,4 @@
-"""Alarms that somebody looks at. Each acknowledgement stays on record; its times are the database's."""
+"""Acknowledged alarms. Each acknowledgement stays on record; its times are the database's."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _INSERT = sa.text("""
 
 
 class Acknowledgement(Answer):
-    """That somebody looks at an alarm.
+    """The acknowledgement of an alarm.
 
     Attributes:
-        code, about: which alarm.
-        severity: that it had: a graver one is a new alarm.
-        reason: what is done about it.
-        editor: who looks at it.
-        set_at, until: how long it counts.
-        ended_at: when it was taken back or replaced; None: it was not.
-        ended_by: by whom; None: it ended by itself.
+        code, about: the alarm.
+        severity: severity at that time; a higher one is a new alarm.
+        reason: reason or action taken.
+        editor: who acknowledged it.
+        set_at, until: validity of the acknowledgement.
+        ended_at: when it was withdrawn or replaced; null if it was not.
+        ended_by: who ended it; null if it expired.
     """
 
     code: str
@@ -56,23 +56,23 @@ def acknowledge(
     connection: sa.Connection, code: str, severities: Sequence[tuple[str, str]], span: timedelta, *,
     reason: str, editor: str,
 ) -> None:  # fmt: skip
-    """Acknowledge alarms of one kind; what was acknowledged of them before ends.
+    """Acknowledge alarms of one kind; their earlier acknowledgements end.
 
     Args:
-        connection: in a transaction.
+        connection: a connection in a transaction.
         code: the kind of the alarms.
-        severities: what each is about, and the severity that it has.
-        span: how long it counts.
-        reason: what is done about them.
-        editor: who looks at them.
+        severities: subject and severity of each alarm.
+        span: how long the acknowledgement is valid.
+        reason: what is being done about the alarms.
+        editor: who handles them.
     """
     take_back(connection, code, [about for about, _ in severities], editor=editor)
-    given = {"code": code, "reason": reason, "editor": editor, "for_s": span.total_seconds()}
-    connection.execute(_INSERT, [{**given, "about": about, "severity": severity} for about, severity in severities])
+    values = {"code": code, "reason": reason, "editor": editor, "for_s": span.total_seconds()}
+    connection.execute(_INSERT, [{**values, "about": about, "severity": severity} for about, severity in severities])
 
 
 def take_back(connection: sa.Connection, code: str, about: Sequence[str], *, editor: str) -> list[str]:
-    """End acknowledgements of alarms of one kind; those that were in force, by what they are about."""
+    """End acknowledgements of alarms of one kind, and return the subjects of those that were in force."""
     ended = connection.execute(_END, {"code": code, "about": list(about), "editor": editor})
     return sorted(str(row.about) for row in ended if row.ended_by is not None)
 
@@ -83,5 +83,5 @@ def held(connection: sa.Connection) -> list[Acknowledgement]:
 
 
 def history(connection: sa.Connection, most: int = 100) -> list[Acknowledgement]:
-    """All acknowledgements that there were, the newest first."""
+    """All acknowledgements on record, newest first."""
     return [Acknowledgement(**row._mapping) for row in connection.execute(_READ_ALL, {"most": most})]

@@ -1,6 +1,6 @@
-"""Agents that operators, or their brakes, paused: no cycle of them starts until the pause ends.
+"""Agents paused by operators or by their brakes: no cycle of such an agent starts until the pause ends.
 
-Each pause stays on record. All times are the database's, as those of leases and cycles are.
+Each pause stays on record. All times are the database's, like those of leases and cycles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.store.query_context import Answer
 ALL = "all"
 """Stands for every agent."""
 BRAKE = "brake"
-"""The editor of pauses that no operator set: the agent was held back again and again."""
+"""The editor of pauses that no operator set: the agent was held back repeatedly."""
 UNTIL_RESUMED = datetime(9999, 12, 31, tzinfo=UTC)
 """The end of a pause that does not end by itself."""
 
@@ -42,7 +42,7 @@ _END_PAUSE = sa.text("""
 
 
 class PauseRefused(Refused):
-    """A pause cannot be set like this."""
+    """The pause cannot be set in this way."""
 
 
 class AgentPaused(Refused):
@@ -50,7 +50,7 @@ class AgentPaused(Refused):
 
 
 class PauseLine(Answer):
-    """An agent that an operator has paused."""
+    """A paused agent."""
 
     agent: str
     reason: str
@@ -68,7 +68,7 @@ class Pause(PauseLine):
 
 
 def pause(connection: sa.Connection, agent: str, *, until: datetime, reason: str, editor: str) -> None:
-    """Pause an agent, or all, until an instant (aware). The pause that it has so far ends.
+    """Pause an agent, or all agents, until an instant (aware). Its current pause ends.
 
     Raises:
         PauseRefused: the instant has passed.
@@ -80,31 +80,33 @@ def pause(connection: sa.Connection, agent: str, *, until: datetime, reason: str
 
 
 def resume(connection: sa.Connection, agent: str, *, editor: str) -> bool:
-    """End the pause of an agent, or that of all; whether there was one in force."""
+    """End the pause of an agent, or that of all, and return whether one was in force."""
     return any(row.ended_by is not None for row in connection.execute(_END_PAUSE, {"agent": agent, "editor": editor}))
 
 
 def held_pauses(connection: sa.Connection, agent: str | None = None) -> list[Pause]:
-    """The pauses in force, of one agent (with that of all) or of every one, the longest first."""
+    """The pauses in force, of one agent (including that of all) or of every agent, longest first."""
     return [Pause(**row) for row in mappings(connection, _READ_PAUSES_IN_FORCE, {"agent": agent})]
 
 
 def pause_history(connection: sa.Connection, agent: str | None = None, most: int = 100) -> list[Pause]:
-    """All pauses that there were, the newest first."""
+    """All pauses on record, newest first."""
     return [Pause(**row._mapping) for row in connection.execute(_READ_PAUSES, {"agent": agent, "most": most})]
 
 
 def refuse_paused(connection: sa.Connection, agent: str) -> None:
-    """Refuse to start a cycle of an agent that is paused.
+    """Raise an error if an agent is paused, so that no cycle of it starts.
 
     Raises:
-        AgentPaused: it is; the message says until when, by whom and why.
+        AgentPaused: the agent is paused; the message says until when, by whom and why.
     """
-    for one in held_pauses(connection, agent):
-        whose = "all agents are" if one.agent == ALL else f"{agent} is"
-        end = "it is resumed" if one.until == UNTIL_RESUMED else one.until.isoformat(timespec="seconds")
+    for active_pause in held_pauses(connection, agent):
+        whose = "all agents are" if active_pause.agent == ALL else f"{agent} is"
+        end = (
+            "it is resumed" if active_pause.until == UNTIL_RESUMED else active_pause.until.isoformat(timespec="seconds")
+        )
         raise AgentPaused(
-            f"{whose} paused until {end} by {one.editor}: {one.reason}",
+            f"{whose} paused until {end} by {active_pause.editor}: {active_pause.reason}",
             f"agent {agent}",
-            f"broker resume {one.agent} ends it",
+            f"broker resume {active_pause.agent} ends it",
         )

@@ -1,6 +1,6 @@
 """The rows of ``broker.agent_runs``: one for each cycle of an agent, opened before it starts and closed when it ends.
 
-Started and finished are the database's times. A row that a killed process left open is closed by the next holder of
+Start and end are times of the database's clock. A row that a killed process left open is closed by the next holder of
 the agent's lease.
 """
 
@@ -34,13 +34,13 @@ RunOutcome = Literal[
     "interrupted",
 ]
 OVERDUE_AFTER_S = 2.0
-"""Seconds after its budget at which a cycle that still runs is overdue: its connections are cut."""
+"""Seconds past its budget after which a running cycle is overdue and its connections are cut."""
 BRAKED = "braked"
-"""The count of a cycle that its brake held back."""
+"""Name of the count of a cycle that its brake held back."""
 ERROR_LIMIT = 2000
-"""Characters of an error that are kept."""
+"""Number of characters of an error that are stored."""
 _NAMED = re.compile(r"[A-Za-z_][\w.]*[a-z][\w.]*: ")
-"""How the line begins that says what an error was; drivers add statements, values and links in lines of their own."""
+"""Start of the line that names the error; drivers add statements, values and links on separate lines."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class CycleReport:
         notes: typed remarks for operators.
         snapshot: id of the snapshot it decided on.
         tuning: version of the gdpconfig values it used.
-        profile: name of the profile by which a brokerage decided.
-        only_recorded: whether a brokerage wrote nothing but its decisions; None of other agents.
+        profile: name of the profile that a brokerage used.
+        only_recorded: whether a brokerage wrote nothing but its decisions; None for other agents.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -68,14 +68,14 @@ class CycleReport:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord(CycleReport):
-    """What is known of a cycle when it ends: what it did, how it ended, and what went wrong (None: nothing did)."""
+    """The record of a finished cycle: what it did, how it ended, and the error, if any."""
 
     outcome: RunOutcome
     error: str | None = None
 
     @property
     def error_line(self) -> str:
-        """The one line of the error, or of its traceback, that says what went wrong."""
+        """The one line of the error, or of its traceback, that describes the fault."""
         lines = ((self.error or "").strip() or "no reason given").splitlines()
         named = [line for line in lines if _NAMED.match(line)] or lines[-1:]
         return lines[0] if named[0] == lines[0] else named[-1]
@@ -83,9 +83,9 @@ class RunRecord(CycleReport):
 
 @dataclass(frozen=True)
 class LastRun:
-    """The newest cycle of an agent, or of a part of it, as the database has it. Ages are in seconds by its clock.
+    """The newest cycle of an agent, or of a part of it, in the database. Ages are in seconds by the database's clock.
 
-    The outcome of one that should have ended is ``overdue``.
+    The outcome of a cycle that should have ended is ``overdue``.
     """
 
     agent: str
@@ -149,7 +149,7 @@ _READ_LAST_OF_PARTS = text(
 def start(connection: Connection, agent: str, lease: Lease, budget_s: float | None = None) -> int:
     """Open the row of a cycle of an agent, close those that earlier epochs left open, and return its id.
 
-    Cycles of other parts of the same division go on. ``budget_s`` are the seconds that the cycle may take; None: no
+    Rows of other parts of the same division stay open. ``budget_s`` is the time limit of the cycle in seconds; None: no
     limit.
     """
     part = led_by(lease.name)[1]
@@ -160,7 +160,7 @@ def start(connection: Connection, agent: str, lease: Lease, budget_s: float | No
 
 
 def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
-    """Close the row of a cycle. Notes are kept with the counts, under ``notes``."""
+    """Close the row of a cycle. Notes are stored with the counts, under ``notes``."""
     counts = {**record.counts, "notes": list(record.notes)} if record.notes else dict(record.counts)
     values = {
         "id": run_id,
@@ -177,9 +177,9 @@ def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
 
 
 def braked_in_a_row(connection: Connection, agent: str, most: int) -> int:
-    """How many of the newest cycles of an agent its brake held back, one after another; ``most`` are looked at.
+    """The number of consecutive newest cycles of an agent that its brake held back; at most ``most`` are checked.
 
-    Those before it was last resumed do not count, nor those that failed.
+    Failed cycles, and those before the agent was last resumed, do not count.
     """
     return int(connection.execute(_COUNT_BRAKED_IN_A_ROW, {"agent": agent, "most": most}).scalar_one())
 
@@ -195,5 +195,5 @@ def last_runs_of_parts(connection: Connection) -> dict[str, LastRun]:
 
 
 def _read(connection: Connection, query: TextClause) -> list[LastRun]:
-    found = mappings(connection, query, {"overdue_after_s": OVERDUE_AFTER_S})
-    return [LastRun(**{**row, "counts": row["counts"] or {}}) for row in found]
+    rows = mappings(connection, query, {"overdue_after_s": OVERDUE_AFTER_S})
+    return [LastRun(**{**row, "counts": row["counts"] or {}}) for row in rows]

@@ -1,6 +1,6 @@
-"""Whether the service of a host is healthy, by what it says of itself and by the leases; for quick commands.
+"""Whether the service of a host is healthy, judged by its own report and by the leases; for quick commands.
 
-Nothing here needs more than the driver: a health check runs every few seconds.
+Nothing here needs more than the driver, because a health check runs every few seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.store.connection.open_connections import OpenConnections
 
 ProblemCode = Literal["no_service", "heartbeat_old", "cycle_overdue", "agent_failing", "no_leader"]
 HEALTHY_WITHIN_S = 30.0
-"""For a service that does not say what its limit is."""
+"""Limit in seconds for a service that does not report its own."""
 ANSWER_WITHIN_S = 8.0
 
 _READ_SERVICES = """
@@ -32,10 +32,10 @@ class Problem:
     """Why a service is not healthy.
 
     Attributes:
-        code: what is wrong.
-        agent: with which agent, or part of one; None when it is the service.
-        value: what was found: an age in seconds, or cycles that failed one after another.
-        limit: that it exceeds.
+        code: kind of the problem.
+        agent: the affected agent, or part of one; None if it is the service.
+        value: measured value: an age in seconds, or the number of consecutive failed cycles.
+        limit: the limit that ``value`` exceeds.
     """
 
     code: ProblemCode
@@ -46,15 +46,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class ServiceState:
-    """A service of the host as the database has it; ages in seconds by the database's clock.
+    """A service of the host as stored in the database; ages are in seconds by the database's clock.
 
     Attributes:
         holder: its name.
-        seen_s_ago: since its last heartbeat.
-        started_s_ago: since its first.
-        agents: those that it runs.
-        state: what it said of itself: ``healthy_within_s``, ``overdue`` (leases), ``failing`` (cycles by lease),
-            ``parts`` (into how many it divides which agents), and ``feeds`` (agents that read from other systems).
+        seen_s_ago: age of its last heartbeat.
+        started_s_ago: age of its first heartbeat.
+        agents: the agents that it runs.
+        state: its own report: ``healthy_within_s``, ``overdue`` (leases), ``failing`` (cycles by lease), ``parts``
+            (number of parts by divided agent), and ``feeds`` (agents that read from other systems).
     """
 
     holder: str
@@ -82,23 +82,23 @@ def read(url: str, host: str) -> tuple[list[ServiceState], dict[str, float]]:
 
 
 def problems(services: Sequence[ServiceState], expired_s_ago: Mapping[str, float]) -> list[Problem]:
-    """What is wrong with the service that was heard of last; others on the same host may have been killed."""
+    """The problems of the service with the newest heartbeat; others on the same host may have been killed."""
     if not services:
         return [Problem("no_service")]
     service = min(services, key=lambda one: one.seen_s_ago)
     limit_s = float(service.state.get("healthy_within_s", HEALTHY_WITHIN_S))
     if service.seen_s_ago > limit_s:
         return [Problem("heartbeat_old", None, service.seen_s_ago, limit_s)]
-    found = [Problem("cycle_overdue", agent) for agent in service.state.get("overdue", ())]
-    found += [Problem("agent_failing", agent, cycles) for agent, cycles in service.state.get("failing", {}).items()]
-    found += _without_leader(service, expired_s_ago, limit_s)
-    # What another system does to a feed is told by alarms; a restart of the service would not mend it.
+    faults = [Problem("cycle_overdue", agent) for agent in service.state.get("overdue", ())]
+    faults += [Problem("agent_failing", agent, cycles) for agent, cycles in service.state.get("failing", {}).items()]
+    faults += _without_leader(service, expired_s_ago, limit_s)
+    # Faults of feeds that other systems cause are reported by alarms; a restart of the service would not fix them.
     feeds = frozenset(service.state.get("feeds", ()))
-    return [one for one in found if one.agent is None or led_by(one.agent)[0] not in feeds]
+    return [one for one in faults if one.agent is None or led_by(one.agent)[0] not in feeds]
 
 
 def _leases_to_be_held(service: ServiceState, expired_s_ago: Mapping[str, float]) -> Iterator[str]:
-    """The leases of the agents of a service; none of an agent that others lead in another number of parts."""
+    """The leases that the agents of a service should hold, without agents led elsewhere in another number of parts."""
     parts = service.state.get("parts", {})
     in_force = {led_by(name) for name, ago_s in expired_s_ago.items() if ago_s < 0}
     for agent in service.agents:
@@ -108,9 +108,9 @@ def _leases_to_be_held(service: ServiceState, expired_s_ago: Mapping[str, float]
 
 
 def _without_leader(service: ServiceState, expired_s_ago: Mapping[str, float], limit_s: float) -> Iterator[Problem]:
-    """Agents or parts that nobody leads, here or elsewhere: their leases are free for the taking and are not taken."""
+    """Agents or parts without a leader, here or elsewhere: their leases are available but not taken."""
     for agent in _leases_to_be_held(service, expired_s_ago):
-        # a lease that is not there has been free since the service started, at the latest
+        # a lease without a row has been available since the service started, at the latest
         free_s = min(expired_s_ago.get(agent, service.started_s_ago), service.started_s_ago)
         if free_s > limit_s:
             yield Problem("no_leader", agent, free_s, limit_s)

@@ -1,13 +1,13 @@
 """Leases: who may act, until when, and the epoch that proves it inside a write transaction.
 
-A lease is a row with an expiry and an epoch. Epochs come from a sequence and never go back, whatever happens to the
-row. All times are the database's; nobody compares a broker's clock with an expiry. The row is locked for moments
-only, so a leader that is slow to write cannot keep itself from renewing, and no lock outlives a connection.
+A lease is a row with an expiry and an epoch. Epochs come from a sequence and never decrease, whatever happens to the
+row. All times are the database's; a broker's clock is never compared with an expiry. The row is locked only briefly,
+so a leader that is slow to write cannot block its own renewal, and no lock outlives a connection.
 
 An agent whose work is divided has a lease for each part (:mod:`broker.domain.parts`). Leases of one division are held
 side by side; a lease is not granted while one of another division of the same agent is in force.
 
-Write transactions that are committed only while a lease is in force. See ADR 31.
+Also write transactions that commit only while a lease is in force. See ADR 31.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class LeaseTerms:
     """How long leases last, in seconds: ``leases`` of ``config/agents.yaml``.
 
     Attributes:
-        length_s: from a renewal to the expiry.
-        renew_every_s: between two renewals.
-        distrust_before_s: how long before the expiry a holder stops believing in its lease.
+        length_s: time from a renewal to the expiry.
+        renew_every_s: time between two renewals.
+        distrust_before_s: how long before the expiry a holder stops trusting its lease.
         longest_s: an expiry further ahead than this cannot have been written by a broker; the lease is taken over.
     """
 
@@ -50,7 +50,7 @@ class LeaseTerms:
     longest_s: Seconds = 60.0
 
     def __post_init__(self) -> None:
-        """Refuse terms under which a holder could lose its lease between two punctual renewals.
+        """Reject terms under which a holder could lose its lease between two punctual renewals.
 
         Raises:
             ValueError: the terms contradict one another.
@@ -62,13 +62,13 @@ class LeaseTerms:
 
     @property
     def trusted_s(self) -> float:
-        """Seconds for which a holder may believe in a lease, counted from the moment it *asked* for it."""
+        """Seconds for which a holder may trust a lease, counted from the moment it *requested* it."""
         return self.length_s - self.distrust_before_s
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A lease that was granted: its name, its holder and the epoch of the grant."""
+    """A granted lease: its name, its holder and the epoch of the grant."""
 
     name: str
     holder: str
@@ -77,7 +77,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class LeaseRow:
-    """A lease as the database has it now. ``expires_in_s`` is negative when it has expired or was released."""
+    """A lease as stored in the database. ``expires_in_s`` is negative if it has expired or was released."""
 
     name: str
     holder: str
@@ -96,9 +96,9 @@ class Acquisition:
     """The answer to a request for a lease.
 
     Attributes:
-        lease: the lease, or None when somebody else has it, or one of another division of the same agent.
-        row: the lease as it was before, or that of the other division; None when there was no row.
-        absurd_expiry: the row's expiry was further ahead than any broker writes; raise an alarm.
+        lease: the lease; None if another holder has it, or has one of another division of the same agent.
+        row: the lease as it was before, or that of the other division; None if there was no row.
+        absurd_expiry: whether the row's expiry was further ahead than any broker writes; raise an alarm.
     """
 
     lease: Lease | None
@@ -111,9 +111,9 @@ class Renewal:
     """The answer to a request to renew leases.
 
     Attributes:
-        renewed: those that were extended.
-        lost: those that have expired, were taken over, or whose row is gone. What is in neither set is in force, but
-            was being written under at that moment.
+        renewed: leases that were extended.
+        lost: leases that have expired, were taken over, or whose row is gone. A lease in neither set is in force, but
+            its row was locked by a write transaction at that moment.
     """
 
     renewed: frozenset[Lease] = frozenset()
@@ -124,12 +124,12 @@ class StaleLeaseError(RuntimeError):
     """A write was refused because its lease is no longer in force."""
 
     def __init__(self, lease: Lease) -> None:
-        """Remember the lease that was refused."""
+        """Store the lease that was refused."""
         self.lease = lease
         super().__init__(lease)
 
     def __str__(self) -> str:
-        """What happened, and that nothing needs to be done."""
+        """Explain what happened, and that nothing needs to be done."""
         return (
             f"the lease {self.lease.name!r} of {self.lease.holder} with epoch {self.lease.epoch} is not in force; "
             "nothing was written, the present holder does the work"
@@ -143,9 +143,9 @@ _READ_LEASES = """
 _READ_LEASE = text(_READ_LEASES + " WHERE name = :name")
 _READ_ALL_LEASES = text(_READ_LEASES + " ORDER BY name")
 
-# One request for the leases of an agent at a time: between taking an epoch from the sequence and writing it nobody else
-# may write a later one, and nobody may take a lease of another division. The lock belongs to the transaction and names
-# nobody as leader.
+# Serialises requests for the leases of an agent: between taking an epoch from the sequence and writing it, no other
+# request may write a later epoch or take a lease of another division. The lock belongs to the transaction and makes
+# nobody the leader.
 _QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:agent))")
 
 _OF_OTHER_DIVISIONS = "split_part(name, '#', 1) = :agent AND name <> ALL(:division)"
@@ -155,7 +155,7 @@ _FIND_OTHER_DIVISION = text(
       AND expires_at > clock_timestamp() AND expires_at <= clock_timestamp() + make_interval(secs => :longest_s)
     ORDER BY expires_at DESC LIMIT 1"""
 )
-# What has expired stays so, and the update waits for a transaction that has closed its fence and is being committed.
+# Expired leases stay expired, and the update waits for a transaction that has closed its fence and is being committed.
 _VOID_OTHER_DIVISIONS = text(f"""
     UPDATE broker.leases
     SET epoch = nextval('broker.lease_epoch_seq'), expires_at = least(expires_at, clock_timestamp())
@@ -173,8 +173,8 @@ _TAKE_LEASE = text("""
            OR held.expires_at > clock_timestamp() + make_interval(secs => :longest_s))
     RETURNING epoch""")
 
-# All leases of a holder at once, however many there are. One that a transaction of its own cycle holds at this moment
-# does not keep the others waiting; it is in force still, and renewed at the next try.
+# All leases of a holder at once, however many there are. One that a transaction of its own cycle has locked at this
+# moment does not delay the others; it is still in force, and is renewed at the next attempt.
 _RENEW_LEASES = text("""
     WITH asked AS (
         SELECT * FROM unnest(CAST(:names AS text[]), CAST(:epochs AS bigint[])) AS asked (name, epoch)
@@ -199,8 +199,8 @@ _RELEASE = text("""
     WHERE held.name = asked.name AND held.epoch = asked.epoch AND held.holder = :holder
       AND held.expires_at > clock_timestamp()""")
 
-# FOR SHARE makes a take-over and a renewal wait for the end of this transaction and shows a take-over that has just
-# been committed; the first check takes the weaker lock, under which the holder's own renewals go on.
+# FOR SHARE makes takeovers and renewals wait for the end of this transaction, and sees a takeover that has just been
+# committed; the first check takes the weaker lock, under which the holder's own renewals can proceed.
 _LOCK_LEASE = """
     SELECT epoch FROM broker.leases
     WHERE name = :name AND holder = :holder AND epoch = :epoch AND expires_at > clock_timestamp()
@@ -210,36 +210,36 @@ _FENCE_CLOSING = text(_LOCK_LEASE.format(strength="SHARE"))
 
 
 def find(connection: Connection, name: str) -> LeaseRow | None:
-    """The lease ``name`` as it is now, None when it has never been taken or was deleted."""
+    """The current row of the lease ``name``; None if it has never been taken or was deleted."""
     row = connection.execute(_READ_LEASE, {"name": name}).one_or_none()
     return None if row is None else LeaseRow(**row._mapping)
 
 
 def find_all(connection: Connection) -> list[LeaseRow]:
-    """All leases by name."""
+    """All leases, ordered by name."""
     return [LeaseRow(**row) for row in mappings(connection, _READ_ALL_LEASES)]
 
 
 def in_use(rows: Iterable[LeaseRow]) -> list[LeaseRow]:
-    """The leases without those of divisions of an agent that another one has followed, which is in force."""
-    kept = list(rows)
-    divisions = {(led_by(row.name)[0], led_by(row.name)[1].of) for row in kept if row.is_in_force}
+    """The leases without those of superseded divisions: another division of their agent is in force."""
+    leases = list(rows)
+    divisions = {(led_by(row.name)[0], led_by(row.name)[1].of) for row in leases if row.is_in_force}
     led = {agent for agent, _ in divisions}
 
     def is_in_use(row: LeaseRow) -> bool:
         agent, part = led_by(row.name)
         return agent not in led or (agent, part.of) in divisions
 
-    return [row for row in kept if is_in_use(row)]
+    return [row for row in leases if is_in_use(row)]
 
 
 def holders_of(connection: Connection, agent: str) -> list[LeaseRow]:
-    """The leases of an agent that are in force, of all its parts, by name."""
+    """The leases in force of all parts of an agent, ordered by name."""
     return [row for row in find_all(connection) if led_by(row.name)[0] == agent and row.is_in_force]
 
 
 def askable(names: Iterable[str], rows: Mapping[str, LeaseRow], terms: LeaseTerms) -> list[str]:
-    """Those of the leases that may be asked for, by the rows of all leases (by name)."""
+    """The leases among ``names`` that may be requested, given the rows of all leases by name."""
     held = [name for name, row in rows.items() if not is_free(row, terms)]
     divided = {(led_by(name)[0], led_by(name)[1].of) for name in held}
 
@@ -251,17 +251,17 @@ def askable(names: Iterable[str], rows: Mapping[str, LeaseRow], terms: LeaseTerm
 
 
 def is_free(row: LeaseRow, terms: LeaseTerms) -> bool:
-    """Whether a lease may be asked for: it has expired, or its expiry lies further ahead than anybody grants."""
+    """Whether a lease may be requested: it has expired, or its expiry is further ahead than any grant."""
     return not 0 < row.expires_in_s <= terms.longest_s
 
 
 def acquire(connection: Connection, name: str, holder: str, terms: LeaseTerms) -> Acquisition:
-    """Ask for the lease ``name``.
+    """Request the lease ``name``.
 
-    It is granted when there is no row, when the row has expired, and when its expiry lies further ahead than
+    It is granted if there is no row, if the row has expired, or if its expiry is further ahead than
     ``terms.longest_s``, unless a lease of another division of the agent is in force. A grant always has a new epoch,
-    higher than every earlier one of any lease. Somebody who holds the lease already is not granted it again: a renewal
-    is keyed on the epoch.
+    higher than every earlier one of any lease. The current holder is not granted the lease again, because renewals are
+    keyed on the epoch.
     """
     before = find(connection, name)
     if before is not None and not is_free(before, terms):
@@ -282,18 +282,18 @@ def renew(connection: Connection, held: Sequence[Lease], terms: LeaseTerms) -> R
     """Extend the leases of one holder, in one statement."""
     if not held:
         return Renewal()
-    found = {
+    renewed_by_name = {
         name: renewed
         for name, renewed in connection.execute(_RENEW_LEASES, _asked(held) | {"length_s": terms.length_s})
     }
     return Renewal(
-        frozenset(lease for lease in held if found.get(lease.name)),
-        frozenset(lease for lease in held if lease.name not in found),
+        frozenset(lease for lease in held if renewed_by_name.get(lease.name)),
+        frozenset(lease for lease in held if lease.name not in renewed_by_name),
     )
 
 
 def release(connection: Connection, *held: Lease) -> int:
-    """Give leases of one holder up at once; how many of them were held still."""
+    """Release leases of one holder in one statement, and return how many of them were still in force."""
     return connection.execute(_RELEASE, _asked(held)).rowcount if held else 0
 
 
@@ -303,10 +303,10 @@ def _asked(held: Sequence[Lease]) -> dict[str, object]:
 
 
 def fence(connection: Connection, lease: Lease, *, closing: bool = False) -> None:
-    """Refuse to go on unless ``lease`` is in force, inside a write transaction.
+    """Raise an error unless ``lease`` is in force; for use inside a write transaction.
 
-    Call it first, so that no work is done in vain, and again with ``closing=True`` as the last statement before the
-    commit: from then on nobody can take the lease over until the transaction has ended.
+    Call it first, so that no work is wasted, and again with ``closing=True`` as the last statement before the commit:
+    from then on the lease cannot be taken over until the transaction has ended.
 
     Raises:
         StaleLeaseError: the lease has expired or another epoch is in force.
@@ -318,13 +318,13 @@ def fence(connection: Connection, lease: Lease, *, closing: bool = False) -> Non
 
 
 LOCK_WITHIN_S = 5.0
-"""Seconds that a statement waits for a lock; then the transaction ends, and the cycle is repeated."""
+"""Seconds that a statement waits for a lock before the transaction ends and the cycle is repeated."""
 IDLE_WITHIN_S = 5.0
-"""Seconds between two statements; then the server ends the transaction."""
+"""Seconds between two statements before the server ends the transaction."""
 _LONGEST_S = 86_400.0
 
-# A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
-# fence and the commit a take-over waits for it.
+# A process that is paused in the middle of its transaction must not delay the next leader, whose takeover waits for it
+# between the closing fence and the commit.
 SET_LOCK_TIMEOUTS = "SET LOCAL lock_timeout = {lock_ms}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}"
 
 
@@ -333,9 +333,9 @@ def writing(database: Database, lease: Lease, idle_within_s: float = IDLE_WITHIN
     """One transaction under ``lease``: fenced before the block, and again before the commit.
 
     Args:
-        database: where to write.
-        lease: that must be in force.
-        idle_within_s: seconds that the block may work between two statements; between the closing fence and the
+        database: the database to write to.
+        lease: the lease that must be in force.
+        idle_within_s: seconds that the block may take between two statements; between the closing fence and the
             commit it is never more than :data:`IDLE_WITHIN_S`.
 
     Raises:

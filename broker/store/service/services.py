@@ -1,4 +1,4 @@
-"""The rows of ``broker.services``: a heartbeat of each service process."""
+"""The rows of ``broker.services``: the heartbeats of service processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 @dataclass(frozen=True)
 class Service:
-    """A service process as the database knows it; the age is in seconds by the database's clock."""
+    """A service process as stored in the database; the age is in seconds by the database's clock."""
 
     holder: str
     host: str
@@ -55,27 +55,27 @@ def beat(
     agents: Sequence[str],
     state: Mapping[str, Any] | None = None,
 ) -> None:
-    """Say that the service ``holder`` on ``host`` is alive and runs ``agents``.
+    """Record that the service ``holder`` on ``host`` is alive and runs ``agents``.
 
-    ``state`` is what it says of itself, see :class:`broker.store.service.health.ServiceState`.
+    ``state`` is its own report; see :class:`broker.store.service.health.ServiceState`.
     """
     values = {"holder": holder, "host": host, "version": version, "agents": json.dumps(list(agents))}
     connection.execute(_SAVE_BEAT, values | {"state": None if state is None else json.dumps(dict(state))})
 
 
 def leave(connection: Connection, holder: str) -> None:
-    """Forget the service ``holder``, which is ending, and those that have been silent for a day."""
+    """Remove the service ``holder``, which is ending, and services that have been silent for a day."""
     connection.execute(_DELETE_SERVICE, {"holder": holder})
     connection.execute(_FORGET_DEAD)
 
 
 def divisions(connection: Connection, alive_s: float) -> dict[str, dict[str, int]]:
-    """Into how many parts each service divides which agents, of those that were heard of ``alive_s`` seconds ago."""
+    """The number of parts by divided agent, for each service with a heartbeat in the last ``alive_s`` seconds."""
     return {holder: dict(parts) for holder, parts in connection.execute(_READ_DIVISIONS, {"alive_s": alive_s})}
 
 
 def find_all(connection: Connection) -> list[Service]:
-    """All services that have not said good-bye, the oldest first."""
+    """All services that have not signed off, oldest first."""
     return [Service(**row._mapping) for row in connection.execute(_READ_SERVICES)]
 
 
@@ -86,6 +86,6 @@ _READ_AGE_OF_NEWEST_BEAT = sa.text(
 
 
 def newest_sign_of_life_s(connection: sa.Connection) -> float | None:
-    """Seconds since the last heartbeat of any service, by the database's clock; None when there is no service."""
-    found = connection.execute(_READ_AGE_OF_NEWEST_BEAT).scalar()
-    return None if found is None else float(found)
+    """Seconds since the last heartbeat of any service, by the database's clock; None if there is no service."""
+    age_s = connection.execute(_READ_AGE_OF_NEWEST_BEAT).scalar()
+    return None if age_s is None else float(age_s)

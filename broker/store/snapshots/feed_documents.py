@@ -1,4 +1,4 @@
-"""The last good version of each document of a feed, and how old it is."""
+"""The last good version of each feed document, and its age."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from broker.store.query_context import Answer
 
 @dataclass(frozen=True)
 class KeptDocument:
-    """A document as it is kept.
+    """A stored document.
 
     Attributes:
-        name: of the document.
+        name: name of the document.
         source: the address or path it came from.
-        records: how many it has.
-        validators: to ask for a newer version only.
-        body: its bytes; None where they are not kept.
+        records: number of its records.
+        validators: for requesting only a newer version.
+        body: its bytes; None if they are not stored.
     """
 
     name: str
@@ -88,7 +88,7 @@ def all_documents(connection: sa.Connection) -> list[FedDocument]:
 
 
 def keep_document(connection: sa.Connection, feed: str, found: KeptDocument, now: datetime) -> None:
-    """Put a good version in place of the last one; ``now`` (aware) is when it was seen."""
+    """Replace the last version of a document by a new good one; ``now`` (aware) is when it was seen."""
     body = found.body or b""
     values = {
         "feed": feed,
@@ -112,11 +112,11 @@ def _unpacked(body: bytes | None) -> bytes | None:
 
 
 def note_checked(connection: sa.Connection, feed: str, document: str, source: str, now: datetime) -> None:
-    """Note that a feed without documents of its own, such as answers of a server, is up to date at ``now`` (aware)."""
+    """Record that a feed without documents, such as one of server responses, is up to date at ``now`` (aware)."""
     keep_document(connection, feed, KeptDocument(document, source, 0, Validators(), None), now)
 
 
-#: Which documents of which feed each source of a snapshot is made from.
+#: The feed documents (feed, document) that each source of a snapshot is built from.
 FED_BY: dict[str, tuple[tuple[str, str], ...]] = {
     "queues": (("cric", "queues"), ("cric", "sites")),
     "storages": (
@@ -135,8 +135,10 @@ FED_BY: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def fed_at(connection: sa.Connection) -> dict[str, datetime]:
-    """For each source of a snapshot that feeds fill, when the oldest of its documents was last seen good (aware)."""
+    """When the oldest document of each snapshot source that feeds fill was last seen good (aware), by source."""
     query = sa.text("SELECT feed, document, checked_at FROM broker.feed_documents")
     seen = {(row.feed, row.document): row.checked_at for row in connection.execute(query)}
-    found = {name: [seen[one] for one in parts if one in seen] for name, parts in FED_BY.items()}
-    return {name: min(times) for name, times in found.items() if times}
+    times_by_source = {
+        name: [seen[document] for document in parts if document in seen] for name, parts in FED_BY.items()
+    }
+    return {name: min(times) for name, times in times_by_source.items() if times}

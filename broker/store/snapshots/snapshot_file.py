@@ -1,8 +1,8 @@
-"""Snapshot files: a stored snapshot as one JSON object, plain or gzipped, with or without what was decided on it.
+"""Snapshot files: a stored snapshot as one JSON object, plain or gzipped, with or without the decisions based on it.
 
 ``{"gridbroker_snapshot": 1, "id", "taken_at", "engine", "about", "sources": {name: {"sha256", "content"}}}``, and with
-decisions also ``"decisions"`` and ``"tunings"``. The content of a source is that of the database, in JSON; its digest
-is checked when the file is read, and so is the name of the snapshot.
+decisions also ``"decisions"`` and ``"tunings"``. The content of a source is the content in the database, as JSON; its
+digest and the name of the snapshot are checked when the file is read.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ VERSION = 1
 
 
 class BadSnapshotFile(Refused):
-    """A file that is no snapshot, or not the one that it says."""
+    """The file is not a snapshot, or not the one that it claims to be."""
 
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """What a snapshot file holds.
+    """The contents of a snapshot file.
 
     Attributes:
         snapshot: the snapshot.
-        decisions: what was decided on it, in the order in which it was decided.
+        decisions: the decisions based on it, in the order in which they were made.
         tunings: the versions of the tuning that were in force, by number.
     """
 
@@ -52,14 +52,14 @@ class SnapshotFile:
 
 
 def to_document(file: SnapshotFile) -> dict[str, Any]:
-    """The object to be written.
+    """The JSON object to write to the file.
 
     Raises:
         SnapshotCorruptError: a source cannot be unpacked.
     """
     kept = file.snapshot
     kept.sources()
-    reported: dict[str, Any] = {
+    document: dict[str, Any] = {
         MARK: VERSION,
         "id": kept.id,
         "taken_at": kept.taken_at.isoformat(),
@@ -71,13 +71,13 @@ def to_document(file: SnapshotFile) -> dict[str, Any]:
         },
     }
     if file.decisions:
-        reported["decisions"] = [decision_to_json(one) for one in file.decisions]
-        reported["tunings"] = [_tuning_to_json(one) for _, one in sorted((file.tunings or {}).items())]
-    return reported
+        document["decisions"] = [decision_to_json(stored) for stored in file.decisions]
+        document["tunings"] = [_tuning_to_json(published) for _, published in sorted((file.tunings or {}).items())]
+    return document
 
 
 def from_document(document: Mapping[str, Any], catalogue: Catalogue, where: str) -> SnapshotFile:
-    """What a snapshot file holds, its sources checked against their digests and its name.
+    """Parse the contents of a snapshot file, checking its sources against their digests and its name.
 
     Args:
         document: the object in the file.
@@ -85,7 +85,7 @@ def from_document(document: Mapping[str, Any], catalogue: Catalogue, where: str)
         where: the file, for errors.
 
     Raises:
-        BadSnapshotFile: it is none, of a later format, or damaged; the message names the source.
+        BadSnapshotFile: it is not a snapshot file, has a later format, or is damaged; the message names the source.
     """
     if document.get(MARK) != VERSION:
         raise BadSnapshotFile(f"{MARK} is {document.get(MARK)!r}, not {VERSION}", where, "export it again")
@@ -98,8 +98,8 @@ def from_document(document: Mapping[str, Any], catalogue: Catalogue, where: str)
             {str(name): _part(source) for name, source in document["sources"].items()},
         )
         kept.build()
-        decisions = tuple(decision_from_json(one) for one in document.get("decisions", ()))
-        tunings = {one["version"]: _tuning_from_json(one, catalogue) for one in document.get("tunings", ())}
+        decisions = tuple(decision_from_json(entry) for entry in document.get("decisions", ()))
+        tunings = {entry["version"]: _tuning_from_json(entry, catalogue) for entry in document.get("tunings", ())}
     except SnapshotCorruptError as error:
         raise BadSnapshotFile(f"snapshot {document.get('id')}: {error}", where, "export it again") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:

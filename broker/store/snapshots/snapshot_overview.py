@@ -1,4 +1,4 @@
-"""What is kept of snapshots: how large each source is, with how many snapshots it is shared, and what was decided."""
+"""Overview of stored snapshots: the size of each source, how many snapshots share it, and the number of decisions."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class SnapshotLine:
         taken_at: its instant (aware).
         engine: version of the broker that took it.
         sources: number of its sources.
-        bytes: of all its sources, compressed.
-        own_bytes: of those that no other snapshot shares.
-        lost: number of sources of which the content is gone.
-        decisions: number of stored decisions on it.
-        not_ok: sources that were not as they should be, with their state.
+        bytes: compressed size of all its sources.
+        own_bytes: compressed size of the sources that no other snapshot shares.
+        lost: number of sources whose content is missing.
+        decisions: number of stored decisions based on it.
+        not_ok: states of the sources that were not in order, by name.
     """
 
     id: str
@@ -76,7 +76,7 @@ class SnapshotLine:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One source of a stored snapshot: digest, bytes compressed (None: lost), and how many snapshots have it."""
+    """One source of a stored snapshot: digest, compressed size (None: lost), and how many snapshots have it."""
 
     name: str
     sha256: str
@@ -103,20 +103,20 @@ def stored_snapshots(connection: Connection, since: datetime | None = None) -> l
 
 
 def _not_ok(states: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {str(one.get("name")): str(one.get("state")) for one in states if one.get("state") != "ok"}
+    return {str(state.get("name")): str(state.get("state")) for state in states if state.get("state") != "ok"}
 
 
 def sources_of(connection: Connection, snapshot_id: str) -> list[SourceLine]:
-    """The sources of a snapshot, by name; none for a snapshot that is not stored."""
+    """The sources of a snapshot, ordered by name; empty if the snapshot is not stored."""
     return [SourceLine(*row) for row in connection.execute(_READ_SOURCES, {"id": snapshot_id})]
 
 
 def total_bytes(connection: Connection) -> int:
-    """Bytes of all sources of all snapshots, each counted once."""
+    """Total size of all sources of all snapshots in bytes, each counted once."""
     return int(connection.execute(_ADD_UP_BYTES).scalar_one())
 
 
 def newest_id(connection: Connection) -> str | None:
-    """The newest stored snapshot; None when there is none."""
-    found: str | None = connection.execute(_READ_NEWEST_ID).scalar_one_or_none()
-    return found
+    """The id of the newest stored snapshot; None if there is none."""
+    identifier: str | None = connection.execute(_READ_NEWEST_ID).scalar_one_or_none()
+    return identifier

@@ -1,7 +1,7 @@
-"""A stored snapshot as a scenario: the grid that it saw, without tasks, ready to be loaded into a database.
+"""Conversion of a stored snapshot to a scenario: the grid that it saw, without tasks, ready to load into a database.
 
-Counts of jobs become rows of jobs of which the same counts are made. What scenarios do not hold (what pilots reported
-of their queues, and when summaries of worker nodes were last made) is skipped and named.
+Job counts become rows of jobs that yield the same counts. Data that scenarios do not contain (what pilots reported of
+their queues, and when summaries of worker nodes were last built) are skipped and listed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker.store.scenarios.scenario_file import Row, Scenario, json_document
 #: Tables of sources that are counted from rows of jobs.
 _COUNTED = ("job_counts", "user_job_counts", "job_starts")
 
-#: Columns that a source holds as text and a scenario as a document.
+#: Columns that are text in a source and a JSON document in a scenario.
 _DOCUMENTS = frozenset(
     {("schedconfig_json", "data"), ("ddm_endpoint", "detailed_status"), ("sw_tags", "data"), ("metrics", "value_json")}
 )
@@ -30,27 +30,27 @@ _STARTED_BEFORE = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Converted:
-    """The scenario, and what of the snapshot it does not hold: one remark each."""
+    """The scenario, and one remark for each part of the snapshot that it lacks."""
 
     scenario: Scenario
     lost: tuple[str, ...]
 
 
 def scenario_of(taken_at: datetime, sources: Mapping[str, RawSource]) -> Converted:
-    """The sources of a snapshot as a scenario of its instant."""
+    """Convert the sources of a snapshot to a scenario at its instant."""
     shapes = {**declared_tables(PANDA), **own_tables()}
-    held = {*declared_tables(PANDA), *REPLICA_TABLES}
+    scenario_tables = {*declared_tables(PANDA), *REPLICA_TABLES}
     tables: dict[str, list[Row]] = {}
     lost: list[str] = []
     for source in sources.values():
         for table, rows in source.tables.items():
-            if table in held and len(rows):
+            if table in scenario_tables and len(rows):
                 tables[table] = _rows(table, rows, frozenset(shapes[table].columns))
             elif table not in _COUNTED and len(rows):
                 lost.append(f"{table}: {len(rows)} rows, which scenarios do not hold")
     jobs = _jobs(sources, taken_at)
     tables |= {table: [_plain(row) for row in rows] for table, rows in jobs.items() if rows}
-    lost += _not_made(sources, jobs)
+    lost += _lost_counts(sources, jobs)
     return Converted(Scenario(taken_at, tables), tuple(lost))
 
 
@@ -66,7 +66,7 @@ def _jobs(sources: Mapping[str, RawSource], taken_at: datetime) -> dict[str, lis
     }
 
 
-def _not_made(sources: Mapping[str, RawSource], jobs: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+def _lost_counts(sources: Mapping[str, RawSource], jobs: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     nothing = RawSource("", {})
     cores = sum(
         int(row["ncores"] or 0) for row in sources.get("jobs", nothing).rows("job_counts").records() if not row["njobs"]
@@ -77,13 +77,13 @@ def _not_made(sources: Mapping[str, RawSource], jobs: Mapping[str, list[dict[str
         for row in sources.get("user_jobs", nothing).rows("user_job_counts").records()
         for name in counted
     )
-    made = sum("corecount" in row and "produsername" in row for rows in jobs.values() for row in rows)
+    created = sum("corecount" in row and "produsername" in row for rows in jobs.values() for row in rows)
     lost = [f"job_counts: {cores} cores that are of no job"] if cores else []
-    return [*lost, f"user_job_counts: {owned - made} jobs that no other count has"] if owned > made else lost
+    return [*lost, f"user_job_counts: {owned - created} jobs that no other count has"] if owned > created else lost
 
 
 def _rows(table: str, rows: Rows, columns: frozenset[str]) -> list[Row]:
-    # snapshots of earlier releases hold columns that are in no table
+    # snapshots of earlier releases have columns that no table has any more
     return [
         _plain({name: _document(table, name, value) for name, value in row.items() if name in columns})
         for row in rows.records()
@@ -95,7 +95,7 @@ def _document(table: str, column: str, value: Any) -> Any:
 
 
 def _plain(row: Mapping[str, Any]) -> Row:
-    """The row as scenarios have it: without NULL, times naive in UTC."""
+    """The row in the form of scenarios: without NULL, times naive in UTC."""
     return {name: _value(value) for name, value in row.items() if value is not None and name != IS_DEFINED}
 
 

@@ -1,13 +1,11 @@
 """Reading the raw sources of a snapshot from PostgreSQL, in the caller's read-only transaction.
 
-What is read is said by the sources (``broker.snapshot.source_list``). JSON columns are read as text and parsed by the
+The sources define what is read (``broker.snapshot.source_list``). JSON columns are read as text and parsed by the
 snapshot builder, which knows what to do with a bad document.
 
-What was read of tables before, for as long as the server says that their rows are the same.
-
-PanDA's tables can get no triggers, and many have no stamp that every writer keeps. So the server itself hashes the rows
-that would be read, which is a fraction of the work of sending them and of making values of them; what it says is of the
-same instant as all that the transaction reads.
+Rows of tables are reused for as long as the server reports that they are unchanged. PanDA's tables cannot get triggers,
+and many have no timestamp that every writer maintains. So the server hashes the rows that would be read, a fraction of
+the work of sending and converting them; the hash is of the same instant as everything else that the transaction reads.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from broker.store.connection.tables import JOB_TABLES, TableCatalogue, counted_t
 from broker.store.snapshots.feed_documents import fed_at
 from broker.store.summaries.worker_node_summaries import refreshed_for
 
-#: The rows of a statement as one number, whatever their order: the sum of the 64-bit hashes of their texts.
+#: The rows of a statement as one number, independent of their order: the sum of the 64-bit hashes of their texts.
 _FINGERPRINT = "SELECT count(*), sum(hashtextextended(x::text, 0)) FROM ({rows}) AS x"
 
 Fingerprint = tuple[int, int | None]
@@ -40,9 +38,9 @@ class KeptRows:
     """The rows of a table with the time of the newest.
 
     Attributes:
-        fingerprint: what the server said of them.
-        rows: as they were read.
-        newest: the newest of their time stamps, None without any.
+        fingerprint: count and hash that the server reported for them.
+        rows: the rows as they were read.
+        newest: the newest of their timestamps; None without any.
     """
 
     fingerprint: Fingerprint
@@ -58,7 +56,7 @@ class KeptPart:
     part: tuple[str, bytes] = field(repr=False)
 
     def is_of(self, source: RawSource) -> bool:
-        """Whether it is the same rows, with the same age."""
+        """Whether ``source`` has the same rows with the same age."""
         mine, other = self.source.tables, source.tables
         same = mine.keys() == other.keys() and all(mine[name] is other[name] for name in mine)
         return same and self.source.newest == source.newest
@@ -66,11 +64,11 @@ class KeptPart:
 
 @dataclass
 class KeptReadings:
-    """The last reading of each statement. Agents in several threads may share it: an entry is replaced as a whole.
+    """The last reading of each statement. Threads of several agents may share it, because entries are replaced whole.
 
     Attributes:
-        rows: by the statement that reads them.
-        parts: by the name of the source.
+        rows: rows by the statement that reads them.
+        parts: encoded sources by name.
     """
 
     rows: dict[str, KeptRows] = field(default_factory=dict)
@@ -78,25 +76,25 @@ class KeptReadings:
 
 
 def fingerprint(connection: sa.Connection, statement: str) -> Fingerprint:
-    """How many rows a statement gives, and what they are, as one number."""
+    """The number of rows of a statement, and a hash of their contents."""
     count, total = connection.exec_driver_sql(_FINGERPRINT.format(rows=statement)).one()
     return int(count), None if total is None else int(total)
 
 
 COPY_IS_CURRENT = timedelta(minutes=3)
-"""A copy of PanDA's table that is older makes its source as old as it is."""
+"""Age of a copy of a PanDA table above which its source counts as being as old as the copy."""
 
 
 @dataclass(frozen=True)
 class Unread:
-    """Why a source could not be read: ``state`` ``failed``, or ``changed`` where PanDA's schema is another one."""
+    """Why a source could not be read; ``state`` is ``failed``, or ``changed`` if PanDA's schema differs."""
 
     state: Literal["failed", "changed"]
     detail: str
 
 
 def columns_of(read: Read) -> tuple[PandaColumns, ...]:
-    """The columns of PanDA's tables that a read takes; tables of ours are none of them."""
+    """The columns of PanDA's tables that a read uses; tables of ours are not included."""
     if isinstance(read, TableRead):
         own = "." in read.table
         return () if own else (PandaColumns(read.table, read.columns, read.optional, read.table_optional),)
@@ -104,9 +102,9 @@ def columns_of(read: Read) -> tuple[PandaColumns, ...]:
 
 
 def source_faults(catalogue: TableCatalogue, source: AnySource, statistics: JobStatistics) -> tuple[ColumnFault, ...]:
-    """What keeps a source from being read from PanDA's tables as they are; nothing where it can be."""
-    wanted = [one for read in source.reads_with(statistics) for one in columns_of(read)]
-    return tuple(dict.fromkeys(fault for one in wanted for fault in catalogue.faults(one)))
+    """The faults of PanDA's tables that prevent a source from being read; empty if it can be read."""
+    wanted = [columns for read in source.reads_with(statistics) for columns in columns_of(read)]
+    return tuple(dict.fromkeys(fault for columns in wanted for fault in catalogue.faults(columns)))
 
 
 @dataclass(frozen=True)
@@ -115,11 +113,11 @@ class SourceReader:
 
     Attributes:
         connection: read-only REPEATABLE READ, so that all sources are of one instant.
-        catalogue: the tables that the database has.
+        catalogue: the tables of the database.
         now: the instant (aware).
         job_statistics: ``live`` counts the job tables, ``panda`` reads PanDA's statistics tables.
-        kept: what was read before; the rows of a table that did not change are not read again.
-        copied_at: where PanDA's tables are copies, when each was read there (aware), by table; None elsewhere.
+        kept: earlier readings; unchanged rows of a table are not read again.
+        copied_at: if PanDA's tables are copies, when each was read there (aware), by table; otherwise None.
     """
 
     connection: sa.Connection
@@ -130,32 +128,32 @@ class SourceReader:
     copied_at: Mapping[str, datetime | None] | None = None
 
     def read(self, source: AnySource) -> RawSource:
-        """The rows of a source, with the time of the newest.
+        """Read the rows of a source, with the time of the newest.
 
         Raises:
-            ColumnsChanged: a needed column is gone, or of another type.
+            ColumnsChanged: a required column is missing or has another type.
         """
         if faults := source_faults(self.catalogue, source, self.job_statistics):
             raise ColumnsChanged(faults)
-        found = {read.name: self._rows(read) for read in source.reads_with(self.job_statistics)}
-        tables = {name: rows for name, (rows, _) in found.items()}
+        readings = {read.name: self._rows(read) for read in source.reads_with(self.job_statistics)}
+        tables = {name: rows for name, (rows, _) in readings.items()}
         if source.aged_by is not None:
             return RawSource(source.name, tables, refreshed_for(self.connection, source.aged_by))
-        stamps = (newest for _, newest in found.values() if newest is not None)
+        stamps = (newest for _, newest in readings.values() if newest is not None)
         return RawSource(source.name, tables, max(stamps, default=None))
 
     def try_reading(self, source: AnySource) -> tuple[RawSource, Unread | None]:
-        """The rows of a source, and why they could not be read, where that must stop no cycle."""
+        """Read the rows of a source, or return why they could not be read where a failure must not stop the cycle."""
         if self.copied_at is not None:
             copied = [self.copied_at.get(name) for name in self._copies_of(source)]
             if None in copied:
                 uncopied = "its tables have not been copied from PanDA's database yet"
                 return RawSource(source.name, {}), Unread("failed", uncopied)
-            found, fault = replace(self, copied_at=None).try_reading(source)
-            oldest = min((at for at in copied if at is not None), default=None)
-            # the time of each copy would make every snapshot another one, so it counts only where copying has stopped
+            raw, fault = replace(self, copied_at=None).try_reading(source)
+            oldest = min((moment for moment in copied if moment is not None), default=None)
+            # the time of each copy would make every snapshot different, so it counts only if copying has stopped
             current = oldest is None or self.now - oldest <= COPY_IS_CURRENT
-            return (found if current else _no_younger(found, oldest)), fault
+            return (raw if current else _no_younger(raw, oldest)), fault
         if not source.may_fail:
             try:
                 return self.read(source), None
@@ -163,7 +161,7 @@ class SourceReader:
                 return RawSource(source.name, {}), Unread("changed", changed.what)
         savepoint = self.connection.begin_nested()
         try:
-            found = self.read(source)
+            raw = self.read(source)
             savepoint.commit()
         except ColumnsChanged as changed:
             savepoint.rollback()
@@ -172,21 +170,24 @@ class SourceReader:
             if error.connection_invalidated:
                 raise
             savepoint.rollback()
-            said = f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
-            return RawSource(source.name, {}), Unread("failed", said)
-        return found, None
+            detail = f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
+            return RawSource(source.name, {}), Unread("failed", detail)
+        return raw, None
 
     def _copies_of(self, source: AnySource) -> list[str]:
-        """The copies that a source is read from, by the names of their tables; tables of ours are none."""
-        wanted = [one for read in source.reads_with(self.job_statistics) for one in columns_of(read)]
-        return [counted_table(one.table, one.columns) if one.table in JOB_TABLES else one.table for one in wanted]
+        """The names of the copied tables that a source is read from; tables of ours are not included."""
+        wanted = [columns for read in source.reads_with(self.job_statistics) for columns in columns_of(read)]
+        return [
+            counted_table(columns.table, columns.columns) if columns.table in JOB_TABLES else columns.table
+            for columns in wanted
+        ]
 
     def _rows(self, read: Read) -> tuple[Rows, datetime | None]:
         """The rows of one table, and the time of the newest of them."""
         if isinstance(read, TableRead):
             return self._rows_of_table(read)
-        found = self.connection.execute(sa.text(self._filled(read, read.statement)), self._instants(read))
-        rows: Iterable[tuple[Any, ...]] = map(tuple, found.all())
+        result = self.connection.execute(sa.text(self._filled(read, read.statement)), self._instants(read))
+        rows: Iterable[tuple[Any, ...]] = map(tuple, result.all())
         if read.number_lists:
             lists = [name in read.number_lists for name in read.columns_stored]
             rows = (
@@ -212,7 +213,7 @@ class SourceReader:
         where = f" WHERE {read.where}" if read.where else ""
         own = "." in read.table
         source = quoted_table(read.table) if own else self.catalogue.source(read.table, read.columns)
-        # names come from the sources; S608 sees only that text is put together
+        # names come from the sources; S608 sees only that text is concatenated
         if read.counted:
             return f"SELECT {columns}, count(*) FROM {source} AS r{where} GROUP BY {_all_of(read.columns)}"  # noqa: S608
         return f"SELECT {columns} FROM {source} AS r{where}"  # noqa: S608
@@ -231,26 +232,26 @@ class SourceReader:
 def read_sources(
     reader: SourceReader, sources: Iterable[AnySource], tick: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, RawSource], dict[str, Unread]]:
-    """The rows of sources by name, and the reasons of those that could not be read.
+    """Read sources; return their rows by name, and the reasons for those that could not be read.
 
-    Of the replicas, which are read with the work, only the age that a feed gives them.
+    Replicas are read with the work; here they have only the age that a feed gives them.
 
     Args:
-        reader: reads them.
-        sources: those wanted.
+        reader: the reader to use.
+        sources: the sources to read.
         tick: called after each source, for time budgets.
     """
-    found: dict[str, RawSource] = {}
+    raw_sources: dict[str, RawSource] = {}
     failures: dict[str, Unread] = {}
     for source in sources:
-        found[source.name], fault = reader.try_reading(source)
+        raw_sources[source.name], fault = reader.try_reading(source)
         failures |= {} if fault is None else {source.name: fault}
         tick()
-    return aged_by_feeds(reader.connection, found), failures
+    return aged_by_feeds(reader.connection, raw_sources), failures
 
 
 def aged_by_feeds(connection: sa.Connection, sources: Mapping[str, RawSource]) -> dict[str, RawSource]:
-    """The sources, each no younger than the oldest of the documents that feeds made it from."""
+    """The sources, each no younger than the oldest feed document that it was built from."""
     fed = fed_at(connection)
     return {name: _no_younger(source, fed.get(name)) for name, source in sources.items()}
 
@@ -262,17 +263,17 @@ def _no_younger(source: RawSource, fed: datetime | None) -> RawSource:
 
 
 def quoted_table(name: str) -> str:
-    """``schema.table`` as SQL has it."""
+    """``schema.table`` quoted for SQL."""
     return ".".join(quoted(part) for part in name.split(".", 1))
 
 
 def _all_of(columns: tuple[str, ...]) -> str:
-    # by every column, so that equal content gives equal rows in equal order, and the same digest
+    # ordered by every column, so that equal content gives equal rows in equal order, and the same digest
     return ", ".join(str(position) for position in range(1, len(columns) + 1))
 
 
 def _rising(numbers: bytes | None) -> str | None:
-    """An array of numbers, as ``array_send`` gives it, as a text: the same whatever the order of reading."""
+    """An array of numbers in ``array_send`` format as a sorted text, independent of the order of reading."""
     return None if numbers is None else ",".join(map(str, np.sort(integers_of([bytes(numbers)])).tolist()))
 
 

@@ -1,6 +1,6 @@
-"""Snapshots, kept so that a decision can be asked again. Parts that two snapshots share are stored once.
+"""Snapshots, stored so that decisions can be replayed. Parts that snapshots share are stored once.
 
-A stored snapshot: its sources as they were kept, checked against their digests, and the snapshot built from them.
+The sources of a stored snapshot are checked against their digests before the snapshot is built from them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SnapshotLostError(BrokerError):
 
 
 class NoSuchSnapshot(SnapshotLostError, NotFound):
-    """A snapshot was never stored, or is not kept any more."""
+    """The snapshot was never stored, or is no longer kept."""
 
     exit_status = NOT_FOUND
 
@@ -43,14 +43,14 @@ _SAVE_SNAPSHOT = text("""
     INSERT INTO broker.snapshots AS s (id, taken_at, engine, sources)
     VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO UPDATE SET taken_at = s.taken_at""")
 
-# What is found is held until the transaction ends, so that no clean-up takes it away from under the new snapshot.
+# Existing parts are locked until the transaction ends, so that no cleanup removes them from under the new snapshot.
 _LOCK_KNOWN_PARTS = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted) FOR KEY SHARE")
 
 _READ_LATEST_ID = text(
     "SELECT id FROM broker.snapshots WHERE taken_at BETWEEN :since AND :until ORDER BY taken_at DESC, id LIMIT 1"
 )
 
-# Cycles without work store no snapshot: of each agent the last run that has one, newest first.
+# The last run with a snapshot of each agent, newest first: cycles without work store no snapshot.
 _LAST_OF_AGENTS = text("""
     SELECT agent, run.id, run.taken_at
     FROM unnest(CAST(:agents AS text[])) AS agent, LATERAL (
@@ -74,10 +74,10 @@ def save(
     *,
     repair: bool = False,
 ) -> None:
-    """Store a snapshot, once: each part as its digest and its encoded form.
+    """Store a snapshot once; each part is passed as its digest and its encoded form.
 
-    ``about`` is kept with it, such as the state of each source. With ``repair`` the parts that are stored already are
-    written again if they are not the same, as when one was damaged: the caller has checked those that it gives.
+    ``about`` is stored with it, such as the state of each source. With ``repair`` stored parts that differ, for example
+    because they were damaged, are written again: the caller has checked the parts that it passes.
     """
     hashes = {name: digest for name, (digest, _) in parts.items()}
     stored = set(connection.execute(_LOCK_KNOWN_PARTS, {"wanted": list(hashes.values())}).scalars())
@@ -91,9 +91,9 @@ def save(
 
 
 def latest_id(connection: Connection, since: datetime, until: datetime) -> str | None:
-    """The id of the newest stored snapshot taken between two instants; None when there is none."""
-    found: str | None = connection.execute(_READ_LATEST_ID, {"since": since, "until": until}).scalar_one_or_none()
-    return found
+    """The id of the newest stored snapshot taken between two instants; None if there is none."""
+    identifier: str | None = connection.execute(_READ_LATEST_ID, {"since": since, "until": until}).scalar_one_or_none()
+    return identifier
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class LastOfAgent:
 
 
 def last_of_agents(connection: Connection, agents: Iterable[str]) -> list[LastOfAgent]:
-    """The last stored snapshot of each agent that has any, that of the newest run first."""
+    """The last stored snapshot of each agent that has any, ordered by run, newest first."""
     return [LastOfAgent(*row) for row in tuples(connection, _LAST_OF_AGENTS, {"agents": sorted(agents)})]
 
 
 @dataclass(frozen=True)
 class Header:
-    """What is kept of a snapshot beside its sources: its instant (aware), who took it, and the state of each source."""
+    """The metadata of a stored snapshot: its instant (aware), who took it, and the state of each source."""
 
     taken_at: datetime
     engine: str
@@ -126,10 +126,10 @@ class Header:
 
 
 def header(connection: Connection, snapshot_id: str) -> Header:
-    """What is kept of a snapshot beside its sources.
+    """The metadata of a stored snapshot.
 
     Raises:
-        SnapshotLostError: it was never stored, or was cleared away.
+        SnapshotLostError: the snapshot was never stored, or has been cleaned up.
     """
     row = connection.execute(_READ_HEADER, {"id": snapshot_id}).one_or_none()
     if row is None:
@@ -139,35 +139,35 @@ def header(connection: Connection, snapshot_id: str) -> Header:
 
 
 def about(connection: Connection, snapshot_id: str) -> tuple[datetime, dict[str, Any]]:
-    """The instant of a snapshot, and what is kept with it such as the state of each source.
+    """The instant of a snapshot, and what is stored with it, such as the state of each source.
 
     Raises:
-        SnapshotLostError: it was never stored, or was cleared away.
+        SnapshotLostError: the snapshot was never stored, or has been cleaned up.
     """
-    found = header(connection, snapshot_id)
-    return found.taken_at, dict(found.about)
+    stored = header(connection, snapshot_id)
+    return stored.taken_at, dict(stored.about)
 
 
 def read(connection: Connection, snapshot_id: str) -> dict[str, tuple[str, bytes]]:
-    """The parts of a snapshot by name, as they were given to :func:`save`. Decoding checks them against their digests.
+    """The parts of a snapshot by name, as passed to :func:`save`. Decoding checks them against their digests.
 
     Raises:
-        SnapshotLostError: it was never stored, or was cleared away.
+        SnapshotLostError: the snapshot was never stored, or it or a part of it has been cleaned up.
     """
     sources = connection.execute(_READ_SOURCES, {"id": snapshot_id}).scalar_one_or_none()
     remedy = "ask about a newer decision, or keep snapshots longer"
     if sources is None:
         raise NoSuchSnapshot(f"no snapshot {snapshot_id}", "broker.snapshots", remedy)
     hashes: dict[str, str] = sources["parts"]
-    found = connection.execute(_READ_PARTS, {"wanted": list(hashes.values())})
-    parts = {sha256: bytes(data) for sha256, data in found}
+    rows = connection.execute(_READ_PARTS, {"wanted": list(hashes.values())})
+    parts = {sha256: bytes(data) for sha256, data in rows}
     for name, sha256 in hashes.items():
         if sha256 not in parts:
             raise SnapshotLostError(f"part {name} of snapshot {snapshot_id} is lost", "broker.snapshot_blobs", remedy)
     return {name: (sha256, parts[sha256]) for name, sha256 in hashes.items()}
 
 
-# The last snapshot of each step of time.
+# The last snapshot of each time step.
 _READ_STEPS = sa.text("""
     SELECT DISTINCT ON (date_bin(make_interval(secs => :step_s), taken_at, CAST(:since AS timestamptz)))
         taken_at, sources -> 'parts' ->> :source AS digest
@@ -179,7 +179,7 @@ _READ_BLOBS = sa.text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha2
 
 @dataclass(frozen=True)
 class PartOfSnapshot:
-    """A source as a snapshot has it: when that was taken (aware), and the digest under which the source is kept."""
+    """A source of a snapshot: when the snapshot was taken (aware), and the digest under which the source is stored."""
 
     taken_at: datetime
     digest: str
@@ -188,31 +188,31 @@ class PartOfSnapshot:
 def parts_over_time(
     connection: sa.Connection, source: str, since: datetime, until: datetime, step_s: float
 ) -> list[PartOfSnapshot]:
-    """A source in the last snapshot of each step between two instants (aware), the oldest first."""
+    """A source in the last snapshot of each time step between two instants (aware), oldest first."""
     span = {"source": source, "since": since, "until": until, "step_s": step_s}
     return [PartOfSnapshot(row.taken_at, row.digest) for row in connection.execute(_READ_STEPS, span)]
 
 
 def read_parts(connection: sa.Connection, digests: Collection[str]) -> Iterator[tuple[str, bytes]]:
-    """The encoded sources of these digests; those that are no longer kept are not among them."""
+    """The encoded sources with these digests, without those that are no longer stored."""
     for digest, data in connection.execute(_READ_BLOBS, {"wanted": list(digests)}):
         yield digest, bytes(data)
 
 
-#: By table of a source.
+#: Stored columns by table of a source.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     read.name: read.columns_stored for source in GRID_SOURCES for read in source.reads
 }
 
 
 def missing_columns(sources: Mapping[str, RawSource]) -> tuple[str, ...]:
-    """Columns of this version that the sources do not have, as ``table.column``."""
+    """Columns of this version that the sources lack, as ``table.column``."""
     tables = [(table, rows) for source in sources.values() for table, rows in source.tables.items()]
     return tuple(f"{table}.{name}" for table, rows in tables for name in _missing(table, rows))
 
 
 def completed(sources: Mapping[str, RawSource]) -> dict[str, RawSource]:
-    """The sources with a column of NULL for each that is missing, as reading a database that lacks one gives it."""
+    """The sources with missing columns added as NULL, as if they were read from a database that lacks them."""
     return {
         name: RawSource(name, {table: _completed(table, rows) for table, rows in source.tables.items()}, source.newest)
         for name, source in sources.items()
@@ -235,13 +235,13 @@ Parts = Mapping[str, tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class KeptSnapshot:
-    """A snapshot as it is kept.
+    """A stored snapshot.
 
     Attributes:
         id: its name.
         taken_at: its instant (aware).
         engine: version of the broker that took it.
-        about: what is kept with it, such as the state of each source.
+        about: data stored with it, such as the state of each source.
         parts: its sources.
     """
 
@@ -252,27 +252,29 @@ class KeptSnapshot:
     parts: Parts
 
     def sources(self) -> dict[str, RawSource]:
-        """The sources, each checked against its digest, and all of them against the name of the snapshot.
+        """Decode the sources, each checked against its digest, and all of them against the name of the snapshot.
 
         Raises:
-            SnapshotCorruptError: a source is not what its digest promises, or they are not those of the snapshot.
+            SnapshotCorruptError: a source does not match its digest, or the sources are not those of the snapshot.
         """
-        found = {}
+        sources = {}
         for name, (digest, data) in self.parts.items():
             try:
-                found[name] = decode(digest, data)
+                sources[name] = decode(digest, data)
             except SnapshotCorruptError as error:
                 raise SnapshotCorruptError(f"source {name}: {error}") from error
-        named = snapshot_id(self.taken_at.astimezone(UTC), [(name, digest) for name, (digest, _) in self.parts.items()])
-        if named != self.id:
-            raise SnapshotCorruptError(f"its sources are those of {named}")
-        return found
+        own_id = snapshot_id(
+            self.taken_at.astimezone(UTC), [(name, digest) for name, (digest, _) in self.parts.items()]
+        )
+        if own_id != self.id:
+            raise SnapshotCorruptError(f"its sources are those of {own_id}")
+        return sources
 
     def states(self) -> tuple[SourceState, ...]:
-        """How each source was found.
+        """The recorded state of each source.
 
         Raises:
-            SnapshotCorruptError: that is not on record in a form that can be read.
+            SnapshotCorruptError: the states are not stored in a readable form.
         """
         try:
             return tuple(SourceState.from_json(state) for state in self.about.get("states", []))
@@ -283,15 +285,15 @@ class KeptSnapshot:
         """Columns of sources that the version which took the snapshot did not store, as ``table.column``.
 
         Raises:
-            SnapshotCorruptError: it is not as it was stored.
+            SnapshotCorruptError: the snapshot is damaged.
         """
         return missing_columns(self.sources())
 
     def build(self) -> Snapshot:
-        """The snapshot as the cycle that stored it saw the grid; what another version did not store counts as NULL.
+        """Build the snapshot of the grid as the cycle saw it; columns that another version did not store count as NULL.
 
         Raises:
-            SnapshotCorruptError: it is not as it was stored.
+            SnapshotCorruptError: the snapshot is damaged.
         """
         sources = self.sources()
         try:
@@ -302,21 +304,21 @@ class KeptSnapshot:
 
 
 def kept_snapshot(connection: sa.Connection, identifier: str) -> KeptSnapshot:
-    """A stored snapshot, not looked into yet.
+    """Read a stored snapshot without decoding it.
 
     Raises:
-        SnapshotLostError: it, or a part of it, is not there any more.
+        SnapshotLostError: the snapshot, or a part of it, no longer exists.
     """
-    found = header(connection, identifier)
+    stored = header(connection, identifier)
     parts = read(connection, identifier)
-    return KeptSnapshot(identifier, found.taken_at, found.engine, found.about, parts)
+    return KeptSnapshot(identifier, stored.taken_at, stored.engine, stored.about, parts)
 
 
 def stored_snapshot(connection: sa.Connection, identifier: str) -> Snapshot:
-    """The snapshot as the cycle that stored it saw the grid.
+    """Read and build the snapshot of the grid as the cycle that stored it saw it.
 
     Raises:
-        SnapshotLostError: it is not there any more, or not as it was stored; the message names the source.
+        SnapshotLostError: the snapshot no longer exists, or is damaged; the message names the source.
     """
     kept = kept_snapshot(connection, identifier)
     try:

@@ -1,4 +1,4 @@
-"""Keeping ``broker.chunk_states`` in the transaction of the cycle."""
+"""Updating ``broker.chunk_states`` in the transaction of the cycle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ChunkKey = tuple[int, int | None, float | None]
 
 @dataclass(frozen=True)
 class KnownState:
-    """What a batch needs to know of the last decision about a chunk; see ``broker.chunk_states``."""
+    """The data that a batch needs about the last decision on a chunk; see ``broker.chunk_states``."""
 
     decision: int
     decided_at: datetime
@@ -46,7 +46,7 @@ class NewState(LastDecision):
 
 @dataclass(frozen=True)
 class SeenAgain:
-    """A chunk that was decided as before, and until when it waits now."""
+    """A chunk with the same decision as before, and until when it now waits."""
 
     decision: int
     pending_until: datetime | None
@@ -67,14 +67,14 @@ _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "timestamptz": lambda instant: f'"{instant.isoformat()}"',
     "bytea": lambda data: f'"\\\\x{data.hex()}"',
 }
-"""How values of a type stand in an array."""
+"""How values of a type are written in an array."""
 _KEY = ("brokerage", "jeditaskid", "datasetid", "ramcount")
 _READ_KNOWN_STATES = """
     SELECT jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
         last_seen_at, last_agent_run, decisions, seen_again, state, work_state
     FROM broker.chunk_states WHERE brokerage = %s AND jeditaskid = ANY(%s)"""
-# Rows in the order of their keys, so that two writers lock them in the same order.
-# Of an array the last ones: PostgreSQL counts from 1.
+# Rows are ordered by key, so that two writers lock them in the same order.
+# The last elements of the array are kept; PostgreSQL counts from 1.
 _CHANGED_AT = f"""
     CASE WHEN (chunk_states.outcome, chunk_states.reason) = (excluded.outcome, excluded.reason)
         THEN chunk_states.changed_at
@@ -106,18 +106,18 @@ def known_states(
 
 
 def save(connection: psycopg.Connection[Any], states: Sequence[NewState]) -> None:
-    """Write the last decisions about chunks, each chunk once; an older one never replaces a newer one."""
+    """Write the last decisions about chunks, one per chunk; an older one never replaces a newer one."""
     if states:
-        columns = {name: [getattr(one, name) for one in states] for name in _TYPES}
+        columns = {name: [getattr(state, name) for state in states] for name in _TYPES}
         connection.execute(_SAVE_STATES, [_array(_TYPES[name], values) for name, values in columns.items()])
 
 
 def save_again(
     connection: psycopg.Connection[Any], again: Sequence[SeenAgain], moment: datetime, agent_run: int | None
 ) -> None:
-    """Count chunks that were decided as before at ``moment``."""
+    """Count chunks with the same decision as before at ``moment``."""
     if again:
-        values = [[one.decision for one in again], [one.pending_until for one in again]]
+        values = [[chunk.decision for chunk in again], [chunk.pending_until for chunk in again]]
         connection.execute(_TOUCH_STATES, [moment, agent_run, *values])
 
 

@@ -1,6 +1,6 @@
 """The last decision of each brokerage about each task and chunk: what waits, since when, why, and until when.
 
-Lists are made from these rows, one a chunk, and never from the decisions themselves.
+Lists are built from these rows, one per chunk, and never from the decisions themselves.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 
-#: A chunk that was due and has not been decided about for so long is gone: its task ended, or is not brokered any more.
+#: A chunk without a decision for this long after it was due is gone: its task ended, or is no longer brokered.
 GONE_AFTER = timedelta(hours=1)
-#: The instants of so many changes are kept of a chunk.
+#: Number of changes of a chunk whose instants are kept.
 CHANGES_KEPT = 32
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 _COLUMNS = """
     brokerage, jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
     last_seen_at, last_agent_run, decisions, seen_again, pending_until, candidate_count, jobs, assigned, main_reason"""
-#: Whether a chunk still is there at ``:now``.
+#: Whether a chunk still exists at ``:now``.
 STILL_THERE = "greatest(last_seen_at, pending_until) >= CAST(:now AS timestamptz) - CAST(:gone_after AS interval)"
 
 _READ_STATES = sa.text(f"""
@@ -51,7 +51,7 @@ _COUNT_WAITING = sa.text(f"""
     GROUP BY brokerage, outcome, reason, main_reason
     ORDER BY chunks DESC, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
 
-# Only what changed in the span, of the states that did.
+# Only the changes in the span, of states that changed in it.
 _READ_CHANGES = sa.text("""
     SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(moment) AS first_at
     FROM broker.chunk_states, unnest(changed_at) AS moment
@@ -77,16 +77,16 @@ class DecidedState:
     """The last decision about a task or chunk, now or at an instant of the past.
 
     Attributes:
-        brokerage: that decided.
+        brokerage: the brokerage that decided.
         jeditaskid: the task.
         datasetid: of the chunk's input; None for a task.
         ramcount: of the chunk; None for a task, and for a chunk without one.
         decision: id of the stored decision.
-        decided_at: for which that was made; equal ones since then have no row of their own.
+        decided_at: the instant for which it was made; equal decisions since then have no row of their own.
         outcome: ``brokered``, ``pending``, ``throttled`` or ``skipped``.
-        reason: of the outcome; empty where it is brokered.
-        waiting_since: since when nothing was brokered; None where the last outcome is ``brokered``.
-        pending_until: the next try; None where it does not wait for one.
+        reason: of the outcome; empty if it is brokered.
+        waiting_since: since when nothing was brokered; None if the last outcome is ``brokered``.
+        pending_until: the next attempt; None if it does not wait for one.
     """
 
     brokerage: str
@@ -103,16 +103,16 @@ class DecidedState:
 
 @dataclass(frozen=True)
 class LastDecision(DecidedState):
-    """The last decision about a task or chunk, as it is read and written alike.
+    """The last decision about a task or chunk, with the fields that are both read and written.
 
     Attributes:
         outcome_since: since when outcome and reason have been these.
         last_seen_at: instant of the last cycle that decided about it.
         last_agent_run: the run of that cycle.
-        decisions: how many cycles have decided so since ``outcome_since``.
+        decisions: number of cycles with this outcome and reason since ``outcome_since``.
         seen_again: how many of them were recorded on the row of ``decision``.
-        candidate_count: candidates of the last decision.
-        jobs: how many were assigned (one for a task that got its nucleus).
+        candidate_count: number of candidates of the last decision.
+        jobs: number of assigned jobs (one for a task that got its nucleus).
     """
 
     outcome_since: datetime
@@ -126,11 +126,11 @@ class LastDecision(DecidedState):
 
 @dataclass(frozen=True)
 class ChunkState(LastDecision):
-    """The last decision about a task or chunk, with what came of it.
+    """The last decision about a task or chunk, with its result.
 
     Attributes:
-        assigned: how many jobs, by queue or nucleus.
-        main_reason: the code that rejected most queues where rules left none, else ``reason``.
+        assigned: number of jobs by queue or nucleus.
+        main_reason: the code that rejected most queues if rules left none, else ``reason``.
     """
 
     assigned: Mapping[str, int]
@@ -139,17 +139,17 @@ class ChunkState(LastDecision):
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for one reason.
+    """The work that waits for one reason.
 
     Attributes:
-        brokerage: that decided.
+        brokerage: the brokerage that decided.
         outcome: ``pending``, ``throttled`` or ``skipped``.
         reason: of the outcome.
-        main_reason: the code that rejected most queues where rules left none, else ``reason``.
-        chunks: how many chunks, or tasks of a brokerage of tasks.
-        tasks: of how many tasks.
-        oldest: since when the first of them waits.
-        next_try: the first instant at which one of them is brokered again; None where none waits for an instant.
+        main_reason: the code that rejected most queues if rules left none, else ``reason``.
+        chunks: number of chunks, or of tasks for a brokerage of tasks.
+        tasks: number of tasks that they belong to.
+        oldest: since when the first of them has been waiting.
+        next_try: the first instant at which one of them is brokered again; None if none waits for an instant.
     """
 
     brokerage: str
@@ -176,20 +176,20 @@ def read_states(
     now: datetime | None = None,
     most: int | None = None,
 ) -> list[ChunkState]:
-    """The states that satisfy all that is given, the longest waiting first.
+    """The states that match all filters, longest waiting first; a filter of None matches every state.
 
     Args:
-        connection: to read from.
-        tasks: of these tasks.
-        brokerages: of these brokerages.
-        outcomes: with one of these outcomes.
-        reasons: with one of these as reason or main reason.
-        queue: to which jobs of the chunk were assigned.
-        changed_since: whose outcome or reason changed at this instant or later.
-        seen_since: which a cycle after this instant decided about.
-        waiting: True: only those that wait; False: only those that are brokered.
-        now: only those that still are there at this instant; see :data:`GONE_AFTER`.
-        most: at most so many.
+        connection: the connection to read from.
+        tasks: only states of these tasks.
+        brokerages: only states of these brokerages.
+        outcomes: only states with one of these outcomes.
+        reasons: only states with one of these as reason or main reason.
+        queue: only chunks with jobs assigned to this queue.
+        changed_since: only states whose outcome or reason changed at this instant or later.
+        seen_since: only states that a cycle after this instant decided about.
+        waiting: True: only waiting states; False: only brokered ones.
+        now: only states that still exist at this instant; see :data:`GONE_AFTER`.
+        most: the largest number of states to return.
     """
     values = {
         "tasks": None if tasks is None else list(tasks),
@@ -209,10 +209,10 @@ def read_states(
 
 @dataclass(frozen=True)
 class ListedState(DecidedState):
-    """What lists show of the last decision about a task or chunk; see :class:`LastDecision`.
+    """The part of the last decision about a task or chunk that lists show; see :class:`LastDecision`.
 
     Attributes:
-        assigned: how many jobs, by queue or nucleus.
+        assigned: number of jobs by queue or nucleus.
     """
 
     last_seen_at: datetime
@@ -221,7 +221,7 @@ class ListedState(DecidedState):
     assigned: Mapping[str, int]
 
 
-#: Columns from which :func:`listed_state` makes one.
+#: Columns of the rows that :func:`listed_state` takes.
 LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
 _LIST_STATES = f"""
     SELECT {LISTED} FROM broker.chunk_states
@@ -244,18 +244,18 @@ def list_states(
     waiting_before: datetime | None = None,
     code: str | None = None,
 ) -> list[ListedState]:
-    """The states which a cycle after an instant decided about, by brokerage, task and chunk.
+    """The states that a cycle after an instant decided about, ordered by brokerage, task and chunk.
 
-    There may be many: they are read with what lists need only, past the layers that look up columns by name.
+    There may be many, so only the columns that lists need are read, bypassing layers that look up columns by name.
 
     Args:
-        connection: to read from.
-        seen_since: an aware instant.
-        brokerages: of these brokerages.
-        tasks: of these tasks.
-        waiting: only those that wait.
-        waiting_before: only those that have waited since before this instant (aware).
-        code: only those that wait with it as reason or main reason.
+        connection: the connection to read from.
+        seen_since: the instant (aware).
+        brokerages: only states of these brokerages.
+        tasks: only states of these tasks.
+        waiting: only waiting states.
+        waiting_before: only states that have been waiting since before this instant (aware).
+        code: only waiting states with this reason or main reason.
     """
     names = None if brokerages is None else list(brokerages)
     numbers = None if tasks is None else list(tasks)
@@ -267,7 +267,7 @@ def list_states(
 
 
 def listed_state(row: Sequence[Any]) -> ListedState:
-    """A row of :data:`LISTED`."""
+    """Convert a row with the columns :data:`LISTED`."""
     *rest, text = row
     return ListedState(*(*rest, _NOTHING if text == "{}" else json.loads(text)))
 
@@ -281,13 +281,13 @@ _WAITING_CODES = """
 
 
 def brokered_tasks(connection: sa.Connection, seen_since: datetime) -> list[tuple[str, int, datetime]]:
-    """Brokerage, task, and when it last was brokered with jobs or a nucleus, if after an instant."""
+    """Brokerage and task, and when the task was last brokered with jobs or a nucleus, for times after an instant."""
     with Database.raw(connection).cursor(binary=True) as cursor:
         return cursor.execute(_BROKERED, [seen_since]).fetchall()
 
 
 def count_waiting(connection: sa.Connection, seen_since: datetime) -> dict[tuple[str, str, str], int]:
-    """How many of the states wait that :func:`list_states` has, by brokerage, reason and main reason."""
+    """The number of waiting states of :func:`list_states` by brokerage, reason and main reason."""
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_WAITING_CODES, [seen_since]).fetchall()
     return {(brokerage, reason, main): number for brokerage, reason, main, number in rows}
@@ -302,13 +302,13 @@ _SINCE_BY_TASK = """
 
 
 def waiting_since_by_task(connection: sa.Connection, seen_since: datetime) -> dict[int, datetime | None]:
-    """Since when each task waits which a cycle after an instant decided about, at the brokerage that did so last."""
+    """Since when each task waits that a cycle after an instant decided about, at the brokerage that did so last."""
     with Database.raw(connection).cursor(binary=True) as cursor:
         return dict(cursor.execute(_SINCE_BY_TASK, [seen_since]).fetchall())
 
 
 def count_listed(connection: sa.Connection, seen_since: datetime) -> tuple[dict[str, int], datetime | None]:
-    """How many states :func:`list_states` has, by brokerage, and when a cycle last decided about one of them."""
+    """The number of states of :func:`list_states` by brokerage, and when a cycle last decided about one of them."""
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_COUNT_LISTED, [seen_since]).fetchall()
     return {name: number for name, number, _ in rows}, max((last for _, _, last in rows), default=None)
@@ -317,19 +317,19 @@ def count_listed(connection: sa.Connection, seen_since: datetime) -> tuple[dict[
 def waiting_by_reason(
     connection: sa.Connection, now: datetime, brokerages: Sequence[str] | None = None
 ) -> list[Waiting]:
-    """What waits at ``now`` by brokerage, outcome, reason and main reason, most chunks first."""
+    """The work that waits at ``now`` by brokerage, outcome, reason and main reason, most chunks first."""
     names = None if brokerages is None else list(brokerages)
     values = {"now": now, "gone_after": GONE_AFTER, "brokerages": names}
     return [Waiting(**row._mapping) for row in connection.execute(_COUNT_WAITING, values)]
 
 
 def decided_after(connection: sa.Connection, moment: datetime) -> bool:
-    """Whether a cycle for a later instant has changed the states, so that they do not say how it was at ``moment``."""
+    """Whether a cycle for a later instant has updated the states, so that they no longer describe ``moment``."""
     statement = sa.text("SELECT EXISTS (SELECT FROM broker.chunk_states WHERE last_seen_at > :moment)")
     return bool(connection.execute(statement, {"moment": moment}).scalar_one())
 
 
 def outcome_changes(connection: sa.Connection, since: datetime, until: datetime, least: int = 1) -> list[Change]:
-    """The chunks whose outcome or reason changed ``least`` times between two instants (aware), most often first."""
+    """The chunks whose outcome or reason changed at least ``least`` times between two instants (aware), most first."""
     rows = connection.execute(_READ_CHANGES, {"since": since, "until": until, "least": least})
     return [Change(**row._mapping) for row in rows]

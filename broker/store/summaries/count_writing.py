@@ -1,6 +1,6 @@
 """Adding the decisions of a batch to the counts of their bucket, in the transaction of the cycle.
 
-Rolling buckets of 5 minutes up into hours when they are 2 days old, and removing hours when they are 90 days old.
+Also rolling up buckets of 5 minutes into hours when they are 2 days old, and removing hours when they are 90 days old.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _ADD_REASON_COUNTS = """
         jobs = reason_counts.jobs + excluded.jobs"""
 _LOCK_QUEUE_COUNTS = """
     SELECT counts FROM broker.queue_counts WHERE bucket_s = %s AND bucket_at = %s AND brokerage = %s FOR UPDATE"""
-# Several brokers may begin a bucket at once, each with a part of the work: one of them makes the row, the others wait.
+# Several brokers may begin a bucket at once, each with a part of the work: one of them creates the row, others wait.
 _BEGIN_QUEUES = """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts) VALUES (%s, %s, %s, %s)
     ON CONFLICT (bucket_s, bucket_at, brokerage) DO NOTHING"""
 _SAVE_QUEUES = """
     UPDATE broker.queue_counts SET counts = %s WHERE bucket_s = %s AND bucket_at = %s AND brokerage = %s"""
-# What is counted in an hour that was added up already is not in that sum.
+# Counts added to an hour that was already summed up are missing from that sum.
 _FORGET_HOUR = "DELETE FROM broker.queue_hours WHERE bucket_at = %s AND brokerage = %s"
 _LAST_HOUR = """
     SELECT counts FROM broker.queue_counts
@@ -72,21 +72,21 @@ def add(
     distinct: Sequence[bool],
     main_reasons: Sequence[str],
 ) -> None:
-    """Count the decisions of a batch by reason and by queue, and what waits where the bucket is new.
+    """Count the decisions of a batch by reason and by queue, and waiting work if the bucket is new.
 
     Args:
         connection: in the transaction that stores the decisions, after the states of their chunks were written.
-        brokerage: that decided.
+        brokerage: the brokerage that decided.
         now: the instant for which it decided.
         records: the decisions.
-        distinct: for each whether its chunk was not decided so in this bucket before.
-        main_reasons: of each.
+        distinct: for each, whether it is the first of its kind for its chunk in this bucket.
+        main_reasons: the main reason of each.
     """
     bucket = bucket_of(now)
     _add_reasons(connection, brokerage, bucket, _keys(records, main_reasons), records, distinct)
     new_bucket = _add_queues(connection, brokerage, bucket, counts_of(records, distinct))
     values = {"s": FINE_S, "at": bucket, "brokerage": brokerage, "now": now, "gone_after": GONE_AFTER}
-    # the states of a broker that has just begun are not whole until its first cycle is
+    # the states of a broker that has just started are incomplete until its first cycle ends
     if new_bucket or _scalar(connection, _FIRST_OF_ALL, values):
         connection.execute(_ADD_WAITING_COUNTS, values)
 
@@ -120,7 +120,7 @@ def _add_reasons(
 
 
 def _add_queues(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime, counts: QueueCounts) -> bool:
-    """Add to the counts of the bucket; whether it is new."""
+    """Add to the counts of the bucket, and return whether the bucket is new."""
     key = [FINE_S, bucket, brokerage]
     row = connection.execute(_LOCK_QUEUE_COUNTS, key).fetchone()
     new = row is None and connection.execute(_BEGIN_QUEUES, [*key, counts.pack()]).rowcount == 1
@@ -135,19 +135,19 @@ def _add_queues(connection: psycopg.Connection[Any], brokerage: str, bucket: dat
 
 
 def _add_up_the_hour_before(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime) -> None:
-    """Keep the sum of the hour before that of a new bucket, if there is none yet."""
+    """Store the sum of the hour before that of a new bucket, unless it is stored already."""
     hour = bucket_of(bucket, COARSE_S)
     before = hour - timedelta(seconds=COARSE_S)
     if connection.execute(_IS_ADDED_UP, [before, brokerage]).fetchone() is not None:
         return
     rows = connection.execute(_LAST_HOUR, [FINE_S, before, hour, brokerage]).fetchall()
     if rows:
-        total = reduce(QueueCounts.plus, (known_counts(bytes(one[0])) for one in rows))
+        total = reduce(QueueCounts.plus, (known_counts(bytes(row[0])) for row in rows))
         connection.execute(_SAVE_HOUR, [before, brokerage, total.pack()])
 
 
 def known_counts(data: bytes) -> QueueCounts:
-    """Stored counts; none where they are damaged: a cycle must not fail because of a summary."""
+    """Unpack stored counts; damaged ones count as none, because a cycle must not fail because of a summary."""
     try:
         return QueueCounts.unpack(data)
     except CountsCorruptError:
@@ -169,7 +169,7 @@ _ROLL_UP_REASONS = sa.text(f"""
     ON CONFLICT (bucket_s, bucket_at, brokerage, outcome, reason, main_reason) DO UPDATE SET
         decisions = reason_counts.decisions + excluded.decisions, chunks = reason_counts.chunks + excluded.chunks,
         jobs = reason_counts.jobs + excluded.jobs""")  # noqa: S608 - a constant
-# What waited at the first bucket of an hour stands for the hour.
+# The work that waited in the first bucket of an hour represents the hour.
 _ROLL_UP_WAITING = sa.text(f"""
     WITH old AS (DELETE FROM broker.waiting_counts WHERE bucket_s = :fine AND bucket_at < :before RETURNING *),
     first AS (SELECT brokerage, {_HOUR} AS hour, min(bucket_at) AS bucket_at FROM old GROUP BY 1, 2)
@@ -191,7 +191,7 @@ _TABLES = ("reason_counts", "queue_counts", "waiting_counts")
 
 
 def roll_up(connection: sa.Connection, now: datetime) -> int:
-    """Roll up and remove what is due at ``now``, in one transaction; how many buckets of queues were rolled up."""
+    """Roll up and remove buckets due at ``now``, in one transaction; return the number of queue buckets rolled up."""
     before = bucket_of(now - FINE_KEPT, COARSE_S)
     values: dict[str, Any] = {"fine": FINE_S, "coarse": COARSE_S, "before": before}
     connection.execute(_ROLL_UP_REASONS, values)

@@ -1,6 +1,6 @@
-"""Of the last decisions about tasks and chunks the newest of each brokerage, and what waits by reason.
+"""The newest of the last decisions about tasks and chunks by brokerage, and the waiting work by reason.
 
-What is read grows with what is shown: of the others only the outcome is looked at.
+The amount of data read grows with the amount shown: only the outcome of other decisions is read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NEWEST = f"""
 
 @dataclass(frozen=True)
 class NewestStates:
-    """The states of one brokerage that wait, or of those that are brokered.
+    """The waiting or the brokered states of one brokerage.
 
     Attributes:
-        brokerage: that decided.
-        is_brokered: which.
-        states: how many there are.
+        brokerage: the brokerage that decided.
+        is_brokered: whether they are the brokered ones.
+        states: number of states.
         last_seen_at: instant of the last cycle that decided about one of them.
-        newest: those with the highest numbers of decisions, the newest first.
+        newest: the states with the highest decision ids, newest first.
     """
 
     brokerage: str
@@ -50,27 +50,29 @@ class NewestStates:
 
 
 def newest_states(connection: sa.Connection, seen_since: datetime, most: int, *, brokered: bool) -> list[NewestStates]:
-    """The states which a cycle after an instant decided about.
+    """The newest states that a cycle after an instant decided about.
 
     Args:
-        connection: to read from.
-        seen_since: an aware instant.
-        most: so many of each brokerage that wait, and so many that are brokered.
-        brokered: whether to read those that are brokered; they are counted in any case.
+        connection: the connection to read from.
+        seen_since: the instant (aware).
+        most: largest number of waiting states, and of brokered ones, to read of each brokerage.
+        brokered: whether to read brokered states; they are counted in any case.
     """
     values = {"seen_since": seen_since, "most": most, "brokered": brokered}
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_NEWEST, values).fetchall()
-    found: dict[tuple[str, bool, int, datetime], list[ListedState]] = {}
+    states_by_key: dict[tuple[str, bool, int, datetime], list[ListedState]] = {}
     for row in rows:
-        some = found.setdefault(row[:4], [])
+        newest = states_by_key.setdefault(row[:4], [])
         if row[-1] is not None:
-            some.append(listed_state(row[4:]))
-    return [NewestStates(*key, sorted(some, key=lambda one: -one.decision)) for key, some in found.items()]
+            newest.append(listed_state(row[4:]))
+    return [
+        NewestStates(*key, sorted(newest, key=lambda state: -state.decision)) for key, newest in states_by_key.items()
+    ]
 
 
-# Grouped by three texts once only: the tasks of a reason are told apart and sorted as arrays of numbers. What is
-# counted of all states comes with it, since each look at them takes longer than what is made of it.
+# Grouped by three texts only once: the tasks of a reason are deduplicated and sorted as arrays of numbers. The counts
+# of all states come along, because each scan of the states takes longer than the processing of its result.
 _SUMS = """
     SELECT brokerage, reason, main_reason, states, last_seen_at, most_changes, waiting, oldest,
         array_send(numbers), array_send(sinces)
@@ -82,25 +84,25 @@ _SUMS = """
         FROM broker.chunk_states WHERE last_seen_at > %s GROUP BY 1, 2, 3
     ) AS grouped
     ORDER BY brokerage COLLATE "C", reason, main_reason"""
-# PostgreSQL, array_send: of one dimension a head of 20 bytes, then the length and the bytes of each element
+# PostgreSQL, array_send: for one dimension a header of 20 bytes, then the length and the bytes of each element
 _HEAD_BYTES = 20
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 
 WaitingRow = tuple[str, str, str, int, int, datetime, Sequence[int]]
-"""Brokerage, reason, main reason, chunks that wait for it, their tasks, since when the first waits, and some tasks."""
+"""Brokerage, reason, main reason, numbers of waiting chunks and of their tasks, earliest wait, and some tasks."""
 
 
 @dataclass(frozen=True)
 class StateSums:
-    """The states which a cycle after an instant decided about, added up.
+    """Sums over the states that a cycle after an instant decided about.
 
     Attributes:
-        waiting: what waits for each reason.
-        states: how many there are, by brokerage.
-        last_seen_at: when a cycle last decided about one of them; None where there is none.
-        waiting_since: since when the first of those waits that wait; None where none does.
-        most_changes: how often that one changed which did so most often.
+        waiting: the waiting work by reason.
+        states: number of states by brokerage.
+        last_seen_at: when a cycle last decided about one of them; None if there are none.
+        waiting_since: start of the earliest wait; None if no state waits.
+        most_changes: largest number of changes of a state.
     """
 
     waiting: Sequence[WaitingRow]
@@ -111,16 +113,16 @@ class StateSums:
 
 
 def state_sums(connection: sa.Connection, seen_since: datetime, such_as: int) -> StateSums:
-    """The states which a cycle after an instant (aware) decided about, added up.
+    """Sum up the states that a cycle after an instant (aware) decided about.
 
-    The tasks of a reason are ``such_as`` at most, those that have waited longest first.
+    At most ``such_as`` tasks are listed for a reason, longest waiting first.
     """
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_SUMS, [seen_since]).fetchall()
     states: Counter[str] = Counter()
     waiting: list[WaitingRow] = []
-    for brokerage, reason, main_reason, number, _, _, chunks, oldest, numbers, sinces in rows:
-        states[brokerage] += number
+    for brokerage, reason, main_reason, count, _, _, chunks, oldest, numbers, sinces in rows:
+        states[brokerage] += count
         if chunks:
             tasks, first = tasks_of(_values(numbers), _values(sinces), such_as)
             waiting.append((brokerage, reason, main_reason, chunks, tasks, oldest, first))
@@ -134,21 +136,21 @@ def state_sums(connection: sa.Connection, seen_since: datetime, such_as: int) ->
 
 
 def _values(array: bytes) -> Ints:
-    """The elements of an array of numbers of 8 bytes without NULL; of instants microseconds."""
+    """The elements of an array of 8-byte numbers without NULL; instants are in microseconds."""
     return np.frombuffer(array, _ELEMENT, offset=_HEAD_BYTES)["value"].astype(np.int64)
 
 
 def tasks_of(tasks: Ints, since: Ints, most: int) -> tuple[int, list[int]]:
-    """How many tasks chunks are of, and those that have waited longest, of equals the lower numbers. Pure.
+    """The number of distinct tasks of chunks, and the longest waiting tasks, ties by lower number. Pure.
 
     Args:
-        tasks: of each chunk.
-        since: when each began to wait; of a task the first counts.
-        most: so many tasks at most.
+        tasks: the task of each chunk.
+        since: when each chunk began to wait; the first chunk of a task counts.
+        most: largest number of tasks to return.
     """
     order = np.lexsort((tasks, since))
     first: dict[int, None] = {}
-    # a few chunks at a time, since most often the first ones are of as many tasks
+    # a few chunks at a time, because the first ones usually cover enough tasks
     for start in range(0, len(order), 4 * most):
         first.update(dict.fromkeys(tasks[order[start : start + 4 * most]].tolist()))
         if len(first) >= most:

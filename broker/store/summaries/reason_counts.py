@@ -1,8 +1,7 @@
-"""How often it was decided so, by main reason, and what waited for which reason, in buckets of time.
+"""Counts in buckets of time: decisions by main reason, waiting work by reason, and results by queue.
 
-The buckets of time in which decisions are counted: 5 minutes each for 2 days, then an hour each for 90 days.
-
-What each queue or nucleus got, and what it was rejected for, in buckets of time.
+The buckets are 5 minutes long for 2 days, then an hour long for 90 days. The counts by queue or nucleus are what it
+got, and what it was rejected for.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FINE_KEPT, COARSE_KEPT = timedelta(days=2), timedelta(days=90)
 
 
 def bucket_of(moment: datetime, width_s: int = FINE_S) -> datetime:
-    """The start of the bucket that an aware instant falls into; buckets begin at whole multiples in UTC."""
+    """The start of the bucket that contains an aware instant; buckets begin at whole multiples in UTC."""
     seconds = int(moment.timestamp()) // width_s * width_s
     return datetime.fromtimestamp(seconds, UTC)
 
@@ -33,7 +32,7 @@ _READ_REASON_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, decisions, chunks, jobs
     FROM broker.reason_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - a constant
-# the buckets are added up first, so that instants are cut for a few hundred sums, not for each reason of each bucket
+# buckets are summed up first, so that instants are binned for a few hundred sums, not for each reason of each bucket
 _READ_OUTCOMES = sa.text(f"""
     WITH by_bucket AS MATERIALIZED (
         SELECT bucket_at, outcome, sum(chunks) AS chunks FROM broker.reason_counts WHERE {_BETWEEN} GROUP BY 1, 2)
@@ -57,15 +56,15 @@ _WAITED_AT = sa.text("""
 
 @dataclass(frozen=True)
 class ReasonBucket:
-    """A bucket of time and a reason that something waited for or was decided by.
+    """A bucket of time and a reason of decisions or of waiting.
 
     Attributes:
         bucket_at: its start.
         bucket_s: its length.
-        brokerage: that decided.
-        outcome: of the decisions.
-        reason: of the outcome; empty where it is brokered.
-        main_reason: the code that rejected most queues where rules left none, else ``reason``.
+        brokerage: the brokerage that decided.
+        outcome: outcome of the decisions.
+        reason: reason of the outcome; empty if it is brokered.
+        main_reason: the code that rejected most queues if rules left none, else ``reason``.
     """
 
     bucket_at: datetime
@@ -81,9 +80,9 @@ class ReasonCount(ReasonBucket):
     """Decisions of a bucket with the same outcome and main reason.
 
     Attributes:
-        decisions: how many.
-        chunks: about how many distinct chunks or tasks.
-        jobs: assigned, or tasks that got their nucleus.
+        decisions: number of decisions.
+        chunks: approximate number of distinct chunks or tasks.
+        jobs: number of assigned jobs, or of tasks that got their nucleus.
     """
 
     decisions: int
@@ -93,7 +92,7 @@ class ReasonCount(ReasonBucket):
 
 @dataclass(frozen=True)
 class WaitingCount(ReasonBucket):
-    """What waited for one reason at the first cycle of a bucket; ``chunks`` of ``tasks`` tasks."""
+    """The work that waited for one reason at the first cycle of a bucket: ``chunks`` chunks of ``tasks`` tasks."""
 
     chunks: int
     tasks: int
@@ -102,7 +101,7 @@ class WaitingCount(ReasonBucket):
 def reason_counts(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str] | None = None
 ) -> list[ReasonCount]:
-    """The buckets from the one that holds ``since`` up to ``until``."""
+    """The counts by reason in the buckets from the one that contains ``since`` up to ``until``."""
     rows = connection.execute(_READ_REASON_COUNTS, _values(since, until, brokerages))
     return [ReasonCount(**row._mapping) for row in rows]
 
@@ -110,23 +109,23 @@ def reason_counts(
 def outcome_counts(
     connection: sa.Connection, since: datetime, until: datetime, step_s: float
 ) -> list[tuple[datetime, str, int]]:
-    """Chunks by step and outcome, of the buckets from the one that holds ``since`` up to ``until``.
+    """Chunks by step and outcome, in the buckets from the one that contains ``since`` up to ``until``.
 
     Args:
-        connection: with the schema ``broker``.
+        connection: a connection to a database with the schema ``broker``.
         since: start (aware).
         until: end (aware).
-        step_s: length of the steps; they begin at whole multiples in UTC.
+        step_s: length of the steps, which begin at whole multiples in UTC.
 
     Returns:
-        The start of the step, the outcome, and how many chunks; in this order.
+        Tuples of the start of the step, the outcome, and the number of chunks.
     """
     rows = tuples(connection, _READ_OUTCOMES, {**_values(since, until, None), "step_s": step_s})
-    return [(at, outcome, int(chunks)) for at, outcome, chunks in rows]
+    return [(start, outcome, int(chunks)) for start, outcome, chunks in rows]
 
 
 def decision_counts(connection: sa.Connection, since: datetime, until: datetime) -> dict[str, int]:
-    """The decisions of each brokerage in the buckets from the one that holds ``since`` up to ``until``."""
+    """The number of decisions by brokerage in the buckets from the one that contains ``since`` up to ``until``."""
     rows = connection.execute(_COUNT_DECISIONS, _values(since, until, None))
     return {brokerage: decisions for brokerage, decisions in rows}
 
@@ -134,7 +133,7 @@ def decision_counts(connection: sa.Connection, since: datetime, until: datetime)
 def waiting_counts(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str] | None = None
 ) -> list[WaitingCount]:
-    """What waited, in the buckets from the one that holds ``since`` up to ``until``."""
+    """The work that waited, in the buckets from the one that contains ``since`` up to ``until``."""
     rows = connection.execute(_READ_WAITING_COUNTS, _values(since, until, brokerages))
     return [WaitingCount(**row._mapping) for row in rows]
 
@@ -142,7 +141,7 @@ def waiting_counts(
 def waited_at(
     connection: sa.Connection, moment: datetime, brokerages: Sequence[str] | None = None
 ) -> list[WaitingCount]:
-    """What waited at ``moment``: each brokerage's last bucket of the hour before; none where it made no cycle."""
+    """The work that waited at ``moment``: each brokerage's last bucket of the hour before, if it ran a cycle in it."""
     names = None if brokerages is None else list(brokerages)
     return [WaitingCount(**row) for row in mappings(connection, _WAITED_AT, {"moment": moment, "brokerages": names})]
 
@@ -152,7 +151,7 @@ def _values(since: datetime, until: datetime, brokerages: Sequence[str] | None) 
     return {"since": bucket_of(since), "until": until, "brokerages": names}
 
 
-# An hour that is over and lies within the span is one row, where that is kept; else its buckets of 5 minutes.
+# One row for each completed hour within the span if its sum is stored, else its buckets of 5 minutes.
 _READ_QUEUE_COUNTS = sa.text("""
     WITH hours AS (
         SELECT bucket_at, brokerage, counts FROM broker.queue_hours
@@ -175,8 +174,8 @@ class QueueBucket:
     Attributes:
         bucket_at: its start.
         bucket_s: its length.
-        brokerage: that decided.
-        counts: by queue and reason code.
+        brokerage: the brokerage that decided.
+        counts: counts by queue and reason code.
     """
 
     bucket_at: datetime
@@ -188,7 +187,7 @@ class QueueBucket:
 def queue_buckets(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str] | None = None
 ) -> Iterator[QueueBucket]:
-    """The buckets from the one that holds ``since`` up to ``until``, by brokerage and time."""
+    """The buckets from the one that contains ``since`` up to ``until``, ordered by brokerage and time."""
     names = None if brokerages is None else list(brokerages)
     values = {"since": bucket_of(since), "until": until, "brokerages": names}
     for row in connection.execute(_READ_QUEUE_COUNTS, values):
@@ -202,12 +201,12 @@ def queue_totals(
     brokerages: Sequence[str] | None = None,
     queue: str | None = None,
 ) -> dict[str, list[QueueCount]]:
-    """The sums over these buckets by brokerage, of all queues or of one, most decisions first."""
+    """The sums over the buckets of :func:`queue_buckets` by brokerage, of all queues or one, most decisions first."""
     totals: dict[str, QueueCounts] = {}
     for bucket in queue_buckets(connection, since, until, brokerages):
         known = totals.get(bucket.brokerage)
         totals[bucket.brokerage] = bucket.counts if known is None else known.plus(bucket.counts)
     return {
-        brokerage: sorted(counts.rows(queue), key=lambda one: (-one.decisions, one.queue, one.code))
+        brokerage: sorted(counts.rows(queue), key=lambda count: (-count.decisions, count.queue, count.code))
         for brokerage, counts in totals.items()
     }

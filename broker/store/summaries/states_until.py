@@ -1,6 +1,6 @@
-"""How the chunks of the last decisions were at an instant of the past, read from the decisions themselves.
+"""The states of chunks at an instant in the past, read from the decisions themselves.
 
-Slower than :mod:`broker.store.summaries.chunk_states`, which knows only how it is now: for questions about the past.
+Slower than :mod:`broker.store.summaries.chunk_states`, which has only the current states.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StateUntil(DecidedState):
 
 
 def states_until(connection: sa.Connection, since: datetime, until: datetime) -> list[StateUntil]:
-    """The states at ``until`` of what was decided after ``since``, by brokerage, task and chunk."""
+    """The states at ``until`` of chunks decided about after ``since``, ordered by brokerage, task and chunk."""
     rows = connection.execute(_READ_DECISIONS, {"since": since, "until": until})
     chunks = groupby(rows, key=lambda row: (row.brokerage, row.jeditaskid, row.datasetid, row.ramcount))
     return [_state(list(group)) for _, group in chunks]

@@ -1,7 +1,7 @@
-"""The two summaries of worker nodes: what they say, and how far what they are made from goes back.
+"""The two summaries of worker nodes: their contents, and the age of the reports behind them.
 
-Pilots report the node on which they start, its GPUs, and the queue through which they came. The summaries tell for each
-queue what it has; brokerage reads nothing else of worker nodes. What has not been seen for a month counts no more.
+Pilots report the node on which they start, its GPUs, and the queue through which they came. The summaries list what
+each queue has; brokerage reads no other data about worker nodes. Nodes not seen for a month no longer count.
 Source: PanDA data model, worker nodes.
 """
 
@@ -20,14 +20,14 @@ from broker.store.connection.tables import Names, TableCatalogue, quoted
 
 @dataclass(frozen=True)
 class WorkerNodeSummary:
-    """One summary.
+    """The definition of a summary.
 
     Attributes:
-        table: its name, be it a table or a materialised view.
-        columns: those that are filled, in the order of ``computed``.
-        computed: SELECT of its rows at ``:now`` (naive UTC), no two of them equal.
-        reports: the tables it is made from.
-        stamped: the one of them whose ``last_seen`` decides what counts.
+        table: its name, whether it is a table or a materialised view.
+        columns: the columns that are filled, in the order of ``computed``.
+        computed: SELECT of its distinct rows at ``:now`` (naive UTC).
+        reports: the tables that it is computed from.
+        stamped: the one of them whose ``last_seen`` decides which rows count.
     """
 
     table: str
@@ -37,7 +37,7 @@ class WorkerNodeSummary:
     stamped: str
 
 
-# A node of several queues counts in each. The age of its row in worker_node_queue is not looked at.
+# A node of several queues counts in each. The age of its row in worker_node_queue is not checked.
 GPU_SUMMARY = WorkerNodeSummary(
     table="mv_worker_node_gpu_summary",
     columns=(
@@ -64,8 +64,8 @@ GPU_SUMMARY = WorkerNodeSummary(
     stamped="worker_node_gpus",
 )
 
-# The share is of all logical CPUs of the queue at all its sites, also of those whose level nobody reported. Counts that
-# cannot be are dropped: one of them could push a share out of the column and end every refresh.
+# The share is of all logical CPUs of the queue at all its sites, including those without a reported level. Impossible
+# counts are dropped: one of them could make a share exceed its column and fail every refresh.
 CPU_SUMMARY = WorkerNodeSummary(
     table="mv_worker_node_summary",
     columns=("site", "panda_queue", "cpu_architecture_level", "total_logical_cpus", "pct_within_pq"),
@@ -89,11 +89,11 @@ SUMMARIES = (GPU_SUMMARY, CPU_SUMMARY)
 
 @dataclass(frozen=True)
 class Reports:
-    """What a summary would be made from.
+    """The reports that a summary would be computed from.
 
     Attributes:
-        absent: tables that the database does not have, or that hold no row.
-        newest: when the newest of the reports came in (aware); None when nobody says.
+        absent: tables that the database lacks, or that are empty.
+        newest: when the newest report arrived (aware); None if unknown.
     """
 
     absent: tuple[str, ...]
@@ -105,7 +105,7 @@ class Reports:
 
 
 def read_reports(connection: sa.Connection, catalogue: TableCatalogue, summary: WorkerNodeSummary) -> Reports:
-    """What there is to make a summary from."""
+    """Check which reports exist to compute a summary from."""
     absent = tuple(table for table in summary.reports if not _has_rows(connection, catalogue, table))
     if summary.stamped in absent or "last_seen" not in catalogue.columns_present(summary.stamped):
         return Reports(absent, None)
@@ -118,21 +118,21 @@ def read_reports(connection: sa.Connection, catalogue: TableCatalogue, summary: 
 def _has_rows(connection: sa.Connection, catalogue: TableCatalogue, table: str) -> bool:
     if not catalogue.columns_present(table):
         return False
-    found = connection.exec_driver_sql(f"SELECT EXISTS (SELECT FROM {catalogue.names.table(table)})")  # noqa: S608
-    return bool(found.scalar())
+    result = connection.exec_driver_sql(f"SELECT EXISTS (SELECT FROM {catalogue.names.table(table)})")  # noqa: S608
+    return bool(result.scalar())
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What a refresh of a summary changed (or would change): rows it has now, rows added, rows removed."""
+    """What a refresh of a summary changed (or would change): rows in total, rows added, rows removed."""
 
     rows: int
     added: int
     removed: int
 
 
-# One statement, so that both halves see the same reports. Rows are compared whole, where NULL is equal to NULL; of rows
-# that are there twice one stays.
+# One statement, so that both halves see the same reports. Rows are compared whole, so that NULL equals NULL; of
+# duplicate rows one stays.
 _WANTED_AND_HELD = """
     WITH wanted AS MATERIALIZED (
         SELECT CAST(ROW({fields}) AS {table}) AS whole FROM ({computed}) AS computed ({columns})
@@ -156,26 +156,26 @@ _WRITTEN = """, removed AS (
 def write_differences(
     connection: sa.Connection, names: Names, summary: WorkerNodeSummary, columns: Sequence[str], now: datetime
 ) -> Differences:
-    """Make a summary that is a plain table say what the reports say at ``now`` (aware); readers never see half of it.
+    """Update a summary that is a plain table to the reports at ``now`` (aware); readers never see a partial update.
 
     Args:
         connection: in a transaction for writing.
         names: the schema names.
-        summary: which one.
+        summary: the summary to update.
         columns: all columns of the table, in its order.
-        now: what is older than a month before it is dropped.
+        now: the instant; reports older than a month before it are dropped.
     """
-    return _compared(connection, names, summary, columns, now, _WANTED_AND_HELD + _WRITTEN)
+    return _differences(connection, names, summary, columns, now, _WANTED_AND_HELD + _WRITTEN)
 
 
 def count_differences(
     connection: sa.Connection, names: Names, summary: WorkerNodeSummary, columns: Sequence[str], now: datetime
 ) -> Differences:
-    """What :func:`write_differences` would change; nothing is written."""
-    return _compared(connection, names, summary, columns, now, _WANTED_AND_HELD + _COUNT_CHANGES)
+    """Count what :func:`write_differences` would change; nothing is written."""
+    return _differences(connection, names, summary, columns, now, _WANTED_AND_HELD + _COUNT_CHANGES)
 
 
-def _compared(
+def _differences(
     connection: sa.Connection,
     names: Names,
     summary: WorkerNodeSummary,
@@ -183,13 +183,13 @@ def _compared(
     now: datetime,
     statement: str,
 ) -> Differences:
-    parts: Mapping[str, str] = {
+    names_by_placeholder: Mapping[str, str] = {
         "fields": ", ".join(quoted(name) if name in summary.columns else "NULL" for name in columns),
         "columns": ", ".join(quoted(name) for name in summary.columns),
         "table": names.table(summary.table),
         "computed": names.sql(summary.computed),
     }
-    row: Any = connection.execute(sa.text(statement.format(**parts)), {"now": naive(now)}).one()
+    row: Any = connection.execute(sa.text(statement.format(**names_by_placeholder)), {"now": naive(now)}).one()
     return Differences(*row)
 
 
@@ -199,31 +199,31 @@ _SAVE_REFRESH = """
 
 
 def note_refresh(connection: sa.Connection, summary: WorkerNodeSummary, now: datetime) -> None:
-    """Note that a summary has been made for the instant ``now`` (aware)."""
+    """Record that a summary was computed for the instant ``now`` (aware)."""
     connection.execute(sa.text(_SAVE_REFRESH), {"summary": summary.table, "now": now})
 
 
 def forget_refresh(connection: sa.Connection, summary: WorkerNodeSummary) -> None:
-    """Note that somebody else makes a summary: its age is not known."""
+    """Record that a summary is maintained elsewhere, so that its age is unknown."""
     connection.execute(
         sa.text("DELETE FROM broker.summary_refreshes WHERE summary = :summary"), {"summary": summary.table}
     )
 
 
 def refreshed_for(connection: sa.Connection, table: str) -> datetime | None:
-    """The instant (aware) for which the summary ``table`` was last made; None when that is not known."""
-    found: datetime | None = connection.scalar(
+    """The instant (aware) for which the summary ``table`` was last computed; None if unknown."""
+    moment: datetime | None = connection.scalar(
         sa.text("SELECT refreshed_for FROM broker.summary_refreshes WHERE summary = :summary"), {"summary": table}
     )
-    return found
+    return moment
 
 
 RelationKind = Literal["table", "materialised view", "other", "missing"]
 
 _KINDS: dict[str, RelationKind] = {"r": "table", "p": "table", "m": "materialised view"}
 
-# A refresh beside readers needs a plain unique index. The right MAINTAIN came with PostgreSQL 17; before, it takes the
-# owner.
+# A refresh concurrent with readers needs a plain unique index. The privilege MAINTAIN exists since PostgreSQL 17;
+# before that, only the owner can refresh.
 _READ_ABOUT_VIEW = """
 SELECT c.relkind::text AS kind, c.relispopulated AS populated,
     pg_has_role(c.relowner, 'USAGE') AS owned,
@@ -242,13 +242,13 @@ _WITH_MAINTAIN = 170_000
 
 @dataclass(frozen=True)
 class Relation:
-    """What the database has under the name of a summary.
+    """The relation that the database has under the name of a summary.
 
     Attributes:
-        kind: what it is.
+        kind: kind of the relation.
         populated: False for a materialised view that was never filled and cannot be read.
-        refreshable: the role of this connection may refresh it.
-        indexed: it can be refreshed while others read it.
+        refreshable: whether the role of this connection may refresh it.
+        indexed: whether it can be refreshed while others read it.
     """
 
     kind: RelationKind
@@ -258,18 +258,18 @@ class Relation:
 
 
 def relation_of(connection: sa.Connection, names: Names, table: str) -> Relation:
-    """What the database has under the name ``table`` of one of PanDA's tables."""
-    found = connection.execute(
+    """The relation that the database has under the name ``table`` of one of PanDA's tables."""
+    row = connection.execute(
         sa.text(_READ_ABOUT_VIEW), {"schema": names.schema_of(table), "table": table}
     ).one_or_none()
-    if found is None:
+    if row is None:
         return Relation("missing")
-    kind = _KINDS.get(found.kind, "other")
-    refreshable = kind == "materialised view" and (found.owned or _maintained(connection, names.table(table)))
-    return Relation(kind, bool(found.populated), bool(refreshable), bool(found.indexed))
+    kind = _KINDS.get(row.kind, "other")
+    refreshable = kind == "materialised view" and (row.owned or _may_maintain(connection, names.table(table)))
+    return Relation(kind, bool(row.populated), bool(refreshable), bool(row.indexed))
 
 
-def _maintained(connection: sa.Connection, qualified: str) -> bool:
+def _may_maintain(connection: sa.Connection, qualified: str) -> bool:
     if int(connection.scalar(sa.text("SHOW server_version_num")) or 0) < _WITH_MAINTAIN:
         return False
     return bool(connection.scalar(sa.text(_ASK_WHETHER_MAINTAINED), {"qualified": qualified}))
@@ -282,9 +282,9 @@ def refresh_view(connection: sa.Connection, names: Names, table: str, *, first: 
         connection: in a transaction for writing.
         names: the schema names.
         table: the view.
-        first: it was never filled; this cannot be done concurrently, and nobody can read it yet.
+        first: whether it was never filled; then it cannot be refreshed concurrently, but has no readers yet either.
     """
-    how = "" if first else "CONCURRENTLY "
+    option = "" if first else "CONCURRENTLY "
     qualified = names.table(table)
-    connection.exec_driver_sql(f"REFRESH MATERIALIZED VIEW {how}{qualified}")
+    connection.exec_driver_sql(f"REFRESH MATERIALIZED VIEW {option}{qualified}")
     return int(connection.exec_driver_sql(f"SELECT count(*) FROM {qualified}").scalar() or 0)  # noqa: S608 - quoted

@@ -1,1 +1,1 @@
-"""Removing what has been kept for long enough, and archiving jobs that have ended."""
+"""Removing expired rows, and archiving ended jobs."""

@@ -1,4 +1,4 @@
-"""Moving finished jobs, with their files, to the archive. Standalone only: alongside PanDA these tables are PanDA's.
+"""Moving ended jobs, with their files, to the archive. Standalone only: alongside PanDA these tables are PanDA's.
 
 Source: PanDA data model, jobs; finished, failed, closed and cancelled are the states in which a job ends.
 """
@@ -28,7 +28,7 @@ _MOVE_TO_ARCHIVE = """
     INSERT INTO {archive} ({columns}) SELECT {columns} FROM moved"""
 _MAKE_ROOM = "DELETE FROM {archive} WHERE {key} IN (SELECT {key} FROM {source} WHERE pandaid = ANY(:ids))"
 _FORGET_LOG = "DELETE FROM {log} WHERE pandaid = ANY(:ids)"
-# What pilots said of a job, and which workers it had, is of no use without the job.
+# Pilots' reports about a job, and its workers, are of no use without the job.
 _FORGET_REPORTS = """
     WITH debugged AS (DELETE FROM {jobsdebug} WHERE pandaid = ANY(:ids)),
         related AS (DELETE FROM {harvester_rel_jobs_workers} WHERE pandaid = ANY(:ids))
@@ -38,7 +38,7 @@ _REPORTS = ("jobsdebug", "harvester_rel_jobs_workers")
 
 @dataclass(frozen=True)
 class ArchivedJobs:
-    """What a batch moved to the archive: jobs and their files, and rows of the log of statuses that were removed."""
+    """The result of a batch: jobs and files moved to the archive, and rows removed from the status log."""
 
     jobs: int = 0
     files: int = 0
@@ -46,7 +46,7 @@ class ArchivedJobs:
 
 
 def archive(connection: sa.Connection, names: Names, before: datetime, rows: int) -> ArchivedJobs:
-    """Move at most ``rows`` jobs that ended and were last changed before ``before`` (aware), the oldest first."""
+    """Move at most ``rows`` ended jobs that were last changed before ``before`` (aware), oldest first."""
     values = {"before": naive(before), "rows": rows}
     locked = connection.execute(sa.text(_LOCK_OLD_JOBS.format(jobs=names.table("jobsarchived4"))), values)
     ids = list(locked.scalars())
@@ -61,24 +61,24 @@ def archive(connection: sa.Connection, names: Names, before: datetime, rows: int
 
 
 def count(connection: sa.Connection, names: Names, before: datetime) -> int:
-    """How many jobs would be moved."""
+    """The number of jobs to move."""
     statement = sa.text(_COUNT_OLD_JOBS.format(jobs=names.table("jobsarchived4")))
     return int(connection.execute(statement, {"before": naive(before)}).scalar_one())
 
 
 def kept(connection: sa.Connection, names: Names) -> int:
-    """How many jobs that ended are not in the archive."""
+    """The number of ended jobs that are not in the archive."""
     statement = f"SELECT count(*) FROM {names.table('jobsarchived4')}"  # noqa: S608 - quoted names
     return int(connection.execute(sa.text(statement)).scalar_one())
 
 
 def count_without_time(connection: sa.Connection, names: Names) -> int:
-    """How many jobs ended that do not say when they were last changed; they stay where they are."""
+    """The number of ended jobs without a time of their last change; they are never moved."""
     return int(connection.execute(sa.text(_WITHOUT_TIME.format(jobs=names.table("jobsarchived4")))).scalar_one())
 
 
 def _move(connection: sa.Connection, names: Names, source: str, archive_table: str, key: str, ids: list[int]) -> int:
-    """Move the rows of some jobs; what the archive held of the same rows before is replaced."""
+    """Move the rows of jobs; rows with the same keys in the archive are replaced."""
     parts = {
         "source": names.table(source),
         "archive": f"{quoted(ARCHIVE_SCHEMA)}.{quoted(archive_table)}",

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 
 @dataclass(frozen=True)
 class AgedRows:
-    """One kind of rows that are kept for a while.
+    """One kind of rows with a limited retention time.
 
     Attributes:
-        kind: how it is called in reports and in the options of the agent.
-        table: of ours.
-        time: the column that an age is counted from.
+        kind: its name in reports and in the options of the agent.
+        table: name of a table of ours.
+        time: the column that the age is counted from.
         also: a further condition on the row ``r``.
     """
 
@@ -26,18 +26,18 @@ class AgedRows:
     also: str = "true"
 
     def remove(self, connection: sa.Connection, before: datetime, rows: int) -> int:
-        """Remove at most ``rows`` that are older than ``before``, the oldest first; how many there were."""
+        """Remove at most ``rows`` rows older than ``before``, oldest first, and return how many were removed."""
         values = {"before": before, "rows": rows}
         return connection.execute(sa.text(_DELETE_OLD_ROWS.format(**self._parts())), values).rowcount
 
     def count(self, connection: sa.Connection, before: datetime) -> int:
-        """How many are older than ``before``."""
+        """The number of rows older than ``before``."""
         return int(
             connection.execute(sa.text(_COUNT_OLD_ROWS.format(**self._parts())), {"before": before}).scalar_one()
         )
 
     def kept(self, connection: sa.Connection) -> int:
-        """How many there are, of any age."""
+        """The number of rows of any age."""
         return int(connection.execute(sa.text(_COUNT_ROWS.format(**self._parts()))).scalar_one())
 
     def _parts(self) -> dict[str, str]:
@@ -51,10 +51,10 @@ _DELETE_OLD_ROWS = """
 _COUNT_ROWS = "SELECT count(*) FROM {table}"
 _COUNT_OLD_ROWS = "SELECT count(*) FROM {table} AS r WHERE r.{time} < :before AND {also}"
 
-# The last run of an agent stays, however long ago: it is what operators are shown. It may also be open.
+# The last run of an agent stays, however old, because operators are shown it. It may also still be open.
 _NOT_ITS_LAST = "EXISTS (SELECT FROM broker.agent_runs AS n WHERE n.agent = r.agent AND n.started_at > r.started_at)"
 
-# Days that have a partition are dropped whole; these are the rows of days without one, and those of older releases.
+# Days with a partition are dropped whole; these are rows of days without one, and rows of older releases.
 DECISIONS = AgedRows("decisions", "decisions_default", "decided_at")
 OLD_DECISIONS = AgedRows("old_decisions", "decisions_unpacked", "decided_at")
 DECISION_REPEATS = AgedRows("decision_repeats", "decision_repeats", "decided_at")
@@ -64,7 +64,7 @@ DECISION_LEGENDS = AgedRows("decision_legends", "decision_legends", "last_used_a
 JOB_ACTIONS = AgedRows("job_actions", "job_actions", "acted_at")
 AGENT_RUNS = AgedRows("agent_runs", "agent_runs", "started_at", _NOT_ITS_LAST)
 REBROKERED_FROM = AgedRows("rebrokered_from", "rebrokered_from", "rebrokered_at")
-#: What the agent ``outcomes`` has learned; it is about the scenario that it was learned from.
+#: Tables with what the agent ``outcomes`` has learned, which applies only to the scenario it was learned from.
 LEARNED_TABLES = (
     "queue_record", "queue_failures", "queue_cores", "job_starts", "queue_health", "task_ends", "folded_ends",
     "outcomes_folded", "held_nodes", "failed_inputs", "held_jobs",
@@ -73,39 +73,39 @@ QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
 JOB_STARTS = AgedRows("job_starts", "job_starts", "hour")
-#: What was told of starts, and what came of it.
+#: Forecasts of starts, and how they turned out.
 FORECASTS = AgedRows("forecasts", "forecasts", "made_at")
-#: What was made of jobs that failed or finished: retries, and what their tasks ask for.
+#: Tables derived from failed and finished jobs: retries, and what their tasks request.
 FAILURE_TABLES = ("failed_jobs", "retry_actions", "request_learned", "request_changes")
 RETRY_ACTIONS = AgedRows("retry_actions", "retry_actions", "acted_at")
 FAILED_JOBS = AgedRows("failed_jobs", "failed_jobs", "failed_at")
 REQUEST_CHANGES = AgedRows("request_changes", "request_changes", "changed_at")
 REQUEST_LEARNED = AgedRows("request_learned", "request_learned", "evaluated_at")
-# Messages go with their incident; one with a message that waits stays.
+# Messages are removed with their incident; an incident with a waiting message stays.
 _TOLD = "NOT EXISTS (SELECT FROM broker.notifications AS n WHERE n.incident = r.id AND n.state = 'waiting')"
 INCIDENTS = AgedRows("incidents", "incidents", "resolved_at", _TOLD)
 TASK_SUBSCRIPTIONS = AgedRows("task_subscriptions", "task_subscriptions", "ended_at")
 DECISION_QUALITY = AgedRows("decision_quality", "decision_quality", "decided_at")
 JOB_STATUS_REPORTS = AgedRows("job_status_reports", "job_status_reports", "reported_at")
-# Expiries and heartbeats are of the database's clock, and so is the proof that nobody holds or lives any more.
+# Expiries and heartbeats are times of the database's clock, which also decides that a lease or service has ended.
 LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timestamp()")
-# What changed goes with its run. The last run of each feed stays: it is what operators are shown.
+# Changes are removed with their run. The last run of each feed stays, because operators are shown it.
 _NOT_ITS_LAST_FEED = "EXISTS (SELECT FROM broker.feed_runs AS n WHERE n.feed = r.feed AND n.started_at > r.started_at)"
 FEED_RUNS = AgedRows("feed_runs", "feed_runs", "started_at", _NOT_ITS_LAST_FEED)
 SANDBOXES = AgedRows("sandboxes", "sandboxes", "used_at")
-# Only pilots that have ended have the time; their jobs are looked for seven days back.
+# Only ended pilots have this time; their jobs are searched seven days back.
 SUBMITTED_PILOTS = AgedRows("submitted_pilots", "submitted_pilots", "ended_at")
 SERVICES = AgedRows("services", "services", "seen_at", "r.seen_at < clock_timestamp()")
 
 
 @dataclass(frozen=True)
 class RemovedSnapshots:
-    """What a batch removed.
+    """The result of a batch.
 
     Attributes:
-        snapshots: how many.
-        blobs: parts that went with them.
-        size_bytes: of these parts.
+        snapshots: number of removed snapshots.
+        blobs: number of parts removed with them.
+        size_bytes: size of these parts.
     """
 
     snapshots: int = 0
@@ -119,7 +119,7 @@ _NEEDED = """(
     OR EXISTS (SELECT FROM broker.decisions_unpacked AS u WHERE u.snapshot = s.id))"""
 _USED = "EXISTS (SELECT FROM broker.snapshots AS s WHERE jsonb_path_query_array(s.sources, '$.parts.*') ? b.sha256)"
 
-# The newest one stays: it says how large the sources of the next one should be.
+# The newest snapshot stays, because it indicates how large the sources of the next one should be.
 _REMOVABLE = f"""
     FROM broker.snapshots AS s
     WHERE s.taken_at < :before AND s.taken_at < (SELECT max(taken_at) FROM broker.snapshots) AND NOT {_NEEDED}"""  # noqa: S608 - constants
@@ -157,37 +157,37 @@ _COUNT_REMOVABLE = sa.text(f"""
 
 
 def stored_bytes(connection: sa.Connection) -> int:
-    """Bytes of all parts of snapshots."""
+    """Total size of all parts of snapshots in bytes."""
     return int(connection.execute(_ADD_UP_BYTES).scalar_one())
 
 
 def kept(connection: sa.Connection) -> int:
-    """How many snapshots there are."""
+    """The number of snapshots."""
     return int(connection.execute(sa.text("SELECT count(*) FROM broker.snapshots")).scalar_one())
 
 
 def kept_blobs(connection: sa.Connection) -> int:
-    """How many parts of snapshots there are."""
+    """The number of parts of snapshots."""
     return int(connection.execute(sa.text("SELECT count(*) FROM broker.snapshot_blobs")).scalar_one())
 
 
 def count_removable(connection: sa.Connection, before: datetime) -> int:
-    """How many snapshots older than ``before`` no decision needs."""
+    """The number of snapshots older than ``before`` that no decision needs."""
     return int(connection.execute(sa.text(f"SELECT count(*) {_REMOVABLE}"), {"before": before}).scalar_one())
 
 
 def count_unused_blobs(connection: sa.Connection) -> int:
-    """How many parts belong to no snapshot."""
+    """The number of parts that belong to no snapshot."""
     statement = f"SELECT count(*) FROM broker.snapshot_blobs AS b WHERE NOT {_USED}"  # noqa: S608 - constants
     return int(connection.execute(sa.text(statement)).scalar_one())
 
 
 def remove(connection: sa.Connection, before: datetime, rows: int) -> RemovedSnapshots:
-    """Remove at most ``rows`` snapshots older than ``before`` that no decision needs, the oldest first."""
+    """Remove at most ``rows`` snapshots older than ``before`` that no decision needs, oldest first."""
     ids = list(connection.execute(_LOCK_REMOVABLE, {"before": before, "rows": rows}).scalars())
     if not ids:
         return RemovedSnapshots()
-    # A statement of its own: it sees what was decided while the rows were being locked.
+    # A separate statement, so that it sees decisions made while the rows were being locked.
     parts = list(connection.execute(_DELETE_SNAPSHOTS, {"ids": ids}).scalars())
     hashes = {hash_ for part in parts for hash_ in part}
     locked = connection.execute(_LOCK_BLOBS, {"hashes": sorted(hashes)}).scalars()
@@ -206,6 +206,6 @@ def _delete_blobs(connection: sa.Connection, locked: Iterable[str]) -> list[int]
 
 
 def count(connection: sa.Connection, before: datetime, decisions_before: datetime | None) -> RemovedSnapshots:
-    """What would go when the decisions older than ``decisions_before`` (None: none of them) have gone."""
+    """What would be removed once decisions older than ``decisions_before`` (None: no decisions) are removed."""
     row = connection.execute(_COUNT_REMOVABLE, {"before": before, "decisions_before": decisions_before}).one()
     return RemovedSnapshots(*row)

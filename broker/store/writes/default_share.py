@@ -9,7 +9,7 @@ from broker.store.connection.tables import Names
 
 
 def default_share(connection: sa.Connection, names: Names) -> str | None:
-    """``default`` where that share is on record, else None: the task then has no share."""
+    """``default`` if that share is on record, else None: the task then has no share."""
     query = f"SELECT name FROM {names.table('global_shares')} WHERE name = :name"  # noqa: S608 - a quoted name
-    found = connection.scalar(sa.text(query), {"name": DEFAULT_SHARE})
-    return None if found is None else str(found)
+    name = connection.scalar(sa.text(query), {"name": DEFAULT_SHARE})
+    return None if name is None else str(name)

@@ -1,9 +1,9 @@
-"""The statements of the write-back. ``{panda}`` stands for the schema of PanDA's tables.
+"""The SQL statements of the write-back. ``{panda}`` stands for the schema of PanDA's tables.
 
-Names and texts of a task never leave the server: what the broker sends is integers, and the columns that jobs share
-with their task are read from its row. Source: PanDA data model, tasks, datasets and files, jobs.
+Names and texts of a task never leave the server: the broker sends integers, and columns that jobs share with their
+task are read from its row. Source: PanDA data model, tasks, datasets and files, jobs.
 
-The log of the statuses of jobs: since when a job is in a status. Part of the statements that change statuses.
+Also the log of job statuses, which records since when a job is in a status; statements that change statuses include it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import socket
 
 HOST = re.sub(r"[^A-Za-z0-9.-]", "", socket.gethostname())[:128]
-"""This machine, as the logs of PanDA's tables name who changed a status; safe within SQL text."""
+"""Name of this machine for the logs of PanDA's tables, which record who changed a status; safe within SQL text."""
 
 _LOG_STATUSES = """
 INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
@@ -21,11 +21,11 @@ SELECT pandaid, NOW, jobstatus, prodsourcelabel, cloud, computingsite, 'HOST', N
 
 
 def note_status(changed: str, now: str) -> str:
-    """The statement that logs the statuses of jobs.
+    """The statement that logs job statuses.
 
     Args:
-        changed: name of the rows: jobs with their new status, in columns named as those of the job tables.
-        now: parameter with the instant (naive UTC), as it is written in the whole statement.
+        changed: name of the relation with the jobs and their new statuses, in columns named as in the job tables.
+        now: placeholder of the parameter with the instant (naive UTC), as written in the whole statement.
     """
     return _LOG_STATUSES.replace("CHANGED", changed).replace("NOW", now).replace("HOST", HOST)
 
@@ -50,16 +50,15 @@ SET LOCAL enable_memoize = on;
 SET LOCAL default_statistics_target = 10
 """
 
-# Taken at once and in order, numbers of two brokers that write at the same time lie apart, and so do their entries in
-# indexes: one by one they would meet at the end of each index, row for row.
+# Reserved at once and in order, the numbers of two brokers that write at the same time lie apart, and so do their index
+# entries; numbers taken one by one would make them contend for the end of each index, row by row.
 RESERVE_NUMBERS = """
 SELECT
   (SELECT array_send(array_agg(nextval('{panda}.jobsdefined4_pandaid_seq'))) FROM generate_series(1, %(jobs)s)),
   (SELECT array_send(array_agg(nextval('{panda}.filestable4_row_id_seq'))) FROM generate_series(1, %(files)s))
 """
 
-# A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not
-# a lock any more.
+# A task that another process is writing to is left for the next cycle; an old lock of PanDA's agents no longer counts.
 LOCK_TASKS = """
 SELECT jeditaskid, status, nucleus
 FROM {panda}.jedi_tasks
@@ -69,14 +68,15 @@ WHERE jeditaskid = ANY(%(tasks)s)
 ORDER BY jeditaskid
 FOR NO KEY UPDATE"""
 
-# Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
-# does not match; the caller compares the number of rows with what it asked for. A secondary file (without a number of
-# attempts) that comes back stays counted, so its next attempt is not counted again.
+# Claims the files, counts them in their datasets and records them with their jobs. A file that has changed since it was
+# read does not match; the caller compares the number of claimed files with the number it requested. A secondary file
+# (without a number of attempts) that comes back stays counted, so its next attempt is not counted again.
 #
-# Each claim looks its file up by the primary key. The planner would rather read a whole table of files of which a batch
-# takes a part, or compare every claim with every file of its dataset, as it takes task and dataset for independent and
-# expects one file for both. It is left no such plan: joins are nested loops over indexes (see STAGE), and the status is
-# hidden, from the index of ready files, which has no file ids, and from estimates: it does not make files few.
+# Each claim looks up its file by the primary key. The planner would rather read a whole table of files of which a batch
+# takes a part, or compare every claim with every file of its dataset, because it treats task and dataset as independent
+# and expects one file for both. Such plans are ruled out: joins are nested loops over indexes (see STAGE), and the
+# status is hidden from the index of ready files, which has no file ids, and from estimates, as it does not make files
+# few.
 CLAIM_FILES = """
 WITH claimed AS (
     UPDATE {panda}.jedi_dataset_contents AS file
@@ -116,8 +116,8 @@ WITH claimed AS (
 SELECT coalesce(sum(claimed), 0)::bigint FROM sums
 """
 
-# What merge jobs read was output of other jobs; their input it is all the same, here as in CLAIM_FILES.
-# Files that several jobs read are recorded with each of them and stay as they are.
+# Files that merge jobs read were output of other jobs; they count as input here, as in CLAIM_FILES.
+# Files that several jobs read are recorded with each of them and stay unchanged.
 RECORD_SHARED_FILES = """
 INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
     scope, jeditaskid, datasetid, fileid, attemptnr)
@@ -146,7 +146,7 @@ DROP_FILES = "DELETE FROM staged_files WHERE job = ANY(%(jobs)s)"
 
 JOIN_BY_HASH = "SET LOCAL enable_hashjoin = on; SET LOCAL enable_seqscan = on"
 
-# What is worked out from a task's row is worked out once a task.
+# Values derived from a task's row are computed once per task.
 INSERT_JOBS = """
 WITH task AS MATERIALIZED (
     SELECT *, coalesce(job_label, prodsourcelabel) AS label, coalesce(taskpriority, 0) AS priority,
@@ -185,8 +185,8 @@ LEFT JOIN unnest(%(platforms)s::text[]) WITH ORDINALITY AS platform (name, numbe
     ON platform.number = job.platform + 1
 """
 
-# Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts. One
-# that waited goes on in the status that it had.
+# Source: PanDA job generation; ready tasks start with their first jobs, as scouts if the jobs are scouts. A task that
+# waited returns to its previous status.
 TASKS_WITH_JOBS = """
 WITH before AS (
     SELECT jeditaskid, status AS stored, CASE WHEN status = 'pending' THEN oldstatus ELSE status END AS status
@@ -210,7 +210,7 @@ SELECT jeditaskid, %(now)s, status, attemptnr,
 FROM after WHERE status <> old_status
 """.replace("HOST", HOST)
 
-# ``frozentime`` says since when no queue takes the task: a throttle on its user or share says nothing of queues.
+# ``frozentime`` is since when no queue has taken the task: a throttle on its user or share says nothing about queues.
 TASKS_THAT_WAIT = """
 WITH waiting AS (
     UPDATE {panda}.jedi_tasks AS task
@@ -226,7 +226,7 @@ INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attem
 SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255), 'HOST' FROM waiting
 """.replace("HOST", HOST)
 
-# Tasks that waited already, where work that waits is decided again each cycle.
+# Tasks that were waiting already, for installations that decide about waiting work again in each cycle.
 TASKS_THAT_WAIT_FOR_ANOTHER_REASON = """
 UPDATE {panda}.jedi_tasks AS task
 SET frozentime = CASE WHEN task.jeditaskid = ANY(%(throttled)s) THEN task.frozentime

@@ -1,10 +1,10 @@
 """The write-back of a job brokerage: jobs, their files, dataset counters and task states, in one transaction.
 
-Everything is conditional on what the decision saw. A task that somebody changed, or keeps locked, is skipped with
-all its jobs; a job one of whose files is not as it was read is skipped as a whole. What is skipped is counted and
-waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
+Every write is conditional on the state that the decision saw. A task that another process has changed or keeps locked
+is skipped with all its jobs; a job with a file that has changed since it was read is skipped as a whole. Skipped work
+is counted and waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
 
-Locking the tasks of a batch: a lock that another agent holds for a moment is waited for, a longer one is not.
+When the tasks of a batch are locked, short locks of other agents are waited for, longer ones are not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from broker.store.connection.tables import Names
 from broker.store.writes import job_row_sql as statements
 
 LOCK_WAIT_S = 2.0
-"""Agents hold a task while they write its jobs. Who locks tasks waits for nothing else, so this cannot deadlock."""
+"""Seconds to wait for an agent that is writing a task's jobs. A holder of task locks waits for nothing else, so this
+cannot deadlock."""
 
 _SKIP = " SKIP LOCKED"
 _SHORT_WAIT = "SELECT set_config('lock_timeout', %s, true)"
@@ -43,14 +44,14 @@ def lock_tasks(
     tasks: Sequence[int],
     wait_s: float = LOCK_WAIT_S,
 ) -> list[tuple[Any, ...]]:
-    """The rows of the tasks that are as the decisions saw them, locked; a task may be left out for that it is locked.
+    """Lock and return the rows of tasks that are unchanged since the decisions; locked ones may be left out.
 
     Args:
-        connection: in the transaction that writes.
-        statement: selects rows, the number of the task first, and ends with ``FOR NO KEY UPDATE``.
-        values: its parameters.
-        tasks: that are wanted.
-        wait_s: so long it is waited for each task that somebody else has locked.
+        connection: in the writing transaction.
+        statement: selects rows with the task id first, and ends with ``FOR NO KEY UPDATE``.
+        values: parameters of the statement.
+        tasks: the tasks to lock.
+        wait_s: seconds to wait for each task that another process has locked.
     """
     rows = connection.execute(statement + _SKIP, values).fetchall()
     if len(rows) == len(set(tasks)):
@@ -74,7 +75,7 @@ def _scalar(connection: psycopg.Connection[Any], statement: str) -> object:
 
 
 WORKING_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
-"""Statuses of a task in which jobs are made for it."""
+"""Statuses of a task in which jobs are created for it."""
 
 HOLDABLE_STATUSES = (
     "ready",
@@ -92,10 +93,10 @@ HOLDABLE_STATUSES = (
 
 
 LOCK_FRESH_S = 600.0
-"""A lock that PanDA's agents wrote into a task row is believed in for this long."""
+"""Seconds for which a lock that PanDA's agents wrote into a task row counts."""
 
 CLAIM_LIMIT_S = 60.0
-"""Claiming the files of one batch takes a few seconds; a statement that takes this long will not end by itself."""
+"""Time limit for claiming the files of one batch. It takes a few seconds; a slower statement will not end by itself."""
 
 _ROUNDS = 5
 
@@ -113,7 +114,7 @@ class Written:
     """What a write-back did.
 
     Attributes:
-        kept: for each job of the placement whether it was written.
+        kept: for each job of the placement, whether it was written.
         tasks_skipped: tasks that had changed or were locked.
         skipped_changed: jobs left out because a file had changed.
         files: files claimed.
@@ -128,7 +129,7 @@ class Written:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers for the run's row."""
+        """The counts for the row of the agent run."""
         return {
             "jobs": int(self.kept.sum()),
             "files": self.files,
@@ -153,8 +154,8 @@ class AssignmentWriter:
     ) -> None:
         """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware).
 
-        ``each_cycle``: tasks that wait are among those that were decided; of one that goes on to wait for the same
-        reason nothing is written.
+        With ``each_cycle`` the placement also covers waiting tasks; nothing is written about one that continues to wait
+        for the same reason.
         """
         self._lock_wait_s = lock_wait_s
         self._connection = connection
@@ -163,7 +164,7 @@ class AssignmentWriter:
         self._now = naive(now)
 
     def write(self, placement: Placement) -> Written:
-        """Write what still holds of ``placement``. Call it once a transaction.
+        """Write the part of ``placement`` that is still valid. Call it once per transaction.
 
         Raises:
             ContendedFilesError: files kept changing while they were claimed.
@@ -184,9 +185,9 @@ class AssignmentWriter:
         return Written(kept, frozenset(skipped), skipped_changed, files, waiting)
 
     def reactivate(self, *, for_users: bool = False) -> int:
-        """Give pending tasks their status back when they have waited long enough; how many there were.
+        """Restore the status of pending tasks that have waited long enough, and return how many there were.
 
-        Tasks of users, or those that have a nucleus.
+        It applies to tasks of users with ``for_users``, else to tasks that have a nucleus.
         """
         statuses, minutes = list(WORKING_STATUSES), pending_minutes(for_users=for_users)
         return self._run(
@@ -218,13 +219,13 @@ class AssignmentWriter:
         self._run("ANALYZE staged_files (job, jeditaskid, datasetid, fileid, claimed)")
 
     def _reserve(self, jobs: int, files: int) -> tuple[Ints, Ints]:
-        """Numbers for so many jobs, and for so many files recorded with them."""
-        found = self._run(statements.RESERVE_NUMBERS, jobs=jobs, files=files).fetchone() or (None, None)
-        pandaids, row_ids = (integers_of([] if data is None else [data]) for data in found)
+        """Reserve numbers for ``jobs`` jobs, and for ``files`` files recorded with them."""
+        reserved = self._run(statements.RESERVE_NUMBERS, jobs=jobs, files=files).fetchone() or (None, None)
+        pandaids, row_ids = (integers_of([] if data is None else [data]) for data in reserved)
         return pandaids, row_ids
 
     def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
-        """Claim the files of the staged jobs but those that have changed; the jobs left out, and the files claimed."""
+        """Claim the unchanged files of the staged jobs; return the jobs left out and the number of files claimed."""
         dropped: list[int] = []
         wanted = placement.files.claimed & kept[placement.files.job]
         for _ in range(_ROUNDS):
@@ -247,7 +248,7 @@ class AssignmentWriter:
 
     @contextlib.contextmanager
     def _time_limit(self) -> Iterator[None]:
-        """Limits each statement to the time for claims, or to what is in force already if that is less."""
+        """Limit each statement to the time for claims, or to the current limit if that is lower."""
         (before,) = self._one("SELECT setting FROM pg_settings WHERE name = 'statement_timeout'")
         limit_ms = min(int(self._claim_limit_s * 1000), int(before) or sys.maxsize)
         self._limit_statements(limit_ms)
@@ -290,14 +291,14 @@ class AssignmentWriter:
                 reasons=reasons,
                 throttled=sorted(placement.throttled),
             )
-        moved = self._run(
+        result = self._run(
             statements.TASKS_THAT_WAIT,
             tasks=list(waiting),
             reasons=reasons,
             throttled=sorted(placement.throttled),
             holdable=list(HOLDABLE_STATUSES),
         )
-        return moved.rowcount
+        return result.rowcount
 
     def _one(self, statement: str) -> tuple[Any, ...]:
         row = self._run(statement).fetchone()
@@ -310,5 +311,5 @@ class AssignmentWriter:
 
 
 def _storable(text: str) -> str:
-    """The text without what no database can hold (NUL, halves of surrogate pairs)."""
+    """The text with the characters replaced that no database can hold (NUL, halves of surrogate pairs)."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,8 +1,8 @@
-"""The write-back of the task brokerage: nuclei, destinations of output, and tasks that wait, in one transaction.
+"""The write-back of the task brokerage: nuclei, destinations of output, and waiting tasks, in one transaction.
 
-Everything is conditional on what the decision saw: a task that is not in ``assigning`` any more, has been tried in the
-meantime, has another nucleus, other storage tokens, or is being written to, is skipped with all that belongs to it and
-counted. Source: PanDA production brokerage, write-back; PanDA data model, tasks and datasets.
+Every write is conditional on the state that the decision saw. A task that is no longer in ``assigning``, has been tried
+in the meantime, has another nucleus or other storage tokens, or is being written to, is skipped with all its datasets
+and counted. Source: PanDA production brokerage, write-back; PanDA data model, tasks and datasets.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before
 from broker.store.writes.job_row_sql import HOST
 from broker.store.writes.job_rows import LOCK_FRESH_S, LOCK_WAIT_S, lock_tasks
 
-#: Jobs may be made at once: the task looks as if it had not been touched for a while.
+#: How far the modification time of an assigned task is set back, so that jobs may be created for it at once.
 READY_MINUTES_AGO = 60
 
-# A task that somebody else keeps locked is left for the next cycle; an old lock of PanDA's agents is no lock any more.
+# A task that another process keeps locked is left for the next cycle; an old lock of PanDA's agents no longer counts.
 LOCK_TASKS = """
 SELECT task.jeditaskid
 FROM {panda}.jedi_tasks AS task
@@ -36,7 +36,7 @@ WHERE task.status = %(assigning)s AND task.nucleus IS NOT DISTINCT FROM given.nu
 ORDER BY task.jeditaskid
 FOR NO KEY UPDATE OF task"""
 
-# Tasks with an output that is not as it was read.
+# Tasks with an output that has changed since it was read.
 LOCK_OUTPUTS = """
 WITH here AS (
     SELECT dataset.jeditaskid, dataset.datasetid, dataset.storagetoken
@@ -88,8 +88,8 @@ SELECT jeditaskid, %(now)s, 'ready', attemptnr, 'nucleus ' || nucleus, 'HOST' FR
 DEFT_IS_THERE = "SELECT to_regclass('doma_deft.t_task') IS NOT NULL"
 TELL_DEFT = "UPDATE doma_deft.t_task SET status = 'ready', timestamp = %(now)s WHERE taskid = ANY(%(tasks)s)"
 
-# The task stays in assigning; since when is kept, and noted where nobody has. Where it is tried each cycle, nothing is
-# written while the reason stays.
+# The task stays in assigning; ``frozentime`` is kept, or set if it was empty. If tasks are tried in each cycle, nothing
+# is written while the reason stays the same.
 KEEP_WAITING = """
 UPDATE {panda}.jedi_tasks AS task
 SET modificationtime = %(now)s, frozentime = coalesce(task.frozentime, %(now)s), errordialog = left(given.reason, 510)
@@ -117,11 +117,11 @@ class NucleiWritten:
 
     @property
     def kept(self) -> None:
-        """None: the rows are no jobs."""
+        """None, because the rows are not jobs."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers for the run's row."""
+        """The counts for the row of the agent run."""
         return {
             "tasks_assigned": self.assigned,
             "outputs_placed": self.outputs,
@@ -144,33 +144,33 @@ class NucleusWriter:
     ) -> None:
         """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware).
 
-        ``each_cycle``: tasks are tried in each, not only those that were not tried lately.
+        With ``each_cycle`` tasks are tried in every cycle, even if they were tried recently.
         """
         self._lock_wait_s, self._each_cycle = lock_wait_s, each_cycle
         self._connection, self._names = connection, names
         self._now, self._due = naive(now), due_before(now)
 
     def write(self, placement: TaskPlacement) -> NucleiWritten:
-        """Write what still holds of ``placement``."""
-        seen = {one.jeditaskid: one.seen for one in placement.assigned}
-        seen |= {one.jeditaskid: one.seen for one in placement.waiting}
+        """Write the part of ``placement`` that is still valid."""
+        seen = {entry.jeditaskid: entry.seen for entry in placement.assigned}
+        seen |= {entry.jeditaskid: entry.seen for entry in placement.waiting}
         locked = self._lock(seen)
         changed = self._changed_outputs(placement, locked)
         kept = locked - changed
         outputs = self._place_outputs(placement, kept)
-        assigned = [one for one in placement.assigned if one.jeditaskid in kept]
+        assigned = [entry for entry in placement.assigned if entry.jeditaskid in kept]
         if assigned:
             self._run(
                 ASSIGN_TASKS,
-                tasks=[one.jeditaskid for one in assigned],
-                nuclei=[one.nucleus for one in assigned],
+                tasks=[entry.jeditaskid for entry in assigned],
+                nuclei=[entry.nucleus for entry in assigned],
                 ready_minutes=READY_MINUTES_AGO,
             )
             if self._run(DEFT_IS_THERE).fetchone() == (True,):
-                self._run(TELL_DEFT, tasks=[one.jeditaskid for one in assigned])
-        waiting = [one for one in placement.waiting if one.jeditaskid in kept]
+                self._run(TELL_DEFT, tasks=[entry.jeditaskid for entry in assigned])
+        waiting = [entry for entry in placement.waiting if entry.jeditaskid in kept]
         if waiting:
-            tasks, reasons = [one.jeditaskid for one in waiting], [one.reason for one in waiting]
+            tasks, reasons = [entry.jeditaskid for entry in waiting], [entry.reason for entry in waiting]
             self._run(KEEP_WAITING, tasks=tasks, reasons=reasons, each_cycle=self._each_cycle)
         return NucleiWritten(frozenset(set(seen) - kept), len(assigned), outputs, len(waiting))
 
@@ -182,10 +182,10 @@ class NucleusWriter:
         return {task for (task,) in rows}
 
     def _changed_outputs(self, placement: TaskPlacement, locked: set[int]) -> set[int]:
-        rows = [(one.jeditaskid, place) for one in placement.assigned for place in one.outputs]
+        rows = [(entry.jeditaskid, place) for entry in placement.assigned for place in entry.outputs]
         if not rows or not locked:
             return set()
-        found = self._run(
+        changed = self._run(
             LOCK_OUTPUTS,
             tasks=sorted(locked),
             types=list(OUTPUT_TYPES),
@@ -193,18 +193,18 @@ class NucleusWriter:
             datasets=[place.datasetid for _, place in rows],
             seen=[place.seen for _, place in rows],
         )
-        return {task for (task,) in found.fetchall()}
+        return {task for (task,) in changed.fetchall()}
 
     def _place_outputs(self, placement: TaskPlacement, kept: set[int]) -> int:
-        rows = [(one, place) for one in placement.assigned for place in one.outputs if one.jeditaskid in kept]
+        rows = [(entry, place) for entry in placement.assigned for place in entry.outputs if entry.jeditaskid in kept]
         if not rows:
             return 0
         return self._run(
             PLACE_OUTPUTS,
-            owners=[one.jeditaskid for one, _ in rows],
+            owners=[entry.jeditaskid for entry, _ in rows],
             datasets=[place.datasetid for _, place in rows],
             tokens=[place.storagetoken for _, place in rows],
-            nuclei=[one.nucleus for one, _ in rows],
+            nuclei=[entry.nucleus for entry, _ in rows],
         ).rowcount
 
     def _run(self, statement: str, **values: int | float | str | datetime | Sequence[Any]) -> psycopg.Cursor[Any]:

@@ -33,29 +33,29 @@ _JOB_NAMES = {
 
 
 def client_tasks(database: Database, asked: TaskFilter) -> list[dict[str, Any]]:
-    """The tasks that are asked for, the newest first."""
+    """The requested tasks, the newest first."""
     with database.read_snapshot() as connection:
-        return [_told(row) for row in client_reads.find_tasks(connection, database.names, asked)]
+        return [_task_object(row) for row in client_reads.find_tasks(connection, database.names, asked)]
 
 
 def client_task(database: Database, task: int) -> dict[str, Any]:
     """One task.
 
     Raises:
-        NotFound: there is none of that number.
+        NotFound: there is no task with that number.
     """
     with database.read_snapshot() as connection:
-        return _told(_found(connection, database, task))
+        return _task_object(_task_row(connection, database, task))
 
 
 def task_parameters(database: Database, task: int) -> dict[str, Any]:
-    """The parameters that a task was made of.
+    """The parameters that a task was made from.
 
     Raises:
         NotFound: there is no such task.
     """
     with database.read_snapshot() as connection:
-        _found(connection, database, task)
+        _task_row(connection, database, task)
         return client_reads.read_parameters(connection, database.names, task)
 
 
@@ -67,7 +67,7 @@ def jobs_of_task(database: Database, task: int, *, unsuccessful_only: bool = Fal
     """
     statuses = UNSUCCESSFUL if unsuccessful_only else None
     with database.read_snapshot() as connection:
-        _found(connection, database, task)
+        _task_row(connection, database, task)
         return [_named(row, _JOB_NAMES) for row in client_reads.read_jobs(connection, database.names, task, statuses)]
 
 
@@ -78,27 +78,27 @@ def files_of_task(database: Database, task: int, types: Sequence[str]) -> list[d
         NotFound: there is no such task.
     """
     with database.read_snapshot() as connection:
-        _found(connection, database, task)
+        _task_row(connection, database, task)
         datasets, files = client_reads.read_files(connection, database.names, task, types, MOST_FILES)
     listed: dict[int, list[dict[str, Any]]] = {row["datasetid"]: [] for row in datasets}
     for file in files:
-        about = {"lfn": file["lfn"], "scope": file["scope"], "file_id": file["fileid"], "status": file["status"]}
-        listed[file["datasetid"]].append(about)
+        entry = {"lfn": file["lfn"], "scope": file["scope"], "file_id": file["fileid"], "status": file["status"]}
+        listed[file["datasetid"]].append(entry)
     return [
         {"dataset": {"name": row["datasetname"], "id": row["datasetid"]}, "files": listed[row["datasetid"]]}
         for row in datasets
     ]
 
 
-def _found(connection: sa.Connection, database: Database, task: int) -> Row:
+def _task_row(connection: sa.Connection, database: Database, task: int) -> Row:
     row = client_reads.find_task(connection, database.names, task)
     if row is None:
         raise NotFound(f"there is no task {task}", "jedi_tasks", "see pbook: show()")
     return row
 
 
-def _told(row: Row) -> dict[str, Any]:
-    """A task with how far it is."""
+def _task_object(row: Row) -> dict[str, Any]:
+    """A task with its progress."""
     files, finished, failed = (int(row[name] or 0) for name in ("nfiles", "nfilesfinished", "nfilesfailed"))
     return {
         **_named(row, _TASK_NAMES),

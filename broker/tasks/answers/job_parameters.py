@@ -1,4 +1,4 @@
-"""What a job of a refined task is called with: the template of the task with the job's files and numbers."""
+"""The arguments of a job of a refined task: the template of the task with the job's files and numbers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from broker.tasks.statements.job_templates import read_streams, read_template
 
 
 def job_parameters(connection: sa.Connection, names: Names, job: Mapping[Any, Any]) -> str | None:
-    """What a job is called with; None for a job of a task without a template.
+    """The arguments of a job; None if its task has no template.
 
-    A job that were refused here would be offered to every pilot again, and keep the jobs behind it from all of them.
+    A job that was refused here would be offered to every pilot again, and keep the jobs behind it from all of them.
     """
     template = read_template(connection, names, job)
     if template is None:
@@ -36,19 +36,19 @@ def job_values(job: Mapping[Any, Any], template: Mapping[Any, Any], files: Seque
     streams: dict[str, list[str]] = {}
     containers: dict[str, str] = {}
     outputs: dict[str, str] = {}
-    for one in files:
-        if one["type"] in ("output", "log"):
-            outputs[one["stream"]] = one["lfn"]
+    for file in files:
+        if file["type"] in ("output", "log"):
+            outputs[file["stream"]] = file["lfn"]
         else:
-            streams.setdefault(one["stream"], []).append(one["lfn"])
-            containers[one["stream"]] = one["containername"] or one["datasetname"]
+            streams.setdefault(file["stream"], []).append(file["lfn"])
+            containers[file["stream"]] = file["containername"] or file["datasetname"]
     number = int(template["number"])
     numbers = {
         "SN": number + template["sn_offset"],
         "RNDMSEED": number + template["seed_offset"],
         "ATTEMPTNR": job.get("attemptnr") or 0,
         "PANDAID": job["pandaid"],
-        **_events([one for one in files if one["is_master"] and one["type"] in ("input", "pseudo_input")]),
+        **_events([file for file in files if file["is_master"] and file["type"] in ("input", "pseudo_input")]),
     }
     sequence = streams.get("SEQNUMBER", [])
     if len(sequence) == 1 and sequence[0].isdigit():
@@ -57,14 +57,14 @@ def job_values(job: Mapping[Any, Any], template: Mapping[Any, Any], files: Seque
 
 
 def _events(master: Sequence[Mapping[Any, Any]]) -> dict[str, int]:
-    """First event, events left out in the first file, and events of a job; -1 where nobody says how many."""
+    """The first event, the events left out in the first file, and the events of a job; -1 if that is unknown."""
     if not master:
         return {"FIRSTEVENT": 0, "SKIPEVENTS": 0, "MAXEVENTS": -1}
-    first = min(master, key=lambda one: (one["firstevent"] or 0, one["startevent"] or 0))
-    ranges = [one["startevent"] is not None and one["endevent"] is not None for one in master]
+    first = min(master, key=lambda file: (file["firstevent"] or 0, file["startevent"] or 0))
+    ranges = [file["startevent"] is not None and file["endevent"] is not None for file in master]
     counts = [
-        one["endevent"] - one["startevent"] + 1 if ranged else one["nevents"]
-        for one, ranged in zip(master, ranges, strict=True)
+        file["endevent"] - file["startevent"] + 1 if ranged else file["nevents"]
+        for file, ranged in zip(master, ranges, strict=True)
     ]
     return {
         "FIRSTEVENT": (first["firstevent"] or 0) + (first["startevent"] or 0),

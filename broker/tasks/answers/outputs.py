@@ -19,24 +19,24 @@ _REMEDY = "see broker outputs list"
 
 
 def waiting_outputs(connection: sa.Connection) -> list[OutputDataset]:
-    """The datasets of which files wait or were refused, or of which the last try failed."""
+    """The datasets whose files wait or were refused, or whose last try failed."""
     return output_reads.read_datasets(connection)
 
 
 def task_outputs(connection: sa.Connection, task: int) -> tuple[list[OutputDataset], list[RefusedFile]]:
-    """The datasets of a task, and its files that were refused.
+    """The datasets of a task, and its refused files.
 
     Raises:
         NothingFound: no output of the task was taken on.
     """
-    found = output_reads.read_datasets(connection, task)
-    if not found:
+    datasets = output_reads.read_datasets(connection, task)
+    if not datasets:
         raise NothingFound("output for Rucio of task", task, _WHERE, remedy="the agent rucio_output takes tasks on")
-    return found, output_reads.read_refused(connection, task)
+    return datasets, output_reads.read_refused(connection, task)
 
 
 def retry_refused(database: Database, task: int, files: Sequence[str] | None, now: datetime) -> int:
-    """Have refused files of a task told to Rucio again; how many. ``files``: their names; None: all.
+    """Queue refused files of a task for Rucio again; returns their number. ``files``: their names; None: all.
 
     Raises:
         NothingFound: none of them was refused.
@@ -52,7 +52,7 @@ def retry_refused(database: Database, task: int, files: Sequence[str] | None, no
 
 
 def leave_out(database: Database, task: int, files: Sequence[str], who: str, why: str, now: datetime) -> int:
-    """Let refused files of a task be left out, so that their datasets can be closed without them; how many.
+    """Leave out refused files of a task, so that their datasets can be closed without them; returns their number.
 
     Raises:
         NothingFound: none of them was refused.

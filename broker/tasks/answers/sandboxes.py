@@ -16,11 +16,11 @@ _WHERE = "broker.sandboxes"
 def keep_sandbox(
     database: Database, user: str, file_name: str, content: bytes, most_bytes: int, most_kept_bytes: int, now: datetime
 ) -> str:
-    """Keep an uploaded archive; its name. The same upload again changes nothing.
+    """Keep an uploaded archive and return its name. The same upload again changes nothing.
 
     Args:
-        database: of an installation of its own.
-        user: whose it is.
+        database: of a standalone installation.
+        user: the owner.
         file_name: as the client names it.
         content: of the file.
         most_bytes: of one archive.
@@ -46,7 +46,7 @@ def keep_sandbox(
 
 
 def find_sandbox(database: Database, user: str, size_bytes: int, checksum: int, now: datetime) -> str | None:
-    """The name of an archive of the user with that content; None where it has to be uploaded."""
+    """The name of an archive of the user with that content; None if it has to be uploaded."""
     with database.begin() as connection:
         return statements.find(connection, user, size_bytes, checksum, now - FOUND_AGAIN_WITHIN, now)
 
@@ -55,7 +55,7 @@ def use_sandboxes(database: Database, user: str, names: Sequence[str], now: date
     """Note that a task needs archives.
 
     Raises:
-        NotFound: one of them is not there, or is somebody else's.
+        NotFound: one of them does not exist, or belongs to somebody else.
     """
     with database.begin() as connection:
         missing = sorted(set(names) - statements.use(connection, user, names, now))

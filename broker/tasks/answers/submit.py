@@ -58,7 +58,7 @@ class SubmitOptions(SubmitTerms):
 
 @dataclass(frozen=True)
 class Grid:
-    """What submitting looks at.
+    """What a submission is checked against.
 
     Attributes:
         queues: names of the PanDA queues that exist.
@@ -76,10 +76,10 @@ Planner = Callable[[Path, SubmitOptions, Grid], tuple[Submission, ...]]
 
 
 class NotSubmitted(Refused):
-    """A job that may not be run; nothing was submitted."""
+    """A job may not be run; nothing was submitted."""
 
 
-#: DIRAC's priorities go from 0 to 10, and 1 is the usual one: that is the usual one here.
+#: DIRAC's priorities go from 0 to 10, and 1 is the usual one: it becomes the usual one here.
 PRIORITY_STEP, USUAL_PRIORITY = 100, 1
 _SHOWN_QUEUES = 5
 
@@ -89,7 +89,7 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
 
     Raises:
         RefusedInput: the description is not understood.
-        NotSubmitted: it is, and the job may not be run like this.
+        NotSubmitted: it is understood, but the job may not be run like this.
     """
     job = read_job_file(file)
     try:
@@ -100,9 +100,9 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     specs = specs_in(file, job, options.vo)
     options = replace(options, vo=vo_name(options.vo))
     _check_options(file, request, options)
-    written = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
-    asked = Asked(
-        written if job.requirements else None,
+    requirements = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
+    requested = Asked(
+        requirements if job.requirements else None,
         request.sites or (() if specs is None else specs.sites),
         request.banned_sites,
         request.platforms,
@@ -111,7 +111,7 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     )
     of_node = () if specs is None else (specs.words,)
     notes = (*of_node, *_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
-    return (Submission(_plan(request, options, notes), pool, asked),)
+    return (Submission(_plan(request, options, notes), pool, requested),)
 
 
 def _check_options(file: Path, request: JobRequest, options: SubmitOptions) -> None:
@@ -169,7 +169,7 @@ def _plan(request: JobRequest, options: SubmitOptions, notes: tuple[str, ...]) -
 
 
 def _outputs(request: JobRequest, options: SubmitOptions) -> tuple[PlannedOutput, ...]:
-    """What the job writes: its output under the names that it says, and a log with what it prints, if it wants one."""
+    """What the job writes: its output under the names that it declares, and a log of its prints, if it wants one."""
     user = options.user or request.owner
     scope = (f"user.{user}" if options.label == "user" and user else options.vo)[:30]
     outputs = [PlannedOutput("output", name, scope) for name in request.outputs]
@@ -206,19 +206,19 @@ Kind = Literal["jdl", "cfg", "sss", "task"]
 
 
 class RefusedText(BrokerError):
-    """A text that is not understood."""
+    """The text is not understood."""
 
     exit_status = WRONG_USAGE
 
 
 def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
-    """The tasks that a text asks for.
+    """The tasks that a text describes.
 
     Args:
-        kind: of the text.
-        text: as it came.
-        options: of the submission.
-        grid: what submitting looks at.
+        kind: the kind of the text.
+        text: as it was received.
+        options: the options of the submission.
+        grid: what the submission is checked against.
 
     Raises:
         BrokerError: it is not understood, or may not be submitted.
@@ -235,7 +235,7 @@ def submit_all(database: Database, submissions: Sequence[AnySubmission], now: da
 
 
 def known_grid(database: Database) -> Grid:
-    """What submitting looks at."""
+    """What a submission is checked against, read from the database."""
     with database.begin() as connection:
         queues = task_rows.known_queues(connection, database.names)
         version = resource_versions.current(connection)
@@ -244,7 +244,7 @@ def known_grid(database: Database) -> Grid:
 
 
 def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[AnySubmission, ...]]:
-    """The planner of descriptions, which reads files: the end of the name gives the kind."""
+    """The planner of descriptions, which reads files: the suffix of the name gives the kind."""
 
     def plan_text(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
         with tempfile.TemporaryDirectory(prefix="gridbroker-") as folder:
@@ -263,7 +263,7 @@ def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmiss
     rules = options.sss_rules(MappingRules(_pairs(options.share), _pairs(options.queue_name)), grid.queues)
     try:
         document = read_document(text.encode("utf-8", "surrogatepass"))
-        return tuple(Submission(one) for one in plan(document, rules))
+        return tuple(Submission(task_plan) for task_plan in plan(document, rules))
     except BadDocumentError as error:
         raise RefusedText(str(error), "the SSS document", "correct it") from error
     except CannotSubmitError as error:
@@ -272,22 +272,22 @@ def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmiss
 
 def _plan_task(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
     try:
-        given: Any = json.loads(text)
+        parameters: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RefusedText("the task parameters are no JSON", "the text", "send a JSON object") from error
-    if not isinstance(given, Mapping):
+    if not isinstance(parameters, Mapping):
         raise RefusedText("the task parameters are no JSON object", "the text", "send a JSON object")
-    return (task_submission(given, Submitter(options.user, options.vo, options.label, options.nucleus)),)
+    return (task_submission(parameters, Submitter(options.user, options.vo, options.label, options.nucleus)),)
 
 
 def _pairs(words: list[str] | None) -> dict[str, str]:
-    found = {}
+    mapping = {}
     for word in words or []:
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise RefusedText(f"not usable: {word[:80]}", "names of shares and queues", "write NAME=VALUE")
-        found[name] = value
-    return found
+        mapping[name] = value
+    return mapping
 
 
 _PLANNERS: Mapping[Kind, Callable[[str, SubmitOptions, Grid], tuple[AnySubmission, ...]]] = {

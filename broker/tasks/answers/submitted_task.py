@@ -1,4 +1,4 @@
-"""A task that was made, as every interface gives it."""
+"""A task that was made, as every interface returns it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.tasks.statements.task_rows import Submitted
 
 
 class TaskMade(BaseModel):
-    """What is told of every task that was made: its number, its name and its status."""
+    """The common part of every created task: number, name and status."""
 
     jeditaskid: int
     taskname: str
@@ -16,14 +16,14 @@ class TaskMade(BaseModel):
 
 
 class SubmittedTask(TaskMade):
-    """A task that was made.
+    """A created task.
 
     Attributes:
-        jobs: names of its jobs, where they have any.
-        job_count: how many jobs it has.
-        alternatives: ways in which it may be run.
-        notes: what the submitter should know.
-        pool: SubmitPool of its jobs; null without requirements.
+        jobs: names of its jobs, if they have any.
+        job_count: number of jobs.
+        alternatives: number of ways in which it may run.
+        notes: notes for the submitter.
+        pool: SubmitPool of its jobs; null if it has no requirements.
     """
 
     jobs: list[str]
@@ -34,7 +34,7 @@ class SubmittedTask(TaskMade):
 
 
 def submitted_task(made: Submitted) -> SubmittedTask:
-    """What is told of a task that was made."""
+    """The answer about a task that was made."""
     return SubmittedTask(
         jeditaskid=made.jeditaskid,
         taskname=made.taskname,

@@ -1,4 +1,4 @@
-"""Submitting one refined task: all of it in one transaction, or nothing."""
+"""Submits one refined task: all of it in one transaction, or nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from broker.tasks.statements.task_rows import Submitted
 from broker.work.input_files import scope_and_name
 
 SEQUENCE_AT_LEAST = 10_000
-"""Rows of a sequence of numbers beside an input whose files are not known yet."""
+"""Rows of a sequence of numbers alongside an input whose files are not known yet."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class TaskSubmission:
     """A task to be submitted.
 
     Attributes:
-        task: as it was refined.
-        sources: of the contents of its input.
+        task: the refined task.
+        sources: where the contents of its input come from.
         request: number of the submission at its client; None without one.
-        one_of_its_name: whether the user may have one task of this name only, but for those that ended without output.
-        files: listed files of datasets beside the parameters, by name of the dataset: each call reads them anew.
+        one_of_its_name: whether the user may have only one task of this name, except those that ended without output.
+        files: readers of files that were listed apart from the parameters, by dataset; each call reads them anew.
     """
 
     task: RefinedTask
@@ -59,17 +59,17 @@ class TaskSubmission:
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """Of the task's row."""
+        """The columns of the task's row."""
         return self.task.columns
 
     def make(self, database: Database, now: datetime) -> Submitted:
-        """Make the task; the one that the same submission made before is the answer where there is one.
+        """Make the task, or return the one that the same submission made before.
 
         Raises:
             NotOurTables: alongside PanDA.
-            BadParameter: a dataset or the parent is not there, or there is nothing to do.
+            BadParameter: a dataset or the parent does not exist, or there is nothing to do.
             CatalogueUnavailable: Rucio gave no answer.
-            SameName: it is to be the only one of its name, and another is there.
+            SameName: it must be the only one of its name, and another exists.
             RequestReused: another submission has the client's number.
         """
         check_standalone(database)
@@ -91,34 +91,36 @@ def task_submission(
         BadParameter: they cannot be used.
     """
     task = refine(given, submitter)
-    asked = None
+    client_request = None
     if request is not None:
-        said = json.dumps([given, submitter.count, submitter.nucleus], sort_keys=True, default=str)
-        asked = ClientRequest(str(task.columns["username"]), request, hashlib.sha256(said.encode()).hexdigest())
-    return TaskSubmission(task, sources or InputSources(), asked, files or {})
+        text = json.dumps([given, submitter.count, submitter.nucleus], sort_keys=True, default=str)
+        client_request = ClientRequest(
+            str(task.columns["username"]), request, hashlib.sha256(text.encode()).hexdigest()
+        )
+    return TaskSubmission(task, sources or InputSources(), client_request, files or {})
 
 
 class _Maker:
     """Makes one task in one transaction."""
 
-    def __init__(self, connection: sa.Connection, names: Names, said: TaskSubmission, now: datetime) -> None:
-        self._connection, self._names, self._said = connection, names, said
-        self._task = said.task
+    def __init__(self, connection: sa.Connection, names: Names, submission: TaskSubmission, now: datetime) -> None:
+        self._connection, self._names, self._submission = connection, names, submission
+        self._task = submission.task
         self._aware, self._now = now, naive(now)
         self._notes = list(self._task.notes)
         self._count: JobCount | None = None
         self._jobs = self._master_files = 0
 
     def make(self) -> Submitted:
-        request, task = self._said.request, self._task
+        request, task = self._submission.request, self._task
         earlier = None if request is None else client_requests.find_task(self._connection, request)
         if earlier is None:
             task_id = next_task_id(self._connection, self._names)
             if request is not None and not client_requests.claim(self._connection, request, task_id, self._aware):
                 earlier = client_requests.find_task(self._connection, request)
         if earlier is not None:
-            return self._again(earlier)
-        if self._said.one_of_its_name:
+            return self._earlier_task(earlier)
+        if self._submission.one_of_its_name:
             self._check_name()
         for name in ("gshare", "nucleus", "site"):
             if task.columns.get(name) is not None:
@@ -136,52 +138,52 @@ class _Maker:
         if task.specs is not None:
             asked = Asked(sites=task.specs.sites, specs=task.specs.canonical)
             pool_registration.attach(self._connection, task_id, None, asked)
-        for row, (_, _, found) in zip(rows, planned, strict=True):
-            self._fill(task_id, row, found, waits=parent is not None and not task.starts_with_parent)
-        feed_tasks(self._connection, self._names, self._said.sources, self._aware, [task_id])
+        for row, (_, _, at_rucio) in zip(rows, planned, strict=True):
+            self._fill(task_id, row, at_rucio, waits=parent is not None and not task.starts_with_parent)
+        feed_tasks(self._connection, self._names, self._submission.sources, self._aware, [task_id])
         chains.start(self._connection, self._names, [task_id], self._now)
-        return self._told(task_id)
+        return self._answer(task_id)
 
     def _check_name(self) -> None:
         user, name = str(self._task.columns["username"]), str(self._task.columns["taskname"])
-        found = find_same_name(self._connection, self._names, user, name)
-        if found is not None:
-            check_same_name(name, *found)
+        same_name = find_same_name(self._connection, self._names, user, name)
+        if same_name is not None:
+            check_same_name(name, *same_name)
 
-    def _again(self, task_id: int) -> Submitted:
+    def _earlier_task(self, task_id: int) -> Submitted:
         state = find_task_state(self._connection, self._names, task_id)
         counts: dict[int, JobCount] = {}
         for dataset, file in files_to_count(self._connection, self._names, task_id):
             counts.setdefault(dataset, JobCount(state.split_rule)).add(file)
-        jobs = sum(one.jobs for one in counts.values())
+        jobs = sum(count.jobs for count in counts.values())
         return Submitted(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=jobs)
 
-    def _told(self, task_id: int) -> Submitted:
+    def _answer(self, task_id: int) -> Submitted:
         state = find_task_state(self._connection, self._names, task_id)
         self._notes += [f"waits: {reason}" for reason in state.reasons]
         return Submitted(task_id, state.name, state.status, (), 0, tuple(self._notes), job_count=self._jobs)
 
     def _resolved(self, plan: InputPlan) -> list[tuple[InputPlan, str | None, Found | None]]:
-        """The datasets of one that was named, with the container and what Rucio knows; nothing of pseudo input."""
-        if plan.pseudo or plan.files is not None or plan.name in self._said.files:
+        """The datasets of a named input, each with its container and what Rucio knows; None for pseudo input."""
+        if plan.pseudo or plan.files is not None or plan.name in self._submission.files:
             return [(plan, None, None)]
         did = scope_and_name(plan.name)
         if chains.find_producer(self._connection, self._names, did) is not None:
             return [(plan, None, None)]
         if self._task.parent is not None and not self._task.starts_with_parent:
             return [(plan, None, None)]
-        found = self._said.sources.find(did)
-        if found is None or not (found.is_container and plan.expand):
-            return [(plan, None, found)]
-        named = self._said.sources.constituents(did)
+        at_rucio = self._submission.sources.find(did)
+        if at_rucio is None or not (at_rucio.is_container and plan.expand):
+            return [(plan, None, at_rucio)]
+        constituents = self._submission.sources.constituents(did)
         secondary = next((one for one in self._task.inputs if not one.is_master), None)
-        if plan.is_master and secondary is not None and len(named) > 1:
+        if plan.is_master and secondary is not None and len(constituents) > 1:
             raise several_primaries(secondary)
-        return [(replace(plan, name=name), plan.name, Found(found.is_open, False)) for name in named]
+        return [(replace(plan, name=name), plan.name, Found(at_rucio.is_open, False)) for name in constituents]
 
-    def _fill(self, task_id: int, row: DatasetRow, found: Found | None, waits: bool) -> None:
+    def _fill(self, task_id: int, row: DatasetRow, at_rucio: Found | None, waits: bool) -> None:
         plan, task = row.plan, self._task
-        listed = self._said.files.get(plan.name)
+        listed = self._submission.files.get(plan.name)
         if plan.pseudo:
             self._add(task_id, row, self._pseudo(plan))
         elif plan.files is not None or listed is not None:
@@ -189,9 +191,9 @@ class _Maker:
         else:
             did = scope_and_name(plan.name)
             is_own = chains.find_producer(self._connection, self._names, did) is not None
-            grows = found is not None and found.is_open and (task.until_closed or task.starts_with_parent)
-            if found is not None and not grows and not waits:
-                self._add(task_id, row, self._said.sources.files(did))
+            grows = at_rucio is not None and at_rucio.is_open and (task.until_closed or task.starts_with_parent)
+            if at_rucio is not None and not grows and not waits:
+                self._add(task_id, row, self._submission.sources.files(did))
             elif is_own or waits or grows or task.waits_for_input:
                 source = "task" if is_own else "rucio"
                 chains.insert_feed(self._connection, task_id, row, did, source, task, waits, self._aware)
@@ -228,11 +230,11 @@ class _Maker:
             self._master_files += added.files
 
     def _counted(self, plan: InputPlan, files: Iterator[InputFile]) -> Iterator[InputFile]:
-        """The files, with their jobs counted where they are those of the primary input."""
+        """The files; those of the primary input are counted into jobs on the way."""
         if not plan.is_master:
             yield from files
             return
         self._count = JobCount(str(self._task.columns["splitrule"]))
-        for one in files:
-            self._count.add(one)
-            yield one
+        for file in files:
+            self._count.add(file)
+            yield file

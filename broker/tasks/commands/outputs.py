@@ -16,13 +16,13 @@ from broker.tasks.statements.output_reads import RefusedFile
 from broker.tuning.answers.values import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 Task = Annotated[int, typer.Argument(metavar="TASK", help="Number of the task.", show_default=False)]
 LONGEST_REASON = 300
 
 
 class NoReason(BrokerError):
-    """A change without a reason."""
+    """The reason is missing or too long."""
 
     exit_status = WRONG_USAGE
 
@@ -35,18 +35,20 @@ def group() -> None:
 @app.command(name="list")
 def list_outputs(
     context: typer.Context,
-    task: Annotated[int | None, typer.Option("--task", help="All datasets of this task [what waits of all].")] = None,
+    task: Annotated[
+        int | None, typer.Option("--task", help="All datasets of this task [those that wait, of all tasks].")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Datasets with their files by state, why they wait or stay open, and files that Rucio does not have."""
+    """List datasets with their files by state, why they wait or stay open, and files that Rucio does not have."""
     with asked(context) as asking:
         if task is None:
-            found, refused = outputs.waiting_outputs(asking.connection), list[RefusedFile]()
+            datasets, refused = outputs.waiting_outputs(asking.connection), list[RefusedFile]()
         else:
-            found, refused = outputs.task_outputs(asking.connection, task)
+            datasets, refused = outputs.task_outputs(asking.connection, task)
         now = asking.now
     if json:
-        for row in [dataclasses.asdict(one) for one in found] + [dataclasses.asdict(one) for one in refused]:
+        for row in [dataclasses.asdict(one) for one in datasets] + [dataclasses.asdict(one) for one in refused]:
             print_json(row)
         return
     columns = (
@@ -56,7 +58,7 @@ def list_outputs(
     rows = [
         (one.jeditaskid, one.dataset, one.state, one.registered, one.queued, one.refused, one.left_out, one.bytes,
          Since(one.oldest_queued, max(now, one.oldest_queued or now)), one.reason)
-        for one in found
+        for one in datasets
     ]  # fmt: skip
     print_table(columns, rows, title="Outputs for Rucio")
     if refused:
@@ -71,7 +73,7 @@ def retry(
     files: Annotated[list[str] | None, typer.Argument(metavar="LFN", help="Names of files [all refused ones].")] = None,
     json: Json = False,
 ) -> None:
-    """Tell Rucio again of files that were refused, once what was wrong is mended."""
+    """Offer refused files to Rucio again, once the cause is fixed."""
     with open_store(context) as database:
         number = outputs.retry_refused(database, task, files or None, moment_of(None, database))
     _tell(task, "retried", number, json)
@@ -82,7 +84,7 @@ def leave(
     context: typer.Context,
     task: Task,
     files: Annotated[list[str], typer.Argument(metavar="LFN", help="Names of refused files.", show_default=False)],
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is kept with the file.", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", help="Reason; it is kept with the file.", show_default=False)],
     editor: Editor = None,
     json: Json = False,
 ) -> None:

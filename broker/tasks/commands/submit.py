@@ -22,7 +22,7 @@ from broker.tasks.statements.task_rows import Submission, Submitted
 
 
 class UnknownKind(BrokerError):
-    """No planner for this kind of file."""
+    """No planner handles this kind of file."""
 
     exit_status = WRONG_USAGE
 
@@ -44,7 +44,7 @@ TASK_PARAMETERS = "task parameters (.yaml, .json) are submitted with `broker tas
 
 def submit(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its name tells the kind: .jdl, .cfg, or .xml (SSS).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its suffix gives the kind: .jdl, .cfg, or .xml (SSS).")],
     user: Annotated[str | None, typer.Option(help="Who submits; a document that names another is refused.")] = None,
     vo: Annotated[str | None, typer.Option(help="Virtual organisation [the installation's].")] = None,
     label: Annotated[str, typer.Option(help="Production source label of the tasks.")] = "managed",
@@ -52,15 +52,15 @@ def submit(
     share: sss.Shares = None,
     queue_name: sss.Queues = None,
     ignore_nodes: Annotated[
-        bool, typer.Option("--ignore-nodes", help="Although it asks for nodes or licences, which nobody looks at.")
+        bool, typer.Option("--ignore-nodes", help="Accept requests for nodes or licences, which are not checked.")
     ] = False,
     at: Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Time of the submission [now].")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Submit nothing: show where the jobs would go now, or why nowhere (5).")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a task.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per task.")] = False,
 ) -> None:
-    """Make tasks of the jobs in a file; the brokerage finds queues for them like for any other."""
+    """Create tasks from the jobs in a file; the brokerage finds queues for them as for any other."""
     planner = PLANNERS.get(file.suffix.lower())
     if planner is None:
         known = ", ".join(PLANNERS)
@@ -76,29 +76,29 @@ def submit(
 
 
 def _try(context: typer.Context, database: Database, planned: tuple[Submission, ...], as_json: bool) -> int:
-    """Show where the jobs would go; the exit status."""
+    """Show where the jobs would go; returns the exit status."""
     from broker.decisions.answers.feasibility import Question, feasibility
 
     now = moment_of(None, database, of_scenario=True)
     question = Question(now, 0, settings_of(context).config, evaluate=False)
-    found = feasibility(database, planned, question)
+    result = feasibility(database, planned, question)
     for one in planned:
         for note in one.plan.notes:
             remark(f"{one.plan.columns.get('taskname', 'task')}: {note}")
-    for task in found.tasks if as_json else ():
+    for task in result.tasks if as_json else ():
         print_json(task)
     rows = [
         (task.taskname, one.brokerage, one.outcome, one.reason, one.assigned, one.verdict.code)
-        for task in found.tasks
+        for task in result.tasks
         for one in task.decisions
     ]
     if not as_json:
         columns = ("task", Column("brokerage", 1), "outcome", "reason", "would go to", Column("verdict", 2))
         print_table(columns, rows, title="Feasibility, no promise: nothing was submitted")
-        for task in found.tasks:
+        for task in result.tasks:
             if task.start is not None:
                 remark(f"{task.taskname}: such a task {task.start.sentence}")
-    placed = all(task.decisions and task.decisions[-1].outcome == "brokered" for task in found.tasks)
+    placed = all(task.decisions and task.decisions[-1].outcome == "brokered" for task in result.tasks)
     return DONE if placed else NOT_PLACED
 
 
@@ -112,13 +112,13 @@ def _grid(database: Database) -> Grid:
 
 def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:
     if as_json:
-        for one in done:
-            print_json(submitted_task(one))
+        for task in done:
+            print_json(submitted_task(task))
         return
-    rows = [(one.jeditaskid, one.taskname, one.status, len(one.job_ids), one.alternatives) for one in done]
+    rows = [(task.jeditaskid, task.taskname, task.status, len(task.job_ids), task.alternatives) for task in done]
     print_table(("task", "name", "status", "jobs", "alternatives"), rows)
-    for one in done:
-        if one.pool_id is not None:
-            remark(f"task {one.jeditaskid}: pool {one.pool_id}")
-        for note in one.notes:
-            remark(f"task {one.jeditaskid}: {note}")
+    for task in done:
+        if task.pool_id is not None:
+            remark(f"task {task.jeditaskid}: pool {task.pool_id}")
+        for note in task.notes:
+            remark(f"task {task.jeditaskid}: {note}")

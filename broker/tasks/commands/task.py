@@ -46,7 +46,7 @@ def show(
     task: Annotated[int, typer.Argument(metavar="TASK", help="The task (jeditaskid).")],
     as_json: Annotated[bool, typer.Option("--json", help="One object: requests, retries.")] = False,
 ) -> None:
-    """What a task asks for and where each value came from, and what retry rules did for its failed jobs."""
+    """Show the request of a task, the origin of each value, and what retry rules did for its failed jobs."""
     with asked(context) as asking:
         found = ShownTask(requests=task_requests(asking, task), retries=actions_of(asking, task=task))
     if as_json:
@@ -95,8 +95,8 @@ def subscribe(context: typer.Context, task: Task, to: To, editor: Editor = None,
     with open_store(context) as database:
         by = Subscriber(editor_name(editor))
         folder = settings_of(context).config
-        found = subscriptions.subscribe(database, folder, task, to, by, datetime.now(UTC))
-    _show(found, as_json)
+        subscribed = subscriptions.subscribe(database, folder, task, to, by, datetime.now(UTC))
+    _show(subscribed, as_json)
 
 
 def unsubscribe(context: typer.Context, task: Task, to: To, editor: Editor = None, as_json: Json = False) -> None:
@@ -104,27 +104,34 @@ def unsubscribe(context: typer.Context, task: Task, to: To, editor: Editor = Non
     with open_store(context) as database:
         by = Subscriber(editor_name(editor))
         folder = settings_of(context).config
-        found = subscriptions.unsubscribe(database, folder, task, to, by, datetime.now(UTC))
-    _show(found, as_json)
+        subscribed = subscriptions.unsubscribe(database, folder, task, to, by, datetime.now(UTC))
+    _show(subscribed, as_json)
 
 
 def list_subscriptions(context: typer.Context, task: Task, as_json: Json = False) -> None:
     """Who is told of a task, and who was."""
     with asked(context) as asking:
-        found = subscriptions.subscriptions_of(asking, task)
-    _show(found, as_json)
+        subscribed = subscriptions.subscriptions_of(asking, task)
+    _show(subscribed, as_json)
 
 
-def _show(found: TaskSubscriptions, as_json: bool) -> None:
+def _show(subscribed: TaskSubscriptions, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(subscribed)
         return
     rows = [
-        (one.to, one.subscribed_at, one.subscribed_by, one.told_waits_at, one.ended_at, one.ended_because or "-")
-        for one in found.subscriptions
+        (
+            subscription.to,
+            subscription.subscribed_at,
+            subscription.subscribed_by,
+            subscription.told_waits_at,
+            subscription.ended_at,
+            subscription.ended_because or "-",
+        )
+        for subscription in subscribed.subscriptions
     ]
     columns = ("to", "since", "by", Column("told_waits", give_up=2), "ended", Column("because", give_up=1))
-    print_table(columns, rows, title=f"Subscriptions to task {found.jeditaskid}")
+    print_table(columns, rows, title=f"Subscriptions to task {subscribed.jeditaskid}")
 
 
 app = typer.Typer(no_args_is_help=True)
@@ -132,7 +139,7 @@ LONGEST_REQUEST = 128
 
 
 class UnreadableTask(BrokerError):
-    """A file that holds no task parameters."""
+    """The file holds no task parameters."""
 
     exit_status = WRONG_USAGE
 
@@ -166,12 +173,12 @@ def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Task parameters: .yaml, .yml or .json.")],
     user: Annotated[str | None, typer.Option(help="Who submits [userName of the parameters].")] = None,
     vo: Annotated[
-        str | None, typer.Option(help="Virtual organisation where the parameters name none [the installation's].")
+        str | None, typer.Option(help="Virtual organisation if the parameters name none [the installation's].")
     ] = None,
-    label: Annotated[str, typer.Option(help="Production source label where they name none.")] = "managed",
+    label: Annotated[str, typer.Option(help="Production source label if they name none.")] = "managed",
     nucleus: Annotated[str | None, typer.Option(help="Where the output goes [the task brokerage chooses].")] = None,
     count: Annotated[
-        int | None, typer.Option("--count", min=1, max=10_000_000, help="So many jobs, without input.")
+        int | None, typer.Option("--count", min=1, max=10_000_000, help="Number of jobs, without input.")
     ] = None,
     files: Annotated[
         list[str] | None,
@@ -180,7 +187,7 @@ def submit(
         ),
     ] = None,
     request: Annotated[
-        str | None, typer.Option("--request", help="Number of this submission: the same one again is the same task.")
+        str | None, typer.Option("--request", help="Number of this submission; repeating it gives the same task.")
     ] = None,
     at: Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Time of the submission [now].")] = None,
     dry_run: Annotated[
@@ -188,7 +195,7 @@ def submit(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One object: jeditaskid, jobs, notes.")] = False,
 ) -> None:
-    """Submit a task of PanDA's task parameters; docs/reference/task-parameters.md lists them."""
+    """Submit a task from PanDA's task parameters; docs/reference/task-parameters.md lists them."""
     if request is not None and not (request.isprintable() and 0 < len(request) <= LONGEST_REQUEST):
         raise UnreadableTask("not usable", "--request", f"write 1 to {LONGEST_REQUEST} visible characters")
     parameters, listed = read_parameters(file), listed_files(files or [])
@@ -213,30 +220,30 @@ def read_parameters(file: Path) -> dict[str, Any]:
         raise UnreadableTask(f"unknown kind of file: {kind or 'no suffix'}", str(file), remedy)
     try:
         text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if kind == ".json" else read_yaml(text)
+        parameters = json.loads(text) if kind == ".json" else read_yaml(text)
     except (OSError, UnicodeError) as error:
         raise UnreadableTask(f"it cannot be read: {error}", str(file), "name a file of task parameters") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         what = " ".join(str(error).split())
         raise UnreadableTask(f"it is no {kind[1:].upper()}: {what}", str(file), "correct it") from error
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    if not isinstance(parameters, dict) or not all(isinstance(name, str) for name in parameters):
         raise UnreadableTask("it holds no object of parameters", str(file), "write taskName: ... and so on")
-    return found
+    return parameters
 
 
 def listed_files(words: list[str]) -> dict[str, Callable[[], Iterator[InputFile]]]:
-    """The readers of files that are listed in files, by dataset.
+    """The readers of lists of files, by dataset.
 
     Raises:
-        UnreadableTask: a word names no dataset and file.
+        UnreadableTask: a word does not name a dataset and a file.
     """
-    found: dict[str, Callable[[], Iterator[InputFile]]] = {}
+    readers: dict[str, Callable[[], Iterator[InputFile]]] = {}
     for word in words:
         dataset, equals, path = word.partition("=")
         if not (dataset and equals and path) or not Path(path).is_file():
             raise UnreadableTask(f"not usable: {word[:200]}", "--files", "write DATASET=PATH of a file that is there")
-        found[dataset] = _reader(Path(path))
-    return found
+        readers[dataset] = _reader(Path(path))
+    return readers
 
 
 def _reader(path: Path) -> Callable[[], Iterator[InputFile]]:
@@ -257,32 +264,39 @@ def _listed(path: Path, number: int, line: str) -> Any:
 
 
 def _try(context: typer.Context, database: Database, submission: TaskSubmission, as_json: bool) -> int:
-    """Show where the jobs would go; the exit status."""
+    """Show where the jobs would go; returns the exit status."""
     from broker.decisions.answers.feasibility import Question, feasibility
 
     now = moment_of(None, database, of_scenario=True)
     question = Question(now, 0, settings_of(context).config, evaluate=False)
-    (found,) = feasibility(database, [submission], question).tasks
+    (result,) = feasibility(database, [submission], question).tasks
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
         columns = ("jobs", Column("brokerage", 1), "outcome", "reason", "would go to", Column("verdict", 2))
         rows = [
-            (found.jobs, one.brokerage, one.outcome, one.reason, one.assigned, one.verdict.code)
-            for one in found.decisions
+            (
+                result.jobs,
+                decision.brokerage,
+                decision.outcome,
+                decision.reason,
+                decision.assigned,
+                decision.verdict.code,
+            )
+            for decision in result.decisions
         ]
-        print_table(columns, rows, title=f"Feasibility of {found.taskname}, no promise: nothing was submitted")
-        for note in found.notes:
+        print_table(columns, rows, title=f"Feasibility of {result.taskname}, no promise: nothing was submitted")
+        for note in result.notes:
             remark(note)
-    placed = bool(found.decisions) and found.decisions[-1].outcome == "brokered"
+    placed = bool(result.decisions) and result.decisions[-1].outcome == "brokered"
     return DONE if placed else NOT_PLACED
 
 
-def _tell(made: Submitted, as_json: bool) -> None:
+def _tell(submitted: Submitted, as_json: bool) -> None:
     if as_json:
-        print_json({"jeditaskid": made.jeditaskid, "jobs": made.jobs, "notes": list(made.notes)})
+        print_json({"jeditaskid": submitted.jeditaskid, "jobs": submitted.jobs, "notes": list(submitted.notes)})
         return
     columns = ("task", "name", "status", "jobs")
-    print_table(columns, [(made.jeditaskid, made.taskname, made.status, made.jobs)])
-    for note in made.notes:
-        remark(f"task {made.jeditaskid}: {note}")
+    print_table(columns, [(submitted.jeditaskid, submitted.taskname, submitted.status, submitted.jobs)])
+    for note in submitted.notes:
+        remark(f"task {submitted.jeditaskid}: {note}")

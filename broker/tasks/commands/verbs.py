@@ -1,4 +1,4 @@
-"""``broker task kill|finish|retry|pause|resume|reassign|priority|try-now``: what is asked of a task."""
+"""``broker task kill|finish|retry|pause|resume|reassign|priority|try-now``: the verbs of a task."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
 
 Task = Annotated[int, typer.Argument(metavar="TASK", help="The task (jeditaskid).")]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, for the history.")]
 Json = Annotated[bool, typer.Option("--json", help="One object: status before and after, files, jobs, notes.")]
 
 
 def kill(context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False) -> None:
-    """End a task: jobs that wait end at once, pilots of running ones are told to stop; what is finished stays."""
+    """End a task: waiting jobs end at once, pilots of running ones are ordered to stop; what is finished stays."""
     _act(context, Asked("kill", task, reason), editor, as_json)
 
 
 def finish(
     context: typer.Context,
     task: Task,
-    soft: Annotated[bool, typer.Option("--soft", help="Let the jobs that are there go on to their end.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let existing jobs run to their end.")] = False,
     reason: Reason = "",
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Make no more jobs for a task, and end it with what is finished."""
+    """Create no more jobs for a task, and end it with what is finished."""
     _act(context, Asked("finish", task, reason, soft=soft), editor, as_json)
 
 
@@ -52,7 +52,7 @@ def retry(
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Give files without an attempt left new ones; a task that has ended runs again."""
+    """Give new attempts to files that have none left; a task that has ended runs again."""
     asked = Asked("retry", task, reason, new_parameters=given_parameters(new, new_parameters))
     _act(context, asked, editor, as_json)
 
@@ -60,28 +60,28 @@ def retry(
 def pause(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
-    """Make no more jobs for a task until it is resumed; jobs that are there go on."""
+    """Create no more jobs for a task until it is resumed; existing jobs go on."""
     _act(context, Asked("pause", task, reason), editor, as_json)
 
 
 def resume(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
-    """Let a task go on that was paused."""
+    """Resume a paused task."""
     _act(context, Asked("resume", task, reason), editor, as_json)
 
 
 def reassign(
     context: typer.Context,
     task: Task,
-    site: Annotated[str | None, typer.Option("--site", help="To these queues only, between commas.")] = None,
+    site: Annotated[str | None, typer.Option("--site", help="Only to these queues, comma-separated.")] = None,
     nucleus: Annotated[str | None, typer.Option("--nucleus", help="To this nucleus.")] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="To whichever nucleus the brokerage chooses now.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="To the nucleus that the brokerage chooses now.")] = False,
     reason: Reason = "",
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Send a task elsewhere: jobs that no pilot has are taken back and made anew there."""
+    """Send a task elsewhere: jobs that no pilot has are taken back and created anew there."""
     target = Target(site, nucleus, anew).checked()
     _act(context, Asked("reassign", task, reason, target=target), editor, as_json)
 
@@ -94,40 +94,40 @@ def priority(
     editor: Editor = None,
     as_json: Json = False,
 ) -> None:
-    """Give a task, and its jobs that wait, another priority."""
+    """Change the priority of a task and of its waiting jobs."""
     _act(context, Asked("priority", task, reason, priority=value), editor, as_json)
 
 
 def try_now(
     context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
 ) -> None:
-    """Look in the next cycle at a task that waits for its time; also while another process leads."""
+    """Consider a task that waits for its time in the next cycle, even if another process leads."""
     _act(context, Asked("try-now", task, reason), editor, as_json)
 
 
 def audit(context: typer.Context, task: Task, as_json: Json = False) -> None:
-    """Who asked what of a task, when and why, the oldest first."""
+    """List who requested what of a task, when and why, oldest first."""
     with open_store(context) as database:
-        found = asked_of(database, task)
+        records = asked_of(database, task)
     if as_json:
-        for one in found:
-            print_json(dict(one._mapping))
+        for record in records:
+            print_json(dict(record._mapping))
         return
     rows = [
         (
-            one.asked_at,
-            one.editor,
-            one.verb,
-            f"{one.old_status} -> {one.new_status}",
-            _given(one.detail),
-            one.reason,
+            record.asked_at,
+            record.editor,
+            record.verb,
+            f"{record.old_status} -> {record.new_status}",
+            _arguments(record.detail),
+            record.reason,
         )
-        for one in found
+        for record in records
     ]
     print_table(("time", "by", "verb", "status", "with", "reason"), rows, title=f"Task {task}: what was asked of it")
 
 
-def _given(detail: Mapping[str, Any]) -> str:
+def _arguments(detail: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in detail.items())
 
 
@@ -153,7 +153,7 @@ def show_act(done: TaskActedOn, as_json: bool) -> None:
 
 
 def given_parameters(words: list[str] | None, file: Path | None) -> dict[str, Any]:
-    """Task parameters of a file and of words NAME=VALUE, which win.
+    """Task parameters from a file and from words NAME=VALUE, which take precedence.
 
     Raises:
         WrongVerb: they cannot be read.
@@ -162,23 +162,23 @@ def given_parameters(words: list[str] | None, file: Path | None) -> dict[str, An
 
 
 def _pairs(words: list[str]) -> dict[str, Any]:
-    found = {}
+    pairs = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise WrongVerb(f"not usable: {word[:200]}", "--set", "write NAME=VALUE, such as ramCount=4000")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = read_yaml(file.read_text(encoding="utf-8"))
+        parameters = read_yaml(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         what = " ".join(str(error).split())
         raise WrongVerb(f"it cannot be read: {what}", str(file), "name a file of task parameters") from error
-    if not isinstance(found, dict):
+    if not isinstance(parameters, dict):
         raise WrongVerb("it holds no object of parameters", str(file), "write ramCount: 4000 and so on")
-    return found
+    return parameters

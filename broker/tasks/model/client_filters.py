@@ -36,7 +36,7 @@ _SUPER_STATUS: Mapping[str, str] = {
 
 
 class BadFilter(BrokerError):
-    """Tasks are asked for in a way that cannot be read."""
+    """The filter of tasks cannot be read."""
 
     exit_status = WRONG_USAGE
     http_status = 422
@@ -44,12 +44,12 @@ class BadFilter(BrokerError):
 
 @dataclass(frozen=True)
 class TaskFilter:
-    """Tasks that are asked for; None: no condition.
+    """The requested tasks; None: no condition.
 
     Attributes:
-        user: whose they are.
+        user: the owner.
         since: naive UTC; modified then or later.
-        most: so many, the newest first.
+        most: at most this many, the newest first.
     """
 
     user: str
@@ -71,48 +71,48 @@ def super_status(status: str) -> str:
 
 
 def read_filter(own_name: str, since: str | None, filters: str | None, most: int) -> TaskFilter:
-    """The tasks that a call asks for.
+    """The tasks that a call requests.
 
     Args:
-        own_name: who asks; whose tasks they are unless ``userName`` says somebody else.
+        own_name: the caller, and the owner of the tasks unless ``userName`` names somebody else.
         since: ``YYYY-MM-DD HH:MM:SS`` in UTC.
         filters: JSON object of texts, such as ``{"jediTaskID": "42"}``.
-        most: tasks at most.
+        most: the maximum number of tasks.
 
     Raises:
         BadFilter: one of them cannot be read.
     """
     if not 1 <= most <= MOST_TASKS:
         raise BadFilter(f"n_tasks is {most}", "n_tasks", f"write a number from 1 to {MOST_TASKS}")
-    said = _said(filters)
+    values = _read_values(filters)
     return TaskFilter(
-        said.get("userName", own_name),
+        values.get("userName", own_name),
         most,
         _instant(since),
-        _number("jediTaskID", said),
-        _number("reqID", said),
-        said.get("taskName"),
-        _statuses(said),
+        _number("jediTaskID", values),
+        _number("reqID", values),
+        values.get("taskName"),
+        _statuses(values),
     )
 
 
-def _said(filters: str | None) -> dict[str, str]:
+def _read_values(filters: str | None) -> dict[str, str]:
     try:
-        found = json.loads(filters) if filters else {}
+        values = json.loads(filters) if filters else {}
     except (ValueError, RecursionError) as error:
         raise BadFilter("filters is no JSON", "filters", 'write {"jediTaskID": "42"}') from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise BadFilter("filters is no JSON object", "filters", 'write {"jediTaskID": "42"}')
-    for name, value in found.items():
+    for name, value in values.items():
         if name not in _COLUMNS:
             raise BadFilter(f"no filter {name[:80]!r} is known", "filters", f"known are {', '.join(_COLUMNS)}")
         if not isinstance(value, str | int) or isinstance(value, bool) or "\0" in str(value):
             raise BadFilter(f"{name} is no text and no number", "filters", f'write {{"{name}": "..."}}')
-    return {name: str(value) for name, value in found.items()}
+    return {name: str(value) for name, value in values.items()}
 
 
-def _number(name: str, said: Mapping[str, str]) -> int | None:
-    text = said.get(name)
+def _number(name: str, values: Mapping[str, str]) -> int | None:
+    text = values.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and int(text) <= MOST_NUMBER):
@@ -120,28 +120,28 @@ def _number(name: str, said: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def _statuses(said: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The states that ``status`` and ``superStatus`` leave; None where neither is said."""
-    if "status" not in said and "superStatus" not in said:
+def _statuses(values: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The states that ``status`` and ``superStatus`` select; None if neither is given."""
+    if "status" not in values and "superStatus" not in values:
         return None
-    found: tuple[str, ...] = STATES if "status" not in said else (said["status"],)
-    if "superStatus" in said:
-        found = tuple(one for one in found if super_status(one) == said["superStatus"])
-    return found
+    states: tuple[str, ...] = STATES if "status" not in values else (values["status"],)
+    if "superStatus" in values:
+        states = tuple(state for state in states if super_status(state) == values["superStatus"])
+    return states
 
 
 def _instant(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError as error:
         raise BadFilter(f"since is {text[:40]!r}", "since", "write YYYY-MM-DD HH:MM:SS, in UTC") from error
-    return naive(found)
+    return naive(instant)
 
 
 def percent(part: Any, whole: Any) -> int:
-    """How much of the files that is, in whole percent, never 100 before it is all; 0 where there are none.
+    """``part`` of ``whole`` in whole percent, never 100 before it is all; 0 if ``whole`` is none.
 
     >>> percent(999, 1000), percent(0, 0)
     (99, 0)

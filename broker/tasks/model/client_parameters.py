@@ -1,4 +1,4 @@
-"""What ``prun`` of panda-client submits as task parameters of an installation of its own. Pure.
+"""Turns what ``prun`` of panda-client submits into task parameters of a standalone installation. Pure.
 
 Source: panda-client 2.2.0, ``PrunScript``; what upstream's refiner adds to it.
 """
@@ -13,7 +13,7 @@ from broker.errors import Refused
 from broker.tasks.model.verbs import ENDED
 
 VO_OF_PRUN = "atlas"
-"""What ``prun`` writes where nobody says ``--vo``."""
+"""What ``prun`` writes without ``--vo``."""
 TRANSFORMATION = "/trf/user/runGen"
 """Where this server has the transformation: ``prun`` names none."""
 _ENDED_WITHOUT_OUTPUT = ("failed", "aborted", "broken")
@@ -21,7 +21,7 @@ _EMPTY: tuple[Any, ...] = ("", [], {}, None)
 
 
 class SameName(Refused):
-    """The user has a task of that name, and ``prun`` asks for one only."""
+    """The user has a task of that name, and ``prun`` allows only one."""
 
     code = "same_name"
     http_status = 409
@@ -32,11 +32,11 @@ class ClientTask:
     """A task as a client submits it.
 
     Attributes:
-        parameters: of the task; one that is empty says nothing.
-        user: who submits; whatever the parameters say.
+        parameters: the task parameters; empty ones are ignored.
+        user: who submits, whatever the parameters say.
         address: of this server as the client calls it, without a path.
         transformation: path or address of another transformation than that of this server; None: that of this server.
-        parent: task whose output is read, as the call says.
+        parent: the task whose output is read, as the call names it.
     """
 
     parameters: Mapping[str, Any]
@@ -48,7 +48,7 @@ class ClientTask:
 
 @dataclass(frozen=True)
 class Adapted:
-    """Task parameters as the refiner takes them, and what was made of those that were sent."""
+    """Task parameters as the refiner takes them, and notes on what was changed."""
 
     parameters: Mapping[str, Any]
     notes: tuple[str, ...] = ()
@@ -59,20 +59,20 @@ def adapted(task: ClientTask, vo: str) -> Adapted:
 
     ``vo`` is that of the installation, which counts where ``prun`` writes its default.
     """
-    kept: dict[str, Any] = {name: value for name, value in task.parameters.items() if value not in _EMPTY}
+    parameters: dict[str, Any] = {name: value for name, value in task.parameters.items() if value not in _EMPTY}
     notes = []
-    if kept.get("vo") == VO_OF_PRUN and vo != VO_OF_PRUN:
-        kept["vo"] = vo
+    if parameters.get("vo") == VO_OF_PRUN and vo != VO_OF_PRUN:
+        parameters["vo"] = vo
         notes.append(f"vo is {vo}, that of this installation (prun writes {VO_OF_PRUN} where --vo is not said)")
-    kept.setdefault("sourceURL", task.address)
-    if "transPath" not in kept:
-        kept["transPath"] = task.transformation or f"{kept['sourceURL']}{TRANSFORMATION}"
+    parameters.setdefault("sourceURL", task.address)
+    if "transPath" not in parameters:
+        parameters["transPath"] = task.transformation or f"{parameters['sourceURL']}{TRANSFORMATION}"
     if task.parent is not None:
-        kept["parent_tid"] = task.parent
-    items = kept.get("jobParameters")
+        parameters["parent_tid"] = task.parent
+    items = parameters.get("jobParameters")
     if isinstance(items, list):
-        kept["jobParameters"] = [_without_consolidate(item) for item in items]
-    return Adapted(kept, tuple(notes))
+        parameters["jobParameters"] = [_without_consolidate(item) for item in items]
+    return Adapted(parameters, tuple(notes))
 
 
 def _without_consolidate(item: Any) -> Any:
@@ -83,10 +83,10 @@ def _without_consolidate(item: Any) -> Any:
 
 
 def check_same_name(name: str, task: int, status: str) -> None:
-    """Refuse a second task of one name, but where the first has ended without output.
+    """Refuse a second task of one name, unless the first has ended without output.
 
     Raises:
-        SameName: with the task that is there.
+        SameName: with the existing task.
     """
     if status in _ENDED_WITHOUT_OUTPUT:
         return

@@ -36,7 +36,7 @@ _OFFSET = whole(0, 2**62)
 
 @dataclass
 class Items:
-    """What the items say, as they are read one after another."""
+    """The contents of the items, collected as they are read one after another."""
 
     words: list[str] = field(default_factory=list)
     inputs: list[InputPlan] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Items:
 
     @property
     def template(self) -> str:
-        """What each job is called with."""
+        """The template of the arguments of each job."""
         return "".join(self.words).strip()
 
 
@@ -56,18 +56,18 @@ def read_items(given: Mapping[str, Any]) -> Items:
     Raises:
         BadParameter: one of them cannot be used.
     """
-    found = Items()
-    for at, item in enumerate(_listed("jobParameters", given.get("jobParameters"))):
-        _read_item(f"jobParameters[{at}]", item, found)
-    for at, item in enumerate(_listed("log", given.get("log"))):
-        _read_item(f"log[{at}]", {**item, "param_type": "log", "hidden": True}, found)
+    items = Items()
+    for position, item in enumerate(_listed("jobParameters", given.get("jobParameters"))):
+        _read_item(f"jobParameters[{position}]", item, items)
+    for position, item in enumerate(_listed("log", given.get("log"))):
+        _read_item(f"log[{position}]", {**item, "param_type": "log", "hidden": True}, items)
     for name in sorted(given):
         match = DATASETS_FOR_STREAM.fullmatch(name)
         if match is not None and given[name] is not None:
-            _add_datasets(name, match[1], given[name], found)
-    if len(found.template) > LONGEST_TEMPLATE:
+            _add_datasets(name, match[1], given[name], items)
+    if len(items.template) > LONGEST_TEMPLATE:
         raise BadParameter("jobParameters", None, f"they have more than {LONGEST_TEMPLATE} characters", "shorten them")
-    return found
+    return items
 
 
 def _listed(field_name: str, value: Any) -> Sequence[Mapping[str, Any]]:
@@ -77,7 +77,7 @@ def _listed(field_name: str, value: Any) -> Sequence[Mapping[str, Any]]:
     return items
 
 
-def _read_item(where: str, item: Mapping[str, Any], found: Items) -> None:
+def _read_item(where: str, item: Mapping[str, Any], items: Items) -> None:
     if item.get("type") not in ("constant", "template", None):
         raise BadParameter(f"{where}.type", item["type"], "it is not known here", "write constant or template")
     is_constant = item.get("type", "constant" if "param_type" not in item else "template") == "constant"
@@ -93,13 +93,13 @@ def _read_item(where: str, item: Mapping[str, Any], found: Items) -> None:
         raise BadParameter(f"{where}.value", value, "it must be a text", "write a text")
     word = value
     if kind in ("input", "pseudo_input"):
-        _read_input(where, kind, item, found)
+        _read_input(where, kind, item, items)
     elif kind in ("output", "log"):
-        word = _read_output(where, "log" if kind == "log" else "output", item, value, found)
+        word = _read_output(where, "log" if kind == "log" else "output", item, value, items)
     elif kind == "number":
-        _read_number(where, item, value, found)
+        _read_number(where, item, value, items)
     if not item.get("hidden", False):
-        found.words += [word, "" if item.get("padding") is False else " "]
+        items.words += [word, "" if item.get("padding") is False else " "]
 
 
 def stream_of(where: str, value: str, otherwise: str) -> str:
@@ -108,36 +108,38 @@ def stream_of(where: str, value: str, otherwise: str) -> str:
     return named[0] if named else otherwise
 
 
-def _read_input(where: str, kind: str, item: Mapping[str, Any], found: Items) -> None:
+def _read_input(where: str, kind: str, item: Mapping[str, Any], items: Items) -> None:
     value, dataset = item.get("value", ""), item.get("dataset")
     if kind == "pseudo_input":
         stream = stream_of(f"{where}.value", value, "SEQNUMBER")
-        if any(one.stream == stream for one in found.inputs):
+        if any(earlier.stream == stream for earlier in items.inputs):
             return
         wanted = None if item.get("num_records") is None else whole(1)(f"{where}.num_records", item["num_records"])
         offset = _OFFSET(f"{where}.offset", item.get("offset") or 0)
         plan = InputPlan(where, SEQUENCE, stream, pseudo=True, offset=offset, wanted=wanted, files_per_job=1)
-        found.inputs.append(replace(plan, is_master=not found.inputs))
+        items.inputs.append(replace(plan, is_master=not items.inputs))
         return
     stream = stream_of(f"{where}.value", value, "IN")
     if dataset is None:
-        if any(one.stream == stream for one in found.inputs):
+        if any(earlier.stream == stream for earlier in items.inputs):
             return
         raise BadParameter(f"{where}.dataset", dataset, "it is missing", "name the dataset that is read")
-    _add_datasets(f"{where}.dataset", stream, dataset, found, _input_plan(where, stream, item))
+    _add_datasets(f"{where}.dataset", stream, dataset, items, _input_plan(where, stream, item))
 
 
-def _add_datasets(where: str, stream: str, given: Any, found: Items, plan: InputPlan | None = None) -> None:
-    """Datasets of one stream, between commas; one that is there already is only text."""
-    base = plan or next((one for one in found.inputs if one.stream == stream), InputPlan(where, "", stream))
-    is_master = not found.inputs or found.inputs[0].stream == stream
+def _add_datasets(where: str, stream: str, given: Any, items: Items, plan: InputPlan | None = None) -> None:
+    """Add the datasets of one stream, between commas; one that is there already is only text."""
+    base = plan or next(
+        (existing for existing in items.inputs if existing.stream == stream), InputPlan(where, "", stream)
+    )
+    is_master = not items.inputs or items.inputs[0].stream == stream
     for name in text(100_000)(where, given).split(","):
         dataset = name.strip()
         _check_dataset(where, dataset)
-        if any((one.name, one.stream) == (dataset, stream) for one in found.inputs):
+        if any((existing.name, existing.stream) == (dataset, stream) for existing in items.inputs):
             continue
-        if is_master or not any(one.stream == stream for one in found.inputs):
-            found.inputs.append(replace(base, name=dataset, is_master=is_master))
+        if is_master or not any(existing.stream == stream for existing in items.inputs):
+            items.inputs.append(replace(base, name=dataset, is_master=is_master))
             continue
         remedy = "name one dataset, or a container"
         raise BadParameter(where, given, f"{stream} is secondary and has several datasets", remedy)
@@ -199,16 +201,16 @@ def _words(where: str, value: Any) -> tuple[str, ...]:
 
 def _patterns(where: str, value: Any) -> tuple[SafePattern, ...]:
     listed = value.split(",") if isinstance(value, str) else value or []
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+    if not isinstance(listed, list) or not all(isinstance(pattern, str) for pattern in listed):
         raise BadParameter(where, value, "it must be patterns between commas", "write a text, or a list of texts")
     try:
-        return tuple(SafePattern(one.strip(), ignore_case=False) for one in listed if one.strip())
+        return tuple(SafePattern(pattern.strip(), ignore_case=False) for pattern in listed if pattern.strip())
     except PatternUnsupportedError as error:
         raise BadParameter(where, value, error.why, "write a regular expression without look-around") from error
 
 
 def read_files(where: str, listed: Any) -> tuple[InputFile, ...]:
-    """Files as they were listed: names, or objects with ``lfn``, ``filesize``, ``events``, ``checksum``, ``guid``."""
+    """The listed files: names, or objects with ``lfn``, ``filesize``, ``events``, ``checksum``, ``guid``."""
     if not isinstance(listed, list):
         raise BadParameter(where, listed, "it must be a list", "write names, or objects with lfn and filesize")
     return tuple(read_file(f"{where}[{at}]", one) for at, one in enumerate(listed))
@@ -250,28 +252,28 @@ def _optional(where: str, value: Any, width: int) -> str | None:
     return None if value is None else str(text(width)(where, value))
 
 
-def _read_output(where: str, kind: Literal["output", "log"], item: Mapping[str, Any], value: str, found: Items) -> str:
-    """Add the dataset of an output or a log; the text for the template, with the placeholder of its name."""
+def _read_output(where: str, kind: Literal["output", "log"], item: Mapping[str, Any], value: str, items: Items) -> str:
+    """Add the dataset of an output or a log; returns the text for the template, with the placeholder of its name."""
     dataset = text(LONGEST_NAME)(f"{where}.dataset", item.get("dataset")).rstrip("/")
     _check_dataset(f"{where}.dataset", dataset)
     head, equals, last = value.rpartition("=")
     filename = last.strip().strip("'\"")
     _check_filename(f"{where}.value", filename)
-    there = next((one for one in found.outputs if one.name == dataset), None)
-    if there is not None and there.filename != filename:
+    output = next((plan for plan in items.outputs if plan.name == dataset), None)
+    if output is not None and output.filename != filename:
         remedy = "give each output a dataset of its own"
         raise BadParameter(f"{where}.dataset", dataset, "two outputs with other names write into it", remedy)
-    if there is None:
-        there = _output_plan(where, kind, item, dataset, filename, found)
-        found.outputs.append(there)
-    return f"{head}{equals}{last.replace(filename, f'${{{there.stream}}}')}"
+    if output is None:
+        output = _output_plan(where, kind, item, dataset, filename, items)
+        items.outputs.append(output)
+    return f"{head}{equals}{last.replace(filename, f'${{{output.stream}}}')}"
 
 
 def _output_plan(
-    where: str, kind: Literal["output", "log"], item: Mapping[str, Any], dataset: str, filename: str, found: Items
+    where: str, kind: Literal["output", "log"], item: Mapping[str, Any], dataset: str, filename: str, items: Items
 ) -> OutputPlan:
     attributes = [word for key, word in (("allowNoOutput", "an"), ("transient", "tr")) if item.get(key)]
-    number = sum(one.type == kind for one in found.outputs)
+    number = sum(output.type == kind for output in items.outputs)
     container = item.get("container")
     destination = item.get("destination")
     token = item.get("token")
@@ -302,13 +304,13 @@ def _check_filename(where: str, name: str) -> None:
         raise BadParameter(where, name, "all jobs would write the same file", "put ${SN/P} into the name")
 
 
-def _read_number(where: str, item: Mapping[str, Any], value: str, found: Items) -> None:
+def _read_number(where: str, item: Mapping[str, Any], value: str, items: Items) -> None:
     offset = _OFFSET(f"{where}.offset", item.get("offset") or 0)
     stream = stream_of(f"{where}.value", value, "")
     if stream == "RNDMSEED":
-        found.seed_offset = offset
+        items.seed_offset = offset
     elif stream == "FIRSTEVENT":
-        found.event_offset = offset
+        items.event_offset = offset
     else:
         raise BadParameter(
             f"{where}.value", value, "a number is a seed or a first event", "write ${RNDMSEED} or ${FIRSTEVENT}"

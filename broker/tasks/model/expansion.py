@@ -1,4 +1,4 @@
-"""What a job is called with: the template of its task with the files and numbers of the job in their places.
+"""The arguments of a job: the template of its task with the files and numbers of the job in their places.
 
 Source: panda-server, ``jediorder/JobGenerator.py``, placeholders of input streams.
 """
@@ -21,14 +21,14 @@ class CannotExpand(ValueError):
 
 @dataclass(frozen=True)
 class JobValues:
-    """What a job has.
+    """The values of a job.
 
     Attributes:
         streams: names of the files of each stream.
         containers: name of the container of each stream, else of its dataset.
         outputs: name of the file of each stream of output.
-        numbers: of the job, by name.
-        texts: of the task, by name.
+        numbers: the numbers of the job, by name.
+        texts: the texts of the task, by name.
     """
 
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -44,73 +44,79 @@ def expand(template: Template, values: JobValues) -> str:
     Raises:
         CannotExpand: the job lacks what a placeholder stands for.
     """
-    return "".join(one if isinstance(one, str) else _text(one, values) for one in template)
+    return "".join(part if isinstance(part, str) else _text(part, values) for part in template)
 
 
 def expand_what_is_there(template: Template, values: JobValues) -> str:
-    """The text for a job, with the placeholders that it cannot fill as they stand: its payload fails and shows them.
+    """The text for a job; placeholders that it cannot fill stay as they stand: its payload fails and shows them.
 
     >>> from broker.tasks.model.placeholders import parse_template
     >>> expand_what_is_there(parse_template("", "${SN} ${IN[2]}"), JobValues({"IN": ["a"]}, numbers={"SN": 3}))
     '3 ${IN[2]}'
     """
-    return "".join(one if isinstance(one, str) else _text_or_itself(one, values) for one in template)
+    return "".join(part if isinstance(part, str) else _text_or_itself(part, values) for part in template)
 
 
-def _text_or_itself(one: Placeholder, values: JobValues) -> str:
+def _text_or_itself(placeholder: Placeholder, values: JobValues) -> str:
     try:
-        return _text(one, values)
+        return _text(placeholder, values)
     except CannotExpand:
-        return one.text
+        return placeholder.text
 
 
-def _text(one: Placeholder, values: JobValues) -> str:
-    if one.name in values.numbers:
-        return _number(one, values.numbers[one.name])
-    if one.name in values.texts:
-        return values.texts[one.name]
-    if one.name in values.outputs:
-        return values.outputs[one.name]
-    if one.name in values.streams:
-        return _files(one, values)
-    raise CannotExpand(f"{one.text}: the job has no {one.name}")
+def _text(placeholder: Placeholder, values: JobValues) -> str:
+    if placeholder.name in values.numbers:
+        return _number(placeholder, values.numbers[placeholder.name])
+    if placeholder.name in values.texts:
+        return values.texts[placeholder.name]
+    if placeholder.name in values.outputs:
+        return values.outputs[placeholder.name]
+    if placeholder.name in values.streams:
+        return _files(placeholder, values)
+    raise CannotExpand(f"{placeholder.text}: the job has no {placeholder.name}")
 
 
-def _number(one: Placeholder, number: int) -> str:
-    return f"{_worked_out(one, number):0{one.width}d}"
+def _number(placeholder: Placeholder, number: int) -> str:
+    return f"{_worked_out(placeholder, number):0{placeholder.width}d}"
 
 
-def _worked_out(one: Placeholder, number: int) -> int:
-    if one.formula is None:
+def _worked_out(placeholder: Placeholder, number: int) -> int:
+    if placeholder.formula is None:
         return number
     try:
-        return one.formula.value(number)
+        return placeholder.formula.value(number)
     except BadFormula as bad:
-        raise CannotExpand(f"{one.text}: {bad}") from bad
+        raise CannotExpand(f"{placeholder.text}: {bad}") from bad
 
 
-def _files(one: Placeholder, values: JobValues) -> str:
-    names: Sequence[str] = sorted(dict.fromkeys(values.streams[one.name]))
-    if isinstance(one.chosen, int):
-        names = names[one.chosen :][:1] if one.chosen >= 0 else names[: len(names) + one.chosen + 1][-1:]
-    elif one.chosen is not None:
-        names = names[one.chosen]
+def _files(placeholder: Placeholder, values: JobValues) -> str:
+    names: Sequence[str] = sorted(dict.fromkeys(values.streams[placeholder.name]))
+    if isinstance(placeholder.chosen, int):
+        names = (
+            names[placeholder.chosen :][:1]
+            if placeholder.chosen >= 0
+            else names[: len(names) + placeholder.chosen + 1][-1:]
+        )
+    elif placeholder.chosen is not None:
+        names = names[placeholder.chosen]
     if not names:
-        raise CannotExpand(f"{one.text}: the job reads no such file of {one.name}")
-    if one.formula is not None:
-        names = [str(_worked_out(one, _as_number(one, name))) for name in names]
-    if "F" in one.flags:
-        return "tmpin_" + values.containers.get(one.name, one.name).rstrip("/").split(":")[-1]
-    if "T" in one.flags:
+        raise CannotExpand(f"{placeholder.text}: the job reads no such file of {placeholder.name}")
+    if placeholder.formula is not None:
+        names = [str(_worked_out(placeholder, _as_number(placeholder, name))) for name in names]
+    if "F" in placeholder.flags:
+        return "tmpin_" + values.containers.get(placeholder.name, placeholder.name).rstrip("/").split(":")[-1]
+    if "T" in placeholder.flags:
         return str(list(names))
-    if "L" in one.flags:
-        return (" " if "S" in one.flags else ",").join(f"'{name}'" if "A" in one.flags else name for name in names)
+    if "L" in placeholder.flags:
+        return (" " if "S" in placeholder.flags else ",").join(
+            f"'{name}'" if "A" in placeholder.flags else name for name in names
+        )
     return names[0] if len(names) == 1 else compact(names)
 
 
-def _as_number(one: Placeholder, name: str) -> int:
+def _as_number(placeholder: Placeholder, name: str) -> int:
     if not (name.isascii() and name.isdigit() and len(name) < 19):
-        raise CannotExpand(f"{one.text}: {name} is no number")
+        raise CannotExpand(f"{placeholder.text}: {name} is no number")
     return int(name)
 
 

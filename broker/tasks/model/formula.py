@@ -46,10 +46,10 @@ class Formula:
 
 
 def parse_formula(text: str) -> Formula:
-    """The formula in a text: whole numbers, ``#``, ``+ - * // %`` and parentheses.
+    """Parse the formula in a text: whole numbers, ``#``, ``+ - * // %`` and parentheses.
 
     Raises:
-        BadFormula: it has anything else.
+        BadFormula: the text has anything else.
     """
     if len(text) > LONGEST_FORMULA:
         raise BadFormula(f"it is longer than {LONGEST_FORMULA} characters")

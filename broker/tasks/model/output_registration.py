@@ -1,4 +1,4 @@
-"""Outputs of jobs as Rucio is told of them: what of a report can be used, what differs, and how long to wait."""
+"""Outputs of jobs as they are registered in Rucio: what of a report is usable, what differs, and how long to wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ADLER32, _MD5 = re.compile(r"[0-9a-f]{1,8}"), re.compile(r"[0-9a-f]{32}")
 _GUID = re.compile(r"\{?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\}?")
 _PLACE = re.compile(r"\{(\w+)\}")
 PLACEHOLDERS = ("destination", "rse", "nucleus", "site", "vo", "label", "task", "user")
-"""What templates of rules may name."""
+"""The placeholders that templates of rules may name."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file or a dataset is not taken: a code for machines, a sentence for people."""
+    """Why a file or a dataset is not accepted: a code for machines, a sentence for people."""
 
     code: str
     what: str
@@ -34,7 +34,7 @@ class OutputFile(InputFile):
     Attributes:
         fileid: its row.
         pandaid: the job.
-        rse: the endpoint that the pilot was told to write to; None: not known.
+        rse: the endpoint that the pilot was told to write to; None: unknown.
     """
 
     fileid: int = 0
@@ -48,7 +48,7 @@ class OutputFile(InputFile):
 
 
 def unusable(file: OutputFile) -> Problem | None:
-    """Why Rucio cannot be told of a file; None where it can."""
+    """Why a file cannot be registered in Rucio; None if it can."""
     if file.fsize is None:
         return Problem("size_unknown", f"job {file.pandaid} reported no size")
     if not file.rse:
@@ -68,10 +68,10 @@ def as_told(file: OutputFile) -> dict[str, Any]:
     >>> as_told(OutputFile("a", "mc", 5, checksum="ad:cc737eb"))
     {'scope': 'mc', 'name': 'a', 'bytes': 5, 'adler32': '0cc737eb'}
     """
-    said: dict[str, Any] = {"scope": file.scope, "name": file.lfn, "bytes": file.fsize}
-    said |= _checksum(file.checksum) or {}
+    registration: dict[str, Any] = {"scope": file.scope, "name": file.lfn, "bytes": file.fsize}
+    registration |= _checksum(file.checksum) or {}
     meta = {key: value for key, value in (("guid", file.guid), ("events", file.nevents)) if value is not None}
-    return said | ({"meta": meta} if meta else {})
+    return registration | ({"meta": meta} if meta else {})
 
 
 def _checksum(text: str | None) -> dict[str, str] | None:
@@ -82,18 +82,18 @@ def _checksum(text: str | None) -> dict[str, str] | None:
 
 
 def difference(file: OutputFile, found: Mapping[str, Any]) -> Problem | None:
-    """In what a file differs from that of its name at Rucio; what one of the two does not say is no difference.
+    """How a file differs from the one of its name at Rucio; what one of the two does not state is no difference.
 
     >>> difference(OutputFile("a", "mc", 5, pandaid=2), {"bytes": 6}).what
     'mc:a has 6 bytes at Rucio, job 2 reported 5'
     """
-    told, name = as_told(file), ":".join(file.did)
+    reported, name = as_told(file), ":".join(file.did)
     if found.get("bytes") is not None and found["bytes"] != file.fsize:
         what = f"{name} has {found['bytes']} bytes at Rucio, job {file.pandaid} reported {file.fsize}"
         return Problem("size_differs", what)
     for kind in ("adler32", "md5"):
-        if told.get(kind) and found.get(kind) and str(found[kind]).lower() != told[kind]:
-            what = f"{name} has {kind} {found[kind]} at Rucio, job {file.pandaid} reported {told[kind]}"
+        if reported.get(kind) and found.get(kind) and str(found[kind]).lower() != reported[kind]:
+            what = f"{name} has {kind} {found[kind]} at Rucio, job {file.pandaid} reported {reported[kind]}"
             return Problem("checksum_differs", what)
     if file.guid and found.get("guid") and _plain(found["guid"]) != _plain(file.guid):
         return Problem(
@@ -119,12 +119,12 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 
 
 def unknown_placeholders(template: str) -> list[str]:
-    """The placeholders of a template that there are not."""
+    """The placeholders of a template that are not known."""
     return [name for name in _PLACE.findall(template) if name not in PLACEHOLDERS]
 
 
 def pause(failures: int, first_s: float, longest_s: float) -> timedelta:
-    """How long to wait after so many tries in a row that failed: doubled each time.
+    """How long to wait after this many failed tries in a row: doubled each time.
 
     >>> [pause(failures, 60, 900).total_seconds() for failures in (1, 2, 4, 5, 500)]
     [60.0, 120.0, 480.0, 900.0, 900.0]

@@ -1,4 +1,4 @@
-"""Placeholders in what a job is called with and in names of its output, such as ``${IN/L}``: parsed once a task.
+"""Placeholders in the arguments of a job and in names of its output, such as ``${IN/L}``: parsed once a task.
 
 Source: panda-server, ``jediorder/JobGenerator.py`` (``makeBuildJob``, ``getParallelParams``); names of placeholders.
 """
@@ -33,11 +33,11 @@ class Placeholder:
 
     Attributes:
         text: as it stands in the template.
-        name: of the stream or the number.
+        name: the name of the stream or the number.
         chosen: which of the files of a stream; None for all.
-        flags: letters behind the name.
-        formula: of the number; None without.
-        width: least digits of the number.
+        flags: letters after the name.
+        formula: the formula of the number; None without one.
+        width: minimum number of digits.
     """
 
     text: str
@@ -58,20 +58,20 @@ Template = tuple[str | Placeholder, ...]
 
 
 def parse_template(field: str, text: str) -> Template:
-    """A text with its placeholders.
+    """Parse a text with its placeholders.
 
     Raises:
-        BadParameter: what stands in one of them is none, or its slice or formula cannot be read.
+        BadParameter: one of them is not a placeholder, or its slice or formula cannot be read.
     """
-    found: list[str | Placeholder] = []
+    parts: list[str | Placeholder] = []
     end = 0
     for match in _WHOLE.finditer(text):
-        found += [text[end : match.start()], _placeholder(field, match[0], match[1])]
+        parts += [text[end : match.start()], _placeholder(field, match[0], match[1])]
         end = match.end()
     rest = text[end:]
     if "${" in rest:
         raise BadParameter(field, rest, "${ has no } behind it", "close the placeholder")
-    return tuple(one for one in (*found, rest) if one)
+    return tuple(part for part in (*parts, rest) if part)
 
 
 def _placeholder(field: str, whole: str, inner: str) -> Placeholder:
@@ -89,10 +89,10 @@ def _placeholder(field: str, whole: str, inner: str) -> Placeholder:
         except BadFormula as bad:
             raise BadParameter(field, whole, str(bad), "write a formula such as #*100+1") from bad
     allowed = () if name in (*NUMBERS, *OF_TASK) else LIST_FLAGS
-    wrong = [flag for flag in flags if flag not in allowed]
-    if wrong:
+    unknown = [flag for flag in flags if flag not in allowed]
+    if unknown:
         known = ", ".join(f"/{flag}" for flag in allowed) or "none"
-        raise BadParameter(field, whole, f"/{wrong[0]} is not known behind {name}", f"known are: {known}")
+        raise BadParameter(field, whole, f"/{unknown[0]} is not known behind {name}", f"known are: {known}")
     chosen = _chosen(field, whole, match["slice"])
     if chosen is not None and name in (*NUMBERS, *OF_TASK):
         raise BadParameter(field, whole, f"{name} is one number and has no parts", f"write ${{{name}}}")
@@ -100,7 +100,7 @@ def _placeholder(field: str, whole: str, inner: str) -> Placeholder:
 
 
 def _chosen(field: str, whole: str, text: str | None) -> slice | int | None:
-    """The slice in brackets; None without.
+    """The slice or index in brackets; None without brackets.
 
     >>> _chosen("", "", "[0:2]"), _chosen("", "", "[-1]")
     (slice(0, 2, None), -1)

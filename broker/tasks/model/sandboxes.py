@@ -13,7 +13,7 @@ from datetime import timedelta
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 
 FOUND_AGAIN_WITHIN = timedelta(days=3)
-"""After its last use an archive is not offered again, so that it does not end between two calls."""
+"""Time after its last use from which an archive is not offered again, so that it does not end between two calls."""
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _NAME = re.compile(rf"[A-Za-z]{{1,30}}\.{_UUID}\.tar(?:\.gz)?")
 _IN_PARAMETERS = re.compile(r"(?:^|\s)-a\s+(\S+)")
@@ -22,7 +22,7 @@ _GZIP, _LEAST_BYTES = b"\x1f\x8b", 20
 
 
 class BadSandbox(BrokerError):
-    """A file that is no archive of panda-client, or is too large."""
+    """The file is not an archive of panda-client, or is too large."""
 
     exit_status = WRONG_USAGE
     http_status = 422
@@ -39,9 +39,9 @@ class Sandbox:
     """An uploaded archive.
 
     Attributes:
-        name: as the client calls it. Whoever knows it may fetch the archive, so it has a UUID in it.
-        size_bytes: of the archive as it was uploaded.
-        checksum: CRC-32 of what is packed in it, as the last bytes of the archive say.
+        name: the client's name for it. Whoever knows it may fetch the archive, so it has a UUID in it.
+        size_bytes: the size of the archive as it was uploaded.
+        checksum: CRC-32 of its unpacked contents, from the last bytes of the archive.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Sandbox:
 
 
 def sandbox_of(file_name: str, content: bytes, most_bytes: int) -> Sandbox:
-    """The archive that was uploaded.
+    """Check an uploaded archive.
 
     Args:
-        file_name: as the client names it, perhaps with a path in front.
-        content: of the file.
-        most_bytes: that it may have.
+        file_name: the client's name for it, perhaps with a path in front.
+        content: the content of the file.
+        most_bytes: the maximum size.
 
     Raises:
         BadSandbox: it has no usable name, is no gzip archive, is too large, or is for a build.

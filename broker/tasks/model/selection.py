@@ -19,10 +19,10 @@ class Limits:
     """How much of a dataset is taken; None: no limit.
 
     Attributes:
-        skipped: files left out in front.
-        files: at most so many.
-        events: files until so many events are there.
-        events_a_file: of files of which nobody says any.
+        skipped: files left out at the front.
+        files: the maximum number of files.
+        events: files are taken until they have this many events.
+        events_a_file: events of a file for which none are stated.
         taken: names that were taken before.
     """
 
@@ -64,20 +64,20 @@ def sequence(rows: int, offset: int) -> Iterator[InputFile]:
 
 
 def pseudo_files(rows: int, events: int | None, events_a_row: int) -> Iterator[InputFile]:
-    """The rows of a primary input that has no files; the last one has what is left of the events.
+    """The rows of a primary input that has no files; the last one has the remaining events.
 
     >>> [one.nevents for one in pseudo_files(3, 250, 100)]
     [100, 100, 50]
     """
     left = rows * events_a_row if events is None else events
     for number in range(rows):
-        here = min(events_a_row, max(left, 0))
-        left -= here
-        yield InputFile(f"pseudo_lfn.{number}", fsize=0, nevents=here)
+        row_events = min(events_a_row, max(left, 0))
+        left -= row_events
+        yield InputFile(f"pseudo_lfn.{number}", fsize=0, nevents=row_events)
 
 
 class JobCount:
-    """Counts the jobs of one primary dataset while its files go by; only the job that grows is kept.
+    """Counts the jobs of one primary dataset as its files stream by; only the growing job is kept.
 
     A queue may allow less in one job than the task does, so this is the least number of jobs. Source: ATLAS production
     brokerage, per-job maxima.
@@ -90,7 +90,7 @@ class JobCount:
     """
 
     def __init__(self, split_rule: str) -> None:
-        """Nothing is counted yet."""
+        """Start with nothing counted."""
         settings = split_settings(parse_split_rule(split_rule), merging=False, scout=False)
         self._files_limit, self._events_limit = settings.files_limit, settings.events_limit
         gigabytes = settings.gb_per_job if settings.files_per_job is None else None
@@ -99,7 +99,7 @@ class JobCount:
         self.jobs = 0
 
     def add(self, file: InputFile) -> None:
-        """Count a file: into the job that grows, or as the first of the next one."""
+        """Count a file: into the growing job, or as the first of the next one."""
         events, size = file.nevents or 0, file.fsize or 0
         if not self.jobs or self._is_full(events, size):
             self.jobs += 1

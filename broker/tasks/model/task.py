@@ -1,4 +1,4 @@
-"""A task as it is to be made: columns, datasets, the template of its jobs, and how its files become jobs."""
+"""A task to be made: columns, datasets, the template of its jobs, and how its files become jobs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DEFAULT_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of an input dataset; None where it is not known.
+    """A file of an input dataset; a value that is not known is None.
 
     Attributes:
         lfn: its name.
-        scope: of its name.
-        fsize: bytes.
-        nevents: events in it.
+        scope: the scope of its name.
+        fsize: its size in bytes.
+        nevents: the number of events in it.
         checksum: with the letters of its kind (``ad:``, ``md:``).
-        guid: of the file.
+        guid: its GUID.
     """
 
     lfn: str
@@ -41,18 +41,18 @@ class InputPlan:
 
     Attributes:
         field: where it stands among the parameters.
-        name: of the dataset.
-        stream: that templates name.
+        name: the name of the dataset.
+        stream: the stream that templates name.
         pseudo: it has no files of its own.
-        is_master: its files say which jobs there are.
-        attributes: of the row.
-        offset: files left out in front; of a sequence: what its numbers begin behind.
-        files_per_job: of a secondary; None: by its ratio.
+        is_master: its files determine the jobs.
+        attributes: the attributes of the row.
+        offset: files left out at the front; of a sequence: the number after which it begins.
+        files_per_job: files of a secondary in each job; None: by its ratio.
         ratio: files of a secondary for each of the primary input.
-        wanted: rows at most; None: as many as the primary input needs.
-        include: a file is taken whose name has one of these; empty: all.
-        exclude: no file is taken whose name has one of these.
-        files: as they were listed; None: the catalogue knows.
+        wanted: maximum number of rows; None: as many as the primary input needs.
+        include: only files whose name matches one of these are taken; empty: all.
+        exclude: files whose name matches one of these are not taken.
+        files: the listed files; None: the catalogue knows them.
         expand: a container is read as its datasets.
     """
 
@@ -84,13 +84,13 @@ class OutputPlan:
 
     Attributes:
         type: output or log.
-        name: of the dataset; ``$JEDITASKID`` is replaced.
-        container: that it belongs to.
-        stream: that templates name: OUTPUT0, LOG0.
-        filename: of each job, with ``${SN}``.
-        offset: serial numbers begin behind it.
-        token: of the storage.
-        attributes: of the row.
+        name: the name of the dataset; ``$JEDITASKID`` is replaced.
+        container: the container that it belongs to.
+        stream: the stream that templates name: OUTPUT0, LOG0.
+        filename: the name of each job's file, with ``${SN}``.
+        offset: the number after which serial numbers begin.
+        token: the token of the storage.
+        attributes: the attributes of the row.
     """
 
     type: Literal["output", "log"]
@@ -109,25 +109,25 @@ class RefinedTask:
     """A task to be made.
 
     Attributes:
-        columns: of ``jedi_tasks``; ``status`` is the one in which its work begins.
-        parameters: as they were given.
+        columns: columns of ``jedi_tasks``; ``status`` is the one in which its work begins.
+        parameters: the parameters as they were given.
         inputs: the primary input first.
         outputs: in the order of their streams.
-        template: of what each job is called with, as text.
-        parsed: the same.
+        template: the template of the arguments of each job, as text.
+        parsed: the same, parsed.
         seed_offset: added to the number of the job for ``${RNDMSEED}``.
-        event_offset: of the first event of the task.
+        event_offset: the offset of the first event of the task.
         max_attempt: attempts at each file.
         max_failure: failures of each file; None: without a limit.
-        most_files: of the primary input.
-        most_events: of the primary input.
-        events_a_file: of files of which nobody says any.
+        most_files: maximum number of files of the primary input.
+        most_events: maximum number of events of the primary input.
+        events_a_file: events of a file for which none are stated.
         parent: number or name of the parent; None without one.
         waits_for_input: the datasets need not exist yet.
         starts_with_parent: it does not wait until its parent has ended.
         until_closed: files are added until the input is closed.
         notes: what the submitter should know.
-        specs: what a job asks of the node of its pilot; None: nothing.
+        specs: what a job requires of the node of its pilot; None: nothing.
     """
 
     columns: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Readers of single task parameters: each returns the value as it is stored, or says what is wrong with it."""
+"""Readers of single task parameters: each returns the value as it is stored, or raises what is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_CHARACTERS = 60
 
 
 class BadParameter(BrokerError):
-    """A task that cannot be submitted as it is described; nothing was submitted.
+    """The task cannot be submitted as described; nothing was submitted.
 
     Attributes:
         field: the parameter, such as ``jobParameters[2].dataset``.
@@ -52,7 +52,7 @@ def text(width: int) -> Reader:
 
 
 def whole(least: int, most: int = LARGEST_INTEGER, *, unit: str = "", hint: str = "") -> Reader:
-    """A whole number from ``least`` to ``most``; ``hint`` says what to do about one that is not.
+    """A whole number from ``least`` to ``most``; ``hint`` is the remedy for any other value.
 
     >>> whole(1, unit="GB")("nGBPerJob", 2.0)
     2
@@ -74,7 +74,7 @@ def whole(least: int, most: int = LARGEST_INTEGER, *, unit: str = "", hint: str 
 
 
 def choice(*allowed: str, hint: str = "") -> Reader:
-    """One of some words."""
+    """One of the allowed words."""
 
     def read(field: str, value: Any) -> str:
         if value not in allowed:
@@ -93,19 +93,19 @@ def flag(field: str, value: Any) -> bool:
 
 def names(width: int) -> Reader:
     """Names in a list, or in a text between commas."""
-    one = text(width)
+    read_name = text(width)
 
     def read(field: str, value: Any) -> tuple[str, ...]:
         listed = value.split(",") if isinstance(value, str) else value
         if not isinstance(listed, Sequence):
             raise BadParameter(field, value, "it must be a list of names", "write a list")
-        return tuple(one(field, name.strip() if isinstance(name, str) else name) for name in listed)
+        return tuple(read_name(field, name.strip() if isinstance(name, str) else name) for name in listed)
 
     return read
 
 
 def node_specs(field: str, value: Any) -> tuple[Spec, ...]:
-    """What a job asks of a node: a spec of ``matchspec/1``, or a list of which one is enough."""
+    """What a job requires of a node: a spec of ``matchspec/1``, or a list of which one is enough."""
     try:
         return read_job({SPECS: value if isinstance(value, list) else [value]}).specs
     except SpecRefused as refused:
@@ -115,5 +115,5 @@ def node_specs(field: str, value: Any) -> tuple[Spec, ...]:
 
 
 def anything(field: str, value: Any) -> Any:
-    """Whatever it is: read elsewhere."""
+    """Any value; it is read elsewhere."""
     return value

@@ -1,6 +1,6 @@
-"""What people may do to a task, in which of its states, and what becomes of the state. Pure.
+"""What people may do to a task in each of its states, and the state that results. Pure.
 
-The table of states and verbs stands here and nowhere else; ``docs/reference/task-verbs.md`` is made from it. Source:
+The table of states and verbs is defined only here; ``docs/reference/task-verbs.md`` is made from it. Source:
 panda-server, ``taskbuffer/JediTaskSpec.py`` (statuses that take commands), ``task_complex_module``; PanDA data model,
 tasks.
 """
@@ -74,7 +74,7 @@ ALLOWED: Mapping[str, frozenset[Verb]] = {
 """The verbs that each state of a task takes."""
 
 ENDED = ("done", "finished", "failed", "broken", "aborted")
-"""States in which nothing happens to a task any more by itself."""
+"""States in which a task no longer changes by itself."""
 WORKING = ("ready", "scouting", "scouted", "running", "topreprocess", "preprocessing")
 """States in which jobs are made in every cycle."""
 
@@ -83,41 +83,41 @@ RETRY_PARAMETERS = (
     "nGBPerJob", "nEventsPerJob", "maxWalltime", "cpuTime", "cpuTimeUnit", "baseWalltime", "workDiskCount",
     "workDiskUnit", "outDiskCount", "outDiskUnit", "site",
 )  # fmt: skip
-"""Task parameters that a retry may change: what the jobs ask for, how they are cut, and where they may run."""
+"""Task parameters that a retry may change: what the jobs request, how they are cut, and where they may run."""
 
 
 class WrongState(Refused):
-    """A verb that makes no sense in the state that a task is in."""
+    """The verb is not possible in the state of the task."""
 
     http_status = 409
 
 
 class WrongVerb(BrokerError):
-    """What is asked for of a task cannot be read as what it should be."""
+    """The request for a change of a task cannot be read."""
 
     exit_status = WRONG_USAGE
     http_status = 422
 
 
 class NotYours(Refused):
-    """The task is somebody else's, or the change is for operators."""
+    """The task belongs to another user, or the change is for operators."""
 
     http_status = 403
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a task is to go: to queues, to a nucleus, or (``anew``) to whichever nucleus is chosen."""
+    """Where a task is sent: to queues, to a nucleus, or (``anew``) to whichever nucleus is chosen."""
 
     site: str | None = None
     nucleus: str | None = None
     anew: bool = False
 
     def checked(self) -> Target:
-        """The target itself.
+        """Return the target itself, once checked.
 
         Raises:
-            WrongVerb: it is none, or more than one.
+            WrongVerb: it names no place, or more than one.
         """
         if (self.site is not None) + (self.nucleus is not None) + self.anew != 1:
             raise WrongVerb("one place is needed", "reassign", "name a site (queues), a nucleus, or anew")
@@ -138,10 +138,10 @@ def check_state(verb: Verb, task: int, status: str) -> None:
 
 
 def check_priority(priority: int, taskpriority: int, *, is_operator: bool) -> None:
-    """Refuse a priority out of range, and to owners one above that with which the task was submitted.
+    """Refuse a priority out of range and, to owners, one above that with which the task was submitted.
 
     Raises:
-        WrongVerb: out of range.
+        WrongVerb: the priority is out of range.
         NotYours: only an operator may set it.
     """
     if not 0 <= priority <= MOST_PRIORITY:
@@ -152,34 +152,34 @@ def check_priority(priority: int, taskpriority: int, *, is_operator: bool) -> No
 
 
 def read_new_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The task parameters that a retry changes, checked as those of a submission.
+    """The task parameters that a retry changes, checked like those of a submission.
 
     Raises:
         BadParameter: one cannot be changed, or its value cannot be used.
     """
-    found = {}
+    parameters = {}
     for name, value in given.items():
         if name not in RETRY_PARAMETERS:
             why = "it cannot be changed by a retry" if name in HONOURED else "no such task parameter is known"
             known = f"can be: {', '.join(RETRY_PARAMETERS)}"
             raise BadParameter(name, value, why, did_you_mean(name, RETRY_PARAMETERS, known))
-        found[name] = HONOURED[name].read(name, value)
-    return found
+        parameters[name] = HONOURED[name].read(name, value)
+    return parameters
 
 
 def new_split_rule(rule: str | None, given: Mapping[str, Any], *, is_pseudo: bool) -> str | None:
-    """The split rule with the tokens of new parameters in it: what cuts by another unit goes.
+    """The split rule with the tokens of new parameters; tokens that cut by another unit are dropped.
 
     >>> new_split_rule("NG=20,MF=50", {"nFilesPerJob": 2}, is_pseudo=False)
     'MF=50,NF=2'
 
     Raises:
-        BadParameter: the task has no files (``is_pseudo``) that could be cut so.
+        BadParameter: the task has no files (``is_pseudo``) that could be cut like this.
     """
     for name in ("nGBPerJob", "nEventsPerJob") if is_pseudo else ():
         if name in given:
             raise BadParameter(name, given[name], "the task has no input files", "write nFilesPerJob")
-    tokens = dict(one.split("=", 1) for one in (rule or "").split(",") if "=" in one)
+    tokens = dict(token.split("=", 1) for token in (rule or "").split(",") if "=" in token)
     new = {HONOURED[name].target: value for name, value in given.items() if HONOURED[name].kind == "token"}
     if new.get("NF"):
         tokens = {key: value for key, value in tokens.items() if key not in ("NE", "NG")}
@@ -190,8 +190,8 @@ def new_split_rule(rule: str | None, given: Mapping[str, Any], *, is_pseudo: boo
 
 
 def new_columns(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of the task with what new parameters put there."""
+    """The columns of the task that new parameters set, with their values."""
     columns = {HONOURED[name].target: value for name, value in given.items() if HONOURED[name].kind == "column"}
     if {"ramcount", "ramunit", "baseramcount", "corecount"} & set(columns):
-        columns["resource_type"] = None  # it is worked out anew where the jobs are brokered
+        columns["resource_type"] = None  # it is recomputed where the jobs are brokered
     return columns

@@ -1,6 +1,6 @@
 """Files of panda-client and of its jobs: archives of programs, the transformation, how to log in.
 
-Jobs show no token: whoever knows the name of an archive, which has a UUID in it, may fetch it. Source: panda-client
+Jobs present no token: whoever knows the name of an archive, which has a UUID in it, may fetch it. Source: panda-client
 2.2.0, ``Client.putFile``, ``openidc_utils``; panda-server, ``api/v1/file_server_api.py``.
 """
 
@@ -26,11 +26,11 @@ FILE = Annotated[str, Path(max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
 
 
 class Archive(BaseModel):
-    """What an archive is known by before it is uploaded.
+    """The identification of an archive before its upload.
 
     Attributes:
-        file_size: bytes.
-        checksum: CRC-32 of what is packed in it, from its last bytes.
+        file_size: size in bytes.
+        checksum: CRC-32 of the uncompressed content, from the last bytes of the archive.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ class Archive(BaseModel):
 @router.post("/file_server/validate_cache_file", response_model=ClientAnswer)
 @allow(CLIENT_SUBMIT)
 def find_archive(request: Request, api: State, who: Who, body: Archive) -> Response:
-    """Whether an archive of the caller with this content is here: ``FOUND:HOST:NAME``, or ``NOTFOUND``."""
+    """Find an archive of the caller with this content: ``FOUND:HOST:NAME``, or ``NOTFOUND``."""
     name = find_sandbox(api.database, own_name(who), body.file_size, body.checksum, api.now())
     host = request.url.hostname or ""
     return told(message="NOTFOUND" if name is None else f"FOUND:{f'[{host}]' if ':' in host else host}:{name}")
@@ -50,7 +50,7 @@ def find_archive(request: Request, api: State, who: Who, body: Archive) -> Respo
 @router.post("/file_server/upload_cache_file", response_model=ClientAnswer)
 @allow(CLIENT_SUBMIT, body_bytes="sandbox_body_bytes")
 def upload_archive(api: State, who: Who, file: UploadFile) -> Response:
-    """Keep an archive for the jobs of the caller's tasks; nothing is overwritten."""
+    """Store an archive for the jobs of the caller's tasks; nothing is overwritten."""
     limits = api.configuration.limits
     name = keep_sandbox(
         api.database,
@@ -70,14 +70,14 @@ plain_routes = guarded_router("", tag="panda-client")
 @plain_routes.get("/cache/{name}", response_class=Response, responses={200: {"content": {"application/gzip": {}}}})
 @allow(OPEN)
 def fetch_archive(api: State, name: FILE) -> Response:
-    """An archive, for who knows its name."""
+    """Download an archive; anyone who knows its name may."""
     return Response(read_sandbox(api.database, name, api.now()), media_type="application/gzip")
 
 
 @plain_routes.get("/trf/user/{name}", response_class=Response, responses={200: {"content": {"text/x-python": {}}}})
 @allow(OPEN)
 def fetch_transformation(name: FILE) -> Response:
-    """The transformation of tasks that ``prun`` submits: a script for the pilot to run."""
+    """Download the transformation of tasks submitted by ``prun``: a script for the pilot to run."""
     if name != "runGen":
         raise Problem(404, "not_found", f"there is no transformation {name}", "ask for /trf/user/runGen")
     return Response(transformation(), media_type="text/x-python; charset=utf-8")
@@ -90,7 +90,7 @@ def transformation() -> bytes:
 
 
 class HowToLogIn(BaseModel):
-    """Where the client of a user gets a token, by the device flow (RFC 8628)."""
+    """Where a user's client gets a token, by the device flow (RFC 8628)."""
 
     oidc_config_url: str
     client_id: str
@@ -102,7 +102,7 @@ class HowToLogIn(BaseModel):
 @plain_routes.get("/auth/{name}", response_model=HowToLogIn)
 @allow(OPEN)
 def how_to_log_in(api: State, name: FILE) -> Any:
-    """How users of a VO log in: ``/auth/VO_auth_config.json``; the secret of a client of users is none."""
+    """Get the login settings of a VO: ``/auth/VO_auth_config.json``; the client secret in them is no secret."""
     login = api.configuration.panda_client.login
     vo = name.removesuffix("_auth_config.json")
     if login is None or vo == name:

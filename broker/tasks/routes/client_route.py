@@ -1,9 +1,9 @@
 """Routes that panda-client calls: PanDA's form of answers, and refusals that it shows to its user.
 
-Every answer is ``success``, ``message`` and ``data``, with status 200. Of a 4xx the client shows its user little but
-the number, so that what the user can do something about is an answer, too. Whether somebody is let in, and whether
-there is an answer at all, says the status as everywhere else. Source:
-panda-client 2.2.0, ``Client.http_request_decorator``.
+Every answer is ``success``, ``message`` and ``data``, with status 200. The client shows its user little more of a 4xx
+than the number, so a problem that the user can solve is an answer, too. As everywhere else, the status says whether
+the caller is let in, and whether there is an answer at all. Source: panda-client 2.2.0,
+``Client.http_request_decorator``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from broker.api.plain import plain
 from broker.api.problems import Problem
 from broker.redaction import redact
 
-_TOLD = (400, 404, 409, 422)
-"""Problems of what was asked, not of who asks or whether there is an answer now."""
+_ANSWERED = (400, 404, 409, 422)
+"""Problems with the request itself, not with who sends it or whether there is an answer now."""
 SAME_NAME, NOT_FOUND, NOT_OWNER, WRONG_STATUS, SERVER, BAD_ARGUMENT = 2, 2, 3, 4, 4, 101
 _CODES = {
     "same_name": SAME_NAME,
@@ -33,16 +33,16 @@ _CODES = {
     "invalid_request": BAD_ARGUMENT,
     "bad_json": BAD_ARGUMENT,
 }
-"""PanDA's codes by ours; any other problem is that of the server's refusal."""
+"""PanDA's codes by ours; any other problem has the code of a refusal by the server."""
 
 
 class ClientAnswer(BaseModel):
-    """The form of all answers.
+    """The common form of all answers.
 
     Attributes:
-        success: whether it was done.
-        message: what the user should know.
-        data: what was asked for; of a refusal PanDA's code.
+        success: whether the request was carried out.
+        message: message for the user.
+        data: requested data; PanDA's code for a refusal.
     """
 
     success: bool
@@ -60,13 +60,13 @@ class ClientRoute(GuardedRoute):
         async def handle(request: Request) -> Response:
             response = await inner(request)
             problem = getattr(request.state, "problem", None)
-            return response if problem is None or not _is_told(problem) else refused(problem)
+            return response if problem is None or not _is_answer(problem) else refused(problem)
 
         return handle
 
 
-def _is_told(problem: Problem) -> bool:
-    return problem.status in _TOLD or problem.code in _CODES
+def _is_answer(problem: Problem) -> bool:
+    return problem.status in _ANSWERED or problem.code in _CODES
 
 
 def client_router() -> APIRouter:
@@ -81,8 +81,8 @@ def told(data: Any = None, message: str = "") -> Response:
 
 def refused(problem: Problem) -> Response:
     """The answer that something was not done, with what to do."""
-    said = "; ".join(part for part in (problem.detail, problem.remedy) if part)
-    return _answer(False, redact(said) or problem.code, _CODES.get(problem.code, SERVER))
+    message = "; ".join(part for part in (problem.detail, problem.remedy) if part)
+    return _answer(False, redact(message) or problem.code, _CODES.get(problem.code, SERVER))
 
 
 def _answer(success: bool, message: str, data: Any) -> Response:
@@ -90,7 +90,7 @@ def _answer(success: bool, message: str, data: Any) -> Response:
 
 
 def own_name(who: Identity | None) -> str:
-    """The name under which somebody's tasks and archives are kept.
+    """The name under which a user's tasks and archives are kept.
 
     Raises:
         TypeError: a policy let somebody in without a token.

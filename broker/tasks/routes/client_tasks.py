@@ -1,6 +1,6 @@
-"""What panda-client asks of tasks: submit, show, kill, finish, retry; see docs/how-to/use-panda-client.md.
+"""The calls of panda-client about tasks: submit, show, kill, finish, retry; see docs/how-to/use-panda-client.md.
 
-Tokens of these paths may be shown again: one ``prun`` writes three times within seconds, with one token. Source:
+Tokens of these paths may be presented again: one ``prun`` writes three times within seconds, with one token. Source:
 panda-client 2.2.0, ``Client``; panda-server, ``api/v1/task_api.py``.
 """
 
@@ -30,18 +30,18 @@ router = client_router()
 REASON = "panda-client"
 RETRIED, RETRIED_WITH_PARAMETERS = 0, 3
 Number = Annotated[int, Field(ge=1, le=2**63 - 1, strict=True)]
-TaskId = Annotated[int, Query(ge=1, le=2**63 - 1, description="The task (jediTaskID).")]
+TaskId = Annotated[int, Query(ge=1, le=2**63 - 1, description="Number of the task (jediTaskID).")]
 Text = Annotated[str | None, Query(max_length=2000, pattern=r"^[^\x00]*$")]
 
 
 class NotServed(Refused):
-    """A call of panda-client that is not served."""
+    """The call of panda-client is not served."""
 
     http_status = 409
 
 
 class Submission(BaseModel):
-    """Task parameters, and the task whose output they read."""
+    """Task parameters, and the parent task whose output they read."""
 
     model_config = ConfigDict(extra="forbid")
     task_parameters: dict[str, Any]
@@ -56,13 +56,13 @@ class OneTask(BaseModel):
 
 
 class TaskToFinish(OneTask):
-    """Whether the jobs that are there go on to their end (``soft``)."""
+    """Whether existing jobs run to their end (``soft``)."""
 
     soft: bool = False
 
 
 class TaskToRetry(OneTask):
-    """Task parameters that change, such as ``{"ramCount": 4000}`` (MB)."""
+    """Task parameters to change, such as ``{"ramCount": 4000}`` (MB)."""
 
     new_parameters: dict[str, Any] | None = Field(default=None, max_length=50)
 
@@ -70,7 +70,7 @@ class TaskToRetry(OneTask):
 @router.post("/task/submit", response_model=ClientAnswer)
 @allow(CLIENT_SUBMIT)
 def submit_client(request: Request, api: State, who: Who, body: Submission) -> Response:
-    """Make a task of the parameters that ``prun`` writes; its number is in the message, as ``jediTaskID=N``."""
+    """Create a task from the parameters that ``prun`` writes; the message has its number, as ``jediTaskID=N``."""
     task = ClientTask(
         body.task_parameters,
         own_name(who),
@@ -78,46 +78,46 @@ def submit_client(request: Request, api: State, who: Who, body: Submission) -> R
         api.configuration.panda_client.transformation,
         body.parent_tid,
     )
-    made = submit_client_task(api.database, task, api.now())
-    notes = "; ".join(made.notes)
-    said = f"succeeded. new jediTaskID={made.jeditaskid}" + (f". {notes}" if notes else "")
-    return told(RETRIED, said)
+    submitted = submit_client_task(api.database, task, api.now())
+    notes = "; ".join(submitted.notes)
+    message = f"succeeded. new jediTaskID={submitted.jeditaskid}" + (f". {notes}" if notes else "")
+    return told(RETRIED, message)
 
 
 @router.post("/task/kill", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def kill_client(api: State, who: Who, body: OneTask) -> Response:
-    """End a task: jobs that wait end at once, pilots of running ones are told to stop."""
+    """End a task: waiting jobs end at once, pilots of running jobs are instructed to stop."""
     return told(_act(api, who, Asked("kill", body.task_id, REASON)))
 
 
 @router.post("/task/finish", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def finish_client(api: State, who: Who, body: TaskToFinish) -> Response:
-    """Make no more jobs for a task, and end it with what is finished."""
+    """Create no more jobs for a task, and end it with what is finished."""
     return told(_act(api, who, Asked("finish", body.task_id, REASON, soft=body.soft)))
 
 
 @router.post("/task/retry", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def retry_client(api: State, who: Who, body: TaskToRetry) -> Response:
-    """Give files without an attempt left new ones; the data is 0, and 3 with new parameters, as the client expects."""
-    given = {name: value for name, value in (body.new_parameters or {}).items() if value is not None}
-    said = _act(api, who, Asked("retry", body.task_id, REASON, new_parameters=given))
-    return told(RETRIED_WITH_PARAMETERS if body.new_parameters else RETRIED, said)
+    """Give exhausted files new attempts; data is 0, or 3 with new parameters, as the client expects."""
+    parameters = {name: value for name, value in (body.new_parameters or {}).items() if value is not None}
+    message = _act(api, who, Asked("retry", body.task_id, REASON, new_parameters=parameters))
+    return told(RETRIED_WITH_PARAMETERS if body.new_parameters else RETRIED, message)
 
 
 @router.post("/task/pause", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def pause_client(api: State, who: Who, body: OneTask) -> Response:
-    """Make no more jobs for a task until it is resumed."""
+    """Create no more jobs for a task until it is resumed."""
     return told(_act(api, who, Asked("pause", body.task_id, REASON)))
 
 
 @router.post("/task/resume", response_model=ClientAnswer)
 @allow(CLIENT_ACT)
 def resume_client(api: State, who: Who, body: OneTask) -> Response:
-    """Let a task go on that was paused."""
+    """Resume a paused task."""
     return told(_act(api, who, Asked("resume", body.task_id, REASON)))
 
 
@@ -126,14 +126,14 @@ def resume_client(api: State, who: Who, body: OneTask) -> Response:
 def find_client_tasks(
     api: State, who: Who, since: Text = None, filters: Text = None, n_tasks: Annotated[int, Query()] = 500
 ) -> Response:
-    """The tasks that ``pbook`` shows, the newest first: one's own, unless ``filters`` names a ``userName``."""
+    """List the tasks that ``pbook`` shows, newest first: the caller's, unless ``filters`` names a ``userName``."""
     return told(client_tasks.client_tasks(api.database, read_filter(own_name(who), since, filters, n_tasks)))
 
 
 @router.get("/task/get_status", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def status_of_client_task(api: State, task_id: TaskId) -> Response:
-    """The status of a task."""
+    """Get the status of a task."""
     return told(client_tasks.client_task(api.database, task_id)["status"])
 
 
@@ -142,41 +142,41 @@ def status_of_client_task(api: State, task_id: TaskId) -> Response:
 def details_of_client_task(
     api: State, task_id: TaskId, include_parameters: bool = False, include_status: bool = False
 ) -> Response:
-    """A task, with its parameters, and with the states of its jobs where they are asked for."""
-    found = client_tasks.client_task(api.database, task_id)
+    """Get a task, with its parameters and the states of its jobs if requested."""
+    details = client_tasks.client_task(api.database, task_id)
     if include_parameters:
-        found["taskParameters"] = client_tasks.task_parameters(api.database, task_id)
+        details["taskParameters"] = client_tasks.task_parameters(api.database, task_id)
     if include_status:
         jobs = client_tasks.jobs_of_task(api.database, task_id)
-        found["jobStatus"] = {str(job["PandaID"]): job["jobStatus"] for job in jobs}
-    return told(found)
+        details["jobStatus"] = {str(job["PandaID"]): job["jobStatus"] for job in jobs}
+    return told(details)
 
 
 @router.get("/task/get_detailed_info", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def info_of_client_task(api: State, task_id: TaskId) -> Response:
-    """A task, as the list of tasks shows it."""
+    """Get a task, in the form of the task list."""
     return told(client_tasks.client_task(api.database, task_id))
 
 
 @router.get("/task/get_task_parameters", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def parameters_of_client_task(api: State, task_id: TaskId) -> Response:
-    """The parameters that a task was made of."""
+    """Get the parameters that a task was created from."""
     return told(client_tasks.task_parameters(api.database, task_id))
 
 
 @router.get("/task/get_job_ids", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def job_ids_of_client_task(api: State, task_id: TaskId) -> Response:
-    """The numbers of the jobs of a task that are not archived yet."""
+    """List the PanDA IDs of a task's jobs that are not archived yet."""
     return told([job["PandaID"] for job in client_tasks.jobs_of_task(api.database, task_id)])
 
 
 @router.get("/task/get_job_descriptions", response_model=ClientAnswer)
 @allow(READ_NAMES)
 def jobs_of_client_task(api: State, task_id: TaskId, unsuccessful_only: bool = False) -> Response:
-    """The jobs of a task that are not archived yet: where they are, and how they ended."""
+    """List a task's jobs that are not archived yet: where they are, and how they ended."""
     return told(client_tasks.jobs_of_task(api.database, task_id, unsuccessful_only=unsuccessful_only))
 
 
@@ -187,21 +187,21 @@ def files_of_client_task(
     task_id: TaskId,
     dataset_types: Annotated[list[str], Query(max_length=10)] = ["input", "pseudo_input"],  # noqa: B006 - FastAPI copies it
 ) -> Response:
-    """The datasets of a task, each with its files; at most 100,000 of these."""
+    """List the datasets of a task with their files, at most 100,000 files."""
     return told(client_tasks.files_of_task(api.database, task_id, dataset_types))
 
 
 @router.get("/system/is_alive", response_model=ClientAnswer)
 @allow(KNOWN)
 def is_alive_for_client() -> Response:
-    """That the server answers."""
+    """Report that the server answers."""
     return told(message=f"alive=yes, gridbroker {__version__}")
 
 
 @router.get("/system/get_attributes", response_model=ClientAnswer)
 @allow(KNOWN)
 def attributes_of_client(who: Who) -> Response:
-    """Who somebody is to this server."""
+    """Get the caller's identity as this server sees it."""
     roles = () if who is None else sorted(role.value for role in who.grants)
     return told({"environment": {"REMOTE_USER": own_name(who), "ROLES": ",".join(roles)}})
 
@@ -222,7 +222,7 @@ NOT_SERVED: Mapping[str, tuple[str, str]] = {
     "POST /workflow/submit_workflow_raw_request": ("workflows are not run here", "prun --parentTaskID"),
     "GET /workflow/get_workflow_details": ("workflows are not run here", "show(ID) of the tasks"),
 }
-"""Calls of panda-client that are refused by name: why, and what there is instead."""
+"""Calls of panda-client that are refused by name: why, and what to use instead."""
 
 
 def _refuse(route: str, why: str, instead: str) -> None:
@@ -245,10 +245,10 @@ def address_of(request: Request) -> str:
 
 
 def _act(api: ApiState, who: Identity | None, asked: Asked) -> str:
-    """Do what is asked of a task; a sentence about what it did.
+    """Carry out a verb on a task; returns a sentence about what it did.
 
     Raises:
-        BrokerError: it was not done.
+        BrokerError: the verb was not carried out.
     """
     is_operator = who is not None and who.has(Role.OPERATOR)
     done = act_on_task(

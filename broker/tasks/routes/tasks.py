@@ -1,4 +1,4 @@
-"""Submitting a task of task parameters over HTTP."""
+"""The route that submits task parameters over HTTP."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00]*$")
 
 
 class TaskDescription(BaseModel):
-    """A task to be submitted.
+    """A task to submit.
 
     Attributes:
         parameters: PanDA's task parameters; docs/reference/task-parameters.md lists them.
-        request: number of the submission at its client: the same one again is the same task.
-        count: so many jobs, without input.
-        vo: virtual organisation where the parameters name none; null: that of the installation.
-        label: production source label where the parameters name none.
-        nucleus: where the output goes; null: the task brokerage chooses.
-        user: who submits: only for those whose token does not say it.
+        request: number of the submission at its client; the same number is the same task.
+        count: number of jobs, without input.
+        vo: virtual organisation if the parameters name none; null for that of the installation.
+        label: production source label if the parameters name none.
+        nucleus: destination of the output; null if the task brokerage chooses it.
+        user: the submitter; only for tokens that do not name one.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -46,13 +46,13 @@ class TaskDescription(BaseModel):
 
 
 class MadeTask(TaskMade):
-    """A task that was made, or the one that the same submission made before.
+    """The created task, or the one that the same submission created before.
 
-    ``status``: registered while it waits for its input; else assigning or ready.
+    ``status``: registered while the task waits for its input; else assigning or ready.
 
     Attributes:
-        jobs: how many it has, by its own split rule; 0 while its input is not known.
-        notes: what the submitter should know.
+        jobs: number of jobs, by its own split rule; 0 until its input is known.
+        notes: notes for the submitter.
     """
 
     jobs: int
@@ -62,22 +62,22 @@ class MadeTask(TaskMade):
 @router.post("/tasks", response_model=MadeTask, status_code=201)
 @allow(SUBMIT)
 def submit_task(request: Request, api: State, who: Who, body: TaskDescription) -> Response:
-    """Make a task of task parameters; datasets are looked up in Rucio."""
+    """Create a task from task parameters; datasets are looked up in Rucio."""
     submitter = Submitter(_user(who, body), body.vo or api.database.names.vo, body.label, body.nucleus, body.count)
     submission = task_submission(body.parameters, submitter, request=body.request)
     made = submission.make(api.database, api.now())
-    told = MadeTask(
+    made_task = MadeTask(
         jeditaskid=made.jeditaskid,
         taskname=made.taskname,
         status=made.status,
         jobs=made.jobs,
         notes=list(made.notes),
     )
-    return answer(request, told, status=201)
+    return answer(request, made_task, status=201)
 
 
 def _user(who: Identity | None, body: TaskDescription) -> str | None:
-    """Who submits: somebody whose token names a user submits as that user.
+    """Who submits: a caller whose token names a user submits as that user.
 
     Raises:
         Problem: another user is named.

@@ -1,4 +1,4 @@
-"""What is asked of tasks over HTTP: submitters of their own ones, operators of all."""
+"""The verbs of tasks over HTTP: submitters act on their own tasks, operators on all."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_ta
 from broker.tasks.model.verbs import MOST_PRIORITY, Target
 
 router = guarded_router(tag="tasks")
-Task = Annotated[int, Path(ge=1, le=2**63 - 1, description="The task (jeditaskid).")]
+Task = Annotated[int, Path(ge=1, le=2**63 - 1, description="Number of the task (jeditaskid).")]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00]*$")]
 JOBS_OF_A_REQUEST = 1000
 """Jobs that end before a request is answered; the agent completion ends the others."""
 
 
 class Why(BaseModel):
-    """Why it is asked, for the history."""
+    """The reason for the request, for the history."""
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] = ""
 
 
 class HowToFinish(Why):
-    """Whether the jobs that are there go on to their end (``soft``)."""
+    """Whether existing jobs run to their end (``soft``)."""
 
     soft: bool = False
 
 
 class HowToRetry(Why):
-    """Task parameters that change, such as ``{"ramCount": 4000}`` (MB)."""
+    """Task parameters to change, such as ``{"ramCount": 4000}`` (MB)."""
 
     new_parameters: dict[str, Any] = Field(default_factory=dict, max_length=50)
 
 
 class WhereTo(Why):
-    """Where the task is to go: one of ``site`` (queues between commas), ``nucleus`` and ``anew``."""
+    """The destination of the task: one of ``site`` (comma-separated queues), ``nucleus`` and ``anew``."""
 
     site: Name | None = None
     nucleus: Name | None = None
@@ -50,7 +50,7 @@ class WhereTo(Why):
 
 
 class WhichPriority(Why):
-    """The new priority; an owner may not set one above that of the submission."""
+    """The new priority; an owner may not exceed that of the submission."""
 
     priority: int = Field(ge=0, le=MOST_PRIORITY)
 
@@ -58,42 +58,42 @@ class WhichPriority(Why):
 @router.post("/tasks/{task}:kill", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def kill_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
-    """End a task: jobs that wait end at once, pilots of running ones are told to stop."""
+    """End a task: waiting jobs end at once, pilots of running jobs are instructed to stop."""
     return _act(request, api, who, Asked("kill", task, body.reason))
 
 
 @router.post("/tasks/{task}:finish", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def finish_task(request: Request, api: State, who: Who, task: Task, body: HowToFinish) -> Response:
-    """Make no more jobs for a task, and end it with what is finished."""
+    """Create no more jobs for a task, and end it with what is finished."""
     return _act(request, api, who, Asked("finish", task, body.reason, soft=body.soft))
 
 
 @router.post("/tasks/{task}:retry", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def retry_task(request: Request, api: State, who: Who, task: Task, body: HowToRetry) -> Response:
-    """Give files without an attempt left new ones; a task that has ended runs again."""
+    """Give exhausted files new attempts; a task that has ended runs again."""
     return _act(request, api, who, Asked("retry", task, body.reason, new_parameters=body.new_parameters))
 
 
 @router.post("/tasks/{task}:pause", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def pause_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
-    """Make no more jobs for a task until it is resumed."""
+    """Create no more jobs for a task until it is resumed."""
     return _act(request, api, who, Asked("pause", task, body.reason))
 
 
 @router.post("/tasks/{task}:resume", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def resume_task(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
-    """Let a task go on that was paused."""
+    """Resume a paused task."""
     return _act(request, api, who, Asked("resume", task, body.reason))
 
 
 @router.post("/tasks/{task}:reassign", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def reassign_task(request: Request, api: State, who: Who, task: Task, body: WhereTo) -> Response:
-    """Send a task elsewhere: jobs that no pilot has are taken back and made anew there."""
+    """Reassign a task: jobs that no pilot has taken are withdrawn and created anew elsewhere."""
     target = Target(body.site, body.nucleus, body.anew).checked()
     return _act(request, api, who, Asked("reassign", task, body.reason, target=target))
 
@@ -101,14 +101,14 @@ def reassign_task(request: Request, api: State, who: Who, task: Task, body: Wher
 @router.post("/tasks/{task}:priority", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def set_priority_of_task(request: Request, api: State, who: Who, task: Task, body: WhichPriority) -> Response:
-    """Give a task, and its jobs that wait, another priority."""
+    """Change the priority of a task and its waiting jobs."""
     return _act(request, api, who, Asked("priority", task, body.reason, priority=body.priority))
 
 
 @router.post("/tasks/{task}:try-now", response_model=TaskActedOn)
 @allow(ACT_ON_TASKS)
 def try_task_now(request: Request, api: State, who: Who, task: Task, body: Why) -> Response:
-    """Look in the next cycle at a task that waits for its time."""
+    """Consider a waiting task in the next cycle, before its time."""
     return _act(request, api, who, Asked("try-now", task, body.reason))
 
 

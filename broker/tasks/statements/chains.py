@@ -1,4 +1,4 @@
-"""Input that is not whole yet: what each dataset waits for, the files that its producer has written, and the start.
+"""Input that is not whole yet: what each dataset waits for, the files its producer has written, and starting tasks.
 
 See the table ``broker.task_input_feeds`` for the states of a chain.
 """
@@ -40,7 +40,7 @@ WHERE feed.next_look_at <= :now
 ORDER BY feed.next_look_at, feed.jeditaskid, feed.datasetid LIMIT :most"""
 _LOCK_FEED = """
 SELECT true FROM broker.task_input_feeds WHERE jeditaskid = :task AND datasetid = :dataset FOR UPDATE SKIP LOCKED"""
-# The newest dataset of that name counts; its scope may stand in the name or not.
+# The newest dataset of that name counts; the name may include the scope or not.
 _READ_PRODUCER = """
 SELECT dataset.jeditaskid, dataset.datasetid, dataset.state = 'closed' AS closed, task.status
 FROM {panda}.jedi_datasets AS dataset JOIN {panda}.jedi_tasks AS task USING (jeditaskid)
@@ -58,7 +58,7 @@ _POSTPONE = """
 UPDATE broker.task_input_feeds SET next_look_at = :next, reason = :reason
 WHERE jeditaskid = :task AND datasetid = :dataset"""
 _FORGET = "DELETE FROM broker.task_input_feeds WHERE jeditaskid = :task AND datasetid = :dataset"
-# A task begins when no dataset of it waits for its end: all are whole, or may grow and have a first file.
+# A task starts when none of its datasets waits for its end: all are whole, or may grow and have a first file.
 _START = """
 WITH started AS (
     UPDATE {panda}.jedi_tasks AS task
@@ -96,9 +96,9 @@ class Feed:
     """An input dataset that is not whole yet; see the table.
 
     Attributes:
-        is_master: its files say which jobs there are.
-        registered: the task has not begun.
-        parent_status: of the parent; None without a parent.
+        is_master: its files determine the jobs.
+        registered: the task has not started.
+        parent_status: the status of the parent; None without a parent.
     """
 
     jeditaskid: int
@@ -143,13 +143,13 @@ def insert_feed(
     needs_parent: bool,
     now: datetime,
 ) -> None:
-    """Remember that the contents of a dataset are read later."""
+    """Record that the contents of a dataset are to be read later."""
     plan = row.plan
     values = {
         "task": task_id, "dataset": row.datasetid, "scope": did[0], "name": did[1], "source": source,
         "needs_parent": needs_parent, "may_grow": task.until_closed or task.starts_with_parent,
-        "included": json.dumps([one.pattern for one in plan.include]),
-        "excluded": json.dumps([one.pattern for one in plan.exclude]), "skipped": plan.offset,
+        "included": json.dumps([pattern.pattern for pattern in plan.include]),
+        "excluded": json.dumps([pattern.pattern for pattern in plan.exclude]), "skipped": plan.offset,
         "most_files": task.most_files if plan.is_master else plan.wanted,
         "most_events": task.most_events if plan.is_master else None, "events_a_file": task.events_a_file,
         "maxattempt": task.max_attempt if plan.is_master else None,
@@ -161,9 +161,9 @@ def insert_feed(
 def due_feeds(
     connection: sa.Connection, names: Names, now: datetime, most: int, tasks: Sequence[int] | None = None
 ) -> list[Feed]:
-    """The datasets to be looked at, those that wait longest first."""
-    asked = {"now": now, "tasks": None if tasks is None else list(tasks), "most": most}
-    return [_feed(row._mapping) for row in connection.execute(sa.text(names.sql(_READ_FEEDS)), asked)]
+    """The datasets to check, those that have waited longest first."""
+    values = {"now": now, "tasks": None if tasks is None else list(tasks), "most": most}
+    return [_feed(row._mapping) for row in connection.execute(sa.text(names.sql(_READ_FEEDS)), values)]
 
 
 def _feed(row: Any) -> Feed:
@@ -172,14 +172,14 @@ def _feed(row: Any) -> Feed:
         row["datasetname"],
         "",
         is_master=row["is_master"],
-        include=tuple(SafePattern(one, ignore_case=False) for one in row["included"]),
-        exclude=tuple(SafePattern(one, ignore_case=False) for one in row["excluded"]),
+        include=tuple(SafePattern(pattern, ignore_case=False) for pattern in row["included"]),
+        exclude=tuple(SafePattern(pattern, ignore_case=False) for pattern in row["excluded"]),
     )
     first_event = row["first_event"] + (row["events"] or 0)
     terms = FileTerms(row["jeditaskid"], row["datasetid"], "input", row["maxattempt"], row["maxfailure"], first_event)
-    same = ("jeditaskid", "datasetid", "scope", "name", "datasetname", "source", "needs_parent", "may_grow")
+    copied = ("jeditaskid", "datasetid", "scope", "name", "datasetname", "source", "needs_parent", "may_grow")
     return Feed(
-        **{name: row[name] for name in same},
+        **{name: row[name] for name in copied},
         plan=plan,
         terms=terms,
         skipped=row["skipped_files"],
@@ -196,19 +196,19 @@ def _feed(row: Any) -> Feed:
 
 
 def lock_feed(connection: sa.Connection, feed: Feed) -> bool:
-    """Whether nobody else reads this dataset; until the end of the transaction nobody does."""
+    """Lock this dataset until the end of the transaction; False if another process is reading it."""
     return bool(connection.scalar(sa.text(_LOCK_FEED), {"task": feed.jeditaskid, "dataset": feed.datasetid}))
 
 
 def find_producer(connection: sa.Connection, names: Names, did: tuple[str, str]) -> Producer | None:
     """The task of this installation that writes a dataset; None when there is none."""
-    called = {"names": [did[1], ":".join(did)]}
-    row = connection.execute(sa.text(names.sql(_READ_PRODUCER)), called).first()
+    values = {"names": [did[1], ":".join(did)]}
+    row = connection.execute(sa.text(names.sql(_READ_PRODUCER)), values).first()
     return None if row is None else Producer(*row)
 
 
 def written_files(connection: sa.Connection, names: Names, producer: Producer, feed: Feed) -> Iterator[InputFile]:
-    """The files that the producer has finished and the feed has not taken, some at once."""
+    """The files that the producer has finished and the feed has not taken, read in batches."""
     after = 0
     while True:
         values = {
@@ -230,22 +230,22 @@ def names_taken(connection: sa.Connection, names: Names, feed: Feed) -> set[str]
 
 
 def postpone(connection: sa.Connection, feed: Feed, reason: str, now: datetime, wait: timedelta) -> None:
-    """Look at the dataset again later; the reason is kept."""
+    """Have the dataset checked again later, and keep the reason."""
     values = {"task": feed.jeditaskid, "dataset": feed.datasetid, "next": now + wait, "reason": reason}
     connection.execute(sa.text(_POSTPONE), values)
 
 
 def forget(connection: sa.Connection, feed: Feed) -> None:
-    """The dataset is whole: it is not looked at again."""
+    """Forget a dataset that is whole: it is not checked again."""
     connection.execute(sa.text(_FORGET), {"task": feed.jeditaskid, "dataset": feed.datasetid})
 
 
 def start(connection: sa.Connection, names: Names, tasks: Sequence[int], now: datetime) -> list[int]:
-    """Begin the work of tasks whose input is there; which of them. ``now``: naive UTC."""
+    """Start the tasks whose input is there, and return them. ``now``: naive UTC."""
     values = {"tasks": list(tasks), "now": now, "due": now - 2 * RETRY_AFTER}
     return list(connection.execute(sa.text(names.sql(_START)), values).scalars())
 
 
 def break_task(connection: sa.Connection, names: Names, task_id: int, reason: str, now: datetime) -> None:
-    """End a task that cannot begin. ``now``: naive UTC."""
+    """End a task that cannot start. ``now``: naive UTC."""
     connection.execute(sa.text(names.sql(_BREAK)), {"task": task_id, "reason": reason[:500], "now": now})

@@ -1,4 +1,4 @@
-"""What panda-client shows of tasks: their rows with the counts of their input, jobs, datasets and files."""
+"""Reads what panda-client shows about tasks: their rows with the counts of their input, jobs, datasets and files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIND_TASK = f"{_COLUMNS} WHERE task.jeditaskid = :task"
 _FIND_NAME = """
 SELECT jeditaskid, status FROM {panda}.jedi_tasks WHERE username = :user AND taskname = :name
 ORDER BY jeditaskid DESC LIMIT 1"""
-# Two submissions of one name at the same time: the second one waits, and finds the task of the first.
+# Of two simultaneous submissions of one name, the second one waits, and finds the task of the first.
 _LOCK_NAME = "SELECT pg_advisory_xact_lock(hashtextextended('broker.taskname ' || :user || ' ' || :name, 0))"
 _JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 _JOB = (
@@ -53,7 +53,7 @@ Row = Mapping[str, Any]
 
 
 def find_tasks(connection: sa.Connection, names: Names, asked: TaskFilter) -> list[Row]:
-    """The tasks that are asked for, the newest first."""
+    """The requested tasks, the newest first."""
     values = {
         "user": asked.user, "since": asked.since, "jeditaskid": asked.jeditaskid, "reqid": asked.reqid,
         "taskname": asked.taskname, "statuses": None if asked.statuses is None else list(asked.statuses),
@@ -63,13 +63,13 @@ def find_tasks(connection: sa.Connection, names: Names, asked: TaskFilter) -> li
 
 
 def find_task(connection: sa.Connection, names: Names, task: int) -> Row | None:
-    """One task; None where there is none of that number."""
+    """One task; None if there is no task with that number."""
     row = connection.execute(sa.text(names.sql(_FIND_TASK)), {"task": task}).mappings().first()
     return None if row is None else dict(row)
 
 
 def find_same_name(connection: sa.Connection, names: Names, user: str, name: str) -> tuple[int, str] | None:
-    """Number and status of the newest task of a user with that name; nobody makes one until the transaction ends."""
+    """Number and status of a user's newest task of that name; no other is made until the transaction ends."""
     connection.execute(sa.text(_LOCK_NAME), {"user": user, "name": name})
     row = connection.execute(sa.text(names.sql(_FIND_NAME)), {"user": user, "name": name}).first()
     return None if row is None else (int(row.jeditaskid), str(row.status))
@@ -88,7 +88,7 @@ def read_jobs(connection: sa.Connection, names: Names, task: int, statuses: Sequ
 def read_files(
     connection: sa.Connection, names: Names, task: int, types: Sequence[str], most: int
 ) -> tuple[list[Row], list[Row]]:
-    """The datasets of a task of some types, and at most so many of their files."""
+    """The datasets of a task of these types, and at most ``most`` of their files."""
     values = {"task": task, "types": list(types)}
     datasets = connection.execute(sa.text(names.sql(_DATASETS)), values).mappings()
     files = connection.execute(sa.text(names.sql(_FILES)), {**values, "most": most}).mappings()
@@ -96,7 +96,7 @@ def read_files(
 
 
 def read_parameters(connection: sa.Connection, names: Names, task: int) -> dict[str, Any]:
-    """The parameters that a task was made of; empty where none are kept."""
+    """The parameters that a task was made from; empty if none are kept."""
     text = connection.execute(sa.text(names.sql(_PARAMETERS)), {"task": task}).scalar_one_or_none()
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
+    parameters = json.loads(text) if text else {}
+    return parameters if isinstance(parameters, dict) else {}

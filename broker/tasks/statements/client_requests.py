@@ -44,6 +44,6 @@ def find_task(connection: sa.Connection, asked: ClientRequest) -> int | None:
 
 
 def claim(connection: sa.Connection, asked: ClientRequest, task_id: int, now: datetime) -> bool:
-    """Note the task of a submission; False where the same one, submitted at the same time, was committed first."""
+    """Record the task of a submission; False if the same one, submitted at the same time, was committed first."""
     values = {"user": asked.user, "request": asked.request, "digest": asked.digest, "task": task_id, "now": now}
     return connection.execute(sa.text(_CLAIM), values).rowcount == 1

@@ -34,13 +34,13 @@ WHERE jeditaskid = :task AND datasetid = :dataset"""
 
 @dataclass(frozen=True)
 class FileTerms:
-    """What all files of a dataset have.
+    """What all files of a dataset have in common.
 
     Attributes:
         jeditaskid: the task.
         datasetid: the dataset.
         type: input or pseudo_input.
-        maxattempt: attempts at each file; None for a secondary dataset, whose files no counter knows.
+        maxattempt: attempts at each file; None for a secondary dataset, whose files no counter includes.
         maxfailure: failures of each file; None: without a limit.
         first_event: number of the first event of the first file.
     """
@@ -67,12 +67,12 @@ def add_files(
     """Add ready files to a dataset and count them there, in the caller's transaction.
 
     Args:
-        connection: of the caller.
-        names: of the schemas.
-        terms: what all files have.
+        connection: the caller's.
+        names: the names of the schemas.
+        terms: what all files have in common.
         files: read batch by batch; between the batches the connection is free.
         now: naive UTC.
-        state: of the dataset from now on: closed, or mutable while files may come.
+        state: the state of the dataset from now on: closed, or mutable while files may come.
     """
     count, events = 0, 0
     remaining = iter(files)
@@ -84,7 +84,7 @@ def add_files(
                 for row in _rows(terms, batch, ids, terms.first_event + events, now):
                     copy.write_row(row)
         count += len(batch)
-        events += sum(one.nevents or 0 for one in batch)
+        events += sum(file.nevents or 0 for file in batch)
     values = {"files": count, "events": events, "state": state, "now": now}
     connection.execute(sa.text(names.sql(_COUNT)), {**values, "task": terms.jeditaskid, "dataset": terms.datasetid})
     return Added(count, events)

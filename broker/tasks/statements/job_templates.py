@@ -1,4 +1,4 @@
-"""The template of a job's task, the number of the job, and its files with their streams."""
+"""Reads the template of a job's task, the number of the job, and its files with their streams."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ ORDER BY record.row_id"""
 
 
 def read_template(connection: sa.Connection, names: Names, job: Mapping[Any, Any]) -> Mapping[Any, Any] | None:
-    """The row of the template, with the number of the job; None for a job of a task without one."""
-    asked = {"task": job["jeditaskid"], "job": job["pandaid"]}
-    return connection.execute(sa.text(names.sql(_READ_TEMPLATE)), asked).mappings().first()
+    """The row of the template, with the number of the job; None if the task has no template."""
+    values = {"task": job["jeditaskid"], "job": job["pandaid"]}
+    return connection.execute(sa.text(names.sql(_READ_TEMPLATE)), values).mappings().first()
 
 
 def read_streams(connection: sa.Connection, names: Names, job: Mapping[Any, Any]) -> Sequence[Mapping[Any, Any]]:

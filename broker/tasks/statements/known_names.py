@@ -1,4 +1,4 @@
-"""Names of the grid that task parameters use: a task that names what is not there would wait for ever."""
+"""Checks the names of the grid in task parameters: a task that names what does not exist would wait for ever."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _QUERIES = {
 
 
 def check_name(connection: sa.Connection, names: Names, parameter: str, value: str) -> None:
-    """Refuse a global share, nucleus or queue that is not there; an installation that has none yet takes any.
+    """Refuse a global share, nucleus or queue that does not exist; an installation that has none yet takes any.
 
     Raises:
         BadParameter: there is no such name.
     """
-    known = sorted(str(one) for one in connection.scalars(sa.text(names.sql(_QUERIES[parameter]))))
+    known = sorted(str(name) for name in connection.scalars(sa.text(names.sql(_QUERIES[parameter]))))
     wanted = value.split(",") if parameter == "site" else [value]
-    for one in wanted if known else ():
-        if one.strip() not in known:
+    for name in wanted if known else ():
+        if name.strip() not in known:
             shown = f"known are {', '.join(known[:10])}{' ...' if len(known) > 10 else ''}"
-            raise BadParameter(parameter, one, "there is none of that name", did_you_mean(one, known, shown))
+            raise BadParameter(parameter, name, "there is none of that name", did_you_mean(name, known, shown))

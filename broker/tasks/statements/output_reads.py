@@ -31,7 +31,7 @@ LEFT JOIN LATERAL (
 WHERE WHICH
 ORDER BY known.jeditaskid, known.datasetid, known.site"""
 _OF_TASK = "known.jeditaskid = :task AND (known.state <> 'template' OR files.queued + files.refused > 0)"
-# Those of which something is to be done, found by the partial indexes.
+# The datasets that need attention, found by the partial indexes.
 _IN_TROUBLE = """
 (known.jeditaskid, known.datasetid) IN (
     SELECT jeditaskid, datasetid FROM broker.rucio_datasets WHERE state IN ('planned', 'open') AND failures > 0
@@ -41,7 +41,7 @@ AND (files.queued + files.refused > 0 OR known.failures > 0)"""
 _READ_REFUSED = """
 SELECT jeditaskid, scope || ':' || lfn AS file, pandaid, reason_code, reason, done_at FROM broker.rucio_files
 WHERE jeditaskid = :task AND state = 'refused' ORDER BY datasetid, fileid LIMIT :most"""
-# What the queue's endpoint was then may have been wrong or missing: the agent finds it anew.
+# The queue's endpoint may have been wrong or missing at the time: the agent looks it up again.
 _TRY_AGAIN = """
 DELETE FROM broker.rucio_files WHERE jeditaskid = :task AND state = 'refused'
   AND (CAST(:files AS text[]) IS NULL OR lfn = ANY(CAST(:files AS text[])))
@@ -61,13 +61,13 @@ class OutputDataset:
     Attributes:
         jeditaskid: its task.
         dataset: scope and name.
-        site: whose files it holds; None: those of all.
+        site: the site whose files it holds; None: the files of all sites.
         state: planned, open, closed or empty.
         queued: files that wait to be registered; likewise registered, refused, left_out.
-        bytes: of those that are registered.
-        oldest_queued: since when one waits (aware).
+        bytes: the size of the registered files.
+        oldest_queued: since when the oldest one waits (aware).
         first_refused: why one was refused.
-        reason_code: why the last try failed, for machines; None where it went well.
+        reason_code: why the last try failed, for machines; None if it succeeded.
         reason: the same for people.
         failures: tries in a row that failed.
         next_try: when it is tried again after a failure (aware).
@@ -103,7 +103,7 @@ class RefusedFile:
 
 
 def read_datasets(connection: sa.Connection, task: int | None = None) -> list[OutputDataset]:
-    """The datasets of a task; without one, those of all tasks of which something waits, failed or was refused."""
+    """The datasets of a task; without one, those of all tasks in which something waits, failed or was refused."""
     which = _IN_TROUBLE if task is None else _OF_TASK
     query = sa.text(_READ_DATASETS.replace("WHICH", which))
     return [OutputDataset(*row) for row in tuples(connection, query, {} if task is None else {"task": task})]
@@ -115,15 +115,15 @@ def read_refused(connection: sa.Connection, task: int, most: int = 100) -> list[
 
 
 def try_again(connection: sa.Connection, task: int, files: Sequence[str] | None) -> list[int]:
-    """Forget refusals; the dataset of each file, for the caller to queue anew."""
-    given = {"task": task, "files": None if files is None else list(files)}
-    return list(connection.execute(sa.text(_TRY_AGAIN), given).scalars())
+    """Forget refusals; returns the dataset of each file, for the caller to queue again."""
+    values = {"task": task, "files": None if files is None else list(files)}
+    return list(connection.execute(sa.text(_TRY_AGAIN), values).scalars())
 
 
 def leave_out(connection: sa.Connection, task: int, files: Sequence[str], reason: str, now: datetime) -> int:
-    """Let refused files be left out, so that their dataset can be closed; how many."""
-    given = {"task": task, "files": list(files), "reason": reason, "now": now}
-    return connection.execute(sa.text(_LEAVE_OUT), given).rowcount
+    """Leave out refused files, so that their dataset can be closed; returns their number."""
+    values = {"task": task, "files": list(files), "reason": reason, "now": now}
+    return connection.execute(sa.text(_LEAVE_OUT), values).rowcount
 
 
 def make_due(connection: sa.Connection, task: int, now: datetime) -> None:

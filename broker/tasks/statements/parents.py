@@ -1,4 +1,4 @@
-"""The parent of a task, by number or name, and what a submission is told about a task."""
+"""The parent of a task, by number or name, and the state of a task that a submission reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILES_READ_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class TaskState:
-    """What a submission is told: name, status, split rule, and what its input waits for."""
+    """What a submission reports: name, status, split rule, and what its input waits for."""
 
     name: str
     status: str
@@ -49,15 +49,15 @@ def find_parent(connection: sa.Connection, names: Names, parent: int | str, user
     """
     number, name = (parent, None) if isinstance(parent, int) else (None, parent)
     values = {"number": number, "name": name, "user": user}
-    found = connection.scalar(sa.text(names.sql(_FIND_PARENT)), values)
-    if found is None:
+    task_id = connection.scalar(sa.text(names.sql(_FIND_PARENT)), values)
+    if task_id is None:
         field = "parentTaskID" if name is None else "parentTaskName"
         raise BadParameter(field, parent, "there is no such task", "see broker tasks")
-    return int(found)
+    return int(task_id)
 
 
 def find_task_state(connection: sa.Connection, names: Names, task_id: int) -> TaskState:
-    """The state of a task that is there."""
+    """The state of a task that exists."""
     row = connection.execute(sa.text(names.sql(_READ_STATE)), {"task": task_id}).one()
     return TaskState(row.name, row.status, row.split_rule, tuple(row.reasons))
 

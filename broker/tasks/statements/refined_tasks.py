@@ -39,7 +39,7 @@ _SCOPE_WIDTH = 30
 
 @dataclass(frozen=True)
 class DatasetRow:
-    """An input dataset that was made: its number, and the plan that it came from with its own name."""
+    """An input dataset that was made: its number, and the plan that it came from, with its own name."""
 
     datasetid: int
     plan: InputPlan
@@ -49,7 +49,7 @@ class DatasetRow:
 def insert_task(
     connection: sa.Connection, names: Names, task_id: int, task: RefinedTask, parent: int | None, now: datetime
 ) -> None:
-    """The row of the task, registered: nothing is brokered before :func:`broker.tasks.statements.chains.start`."""
+    """Insert the task as registered: nothing is brokered before :func:`broker.tasks.statements.chains.start`."""
     columns = {name: value for name, value in task.columns.items() if value is not None and name != "status"}
     columns.setdefault("gshare", default_share(connection, names))
     columns["taskname"] = of_task(str(columns["taskname"]), task_id)
@@ -69,12 +69,12 @@ def insert_task(
 
 
 def _stored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters without lists of files: those are rows."""
+    """The parameters without lists of files: those are stored as rows."""
     items = parameters.get("jobParameters")
     if not isinstance(items, list):
         return dict(parameters)
-    kept = [{key: value for key, value in item.items() if key != "files"} for item in items]
-    return {**parameters, "jobParameters": kept}
+    stripped = [{key: value for key, value in item.items() if key != "files"} for item in items]
+    return {**parameters, "jobParameters": stripped}
 
 
 def of_task(text: str, task_id: int) -> str:
@@ -90,8 +90,8 @@ def insert_inputs(
     inputs: Iterable[tuple[InputPlan, str | None]],
     now: datetime,
 ) -> list[DatasetRow]:
-    """The rows of the input datasets, each with the container that it was named by; masters come first."""
-    made: list[DatasetRow] = []
+    """Insert the input datasets, each with the container that it was named by; masters come first."""
+    rows: list[DatasetRow] = []
     master: int | None = None
     for plan, container in inputs:
         values = {
@@ -102,14 +102,14 @@ def insert_inputs(
         }  # fmt: skip
         datasetid = int(connection.execute(sa.text(names.sql(_INSERT_DATASET)), values).scalar_one())
         master = datasetid if master is None else master
-        made.append(DatasetRow(datasetid, plan, container))
-    return made
+        rows.append(DatasetRow(datasetid, plan, container))
+    return rows
 
 
 def insert_outputs(connection: sa.Connection, names: Names, task_id: int, task: RefinedTask, now: datetime) -> None:
-    """The rows of the datasets that the jobs write into, and how their files are called."""
-    for position, one in enumerate(task.outputs):
-        named = replace(one, name=of_task(one.name, task_id))
+    """Insert the datasets that the jobs write into, and the names of their files."""
+    for position, output_plan in enumerate(task.outputs):
+        named = replace(output_plan, name=of_task(output_plan.name, task_id))
         values = {
             "task": task_id, "name": named.name, "now": now, "vo": task.columns["vo"], "stream": named.stream,
             "container": None if named.container is None else of_task(named.container, task_id),
@@ -117,8 +117,8 @@ def insert_outputs(connection: sa.Connection, names: Names, task_id: int, task: 
             "attributes": ",".join(named.attributes) or None, "destination": named.destination,
         }  # fmt: skip
         dataset = int(connection.execute(sa.text(names.sql(_INSERT_DATASET)), values).scalar_one())
-        output: dict[str, Any] = {"task": task_id, "position": position, "dataset": dataset, "type": one.type}
-        output |= {"lfn": of_task(one.filename, task_id), "serial": 1 + one.offset}
+        output: dict[str, Any] = {"task": task_id, "position": position, "dataset": dataset, "type": output_plan.type}
+        output |= {"lfn": of_task(output_plan.filename, task_id), "serial": 1 + output_plan.offset}
         connection.execute(sa.text(_INSERT_OUTPUT), {**output, "scope": output_scope(named, task)})
 
 

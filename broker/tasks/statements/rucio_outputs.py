@@ -1,4 +1,4 @@
-"""The outbox of outputs for Rucio: datasets that are taken on, files that jobs have written, and what became of them.
+"""The outbox of outputs for Rucio: datasets that are taken on, files that jobs have written, and their outcomes.
 
 See the tables ``broker.rucio_datasets`` and ``broker.rucio_files``.
 """
@@ -16,7 +16,7 @@ from broker.store.connection.tables import Names
 from broker.tasks.model.output_registration import OutputFile, Problem
 from broker.tasks.model.verbs import ENDED
 
-# Tasks at work, and those that ended a short while ago: the jobs of the others wrote before anybody told Rucio.
+# Tasks at work, and those that ended a short while ago: the jobs of the others wrote before outputs were registered.
 _READ_NEW = """
 SELECT dataset.jeditaskid, dataset.datasetid, dataset.datasetname, dataset.containername, output.scope
 FROM {panda}.jedi_tasks AS task
@@ -36,8 +36,8 @@ INSERT INTO broker.rucio_datasets (jeditaskid, datasetid, site, scope, name, con
     next_try_at)
 VALUES (:task, :dataset, '', :scope, :name, :container_scope, :container_name, :state, :now) ON CONFLICT DO NOTHING"""
 OF_NUCLEUS = "nucleus:"
-# Files of datasets that were taken on; each is queued once. The endpoint is what the pilot was told: that of the file,
-# or the one to which its queue writes by default.
+# Files of datasets that were taken on; each is queued once. The endpoint is the one that the pilot was given: that of
+# the file, or the one to which its queue writes by default.
 _QUEUE = """
 WITH endpoints AS MATERIALIZED (
     SELECT DISTINCT ON (panda_site_name) panda_site_name, ddm_endpoint_name FROM {panda}.panda_ddm_relation
@@ -76,8 +76,8 @@ WHERE template.state = 'template' AND NOT EXISTS (
     SELECT FROM broker.rucio_datasets AS known
     WHERE known.jeditaskid = template.jeditaskid AND known.datasetid = template.datasetid AND known.site = found.site)
 ON CONFLICT DO NOTHING"""
-# Work: files that are queued, or a dataset to be closed because its task has ended. A template is never work itself: of
-# its files those without a site are.
+# Work: files that are queued, or a dataset to be closed because its task has ended. A template is never work itself;
+# only its files without a site are.
 _READ_WORK = """
 SELECT known.*, task.status AS task_status, task.vo, task.prodsourcelabel AS label, task.nucleus, task.username,
     dataset.type, dataset.destination,
@@ -127,7 +127,7 @@ FROM broker.rucio_files WHERE jeditaskid = :task AND datasetid = :dataset AND si
 
 @dataclass(frozen=True)
 class NewDataset:
-    """A dataset of a task that nobody has told Rucio of."""
+    """A dataset of a task that was not taken on yet."""
 
     jeditaskid: int
     datasetid: int
@@ -138,7 +138,7 @@ class NewDataset:
 
 @dataclass(frozen=True)
 class PlannedDataset:
-    """What such a dataset is called at Rucio; ``by_site``: each site has one of its own, and this is the template."""
+    """The names of such a dataset at Rucio; ``by_site``: each site has one of its own, and this is the template."""
 
     jeditaskid: int
     datasetid: int
@@ -154,14 +154,14 @@ class Work:
     Attributes:
         key: task, dataset and site.
         did: its name at Rucio.
-        container: that it belongs to.
+        container: the container that it belongs to.
         state: see the table.
-        failures: tries in a row that failed.
-        has_ended: whether its task has.
+        failures: failed tries in a row.
+        has_ended: whether its task has ended.
         ended_again: it was started again, and ended, since the dataset was closed.
         type: output or log.
         destination: endpoint that the task names, or to which its nucleus writes by default.
-        facts: of the task, for templates: nucleus, vo, label, task, user.
+        facts: values of the task for templates: nucleus, vo, label, task, user.
     """
 
     key: tuple[int, int, str]
@@ -195,23 +195,29 @@ def new_datasets(
     tasks: Sequence[int] | None = None,
 ) -> list[NewDataset]:
     """Datasets to be taken on, of tasks at work or ended since ``since`` (naive UTC)."""
-    asked = {"types": list(types), "ended": list(ENDED), "since": since, "most": most}
-    asked["tasks"] = None if tasks is None else list(tasks)
-    return [NewDataset(*row) for row in connection.execute(sa.text(names.sql(_READ_NEW)), asked)]
+    values = {"types": list(types), "ended": list(ENDED), "since": since, "most": most}
+    values["tasks"] = None if tasks is None else list(tasks)
+    return [NewDataset(*row) for row in connection.execute(sa.text(names.sql(_READ_NEW)), values)]
 
 
 def take_on(connection: sa.Connection, names: Names, datasets: Sequence[PlannedDataset], now: datetime) -> None:
-    """Take datasets on, and queue the files that are in them already."""
-    for one in datasets:
-        container = one.container or (None, None)
-        values = {"task": one.jeditaskid, "dataset": one.datasetid, "scope": one.did[0], "name": one.did[1], "now": now}
+    """Take on datasets, and queue the files that are in them already."""
+    for dataset in datasets:
+        container = dataset.container or (None, None)
+        values = {
+            "task": dataset.jeditaskid,
+            "dataset": dataset.datasetid,
+            "scope": dataset.did[0],
+            "name": dataset.did[1],
+            "now": now,
+        }
         values |= {"container_scope": container[0], "container_name": container[1]}
-        connection.execute(sa.text(_INSERT_DATASET), {**values, "state": "template" if one.by_site else "planned"})
-        queue_files(connection, names, (one.jeditaskid, one.datasetid), now)
+        connection.execute(sa.text(_INSERT_DATASET), {**values, "state": "template" if dataset.by_site else "planned"})
+        queue_files(connection, names, (dataset.jeditaskid, dataset.datasetid), now)
 
 
 def queue_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> int:
-    """Queue what these jobs have written, in the transaction that ends them; how many files. ``now``: aware."""
+    """Queue what these jobs have written, in the transaction that ends them; returns how many files. ``now``: aware."""
     if not jobs:
         return 0
     statement = names.sql(_QUEUE).replace("WHICH", "file.pandaid = ANY(CAST(:jobs AS bigint[]))")
@@ -219,13 +225,13 @@ def queue_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now
 
 
 def queue_files(connection: sa.Connection, names: Names, dataset: tuple[int, int], now: datetime) -> int:
-    """Queue all files of a dataset that are not queued yet; how many."""
+    """Queue all files of a dataset that are not queued yet; returns their number."""
     statement = names.sql(_QUEUE).replace("WHICH", "file.jeditaskid = :task AND file.datasetid = :dataset")
     return connection.execute(sa.text(statement), {"task": dataset[0], "dataset": dataset[1], "now": now}).rowcount
 
 
 def plan_sites(connection: sa.Connection, names: Names, now: datetime) -> int:
-    """Plan a dataset for each site that has written into a container; how many."""
+    """Plan a dataset for each site that has written into a container; returns their number."""
     return connection.execute(sa.text(names.sql(_INSERT_SITES)), {"now": now}).rowcount
 
 
@@ -238,10 +244,10 @@ def read_work(
     *,
     at_once: bool = False,
 ) -> list[Work]:
-    """The datasets to be worked on, those that wait longest first; ``at_once``: also those that are to wait."""
-    asked = {"now": now, "most": most, "ended": list(ENDED), "at_once": at_once}
-    asked["tasks"] = None if tasks is None else list(tasks)
-    return [_work(row._mapping) for row in connection.execute(sa.text(names.sql(_READ_WORK)), asked)]
+    """The datasets to be processed, those that wait longest first; ``at_once``: also those that are to wait."""
+    values = {"now": now, "most": most, "ended": list(ENDED), "at_once": at_once}
+    values["tasks"] = None if tasks is None else list(tasks)
+    return [_work(row._mapping) for row in connection.execute(sa.text(names.sql(_READ_WORK)), values)]
 
 
 def _work(row: Any) -> Work:
@@ -262,7 +268,7 @@ def _work(row: Any) -> Work:
 
 
 def _destination(row: Any) -> str | None:
-    """The endpoint that a dataset is for; what the task brokerage writes there names a nucleus, and no endpoint."""
+    """The endpoint that a dataset is for; what the task brokerage writes there names a nucleus, not an endpoint."""
     named = row["destination"]
     if named and not named.startswith(OF_NUCLEUS):
         return str(named)
@@ -279,13 +285,13 @@ def mark_files(
     connection: sa.Connection, work: Work, outcomes: Iterable[tuple[OutputFile, Problem | None]], now: datetime
 ) -> None:
     """Mark files as registered, or as refused with the problem."""
-    marks = [
-        (file.fileid, *(("registered", None, None) if found is None else ("refused", found.code, found.what)))
-        for file, found in outcomes
+    rows = [
+        (file.fileid, *(("registered", None, None) if problem is None else ("refused", problem.code, problem.what)))
+        for file, problem in outcomes
     ]
-    if not marks:
+    if not rows:
         return
-    files, states, codes, reasons = (list(column) for column in zip(*marks, strict=True))
+    files, states, codes, reasons = (list(column) for column in zip(*rows, strict=True))
     values = {"files": files, "states": states, "codes": codes, "reasons": reasons, "now": now}
     connection.execute(sa.text(_MARK), {**_key(work), **values})
 
@@ -293,19 +299,19 @@ def mark_files(
 def set_state(
     connection: sa.Connection, work: Work, state: str, now: datetime, files: int | None = None, size: int | None = None
 ) -> None:
-    """Note that a dataset was made, opened again, or closed with so many files and bytes."""
+    """Record that a dataset was made, reopened, or closed with this many files and bytes."""
     values = {"state": state, "now": now, "files": files, "bytes": size}
     connection.execute(sa.text(_SET_STATE), {**_key(work), **values})
 
 
 def postpone(connection: sa.Connection, work: Work, problem: Problem, until: datetime) -> None:
-    """Try a dataset again later, and keep why."""
+    """Have a dataset tried again later, and keep the reason."""
     values = {"code": problem.code, "reason": problem.what, "next": until}
     connection.execute(sa.text(_POSTPONE), {**_key(work), **values})
 
 
 def settle(connection: sa.Connection, work: Work, now: datetime) -> None:
-    """Forget the failures of a dataset: a try of it went well."""
+    """Forget the failures of a dataset after a successful try."""
     connection.execute(sa.text(_SETTLE), {**_key(work), "now": now})
 
 

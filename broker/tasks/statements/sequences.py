@@ -1,4 +1,4 @@
-"""Sequences of numbers beside a primary input that grows: there is a number for each of its files."""
+"""Sequences of numbers alongside a primary input that grows: there is a number for each of its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHERE numbers.jeditaskid = :task AND numbers.type = 'pseudo_input' AND numbers.m
 
 
 def extend_sequence(connection: sa.Connection, names: Names, task_id: int, now: datetime) -> None:
-    """Add the numbers that are missing, behind the last one. ``now``: naive UTC."""
+    """Add the missing numbers after the last one. ``now``: naive UTC."""
     for row in connection.execute(sa.text(names.sql(_READ_SHORT)), {"task": task_id}).all():
         missing = int(row.wanted or 0) - int(row.nfiles or 0)
         if missing > 0:

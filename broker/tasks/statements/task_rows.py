@@ -1,4 +1,4 @@
-"""Planned tasks into the tables: task, parameters, a pseudo-input with one file for each job, alternatives."""
+"""Writes planned tasks: task, parameters, a pseudo-input with one file for each job, alternatives."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ADD_ARGUMENTS = sa.text("""
 
 
 class AnySubmission(Protocol):
-    """A task to be made, whatever it was described in."""
+    """A task to be made, in whatever format it was described."""
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """Of the task's row."""
+        """The columns of the task's row."""
 
     def make(self, database: Database, now: datetime) -> Submitted:
         """Make the task in one transaction."""
@@ -52,7 +52,7 @@ class Submission:
     Attributes:
         plan: the task.
         pool: what its jobs require; None: nothing.
-        asked: what they ask for beside the columns of the task; None where the kind of document cannot say such things.
+        asked: what they request beyond the columns of the task; None if the kind of document cannot express it.
     """
 
     plan: TaskPlan
@@ -61,7 +61,7 @@ class Submission:
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """Of the task's row."""
+        """The columns of the task's row."""
         return self.plan.columns
 
     def make(self, database: Database, now: datetime) -> Submitted:
@@ -72,9 +72,9 @@ class Submission:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A task that was made, with the names of its jobs, what was noted about them, and their pool.
+    """A task that was made, with the names of its jobs, notes about them, and their pool.
 
-    ``job_count``: of jobs without names; None: as many as there are names.
+    ``job_count``: the number of jobs without names; None: as many as there are names.
     """
 
     jeditaskid: int
@@ -112,21 +112,21 @@ def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
 
 
 def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
-    made = _make(connection, names, submission.plan, naive(now))
+    submitted = _make(connection, names, submission.plan, naive(now))
     pool, asked = submission.pool, submission.asked
     if asked is None:
-        return made
+        return submitted
     if pool is not None:
         pool_registration.register(connection, pool, now)
-    pool_registration.attach(connection, made.jeditaskid, pool, asked)
-    return replace(made, pool_id=None if pool is None else pool.pool_id, may_require=True)
+    pool_registration.attach(connection, submitted.jeditaskid, pool, asked)
+    return replace(submitted, pool_id=None if pool is None else pool.pool_id, may_require=True)
 
 
 def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> Submitted:
     task_id = next_task_id(connection, names)
     times = dict.fromkeys(("creationdate", "modificationtime", "statechangetime"), stamp)
     if plan.columns["status"] == ASSIGNING:
-        # The time of the last try: one that was never tried is due at once.
+        # The time of the last try; a task that was never tried is due at once.
         times["modificationtime"] = stamp - 2 * RETRY_AFTER
     columns = {"gshare": default_share(connection, names), **plan.columns}
     insert_row(connection, names, "jedi_tasks", {**times, **columns, "jeditaskid": task_id})
@@ -135,7 +135,7 @@ def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: dateti
     _add_input(connection, names, plan, task_id, stamp)
     _add_outputs(connection, names, plan, task_id, stamp)
     task_alternatives.add(connection, task_id, plan.alternatives)
-    job_ids = tuple(one.job_id for one in plan.files)
+    job_ids = tuple(file.job_id for file in plan.files)
     status, name = str(plan.columns["status"]), str(plan.columns["taskname"])
     return Submitted(task_id, name, status, job_ids, len(plan.alternatives), plan.notes)
 
@@ -146,21 +146,21 @@ def _next_dataset_id(connection: sa.Connection, names: Names) -> int:
 
 
 def _add_outputs(connection: sa.Connection, names: Names, plan: TaskPlan, task_id: int, stamp: datetime) -> None:
-    """A dataset for the output and one for the log, and what each job writes into them."""
+    """Add a dataset for the output and one for the log, and what each job writes into them."""
     datasets: dict[str, int] = {}
-    for position, one in enumerate(plan.outputs):
-        if one.type not in datasets:
-            datasets[one.type] = _next_dataset_id(connection, names)
+    for position, output in enumerate(plan.outputs):
+        if output.type not in datasets:
+            datasets[output.type] = _next_dataset_id(connection, names)
             dataset = {
-                "jeditaskid": task_id, "datasetid": datasets[one.type],
-                "datasetname": f"{one.scope}.{task_id}.{one.type}", "type": one.type, "status": "defined",
-                "state": "open", "vo": plan.columns.get("vo"), "streamname": one.type.upper(), "nfiles": 0,
+                "jeditaskid": task_id, "datasetid": datasets[output.type],
+                "datasetname": f"{output.scope}.{task_id}.{output.type}", "type": output.type, "status": "defined",
+                "state": "open", "vo": plan.columns.get("vo"), "streamname": output.type.upper(), "nfiles": 0,
                 "nfilesused": 0, "nfilesfinished": 0, "nfilesfailed": 0, "creationtime": stamp,
                 "modificationtime": stamp,
             }  # fmt: skip
             insert_row(connection, names, "jedi_datasets", dataset)
-        values = {"task": task_id, "position": position, "dataset": datasets[one.type]}
-        connection.execute(_ADD_OUTPUT, {**values, "type": one.type, "lfn": one.lfn, "scope": one.scope})
+        values = {"task": task_id, "position": position, "dataset": datasets[output.type]}
+        connection.execute(_ADD_OUTPUT, {**values, "type": output.type, "lfn": output.lfn, "scope": output.scope})
 
 
 def _add_input(connection: sa.Connection, names: Names, plan: TaskPlan, task_id: int, stamp: datetime) -> None:
@@ -173,7 +173,7 @@ def _add_input(connection: sa.Connection, names: Names, plan: TaskPlan, task_id:
         "nevents": count, "neventstobeused": count, "neventsused": 0, "creationtime": stamp, "modificationtime": stamp,
     }  # fmt: skip
     insert_row(connection, names, "jedi_datasets", dataset)
-    for number, one in enumerate(plan.files):
+    for number, planned_file in enumerate(plan.files):
         file_id = int(connection.scalar(sa.text("SELECT nextval('broker.pseudo_file_seq')")) or 0)
         file = {
             "jeditaskid": task_id, "datasetid": dataset_id, "fileid": file_id, "lfn": f"pseudo_lfn.{number}",
@@ -181,8 +181,8 @@ def _add_input(connection: sa.Connection, names: Names, plan: TaskPlan, task_id:
             "attemptnr": 0, "maxattempt": ATTEMPTS, "failedattempt": 0, "keeptrack": 1, "creationdate": stamp,
         }  # fmt: skip
         insert_row(connection, names, "jedi_dataset_contents", file)
-        if one.arguments is not None:
-            connection.execute(_ADD_ARGUMENTS, {"task": task_id, "file": file_id, "arguments": one.arguments})
-        identity = Identity(one.job_id, plan.group_id, one.global_id, file_id)
+        if planned_file.arguments is not None:
+            connection.execute(_ADD_ARGUMENTS, {"task": task_id, "file": file_id, "arguments": planned_file.arguments})
+        identity = Identity(planned_file.job_id, plan.group_id, planned_file.global_id, file_id)
         sss_rows.add_identity(connection, "task", task_id, identity)
-        sss_rows.add_properties(connection, "task", task_id, one.kept, one.job_id)
+        sss_rows.add_properties(connection, "task", task_id, planned_file.kept, planned_file.job_id)

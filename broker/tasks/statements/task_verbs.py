@@ -1,7 +1,7 @@
-"""What people ask of tasks, as rows: the state of a task, its files and jobs, and the record of who asked.
+"""The verbs of tasks as rows: the state of a task, its files and jobs, and the record of who requested what.
 
-Everything is done by whoever has the row of the task locked, as all agents do that write to a task; see
-``docs/adr/0043-verbs-of-tasks.md``. Times are naive UTC, but those of ``broker.task_verbs``. Source: PanDA data model,
+Everything is done under the lock of the task's row, as by all agents that write to a task; see
+``docs/adr/0043-verbs-of-tasks.md``. Times are naive UTC, except in ``broker.task_verbs``. Source: PanDA data model,
 tasks, datasets and files; panda-server, ``task_complex_module`` (commands on tasks, retries).
 """
 
@@ -57,7 +57,7 @@ SELECT id, jeditaskid, verb, ends, upto_pandaid, kept_queues FROM broker.task_ve
 WHERE carried_out_at IS NULL AND (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(CAST(:tasks AS bigint[])))
 ORDER BY id LIMIT :most"""
 _CLOSE = "UPDATE broker.task_verbs SET carried_out_at = :now WHERE id = :id AND carried_out_at IS NULL"
-# A job with a final report has run: the report is taken to its end. A running job is told once.
+# A job with a final report has run: the report is acted on. A running job is told to stop only once.
 _JOBS_TO_END = """
 SELECT * FROM (
     SELECT pandaid, 'jobsdefined4' AS in_table, jobstatus, modificationtime, computingsite
@@ -71,7 +71,7 @@ SELECT * FROM (
 ) AS job
 WHERE pandaid <= :upto AND NOT coalesce(computingsite = ANY(:kept), false) AND NOT pandaid = ANY(:skipped)
 ORDER BY pandaid LIMIT :most"""
-# Files that have an attempt left, or are with a job, stay as they are; secondary files have no number of attempts.
+# Files that have an attempt left, or belong to a job, stay as they are; secondary files have no number of attempts.
 _GIVE_AGAIN = """
 WITH given AS (
     UPDATE {panda}.jedi_dataset_contents AS file
@@ -110,7 +110,7 @@ UPDATE {panda}.jedi_taskparams SET taskparams = (CAST(taskparams AS jsonb) || CA
 WHERE jeditaskid = :task"""
 _READ_PARAMETERS = "SELECT taskparams FROM {panda}.jedi_taskparams WHERE jeditaskid = :task"
 _LOOK_NOW = "UPDATE broker.task_input_feeds SET next_look_at = least(next_look_at, :aware) WHERE jeditaskid = :task"
-# The matcher's copies of waiting jobs bear the old priority; the agent activation makes them anew.
+# The matcher's copies of waiting jobs have the old priority; the agent activation makes them anew.
 _SET_PRIORITY = """
 WITH of_task AS (
     UPDATE {panda}.jedi_tasks SET currentpriority = :priority WHERE jeditaskid = :task
@@ -135,18 +135,18 @@ WHERE jeditaskid = :task ORDER BY id"""
 
 
 class TaskBusy(Refused):
-    """Somebody else keeps the row of the task locked."""
+    """Another transaction keeps the row of the task locked."""
 
     http_status = 409
 
 
 @dataclass(frozen=True)
 class LockedTask:
-    """A task that nobody else writes to until the end of the transaction.
+    """A task that no other process writes to until the end of the transaction.
 
     Attributes:
         is_pseudo: its primary input has no files.
-        waits_for_input: some input dataset of it is not there yet.
+        waits_for_input: one of its input datasets is not there yet.
     """
 
     jeditaskid: int
@@ -165,7 +165,7 @@ class LockedTask:
 
 @dataclass(frozen=True)
 class Command:
-    """Jobs of a task that are to be ended; see ``broker.task_verbs``."""
+    """Jobs of a task to be ended; see ``broker.task_verbs``."""
 
     id: int
     jeditaskid: int
@@ -177,7 +177,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Record:
-    """Who asked for what, and what it changed."""
+    """Who requested what, and what it changed."""
 
     verb: Verb
     editor: str
@@ -193,8 +193,8 @@ def lock_task(connection: sa.Connection, names: Names, task: int) -> LockedTask:
     """The task, locked until the end of the transaction.
 
     Raises:
-        NotFound: there is none of that number.
-        TaskBusy: somebody else has it locked for long.
+        NotFound: there is no task with that number.
+        TaskBusy: it stayed locked by another process for too long.
     """
     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'"))
     try:
@@ -220,7 +220,7 @@ def move(
 
 
 def record(connection: sa.Connection, names: Names, task: int, made: Record, now: datetime) -> Command | None:
-    """Keep who asked for what; the command that is left to be carried out, None where no job is to be ended."""
+    """Record who requested what; returns the command to be carried out, None if no job is to be ended."""
     values = {
         "task": task, "verb": made.verb, "asked_at": now.replace(tzinfo=UTC), "editor": made.editor,
         "reason": made.reason, "old_status": made.old_status, "new_status": made.new_status,
@@ -235,23 +235,23 @@ def record(connection: sa.Connection, names: Names, task: int, made: Record, now
 def open_commands(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None = None
 ) -> list[Command]:
-    """The commands that are left to be carried out, the oldest first."""
-    asked = {"tasks": None if tasks is None else list(tasks), "most": most}
-    rows = connection.execute(sa.text(names.sql(_OPEN)), asked)
+    """The commands still to be carried out, the oldest first."""
+    values = {"tasks": None if tasks is None else list(tasks), "most": most}
+    rows = connection.execute(sa.text(names.sql(_OPEN)), values)
     return [
         Command(row.id, row.jeditaskid, row.verb, row.ends, row.upto_pandaid, tuple(row.kept_queues)) for row in rows
     ]
 
 
 def close_command(connection: sa.Connection, command: Command, now: datetime) -> None:
-    """The command is carried out; ``now``: naive UTC."""
+    """Mark a command as carried out; ``now``: naive UTC."""
     connection.execute(sa.text(_CLOSE), {"id": command.id, "now": now.replace(tzinfo=UTC)})
 
 
 def jobs_to_end(
     connection: sa.Connection, names: Names, command: Command, skipped: Sequence[int], most: int
 ) -> Sequence[Any]:
-    """The next jobs that a command ends: pandaid, in_table, jobstatus, modificationtime and computingsite."""
+    """The next jobs for a command to end: pandaid, in_table, jobstatus, modificationtime and computingsite."""
     if command.upto_pandaid is None:
         return ()
     values = {
@@ -269,21 +269,21 @@ def grant_attempts(connection: sa.Connection, names: Names, task: int, jobs: Seq
 def give_again(
     connection: sa.Connection, names: Names, task: int, attempts: int, failures: int | None, now: datetime
 ) -> int:
-    """Give files without an attempt left new ones; how many there were."""
+    """Give new attempts to files that have none left; returns their number."""
     values = {"task": task, "attempts": attempts, "failures": failures, "now": now}
     return int(connection.execute(sa.text(names.sql(_GIVE_AGAIN)), values).scalar_one())
 
 
 def run_again(connection: sa.Connection, names: Names, task: int, status: str, now: datetime) -> None:
-    """Begin another attempt of a task that has ended: its output is open again."""
+    """Start another attempt of a task that has ended: its output is open again."""
     connection.execute(sa.text(names.sql(_RUN_AGAIN)), {"task": task, "status": status, "now": now})
 
 
 def read_parameters(connection: sa.Connection, names: Names, task: int) -> dict[str, Any]:
-    """The parameters that the task was submitted with; empty where they are not known."""
+    """The parameters that the task was submitted with; empty if they are not known."""
     text = connection.scalar(sa.text(names.sql(_READ_PARAMETERS)), {"task": task})
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
+    parameters = json.loads(text) if text else {}
+    return parameters if isinstance(parameters, dict) else {}
 
 
 def set_parameters(
@@ -304,17 +304,17 @@ def set_columns(connection: sa.Connection, names: Names, task: int, columns: Map
 
 
 def look_now(connection: sa.Connection, task: int, now: datetime) -> int:
-    """Let the input that the task waits for be looked at in the next cycle; how many datasets there are."""
+    """Have the input that the task waits for checked in the next cycle; returns the number of datasets."""
     return connection.execute(sa.text(_LOOK_NOW), {"task": task, "aware": now.replace(tzinfo=UTC)}).rowcount
 
 
 def set_priority(connection: sa.Connection, names: Names, task: int, priority: int) -> int:
-    """Give the task and its jobs that wait a priority; how many jobs it changed."""
+    """Give the task and its waiting jobs a priority; returns how many jobs changed."""
     return int(connection.execute(sa.text(names.sql(_SET_PRIORITY)), {"task": task, "priority": priority}).scalar_one())
 
 
 def working_status(task: LockedTask) -> str:
-    """The status in which a task goes on: that before it waited, else the one in which its work begins."""
+    """The status in which a task goes on: the one before it waited, else the one in which its work begins."""
     if task.oldstatus in (*WORKING, "assigning"):
         return str(task.oldstatus)
     return first_status(task)
@@ -329,5 +329,5 @@ def first_status(task: LockedTask) -> str:
 
 
 def read_verbs(connection: sa.Connection, task: int) -> Sequence[Any]:
-    """What was asked of a task, the oldest first."""
+    """The verbs that were requested for a task, the oldest first."""
     return connection.execute(sa.text(_READ_VERBS), {"task": task}).all()

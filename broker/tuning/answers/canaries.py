@@ -1,7 +1,7 @@
-"""Values tried on a share of the tasks: start, stop, and what came of them, as typed answers.
+"""Values tried on a share of the tasks: start, stop, and outcomes, as typed answers.
 
-How many jobs a change may move at most: the last preview of the same values says how many it would. A preview and its
-limit are stored with the reason of the change; a refused change stays on record, too.
+Also the limit on the jobs that a change may move: the last preview of the same values says how many it would move. A
+preview and its limit are stored with the reason of the change; a refused change is recorded, too.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ MOST_LISTED = 100
 
 
 class CanaryAnswer(BaseModel):
-    """One trial.
+    """A canary.
 
     Attributes:
-        canary: its number.
-        set: the values that are tried, by key.
-        vo: VOs whose tasks they are for.
-        share: of the tasks.
-        running: whether it runs now.
-        started_at: when it began.
-        ends_at: when it ends by itself.
-        stopped_at: when it was stopped; null for never.
+        canary: number of the canary.
+        set: values to try, by key.
+        vo: VOs of the tasks.
+        share: share of the tasks.
+        running: whether it is running.
+        started_at: start of the canary.
+        ends_at: scheduled end.
+        stopped_at: when it was stopped; null if it was not.
         editor: who started it.
-        reason: why.
-        outcomes: what came of it.
+        reason: reason for the canary.
+        outcomes: outcomes by group and brokerage.
     """
 
     canary: int
@@ -64,25 +64,25 @@ class CanaryAnswer(BaseModel):
 
 
 def proposals_of(values: Mapping[str, Any], vo: str | None, own: str) -> tuple[Proposal, ...]:
-    """The values as proposals for a VO; for ``own``, that of the installation, where none is named.
+    """The values as proposals for a VO; without one, for ``own``, the VO of the installation.
 
     Raises:
-        UnknownKeyError: a key is none.
+        UnknownKeyError: there is no such key.
         ValueRefusedError: a value is not acceptable.
     """
-    found = []
-    for key, given in values.items():
-        _, value = typed_value(key, given)
+    proposals = []
+    for key, raw_value in values.items():
+        _, value = typed_value(key, raw_value)
         entry = shipped_catalogue(own).require(key)
-        found.append(Proposal(key, value, vo_to_edit(entry, vo or own)))
-    return tuple(found)
+        proposals.append(Proposal(key, value, vo_to_edit(entry, vo or own)))
+    return tuple(proposals)
 
 
 def tried(database: Database, now: datetime) -> list[CanaryAnswer]:
-    """What was tried, the newest first."""
+    """The trials, newest first."""
     with database.begin() as connection:
         listed = canaries.newest(connection, MOST_LISTED)
-    return [_answer(database, one, now) for one in listed]
+    return [_answer(database, canary, now) for canary in listed]
 
 
 def start(
@@ -94,10 +94,10 @@ def start(
     editor: str,
     reason: str,
 ) -> CanaryAnswer:
-    """Start a trial on the values in force, those that other programs wrote included.
+    """Start a trial on the values in force, including those that other programs wrote.
 
     Raises:
-        CanaryRefused: it cannot be tried so, or another one runs.
+        CanaryRefused: the values cannot be tried like this, or another trial is running.
     """
     check_canary(shipped_catalogue(database.names.vo), proposals, share, NOT_SPLIT, tuple(offered()))
     store = TuningStore(database.names)
@@ -105,28 +105,28 @@ def start(
         base = store.sync_outside_changes(connection)
     proposed(base, proposals)
     with database.begin() as connection:
-        made = canaries.start(connection, proposals, share, span, editor=editor, reason=reason)
-    return _answer(database, made, span[0])
+        canary = canaries.start(connection, proposals, share, span, editor=editor, reason=reason)
+    return _answer(database, canary, span[0])
 
 
 def stop(database: Database, now: datetime) -> CanaryAnswer:
-    """Stop the trial that runs.
+    """Stop the running trial.
 
     Raises:
-        CanaryRefused: none does.
+        CanaryRefused: no trial is running.
     """
     with database.begin() as connection:
         stopped = dataclasses.replace(canaries.stop(connection, now), stopped_at=now)
     return _answer(database, stopped, now)
 
 
-def _answer(database: Database, one: Canary, now: datetime) -> CanaryAnswer:
+def _answer(database: Database, canary: Canary, now: datetime) -> CanaryAnswer:
     with database.begin() as connection:
-        return canary_answer(one, canaries.outcomes(connection, one, tuple(offered())), now)
+        return canary_answer(canary, canaries.outcomes(connection, canary, tuple(offered())), now)
 
 
 def canary_answer(one: Canary, outcomes: list[OutcomeOfGroup], now: datetime) -> CanaryAnswer:
-    """One trial with what came of it, as every interface gives it."""
+    """One trial with its outcomes, as every interface returns it."""
     return CanaryAnswer(
         canary=one.id,
         set={proposal.key: proposal.value for proposal in one.proposals},
@@ -142,27 +142,27 @@ def canary_answer(one: Canary, outcomes: list[OutcomeOfGroup], now: datetime) ->
     )
 
 
-#: A preview that is older says nothing of the work that there is now.
+#: An older preview says nothing about the current work.
 OLDEST = timedelta(hours=1)
 MOST_MOVED = 10**9
-"""Jobs that a limit may name."""
+"""The largest number of jobs that a limit may name."""
 
 
 class NotPreviewed(Refused):
-    """The values were not previewed lately."""
+    """The values were not previewed recently."""
 
     code = "not_previewed"
 
 
 class TooManyJobsMove(Refused):
-    """The preview moves more jobs than may move."""
+    """The preview moves more jobs than allowed."""
 
     code = "too_many_jobs_move"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a preview counted: jobs that move, of how many, and its run; None where a command looked itself."""
+    """What a preview counted: moved jobs, all jobs, and its run; None if a command made the preview itself."""
 
     moved: int
     jobs: int
@@ -175,10 +175,10 @@ class LimitedChange:
 
     Attributes:
         proposals: keys, values and VOs.
-        most: jobs that may move; None for no limit.
-        editor: who.
+        most: maximum number of jobs that may move; None for no limit.
+        editor: who requests it.
         reason: why.
-        share: of the tasks that the values are for.
+        share: share of the tasks that the values are for.
     """
 
     proposals: tuple[Proposal, ...]
@@ -189,24 +189,24 @@ class LimitedChange:
 
     @property
     def attempt(self) -> Attempt:
-        """For some of the tasks it is a canary."""
+        """``canary`` for a share of the tasks, else ``set``."""
         return "canary" if self.share < 1 else "set"
 
 
 def judged(counted: Counted | None, most: int, share: float = 1.0) -> str | Refused:
-    """What is said of a change that keeps to its limit, else why it is refused. Pure.
+    """A sentence about a change that stays within its limit, else why it is refused. Pure.
 
     Args:
-        counted: what the preview of the same values counted; None where there is none that is new enough.
-        most: jobs that may move.
-        share: of the tasks for which the values are to count.
+        counted: what the preview of the same values counted; None if there is no recent preview.
+        most: maximum number of jobs that may move.
+        share: share of the tasks that the values are for.
     """
     if counted is None:
         return NotPreviewed(
             "these values were not previewed within the last hour", "", "preview them first, then make the change"
         )
-    expected, by = (
-        _expected(counted, share),
+    expected, source = (
+        _expected_moves(counted, share),
         "the preview" if counted.run is None else f"the preview, run {counted.run},",
     )
     if expected <= most:
@@ -214,75 +214,75 @@ def judged(counted: Counted | None, most: int, share: float = 1.0) -> str | Refu
         return f"{run}: {expected:,} of {counted.jobs:,} jobs move, at most {most:,}"
     of_share = f", of the chosen tasks about {expected:,}" if share < 1 else ""
     return TooManyJobsMove(
-        f"{by} moves {counted.moved:,} of {counted.jobs:,} jobs{of_share}; at most {most:,} may move",
+        f"{source} moves {counted.moved:,} of {counted.jobs:,} jobs{of_share}; at most {most:,} may move",
         "",
         "choose a value that changes less, or let more move",
     )
 
 
 def reason_within(database: Database, change: LimitedChange, now: datetime, looked: Counted | None = None) -> str:
-    """The reason of a change that keeps to its limit, with what was counted. One that does not is noted.
+    """The reason of a change that stays within its limit, with the counted jobs. A change beyond it is recorded.
 
     Args:
-        database: with previews and the history.
-        change: what is wanted.
-        now: of the change (aware).
-        looked: what whoever makes the change has just counted; None: the last preview on record counts.
+        database: database with previews and the history.
+        change: the requested change.
+        now: time of the change (aware).
+        looked: what the caller has just counted; None: use the last preview on record.
 
     Raises:
-        NotPreviewed: nothing was counted within the last hour.
-        TooManyJobsMove: more jobs move than may.
+        NotPreviewed: the values were not previewed within the last hour.
+        TooManyJobsMove: more jobs move than the limit allows.
     """
     if change.most is None:
         return change.reason
-    counted = looked or _on_record(database, change.proposals, now)
-    said = judged(counted, change.most, change.share)
-    if isinstance(said, str):
-        known = f" ({said})"
-        return change.reason[: REASON_MAX_CHARACTERS - len(known)] + known
+    counted = looked or _previewed_count(database, change.proposals, now)
+    judgement = judged(counted, change.most, change.share)
+    if isinstance(judgement, str):
+        suffix = f" ({judgement})"
+        return change.reason[: REASON_MAX_CHARACTERS - len(suffix)] + suffix
     with database.begin() as connection:
-        refused_changes.note(connection, _refused(change, counted, str(getattr(said, "code", "")), now))
-    raise said
+        refused_changes.note(connection, _refusals_of(change, counted, str(getattr(judgement, "code", "")), now))
+    raise judgement
 
 
 def refusals(database: Database, key: str | None, most: int) -> list[RefusedChange]:
-    """Changes that were refused for the jobs that they move, of one key or of all, the newest first."""
+    """Changes refused because of the jobs that they move, for one key or all, newest first."""
     with database.read_snapshot() as connection:
         return refused_changes.newest(connection, key, most)
 
 
-def _on_record(database: Database, proposals: Sequence[Proposal], now: datetime) -> Counted | None:
-    """What the newest preview of these values counted; None where it is too old or about others."""
+def _previewed_count(database: Database, proposals: Sequence[Proposal], now: datetime) -> Counted | None:
+    """What the newest preview of these values counted; None if it is too old or of other values."""
     with database.begin() as connection:
-        found = newest_preview(connection, [one.key for one in proposals])
-    if found is None or now - found.ended_at > OLDEST:
+        preview = newest_preview(connection, [proposal.key for proposal in proposals])
+    if preview is None or now - preview.ended_at > OLDEST:
         return None
-    tried = {one.key: one for one in proposals_of(found.values, found.vo, database.names.vo)}
-    if tried != {one.key: one for one in proposals}:
+    previewed = {proposal.key: proposal for proposal in proposals_of(preview.values, preview.vo, database.names.vo)}
+    if previewed != {proposal.key: proposal for proposal in proposals}:
         return None
-    return Counted(found.moved, found.jobs, found.run)
+    return Counted(preview.moved, preview.jobs, preview.run)
 
 
-def _refused(change: LimitedChange, counted: Counted | None, code: str, now: datetime) -> list[RefusedChange]:
+def _refusals_of(change: LimitedChange, counted: Counted | None, code: str, now: datetime) -> list[RefusedChange]:
     return [
         RefusedChange(
             refused_at=now,
             editor=change.editor,
             reason=change.reason,
             attempt=change.attempt,
-            key=one.key,
-            vo=one.vo,
-            value=one.value,
+            key=proposal.key,
+            vo=proposal.vo,
+            value=proposal.value,
             share=change.share,
             code=code,
             run=None if counted is None else counted.run,
-            jobs_moved=None if counted is None else _expected(counted, change.share),
+            jobs_moved=None if counted is None else _expected_moves(counted, change.share),
             jobs=None if counted is None else counted.jobs,
             most_moved=change.most or 0,
         )
-        for one in change.proposals
+        for proposal in change.proposals
     ]
 
 
-def _expected(counted: Counted, share: float) -> int:
+def _expected_moves(counted: Counted, share: float) -> int:
     return round(share * counted.moved)

@@ -1,6 +1,6 @@
-"""Values of the tuning as typed answers, and changes of them: what ``broker config`` does, for other interfaces.
+"""Tuning values and their changes as typed answers: what ``broker config`` does, for other interfaces.
 
-Who makes a change.
+Also who makes a change.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from broker.tuning.statements.gdpconfig_rows import ChangedRow, Json, TuningEven
 
 
 class KeyValue(BaseModel):
-    """One key as it is in force for the tasks of a VO.
+    """A key in force for the tasks of a VO.
 
     Attributes:
-        key: full name.
-        value: in force; null for no limit, or none.
-        default: of the catalogue, likewise.
-        unit: of both.
-        source: ``config`` when a row of the table gave the value, else ``default``.
+        key: full name of the key.
+        value: value in force; null for no limit, or no value.
+        default: default of the catalogue; null likewise.
+        unit: unit of value and default.
+        source: ``config`` if a row of the table gave the value, else ``default``.
         set_by: full name of the key whose row gave it; null for the default.
-        vo: of that row; null for the default.
-        bad_row: why the row of the key cannot be used; null when it can, or there is none.
-        version: of the tuning; 0 when the table is not published as a version.
+        vo: VO of that row; null for the default.
+        bad_row: why the key's row cannot be used; null if it can, or if there is no row.
+        version: version of the tuning; 0 if the table is not published as a version.
     """
 
     key: str
@@ -51,17 +51,17 @@ class KeyValue(BaseModel):
 
 
 class KeyDetail(KeyValue):
-    """One key with what it means.
+    """A key with its meaning.
 
     Attributes:
-        type: of its values.
-        range: that is accepted; null without one.
-        app: of its row.
-        component: of its row.
-        scope: the VO that it is read for, ``any`` or of each.
+        type: type of its values.
+        range: accepted range; null if there is none.
+        app: app of its row.
+        component: component of its row.
+        scope: VO for which it is read: a VO, ``any`` or each one.
         zero_means_default: whether 0 is the default.
-        meaning: in a sentence.
-        read_by: rules and agents, by where they stand.
+        meaning: meaning in a sentence.
+        read_by: rules and agents that read it, by location.
     """
 
     type: str
@@ -75,18 +75,18 @@ class KeyDetail(KeyValue):
 
 
 class ValueChange(ChangedRow[str, str | None]):
-    """One row that became another; null for the default."""
+    """A changed row; null for the default."""
 
 
 class TuningChange(BaseModel):
-    """What a change did: the version in force afterwards, and the rows that became others."""
+    """The result of a change: the version now in force, and the changed rows."""
 
     version: int
     changed: list[ValueChange]
 
 
 def values(database: Database, vo: str | None = None) -> list[KeyValue]:
-    """Every key, with the value that the next cycle will use for the tasks of ``vo``; None for the installation's."""
+    """Every key with the value that the next cycle will use for the tasks of ``vo``; None for the installation's VO."""
     current = _live(database)
     return [KeyValue(**key_summary(state, current)) for state in all_states(current, vo or current.catalogue.vo)]
 
@@ -103,7 +103,7 @@ def value(database: Database, key: str, vo: str | None = None) -> KeyDetail:
 
 
 def key_detail(state: KeyState, current: Published) -> KeyDetail:
-    """One key with what it means, as every interface gives it."""
+    """One key with its meaning, as every interface returns it."""
     entry = state.entry
     return KeyDetail(
         **key_summary(state, current),
@@ -119,7 +119,7 @@ def key_detail(state: KeyState, current: Published) -> KeyDetail:
 
 
 def typed_value(key: str, given: Json) -> tuple[KeyEntry, Value]:
-    """The value that a client gave for a key; a text is read as on the command line.
+    """The typed value of a client's value for a key; a text is read as on the command line.
 
     Raises:
         UnknownKeyError: no such key.
@@ -132,9 +132,9 @@ def typed_value(key: str, given: Json) -> tuple[KeyEntry, Value]:
 
 
 def change(database: Database, make: Callable[[TuningStore, sa.Connection], Published]) -> TuningChange:
-    """Publish what other programs wrote, then make a change, and say what became different.
+    """Publish what other programs wrote, then make a change, and return the differences.
 
-    What others wrote is committed first, so that the version which a refusal names can be looked at.
+    The changes of other programs are committed first, so that the version named in a refusal can be read.
     """
     store = TuningStore(database.names)
     with database.begin() as connection:
@@ -143,15 +143,15 @@ def change(database: Database, make: Callable[[TuningStore, sa.Connection], Publ
     with database.begin() as connection:
         before = store.read_current(connection, live=True)
         after = make(store, connection)
-    changed = [value_change(one) for one in differences(before.rows, after.rows)]
+    changed = [value_change(row) for row in differences(before.rows, after.rows)]
     return TuningChange(version=after.version, changed=changed)
 
 
 def restore(database: Database, key: str, event: TuningEvent, *, editor: str, reason: str) -> TuningChange:
-    """Make a key what it was before a change of it; where it had no value, the default is in force again.
+    """Restore the value that a key had before one of its changes; if it had none, the default is in force again.
 
     Raises:
-        BrokerError: the value cannot be used any more, or there is nothing to take back.
+        BrokerError: the value can no longer be used, or there is nothing to take back.
     """
     vo = event.vo or None
 
@@ -165,7 +165,7 @@ def restore(database: Database, key: str, event: TuningEvent, *, editor: str, re
 
 
 def version(database: Database) -> int:
-    """The version that the next cycle will use; 0 when the table is not published as one."""
+    """The version that the next cycle will use; 0 if the table is not published as a version."""
     return _live(database).version
 
 
@@ -181,7 +181,7 @@ def history(connection: sa.Connection, database: Database, key: str | None, most
 
 
 def difference(database: Database, first: int, second: int) -> list[ValueChange]:
-    """What is different between two versions.
+    """The differences between two versions.
 
     Raises:
         UnknownVersionError: one of them was never published.
@@ -189,7 +189,7 @@ def difference(database: Database, first: int, second: int) -> list[ValueChange]
     store = TuningStore(database.names)
     with database.read_snapshot() as connection:
         old, new = store.version(connection, first), store.version(connection, second)
-    return [value_change(one) for one in differences(old.rows, new.rows)]
+    return [value_change(row) for row in differences(old.rows, new.rows)]
 
 
 def _live(database: Database) -> Published:
@@ -198,7 +198,7 @@ def _live(database: Database) -> Published:
 
 
 def key_summary(state: KeyState, current: Published) -> dict[str, Any]:
-    """What is in force for a key, as every interface gives it; no limit is null."""
+    """The value in force for a key, as every interface returns it; no limit is null."""
     return {
         "key": state.name,
         "value": _finite(state.value),
@@ -212,13 +212,13 @@ def key_summary(state: KeyState, current: Published) -> dict[str, Any]:
     }
 
 
-def _finite(found: Value | None) -> Json:
+def _finite(number: Value | None) -> Json:
     """A value for JSON, which has no infinity: no limit is null."""
-    return None if isinstance(found, float) and math.isinf(found) else found
+    return None if isinstance(number, float) and math.isinf(number) else number
 
 
 def value_change(one: RowChange) -> ValueChange:
-    """A changed row as every interface gives it; None where the default holds."""
+    """A changed row as every interface returns it; None where the default is in force."""
     component, key, vo = one.row_id
     return ValueChange(component=component, key=key, vo=vo, action=one.action, old=_cell(one.old), new=_cell(one.new))
 
@@ -233,13 +233,13 @@ Editor = Annotated[str | None, typer.Option("--editor", help="Who makes the chan
 
 
 class NoEditorError(BrokerError):
-    """It is not known who makes the change."""
+    """The author of the change is not known."""
 
     exit_status = WRONG_USAGE
 
 
 def editor_name(given: str | None) -> str:
-    """The name given, else the login name.
+    """The given name, else the login name.
 
     Raises:
         NoEditorError: there is neither.

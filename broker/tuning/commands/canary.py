@@ -1,6 +1,6 @@
-"""``broker config canary``: try values on a share of the tasks for some time, and see how they fare beside the rest.
+"""``broker config canary``: try values on a share of the tasks for some time, and compare them with the rest.
 
-The preview of a change: what-if on the newest cycles, and a question where it goes beyond limits.
+Also the preview of a change: what-if on the newest cycles, and a question where the change exceeds limits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST = 10
 
 
 class WrongCanaryUsage(BrokerError):
-    """Options that do not go together."""
+    """The options cannot be combined."""
 
     exit_status = WRONG_USAGE
 
@@ -55,12 +55,14 @@ class WrongCanaryUsage(BrokerError):
 def canary(
     context: typer.Context,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="What to try; without it, list what was tried.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Value to try; without it, list what was tried.")
     ] = None,
-    share: Annotated[float | None, typer.Option("--share", help="Of the tasks, between 0 and 1.")] = None,
-    span: Annotated[str | None, typer.Option("--for", metavar="6h", help="How long; it then ends by itself.")] = None,
-    stop: Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "canary",
+    share: Annotated[float | None, typer.Option("--share", help="Share of the tasks, between 0 and 1.")] = None,
+    span: Annotated[
+        str | None, typer.Option("--for", metavar="6h", help="How long it runs before it ends by itself.")
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running canary.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, for the history.")] = "canary",
     editor: Editor = None,
     vo: Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [yours].")] = None,
     at: Annotated[str | None, at_option("When it starts or stops")] = None,
@@ -68,9 +70,9 @@ def canary(
         int | None,
         typer.Option("--may-move", min=0, max=MOST_MOVED, help="Refuse it if a preview moves more of their jobs."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a canary.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per canary.")] = False,
 ) -> None:
-    """Try values on a share of the tasks; without values, list what was tried and what came of it."""
+    """Try values on a share of the tasks; without values, list what was tried and the results."""
     is_whole = bool(values) == (share is not None) == (span is not None)
     if not is_whole or (stop and values) or (may_move is not None and not values):
         remedy = "write KEY=VALUE --share 0.1 --for 6h, or --stop, or nothing to see what was tried"
@@ -83,25 +85,25 @@ def canary(
     if share is not None and may_move is not None:
         from broker.tuning.commands.canary import reason_after_look
 
-        wanted = LimitedChange(proposals, may_move, editor_name(editor), reason, share)
-        reason = reason_after_look(context, wanted, yes=True, json=json)
+        change = LimitedChange(proposals, may_move, editor_name(editor), reason, share)
+        reason = reason_after_look(context, change, yes=True, json=json)
     with open_store(context) as database:
         now = moment_of(at, database)
         if length is not None and share is not None:
-            found = [_started(database, proposals, share, (now, now + length), editor_name(editor), reason)]
+            trials = [_start_canary(database, proposals, share, (now, now + length), editor_name(editor), reason)]
         else:
             with database.begin() as connection:
-                found = [canaries.stop(connection, now)] if stop else canaries.newest(connection, MOST)
+                trials = [canaries.stop(connection, now)] if stop else canaries.newest(connection, MOST)
                 if stop:
-                    found = [dataclasses.replace(found[0], stopped_at=now)]
+                    trials = [dataclasses.replace(trials[0], stopped_at=now)]
         with database.begin() as connection:
-            for one in found:
-                _show(one, canaries.outcomes(connection, one, tuple(offered())), now, json)
-    if not found and not json:
+            for trial in trials:
+                _show(trial, canaries.outcomes(connection, trial, tuple(offered())), now, json)
+    if not trials and not json:
         typer.echo("no values have been tried")
 
 
-def _started(
+def _start_canary(
     database: Database,
     proposals: Sequence[Proposal],
     share: float,
@@ -109,7 +111,7 @@ def _started(
     editor: str,
     reason: str,
 ) -> Canary:
-    """Start it on the values in force, those that other programs wrote included."""
+    """Start a canary on the values in force, including those that other programs wrote."""
     store = TuningStore(database.names)
     with database.begin() as connection:
         base = store.sync_outside_changes(connection)
@@ -118,26 +120,26 @@ def _started(
         return canaries.start(connection, proposals, share, span, editor=editor, reason=reason)
 
 
-def _show(one: Canary, outcomes: list[OutcomeOfGroup], now: datetime, json: bool) -> None:
+def _show(trial: Canary, outcomes: list[OutcomeOfGroup], now: datetime, json: bool) -> None:
     if json:
-        print_json(canary_answer(one, outcomes, now))
+        print_json(canary_answer(trial, outcomes, now))
         return
-    state = "runs" if one.runs_at(now) else "over"
-    output = ", ".join(map(str, one.proposals))
+    state = "runs" if trial.runs_at(now) else "over"
+    output = ", ".join(map(str, trial.proposals))
     typer.echo(
         escaped(
-            f"canary {one.id}: {output} on {one.share:.1%} of the tasks, {one.started_at:%Y-%m-%d %H:%M} to "
-            f"{one.over_at:%Y-%m-%d %H:%M} UTC ({state}), by {one.editor}: {one.reason}"
+            f"canary {trial.id}: {output} on {trial.share:.1%} of the tasks, {trial.started_at:%Y-%m-%d %H:%M} to "
+            f"{trial.over_at:%Y-%m-%d %H:%M} UTC ({state}), by {trial.editor}: {trial.reason}"
         )
     )
     if outcomes:
         counts = ("decisions", "brokered", "pending", "throttled", "candidates", "jobs")
-        print_table(("brokerage", "group", "tasks", *counts), [_row(outcome) for outcome in outcomes])
+        print_table(("brokerage", "group", "tasks", *counts), [_cells(outcome) for outcome in outcomes])
 
 
-def _row(one: OutcomeOfGroup) -> tuple[object, ...]:
-    shares = (f"{count / max(1, one.decisions):.1%}" for count in (one.brokered, one.pending, one.throttled))
-    return (one.brokerage, one.group, one.tasks, one.decisions, *shares, one.candidates, one.jobs)
+def _cells(row: OutcomeOfGroup) -> tuple[object, ...]:
+    shares = (f"{count / max(1, row.decisions):.1%}" for count in (row.brokered, row.pending, row.throttled))
+    return (row.brokerage, row.group, row.tasks, row.decisions, *shares, row.candidates, row.jobs)
 
 
 class PreviewLimits(BaseModel):
@@ -165,11 +167,11 @@ class NotConfirmed(Refused):
 
 @dataclass(frozen=True)
 class Looked:
-    """What a look at a change found.
+    """The result of a preview.
 
     Attributes:
-        beyond: the limits of ``config/preview.yaml`` that it passes, one sentence each, the worst first.
-        counted: the jobs that move; None where there was no cycle to look at.
+        beyond: the limits of ``config/preview.yaml`` that the change exceeds, one sentence each, the worst first.
+        counted: the jobs that move; None if there was no cycle to preview.
     """
 
     beyond: list[str]
@@ -180,7 +182,7 @@ def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -
     """Show what values would change in the newest cycles.
 
     Raises:
-        NothingStored: there is no cycle to look at.
+        NothingStored: there is no cycle to preview.
         ConfigurationError: the file with the limits cannot be used.
     """
     limits = read_limits(config_file("preview.yaml", settings_of(context).config))
@@ -195,69 +197,69 @@ def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -
             answers = answer(cases, Comparing(rules, (change,)), cores(), emit)
     report(answers)
     report_skipped_tasks(proposals)
-    found = answers.differences[0]
+    difference = answers.differences[0]
     if json:
-        for document in total_documents(found):
+        for document in total_documents(difference):
             print_json({**document, "kind": "preview", "baseline": answers.baseline.document()})
     else:
-        show(found, ", ".join(map(str, proposals)), answers.baseline)
+        show(difference, ", ".join(map(str, proposals)), answers.baseline)
     missing = [f"{len(answers.dropped_rows) + len(answers.failed)} cycle(s) could not be decided again"]
-    beyond = [*(missing if answers.dropped_rows or answers.failed else []), *beyond_limits(found, limits)]
-    return Looked(beyond, _counted(found))
+    beyond = [*(missing if answers.dropped_rows or answers.failed else []), *beyond_limits(difference, limits)]
+    return Looked(beyond, _count_jobs(difference))
 
 
 def look_only(context: typer.Context, proposals: Sequence[Proposal], most_moved: int | None, *, json: bool) -> None:
-    """Show what values would change, and what would be said of it; nothing is changed.
+    """Show what values would change, with all warnings, and change nothing.
 
     Args:
-        context: of the command.
+        context: context of the command.
         proposals: keys and values.
-        most_moved: jobs that may move; None for no limit.
-        json: whether it is shown as JSON.
+        most_moved: maximum number of jobs that may move; None for no limit.
+        json: whether to show it as JSON.
 
     Raises:
-        NothingStored: there is no cycle to look at.
+        NothingStored: there is no cycle to preview.
         ConfigurationError: the file with the limits cannot be used.
     """
-    looked = look(context, proposals, json=json)
-    said = None if most_moved is None else judged(looked.counted, most_moved)
-    for sentence in (*looked.beyond, *([said.what] if isinstance(said, Refused) else [])):
+    preview = look(context, proposals, json=json)
+    judgement = None if most_moved is None else judged(preview.counted, most_moved)
+    for sentence in (*preview.beyond, *([judgement.what] if isinstance(judgement, Refused) else [])):
         remark(f"warning: {sentence}")
     remark("nothing was changed")
 
 
 def reason_after_look(context: typer.Context, change: LimitedChange, *, yes: bool, json: bool) -> str:
-    """Show what a change does; its reason, with the jobs that move where it has a limit for these.
+    """Show what a change does; return its reason, with the jobs that move if the change limits these.
 
     Args:
-        context: of the command.
-        change: what is wanted.
-        yes: the change is meant whatever limit of ``config/preview.yaml`` it passes.
-        json: whether it is shown as JSON.
+        context: context of the command.
+        change: the requested change.
+        yes: the change is confirmed whatever limit of ``config/preview.yaml`` it exceeds.
+        json: whether to show it as JSON.
 
     Raises:
-        NotConfirmed: it goes beyond a limit and was not confirmed.
-        TooManyJobsMove: more jobs move than its own limit lets.
-        NotPreviewed: it has such a limit, and there is no cycle to look at.
+        NotConfirmed: it exceeds a limit and was not confirmed.
+        TooManyJobsMove: more jobs move than its own limit allows.
+        NotPreviewed: it has such a limit, and there is no cycle to preview.
         ConfigurationError: the file with the limits cannot be used.
     """
     try:
-        looked = look(context, change.proposals, json=json)
+        preview = look(context, change.proposals, json=json)
     except NothingStored as error:
-        looked = Looked([str(error), "what would change is not known"], None)
+        preview = Looked([str(error), "what would change is not known"], None)
     with open_store(context) as database:
-        reason = reason_within(database, change, moment_of(None, database), looked.counted)
-    confirm(looked.beyond, yes)
+        reason = reason_within(database, change, moment_of(None, database), preview.counted)
+    confirm(preview.beyond, yes)
     return reason
 
 
-def _counted(found: Difference) -> Counted:
-    jobs = sum(totals.jobs_before.total() for totals in found.totals.values())
-    return Counted(found.total("jobs_moved"), jobs)
+def _count_jobs(difference: Difference) -> Counted:
+    jobs = sum(totals.jobs_before.total() for totals in difference.totals.values())
+    return Counted(difference.total("jobs_moved"), jobs)
 
 
 def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
-    """The limits that a difference passes, one sentence each; the worst first."""
+    """The limits that a difference exceeds, one sentence each; the worst first."""
     sentences = []
     losing = found.tasks_losing_last()
     if len(losing) > limits.tasks_losing_last_queue:
@@ -271,7 +273,7 @@ def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
     if changed > limits.changed_outcomes * decisions:
         share = f"{changed} of {decisions} outcomes change ({changed / max(1, decisions):.1%})"
         sentences.append(f"{share}; the limit is {limits.changed_outcomes:.1%}")
-    counted = _counted(found)
+    counted = _count_jobs(found)
     moved, jobs = counted.moved, counted.jobs
     if moved > limits.jobs_moved * jobs:
         share = f"{moved} of {jobs} jobs move ({moved / max(1, jobs):.1%})"
@@ -280,10 +282,10 @@ def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
 
 
 def read_limits(path: Path) -> PreviewLimits:
-    """Read and check the file.
+    """Read and check the file with the limits.
 
     Raises:
-        ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
+        ConfigurationError: it is missing, not YAML, or has unknown names or values out of range.
     """
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
@@ -295,7 +297,7 @@ def read_limits(path: Path) -> PreviewLimits:
 
 
 def confirm(sentences: Sequence[str], yes: bool) -> None:
-    """Show what is beyond the limits, and go on only with a yes.
+    """Show which limits are exceeded, and continue only if confirmed.
 
     Raises:
         NotConfirmed: it was not confirmed.

@@ -1,4 +1,4 @@
-"""``broker config``: list, read and set tuning values, and look back at what was changed."""
+"""``broker config``: list, read and set tuning values, and show the history of changes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from broker.tuning.statements.gdpconfig_rows import TuningStore
 app = typer.Typer(no_args_is_help=True)
 app.command()(canary)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line on stdout.")]
 Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the value is for [the installation's].")]
-Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
+Key = Annotated[str, typer.Argument(help="Full name of the key, such as NQUEUED_SAT_CAP.", show_default=False)]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, for the history.", show_default=False)]
 MayMove = Annotated[
     int | None,
     typer.Option(
@@ -47,7 +47,7 @@ def list_keys(
     only_set: Annotated[bool, typer.Option("--set", help="Only keys that a row of the table sets.")] = False,
     json: Json = False,
 ) -> None:
-    """Every key with its value, its default and where the value comes from."""
+    """List keys with their value, their default and where the value comes from."""
     current = _read(context)
     vo = vo or current.catalogue.vo
     states = [state for state in all_states(current, vo) if not only_set or state.set_by or state.bad]
@@ -73,7 +73,7 @@ def list_keys(
 
 @app.command()
 def get(context: typer.Context, key: Key, vo: Vo = None, json: Json = False) -> None:
-    """One key: its value, what it means, its range, and which rule reads it."""
+    """Show a key: its value, what it means, its range, and which rule reads it."""
     entry_named(shipped_catalogue(), key)
     current = _read(context)
     vo = vo or current.catalogue.vo
@@ -111,8 +111,8 @@ def set_key(
     preview: Annotated[
         bool, typer.Option("--preview", help="First show what the newest cycles would do with it, then ask.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preview shows; set nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Make the change whatever the preview shows.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the preview; set nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the change regardless of the preview.")] = False,
     may_move: MayMove = None,
     json: Json = False,
 ) -> None:
@@ -128,8 +128,8 @@ def set_key(
         if dry_run:
             look_only(context, proposals, may_move, json=json)
             return
-        wanted = LimitedChange(proposals, may_move, who, reason)
-        reason = reason_after_look(context, wanted, yes=yes or not preview, json=json)
+        limited_change = LimitedChange(proposals, may_move, who, reason)
+        reason = reason_after_look(context, limited_change, yes=yes or not preview, json=json)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
         of_vo = vo or store.vo
@@ -170,7 +170,7 @@ def rollback(
     expect_version: Expected = None,
     json: Json = False,
 ) -> None:
-    """Make every value what it was in an older version, as a new version."""
+    """Restore every value of an older version, as a new version."""
     who = editor_name(editor)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
@@ -187,7 +187,7 @@ def diff(
     second: Annotated[int, typer.Argument(help="Another one.", min=1, show_default=False)],
     json: Json = False,
 ) -> None:
-    """What is different between two versions."""
+    """Show the differences between two versions."""
     with open_store(context) as database, database.read_snapshot() as connection:
         store = TuningStore(database.names)
         old, new = store.version(connection, first), store.version(connection, second)
@@ -206,14 +206,14 @@ def diff(
 @app.command()
 def history(
     context: typer.Context,
-    key: Annotated[str | None, typer.Argument(help="Full name of a key; all keys without.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", help="Largest number of lines.", min=1)] = 100,
+    key: Annotated[str | None, typer.Argument(help="Full name of a key [all keys].", show_default=False)] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number of lines.", min=1)] = 100,
     refused: Annotated[
-        bool, typer.Option("--refused", help="What was refused instead, as more jobs would have moved than might.")
+        bool, typer.Option("--refused", help="Instead, list changes refused because too many jobs would have moved.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Who changed what, when and why; newest first."""
+    """List who changed what, when and why, newest first."""
     if key is not None:
         shipped_catalogue().require(key)
     if refused:
@@ -258,16 +258,16 @@ def doc() -> None:
 
 
 def _read(context: typer.Context) -> Published:
-    """What the next cycle will use."""
+    """The values that the next cycle will use."""
     with open_store(context) as database, database.read_snapshot() as connection:
         return TuningStore(database.names).read_current(connection, live=True)
 
 
 def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection], Published], json: bool) -> None:
-    """Publish what other programs wrote, then the operator's change, and show what became different.
+    """Publish what other programs wrote, then the operator's change, and show the differences.
 
-    What others wrote is committed first, so that the version which a refusal names can be looked at. Before the first
-    version there is nothing to name: an operator who saw version 0 has seen the table as it is.
+    The changes of other programs are committed first, so that the version named in a refusal can be read. Before the
+    first version there is nothing to name: an operator who saw version 0 has seen the table as it is.
     """
     with open_store(context) as database:
         store = TuningStore(database.names)
@@ -279,11 +279,11 @@ def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection
             after = change(store, connection)
     changes = differences(before.rows, after.rows)
     if json:
-        print_json({"version": after.version, "changed": [value_change(one) for one in changes]})
+        print_json({"version": after.version, "changed": [value_change(row_change) for row_change in changes]})
         return
-    for one in changes:
-        key, vo = one.row_id[1:]
-        typer.echo(escaped(f"{key} (VO {vo or 'any'}): {_cell(one.old)} -> {_cell(one.new)}"))
+    for row_change in changes:
+        key, vo = row_change.row_id[1:]
+        typer.echo(escaped(f"{key} (VO {vo or 'any'}): {_cell(row_change.old)} -> {_cell(row_change.new)}"))
     typer.echo(f"version {after.version}" if changes else f"nothing to change, it is so in version {after.version}")
 
 

@@ -1,4 +1,4 @@
-"""The page of canaries: values that were tried on a share of the tasks, and how these fared beside the rest."""
+"""The page of canaries: values tried on a share of the tasks, and how these tasks fared against the rest."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class CanariesPage(BaseModel):
 @router.get("/canaries")
 @allow(READ)
 def list_canaries(request: Request, api: State) -> Response:
-    """What was tried on a share of the tasks, and what came of it."""
+    """The values tried on a share of the tasks, and their outcomes."""
     now = moment(api)
-    found = CanariesPage(now=now, canaries=canary_trials.tried(api.database, now))
+    page = CanariesPage(now=now, canaries=canary_trials.tried(api.database, now))
     return show(
         request,
         "canaries",
-        found,
+        page,
         title="Canaries",
         items="canaries",
-        sentence=canaries_sentence(found.canaries),
-        effects=[effects(one) for one in found.canaries],
+        sentence=canaries_sentence(page.canaries),
+        effects=[effects(canary) for canary in page.canaries],
     )
 
 
 def canaries_sentence(canaries: Sequence[CanaryAnswer]) -> str:
-    """Which one runs. Pure."""
-    running = next((one for one in canaries if one.running), None)
+    """A sentence on the running canary. Pure."""
+    running = next((canary for canary in canaries if canary.running), None)
     if running is None:
         return f"No canary runs; {len(canaries):,} were tried."
     values = ", ".join(f"{key} = {value}" for key, value in running.set.items())
@@ -54,15 +54,15 @@ def canaries_sentence(canaries: Sequence[CanaryAnswer]) -> str:
 
 
 def effects(canary: CanaryAnswer) -> list[dict[str, Any]]:
-    """How the chosen tasks fared beside the rest, by brokerage: parts of a hundred of the decisions. Pure."""
-    found = []
+    """How the chosen tasks fared against the rest, by brokerage, in per cent of the decisions. Pure."""
+    rows = []
     for brokerage in dict.fromkeys(one.brokerage for one in canary.outcomes):
         groups = {one.group: one for one in canary.outcomes if one.brokerage == brokerage}
         for group in ("canary", "rest"):
             one = groups.get(group)
             if one is None or not one.decisions:
                 continue
-            found.append(
+            rows.append(
                 {
                     "brokerage": brokerage,
                     "group": group,
@@ -75,4 +75,4 @@ def effects(canary: CanaryAnswer) -> list[dict[str, Any]]:
                     "jobs": one.jobs,
                 }
             )
-    return found
+    return rows

@@ -1,4 +1,4 @@
-"""The steps of a change of one key: what it did lately, how a canary of it fares, and the way back."""
+"""The steps of changing one key: its recent effect, how a canary of it fares, and the way back."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ router = page_router(tag="tuning")
 
 
 def rules_that_read(asking: Asking, key: str) -> list[dict[str, Any]]:
-    """The rules that read a key, with what they did in 24 hours, those that rejected most first."""
-    found = [
+    """The rules that read a key, with their effect in 24 hours, those that rejected most first."""
+    rules = [
         {
-            "brokerage": one.brokerage,
-            "rule": one.line.rule,
-            "code": one.line.code,
-            "title": one.line.title,
-            "rejected": one.line.rejections_24h,
-            "decides": one.line.decides_24h,
+            "brokerage": rule.brokerage,
+            "rule": rule.line.rule,
+            "code": rule.line.code,
+            "title": rule.line.title,
+            "rejected": rule.line.rejections_24h,
+            "decides": rule.line.decides_24h,
         }
-        for one in all_rules(asking)
-        if key in one.line.keys
+        for rule in all_rules(asking)
+        if key in rule.line.keys
     ]
-    return sorted(found, key=lambda one: (-one["rejected"], one["brokerage"], one["rule"]))
+    return sorted(rules, key=lambda rule: (-rule["rejected"], rule["brokerage"], rule["rule"]))
 
 
 def lately_sentence(lines: Sequence[dict[str, Any]]) -> str:
-    """What a key did lately. Pure."""
+    """A sentence on the recent effect of a key. Pure."""
     if not lines:
         return "No rule reads it: weights, limits or steps do, or it acts elsewhere."
-    rejected, decides = (sum(one[name] for one in lines) for name in ("rejected", "decides"))
+    rejected, decides = (sum(line[name] for line in lines) for name in ("rejected", "decides"))
     return (
         f"Rules that read it rejected a candidate {rejected:,} times in 24 h, "
         f"and are why {decides:,} {'chunk waits' if decides == 1 else 'chunks wait'} now."
@@ -53,29 +53,31 @@ def lately_sentence(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def canaries_of(canaries: Sequence[CanaryAnswer], key: str) -> list[dict[str, Any]]:
-    """The canaries that tried a key, the newest first, each with how the chosen tasks fared."""
-    return [{"canary": one.model_dump(), "effects": effects(one)} for one in canaries if key in one.set]
+    """The canaries that tried a key, newest first, each with its effect on the chosen tasks."""
+    return [{"canary": canary.model_dump(), "effects": effects(canary)} for canary in canaries if key in canary.set]
 
 
 def ways_back(history: Sequence[TuningEvent], key: str) -> list[dict[str, Any]]:
     """The values that a key had before each of its last changes, without repeats."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in history:
-        if one.key == key and one.action in ("set", "unset"):
-            found.setdefault((one.vo or "", repr(one.old)), {"version": one.version, "old": one.old, "vo": one.vo})
-    return list(found.values())[:10]
+    values: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in history:
+        if event.key == key and event.action in ("set", "unset"):
+            values.setdefault(
+                (event.vo or "", repr(event.old)), {"version": event.version, "old": event.old, "vo": event.vo}
+            )
+    return list(values.values())[:10]
 
 
 @router.post("/tuning/{key}/back")
 @allow(TUNE)
 def take_back(request: Request, api: State, who: Who, key: str, fields: Form) -> Response:
-    """Make one key what it was before one of its changes; other keys stay as they are."""
+    """Restore the value that one key had before one of its changes; other keys stay as they are."""
     reason = fields.get("reason", "").strip()
     if not reason or len(reason) > REASON_MAX_CHARACTERS:
         raise Problem(422, "no_reason", "a change needs a reason", "say why, in a sentence")
     with api.database.read_snapshot() as connection:
-        changed = tuning_values.history(connection, api.database, key, 1000)
-    chosen = next((one for one in changed if str(one.version) == fields.get("version") and one.key == key), None)
+        events = tuning_values.history(connection, api.database, key, 1000)
+    chosen = next((event for event in events if str(event.version) == fields.get("version") and event.key == key), None)
     if chosen is None:
         raise Problem(422, "invalid_request", f"no version {fields.get('version', '')[:20]} changed {key}")
     tuning_values.restore(api.database, key, chosen, editor=editor(who), reason=reason)

@@ -1,4 +1,4 @@
-"""The tuning: values, what a key means and did, trying a value, setting it, trying it on a share, rolling back."""
+"""The pages of the tuning: values, one key and its effect, trying and setting a value, canaries, rolling back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ router = page_router(tag="tuning")
 Key = Annotated[str, Path(max_length=200)]
 MOST_EVENTS, MOST_REFUSED, MOST_HOURS = 200, 50, 24
 PREVIEWED_S = 3600.0
-"""Cycles of so long are decided again before a value is set; more where these hold few decisions."""
+"""Seconds of cycles that are decided again before a value is set; more if these hold few decisions."""
 MOST_CANARIES = 3
 NUMBERS = ("int", "float")
 
@@ -68,13 +68,13 @@ class Tried(BaseModel):
 @router.get("/tuning")
 @allow(READ)
 def list_values(request: Request, api: State, only_set: bool = False) -> Response:
-    """Every key with its value, the last changes, the canaries."""
-    found = [one for one in tuning_values.values(api.database) if not only_set or one.set_by or one.bad_row]
+    """Every key with its value, the last changes, and the canaries."""
+    listed = [entry for entry in tuning_values.values(api.database) if not only_set or entry.set_by or entry.bad_row]
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, None, MOST_EVENTS)
     canaries = canary_trials.tried(api.database, moment(api))
-    answers = Values(values=found, history=changed, canaries=canaries)
-    versions = sorted({one.version for one in changed if one.version > 0}, reverse=True)
+    answers = Values(values=listed, history=changed, canaries=canaries)
+    versions = sorted({event.version for event in changed if event.version > 0}, reverse=True)
     return show(request, "tuning", answers, title="Tuning", items="values", only_set=only_set, versions=versions[:30])
 
 
@@ -86,26 +86,26 @@ def difference(
     first: Annotated[int, Query(ge=1, le=2**62)],
     second: Annotated[int, Query(ge=1, le=2**62)],
 ) -> Response:
-    """What is different between two versions."""
-    found = {"changed": tuning_values.difference(api.database, first, second)}
-    return show(request, "tuning_diff", found, title=f"Tuning {first} against {second}", first=first, second=second)
+    """The differences between two versions."""
+    changes = {"changed": tuning_values.difference(api.database, first, second)}
+    return show(request, "tuning_diff", changes, title=f"Tuning {first} against {second}", first=first, second=second)
 
 
 @router.get("/tuning/{key}")
 @allow(READ)
 def one_value(request: Request, api: State, key: Key) -> Response:
-    """A key: what it means, who reads it, what it was, and what can be done with it."""
-    return _page_of(request, api, key, None)
+    """A key: its meaning, its readers, its history, and the actions on it."""
+    return _key_page(request, api, key, None)
 
 
 @dataclass(frozen=True)
 class RefusedForm:
-    """A form that was not taken.
+    """A form that was refused.
 
     Attributes:
-        name: of the form: ``try``, ``sweep``, ``set`` or ``canary``.
-        fields: as they were typed.
-        problem: why.
+        name: name of the form: ``try``, ``sweep``, ``set`` or ``canary``.
+        fields: its fields as they were typed.
+        problem: why it was refused.
     """
 
     name: str
@@ -113,61 +113,61 @@ class RefusedForm:
     problem: Problem
 
 
-def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | None) -> Response:
-    found = tuning_values.value(api.database, key)
+def _key_page(request: Request, api: ApiState, key: str, refused: RefusedForm | None) -> Response:
+    tuning_value = tuning_values.value(api.database, key)
     with api.database.read_snapshot() as connection:
-        changed = tuning_values.history(connection, api.database, found.key, MOST_EVENTS)
-    not_made = refusals(api.database, found.key, MOST_REFUSED)
+        changed = tuning_values.history(connection, api.database, tuning_value.key, MOST_EVENTS)
+    refused_changes = refusals(api.database, tuning_value.key, MOST_REFUSED)
     with asking(api) as asked:
-        lately = rules_that_read(asked, found.key)
+        rules = rules_that_read(asked, tuning_value.key)
         now = asked.now
     with api.database.begin() as connection:
-        swept = runs.newest_about(connection, ("sweep",), found.key)
-        compared = runs.newest_about(connection, ("preview", "what_if"), found.key)
-    tried = Tried(swept=_tried(swept), compared=_tried(compared))
-    number = found.value if isinstance(found.value, int | float) else None
+        swept = runs.newest_about(connection, ("sweep",), tuning_value.key)
+        compared = runs.newest_about(connection, ("preview", "what_if"), tuning_value.key)
+    tried = Tried(swept=_tried_run(swept), compared=_tried_run(compared))
+    number = tuning_value.value if isinstance(tuning_value.value, int | float) else None
     points = points_of(None if swept is None else swept.result)
-    drawn = curves(found.key, found.unit, points, number)
+    picture = curves(tuning_value.key, tuning_value.unit, points, number)
     moved, of_jobs = moved_jobs(None if compared is None else compared.result)
     slopes = before_and_after(None if compared is None else compared.result)
-    readers = {code for codes in found.read_by.values() for code in codes}
+    readers = {code for codes in tuning_value.read_by.values() for code in codes}
     linked = [code for code in sorted(readers) if is_code(code, api.folder)]
     return show(
         request,
         "tuning_key",
-        {"value": found, "history": changed, "refused": not_made, "tried": tried},
-        title=f"Tuning {found.key}",
-        lately=lately,
-        did=lately_sentence(lately),
-        canaries=canaries_of(canary_trials.tried(api.database, now), found.key)[:MOST_CANARIES],
-        ways_back=ways_back(changed, found.key),
-        points=[vars(one) for one in points],
+        {"value": tuning_value, "history": changed, "refused": refused_changes, "tried": tried},
+        title=f"Tuning {tuning_value.key}",
+        lately=rules,
+        did=lately_sentence(rules),
+        canaries=canaries_of(canary_trials.tried(api.database, now), tuning_value.key)[:MOST_CANARIES],
+        ways_back=ways_back(changed, tuning_value.key),
+        points=[vars(point) for point in points],
         moved=f"{moved:,} of {of_jobs:,} jobs move",
-        sweepable=found.type in NUMBERS,
+        sweepable=tuning_value.type in NUMBERS,
         linked=linked,
-        not_taken=None if refused is None else {"form": refused.name, "what": _words(refused.problem)},
+        not_taken=None if refused is None else {"form": refused.name, "what": _message(refused.problem)},
         typed={} if refused is None else {refused.name: refused.fields},
         status=200 if refused is None else refused.problem.status,
-        curves=lambda: drawn,
+        curves=lambda: picture,
         before_and_after=lambda: slopes,
     )
 
 
-def _words(problem: Problem) -> str:
+def _message(problem: Problem) -> str:
     return "; ".join(part for part in (problem.detail or problem.code.replace("_", " "), problem.remedy) if part)
 
 
-def _taken(
+def _answer_form(
     request: Request, api: ApiState, key: str, form: tuple[str, dict[str, str]], take: Callable[[], Response]
 ) -> Response:
-    """What ``take`` answers; a form that it refuses is shown again with what was typed.
+    """The response of ``take``; a form that it refuses is shown again with the typed fields.
 
     Args:
-        request: that is answered.
+        request: the request to answer.
         api: the application.
-        key: of the page that the form is on.
-        form: its name and its fields.
-        take: does what the form asks for.
+        key: key of the page with the form.
+        form: name and fields of the form.
+        take: does what the form requests.
     """
     try:
         return take()
@@ -175,10 +175,10 @@ def _taken(
         problem = problem_of(error)
         if problem.status >= 500 or problem.status in (401, 404) or wants_json(request):
             raise
-        return _page_of(request, api, key, RefusedForm(*form, problem))
+        return _key_page(request, api, key, RefusedForm(*form, problem))
 
 
-def _tried(run: runs.Run | None) -> TriedRun | None:
+def _tried_run(run: runs.Run | None) -> TriedRun | None:
     if run is None or run.ended_at is None:
         return None
     return TriedRun.model_validate(run, from_attributes=True)
@@ -187,7 +187,7 @@ def _tried(run: runs.Run | None) -> TriedRun | None:
 @router.post("/tuning:rollback")
 @allow(TUNE)
 def roll_back(request: Request, api: State, who: Who, fields: Form) -> Response:
-    """Make every value what it was in an older version."""
+    """Restore every value of an older version."""
     version, reason = int(_number(fields, "version")), _reason(fields)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
@@ -205,8 +205,8 @@ def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
     def take() -> Response:
         seen = int(_number(fields, "version"))
         proposals = canary_trials.proposals_of({key: fields.get("value", "")}, None, api.database.names.vo)
-        wanted = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields))
-        reason = reason_within(api.database, wanted, moment(api))
+        change = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields))
+        reason = reason_within(api.database, change, moment(api))
 
         def make(store: TuningStore, connection: sa.Connection) -> Published:
             return store.set_value(
@@ -222,7 +222,7 @@ def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
         tuning_values.change(api.database, make)
         return back_to(f"/tuning/{in_path(key)}")
 
-    return _taken(request, api, key, ("set", fields), take)
+    return _answer_form(request, api, key, ("set", fields), take)
 
 
 @router.post("/tuning/{key}/try")
@@ -236,7 +236,7 @@ def try_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
             api, "preview", long_runs.Preview.model_validate({"set": {key: typed}, "last_s": PREVIEWED_S}), editor(who)
         )
 
-    return _taken(request, api, key, ("try", fields), take)
+    return _answer_form(request, api, key, ("try", fields), take)
 
 
 @router.post("/tuning/{key}/sweep")
@@ -251,10 +251,10 @@ def try_range(request: Request, api: State, who: Who, key: Key, fields: Form) ->
         if not 0 < hours <= MOST_HOURS:
             raise Problem(422, "invalid_request", f"the hours must be above 0, and at most {MOST_HOURS}")
         ranges = [f"{key}={low}:{high}:{step}"[:200]]
-        asked = long_runs.Sweep.model_validate({"ranges": ranges, "last_s": 3600 * hours, "until": moment(api)})
-        return begin_run(api, "sweep", asked, editor(who))
+        sweep = long_runs.Sweep.model_validate({"ranges": ranges, "last_s": 3600 * hours, "until": moment(api)})
+        return begin_run(api, "sweep", sweep, editor(who))
 
-    return _taken(request, api, key, ("sweep", fields), take)
+    return _answer_form(request, api, key, ("sweep", fields), take)
 
 
 @router.post("/tuning/{key}/canary")
@@ -268,25 +268,25 @@ def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form)
         if not (0 < share < 1 and 0 < hours <= 24 * 90):
             raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
         begin = moment(api)
-        wanted = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields), share)
-        reason = reason_within(api.database, wanted, begin)
+        change = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields), share)
+        reason = reason_within(api.database, change, begin)
         span = (begin, begin + timedelta(hours=hours))
         canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=reason)
         return back_to("/tuning#canaries")
 
-    return _taken(request, api, key, ("canary", fields), take)
+    return _answer_form(request, api, key, ("canary", fields), take)
 
 
 @router.post("/canaries:stop")
 @allow(OPERATE)
 def stop_canary(request: Request, api: State, fields: Form) -> Response:
-    """Stop the canary that runs."""
+    """Stop the running canary."""
     canary_trials.stop(api.database, moment(api))
     return back_to("/tuning#canaries")
 
 
 def _most_moved(fields: dict[str, str]) -> int | None:
-    """The number of jobs that a form allows to move; None if it is empty."""
+    """The number of jobs that a form allows to move; None if the field is empty."""
     text = fields.get("moved", "").strip().replace(",", "")
     if not text:
         return None
@@ -307,9 +307,9 @@ def _reason(fields: dict[str, str]) -> str:
 
 def _number(fields: dict[str, str], name: str) -> float:
     try:
-        found = float(fields.get(name, ""))
+        number = float(fields.get(name, ""))
     except ValueError:
-        found = float("nan")
-    if not -(2**53) < found < 2**53:
+        number = float("nan")
+    if not -(2**53) < number < 2**53:
         raise Problem(422, "invalid_request", f"{name} must be a number")
-    return found
+    return number

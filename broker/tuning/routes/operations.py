@@ -1,4 +1,4 @@
-"""Operators: fields of queues that are held, values tried on a share of the tasks."""
+"""Routes for operators: pinned fields of queues, and values tried on a share of the tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_REASON = 500
 LONGEST_S = 3650 * 86400.0
 Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")]
 Vo = Annotated[str | None, Field(min_length=1, max_length=32)]
-QueueName = Annotated[str, Path(max_length=200, description="PanDA queue.")]
+QueueName = Annotated[str, Path(max_length=200, description="Name of the PanDA queue.")]
 
 
 class _Body(BaseModel):
@@ -34,7 +34,7 @@ class _Body(BaseModel):
 
 
 class NewPin(_Body):
-    """A value that a field is to be held at, why, and for how many seconds."""
+    """A value to hold a field at, the reason, and the duration in seconds."""
 
     value: bool | int | float | str
     reason: Reason
@@ -42,7 +42,7 @@ class NewPin(_Body):
 
 
 class EndedPin(BaseModel):
-    """Whether the field was held."""
+    """Whether the field was pinned."""
 
     queue: str
     field: str
@@ -50,7 +50,7 @@ class EndedPin(BaseModel):
 
 
 class NewCanary(_Body):
-    """Values to be tried on a share of the tasks, why, and for how many seconds."""
+    """Values to try on a share of the tasks, the reason, and the duration in seconds."""
 
     values: dict[str, Any] = Field(min_length=1, max_length=50)
     share: float = Field(gt=0, lt=1)
@@ -61,8 +61,8 @@ class NewCanary(_Body):
         default=None,
         ge=0,
         le=MOST_MOVED,
-        description="Jobs of those tasks that may move at most, as the preview of these values within the last hour "
-        "counts them (409).",
+        description="Maximum number of jobs of those tasks that may move, as counted by the preview of these values "
+        "within the last hour (409).",
     )
 
 
@@ -71,15 +71,15 @@ class NewCanary(_Body):
 def list_pins(
     request: Request,
     api: State,
-    queue: Annotated[str | None, Query(max_length=200, description="Of this queue, those that ended too.")] = None,
+    queue: Annotated[str | None, Query(max_length=200, description="Only this queue, including ended pins.")] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> Response:
-    """The fields of queues that operators hold now."""
+    """List the queue fields that operators hold now."""
     now = moment(api)
     with api.database.begin() as connection:
-        found = held_pins(connection, now) if queue is None else pins_of_queue(connection, queue)
-    return answer(request, slice_of([one.line(now) for one in found], after, limit))
+        pins = held_pins(connection, now) if queue is None else pins_of_queue(connection, queue)
+    return answer(request, slice_of([pin.line(now) for pin in pins], after, limit))
 
 
 @router.put("/queues/{queue}/pins/{field}", response_model=PinLine)
@@ -92,7 +92,7 @@ def put_pin(
     field: Annotated[str, Path(max_length=100)],
     body: NewPin,
 ) -> Response:
-    """Hold a field of a queue until some time; ``status`` at ``brokeroff`` closes it."""
+    """Pin a field of a queue for some time; ``status`` at ``brokeroff`` closes the queue."""
     try:
         text = str(body.value).lower() if isinstance(body.value, bool) else str(body.value)
         value = field_value(field, text)
@@ -104,8 +104,8 @@ def put_pin(
             raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
         until = now + timedelta(seconds=body.for_s)
         set_pin(connection, queue, field, value, reason=body.reason, editor=editor(who), now=now, until=until)
-        held = [one for one in held_pins(connection, now, queue) if one.field == field]
-    return answer(request, held[0].line(now))
+        pins = [pin for pin in held_pins(connection, now, queue) if pin.field == field]
+    return answer(request, pins[0].line(now))
 
 
 @router.delete("/queues/{queue}/pins/{field}", response_model=EndedPin)
@@ -113,7 +113,7 @@ def put_pin(
 def delete_pin(
     request: Request, api: State, who: Who, queue: QueueName, field: Annotated[str, Path(max_length=100)]
 ) -> Response:
-    """Hold a field no longer; what CRIC says counts again."""
+    """Unpin a field of a queue; CRIC's value takes effect again."""
     now = moment(api)
     with api.database.begin() as connection:
         ended = end_pin(connection, queue, field, editor=editor(who), now=now)
@@ -123,7 +123,7 @@ def delete_pin(
 @router.get("/canaries", response_model=Page[CanaryAnswer])
 @allow(READ)
 def list_canaries(request: Request, api: State, after: After = None, limit: Limit = 10) -> Response:
-    """What was tried on a share of the tasks, and what came of it; the newest first."""
+    """List the values tried on a share of the tasks and their outcomes, newest first."""
     return answer(request, slice_of(canaries.tried(api.database, moment(api)), after, limit))
 
 
@@ -134,14 +134,14 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
     now = moment(api)
     span = (now, now + timedelta(seconds=body.for_s))
     proposals = canaries.proposals_of(body.values, body.vo, api.database.names.vo)
-    wanted = LimitedChange(proposals, body.may_move, editor(who), body.reason, body.share)
-    reason = reason_within(api.database, wanted, now)
-    found = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=reason)
-    return answer(request, found, status=201)
+    change = LimitedChange(proposals, body.may_move, editor(who), body.reason, body.share)
+    reason = reason_within(api.database, change, now)
+    canary = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=reason)
+    return answer(request, canary, status=201)
 
 
 @router.post("/canaries:stop", response_model=CanaryAnswer)
 @allow(OPERATE)
 def stop_canary(request: Request, api: State) -> Response:
-    """Stop the canary that runs."""
+    """Stop the running canary."""
     return answer(request, canaries.stop(api.database, moment(api)))

@@ -1,4 +1,4 @@
-"""Values of the tuning: read, set, remove, history, differences, roll back. A preview is a run, see the runs."""
+"""The tuning over HTTP: read, set, remove, history, differences, roll back. A preview is a run; see the runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ router = guarded_router(tag="config")
 
 Key = Annotated[str, Path(max_length=200, description="Full name of the key.")]
 Vo = Annotated[
-    str | None, Query(min_length=1, max_length=32, description="VO of the tasks; that of the installation without it.")
+    str | None, Query(min_length=1, max_length=32, description="VO of the tasks; default: that of the installation.")
 ]
 Version = Annotated[int, Query(ge=1, le=2**62)]
 IfMatch = Annotated[
     str | None,
-    Header(
-        description="The version of the tuning that was seen, as in X-Tuning-Version; another one is refused (412)."
-    ),
+    Header(description="Expected version of the tuning, as in X-Tuning-Version; a different one is refused (412)."),
 ]
 MOST_EVENTS = 10_000
 
@@ -42,7 +40,7 @@ class _Body(BaseModel):
 
 
 class NewValue(_Body):
-    """A value for a key, and why."""
+    """A value for a key, and the reason."""
 
     value: Json
     reason: str = Field(min_length=1, max_length=REASON_MAX_CHARACTERS)
@@ -50,12 +48,12 @@ class NewValue(_Body):
         default=None,
         ge=0,
         le=MOST_MOVED,
-        description="Jobs that may move at most, as the preview of this value within the last hour counts them (409).",
+        description="Maximum number of jobs to move, as counted by a preview of this value in the last hour (409).",
     )
 
 
 class Rollback(_Body):
-    """The version whose values are to be in force again, and why."""
+    """The version to restore, and the reason."""
 
     version: int = Field(ge=1, le=2**62)
     reason: str = Field(default="", max_length=REASON_MAX_CHARACTERS)
@@ -67,13 +65,13 @@ def list_values(
     request: Request,
     api: State,
     vo: Vo = None,
-    only_set: Annotated[bool, Query(description="Only keys that a row of the table sets.")] = False,
+    only_set: Annotated[bool, Query(description="Only keys set by a row of the table.")] = False,
     after: After = None,
     limit: Limit = 500,
 ) -> Response:
-    """Every key with its value, its default, and where the value comes from."""
-    found = [one for one in values.values(api.database, vo) if not only_set or one.set_by or one.bad_row]
-    return answer(request, slice_of(found, after, limit))
+    """List every key with its value, its default, and the source of the value."""
+    listed = [entry for entry in values.values(api.database, vo) if not only_set or entry.set_by or entry.bad_row]
+    return answer(request, slice_of(listed, after, limit))
 
 
 @router.get("/config/history", response_model=Page[TuningEvent])
@@ -85,10 +83,10 @@ def list_history(
     after: After = None,
     limit: Limit = 100,
 ) -> Response:
-    """Who changed what, when and why; newest first."""
+    """List changes: who changed what, when and why, newest first."""
     with api.database.read_snapshot() as connection:
-        found = values.history(connection, api.database, key, MOST_EVENTS)
-    return answer(request, slice_of(found, after, limit))
+        events = values.history(connection, api.database, key, MOST_EVENTS)
+    return answer(request, slice_of(events, after, limit))
 
 
 @router.get("/config/refused", response_model=Page[RefusedChange])
@@ -100,7 +98,7 @@ def list_refused(
     after: After = None,
     limit: Limit = 100,
 ) -> Response:
-    """Refused changes, which would have moved more jobs than their editor allowed; newest first."""
+    """List refused changes, which would have moved more jobs than allowed by their editor, newest first."""
     return answer(request, slice_of(refusals(api.database, key, MOST_EVENTS), after, limit))
 
 
@@ -109,29 +107,29 @@ def list_refused(
 def diff(
     request: Request, api: State, first: Version, second: Version, after: After = None, limit: Limit = 500
 ) -> Response:
-    """What is different between two versions."""
+    """List the differences between two versions."""
     return answer(request, slice_of(values.difference(api.database, first, second), after, limit))
 
 
 @router.post("/config:rollback", response_model=TuningChange)
 @allow(TUNE)
 def roll_back(request: Request, api: State, who: Who, body: Rollback, if_match: IfMatch = None) -> Response:
-    """Make every value what it was in an older version, as a new version."""
+    """Restore all values of an older version, as a new version."""
     reason = body.reason.strip() or f"back to version {body.version}"
-    seen = _seen(if_match)
+    seen = _version_seen(if_match)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         return store.rollback(connection, body.version, editor=editor(who), reason=reason, expected_version=seen)
 
-    return _changed(request, values.change(api.database, make))
+    return _change_response(request, values.change(api.database, make))
 
 
 @router.get("/config/{key}", response_model=KeyDetail)
 @allow(READ)
 def get_value(request: Request, api: State, key: Key, vo: Vo = None) -> Response:
-    """One key: its value, what it means, its range, and which rule reads it."""
-    found = values.value(api.database, key, vo)
-    return answer(request, found, headers={"X-Tuning-Version": str(found.version)})
+    """Get a key: its value, meaning, range, and the rules that read it."""
+    detail = values.value(api.database, key, vo)
+    return answer(request, detail, headers={"X-Tuning-Version": str(detail.version)})
 
 
 @router.put("/config/{key}", response_model=TuningChange)
@@ -139,12 +137,12 @@ def get_value(request: Request, api: State, key: Key, vo: Vo = None) -> Response
 def set_value(
     request: Request, api: State, who: Who, key: Key, body: NewValue, vo: Vo = None, if_match: IfMatch = None
 ) -> Response:
-    """Set a key; running services use the value from their next cycle on."""
+    """Set a key; running services use the value from their next cycle."""
     _, typed = values.typed_value(key, body.value)
-    seen = _seen(if_match)
+    seen = _version_seen(if_match)
     proposals = () if body.may_move is None else proposals_of({key: typed}, vo, api.database.names.vo)
-    wanted = LimitedChange(proposals, body.may_move, editor(who), body.reason)
-    reason = reason_within(api.database, wanted, moment(api))
+    change = LimitedChange(proposals, body.may_move, editor(who), body.reason)
+    reason = reason_within(api.database, change, moment(api))
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         of_vo = vo or store.vo
@@ -152,7 +150,7 @@ def set_value(
             connection, key, typed, editor=editor(who), reason=reason, vo=of_vo, expected_version=seen
         )
 
-    return _changed(request, values.change(api.database, make))
+    return _change_response(request, values.change(api.database, make))
 
 
 @router.delete("/config/{key}", response_model=TuningChange)
@@ -166,18 +164,18 @@ def unset_value(
     vo: Vo = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Remove a value, so that the default is in force again."""
-    seen = _seen(if_match)
+    """Remove a value, so that the default takes effect again."""
+    seen = _version_seen(if_match)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         of_vo = vo or store.vo
         return store.unset(connection, key, editor=editor(who), reason=reason, vo=of_vo, expected_version=seen)
 
-    return _changed(request, values.change(api.database, make))
+    return _change_response(request, values.change(api.database, make))
 
 
-def _seen(if_match: str | None) -> int | None:
-    """The version of the tuning in ``If-Match``; None where any will do."""
+def _version_seen(if_match: str | None) -> int | None:
+    """The tuning version in ``If-Match``; None if any version will do."""
     if if_match is None or if_match.strip() == "*":
         return None
     text = if_match.strip().removeprefix("W/").strip('"')
@@ -186,5 +184,5 @@ def _seen(if_match: str | None) -> int | None:
     return int(text)
 
 
-def _changed(request: Request, change: TuningChange) -> Response:
+def _change_response(request: Request, change: TuningChange) -> Response:
     return answer(request, change, headers={"X-Tuning-Version": str(change.version)})

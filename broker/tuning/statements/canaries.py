@@ -1,4 +1,4 @@
-"""The rows of ``broker.canaries``: values that are tried, the versions of the tuning they make, what came of them."""
+"""The rows of ``broker.canaries``: tried values, the tuning versions that they make, and their outcomes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ADD_VERSION = sa.text("""
     SELECT least(min(version), 0) - 1, :editor, :reason, :fingerprint, CAST(:rows AS jsonb), CAST(:last_good AS jsonb)
     FROM broker.gdpconfig_versions RETURNING version""")
 _NAME_VERSION = sa.text("INSERT INTO broker.canary_versions (canary, base, version) VALUES (:canary, :base, :version)")
-# At its last instant only the runs that tried the values count: it may be stopped at the very instant of a cycle.
+# At its last instant only runs that tried the values count: a canary may be stopped at the very instant of a cycle.
 _COUNTS = """
     decided_at >= :since AND decided_at <= :until AND brokerage = ANY(:brokerages)
       AND (tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)
@@ -66,18 +66,18 @@ _COUNT_OUTCOMES = sa.text(f"""
 
 
 class OutcomeOfGroup(Answer):
-    """What one brokerage decided meanwhile, about the chosen tasks (``canary``) or about the ``rest``.
+    """Decisions of one brokerage during the canary, about the chosen tasks (``canary``) or the ``rest``.
 
     Attributes:
-        group: whose decisions.
-        brokerage: its name.
-        decisions: decisions.
-        tasks: distinct tasks.
-        brokered: decisions with candidates that took jobs.
-        pending: decisions to wait.
-        throttled: decisions to make the user wait.
-        candidates: mean number of a decision.
-        jobs: jobs in all.
+        group: group of the tasks.
+        brokerage: name of the brokerage.
+        decisions: number of decisions.
+        tasks: number of distinct tasks.
+        brokered: number of decisions with candidates that took jobs.
+        pending: number of decisions to wait.
+        throttled: number of decisions to throttle the user.
+        candidates: mean number of candidates of a decision.
+        jobs: total number of jobs.
     """
 
     group: str
@@ -105,33 +105,33 @@ def start(
     Args:
         connection: a transaction that can write.
         proposals: the values.
-        share: of the tasks.
-        span: its first instant, and the one at which it is over.
+        share: share of the tasks.
+        span: its first instant, and the instant at which it is over.
         editor: who starts it.
         reason: why.
 
     Raises:
-        CanaryRefused: another one runs in that time.
+        CanaryRefused: another canary runs at the first instant.
     """
     connection.execute(_LOCK)
     other = running(connection, span[0])
     if other is not None:
-        reported = f"canary {other.id} runs until {other.over_at.isoformat()}"
-        raise CanaryRefused(reported, "broker.canaries", "wait, or stop it with broker config canary --stop")
-    rows = json.dumps([[one.key, one.value, one.vo] for one in proposals])
+        message = f"canary {other.id} runs until {other.over_at.isoformat()}"
+        raise CanaryRefused(message, "broker.canaries", "wait, or stop it with broker config canary --stop")
+    rows = json.dumps([[proposal.key, proposal.value, proposal.vo] for proposal in proposals])
     values = {"proposals": rows, "share": share, "editor": editor, "reason": reason}
     number = connection.execute(_INSERT_CANARY, {**values, "started_at": span[0], "ends_at": span[1]}).scalar_one()
     return Canary(number, tuple(proposals), share, editor, reason, *span, None)
 
 
 def running(connection: sa.Connection, now: datetime) -> Canary | None:
-    """The canary in force at an instant, None for none."""
+    """The canary in force at an instant; None if there is none."""
     row = connection.execute(_READ_RUNNING, {"now": now}).one_or_none()
     return None if row is None else _canary(row)
 
 
 def newest(connection: sa.Connection, most: int) -> list[Canary]:
-    """Canaries, the newest first."""
+    """The canaries, newest first."""
     return [_canary(row) for row in connection.execute(_READ_CANARIES, {"most": most})]
 
 
@@ -139,14 +139,14 @@ def stop(connection: sa.Connection, now: datetime) -> Canary:
     """Stop the canary in force.
 
     Raises:
-        CanaryRefused: none is.
+        CanaryRefused: no canary is in force.
     """
     connection.execute(_LOCK)
-    found = running(connection, now)
-    if found is None:
+    canary = running(connection, now)
+    if canary is None:
         raise CanaryRefused("no canary runs", "broker.canaries", "nothing is to be done")
-    connection.execute(_STOP_CANARY, {"id": found.id, "now": now})
-    return found
+    connection.execute(_STOP_CANARY, {"id": canary.id, "now": now})
+    return canary
 
 
 def tuning_with(connection: sa.Connection, names: Names, canary: Canary, base: Published, *, writes: bool) -> Published:
@@ -155,52 +155,52 @@ def tuning_with(connection: sa.Connection, names: Names, canary: Canary, base: P
     Args:
         connection: a transaction; one that can write if ``writes``.
         names: schema names of the database.
-        canary: in force.
+        canary: the canary in force.
         base: the version for all other tasks.
-        writes: make the version if it is not there; without it the values then have version 0.
+        writes: whether to make a missing version; if not, the values have version 0.
 
     Raises:
         ValueRefusedError: the values contradict those in force.
     """
-    made = proposed(base, canary.proposals)
-    which = {"canary": canary.id, "base": base.version}
-    version = connection.execute(_READ_VERSION, which).scalar_one_or_none()
+    tuning = proposed(base, canary.proposals)
+    version_key = {"canary": canary.id, "base": base.version}
+    version = connection.execute(_READ_VERSION, version_key).scalar_one_or_none()
     if version is None and not writes:
-        return made
+        return tuning
     if version is None:
-        connection.execute(_LOCK)  # another brokerage may be about to make it
-        version = connection.execute(_READ_VERSION, which).scalar_one_or_none()
+        connection.execute(_LOCK)  # another brokerage may be about to make the version
+        version = connection.execute(_READ_VERSION, version_key).scalar_one_or_none()
     if version is not None:
         return TuningStore(names).version(connection, version)
     values = {
         "editor": canary.editor,
         "reason": f"canary {canary.id} on version {base.version}",
-        "fingerprint": made.fingerprint,
-        "rows": json.dumps(rows_to_json(made.rows)),
-        "last_good": json.dumps(last_good_to_json(made.last_good)),
+        "fingerprint": tuning.fingerprint,
+        "rows": json.dumps(rows_to_json(tuning.rows)),
+        "last_good": json.dumps(last_good_to_json(tuning.last_good)),
     }
     version = connection.execute(_ADD_VERSION, values).scalar_one()
-    connection.execute(_NAME_VERSION, {**which, "version": version})
-    return Published(version, made.rows, made.last_good, made.catalogue)
+    connection.execute(_NAME_VERSION, {**version_key, "version": version})
+    return Published(version, tuning.rows, tuning.last_good, tuning.catalogue)
 
 
 def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str]) -> list[OutcomeOfGroup]:
-    """What was decided while a canary ran, about the chosen tasks and about the rest, by brokerage."""
+    """Decisions made while a canary ran, about the chosen tasks and about the rest, by brokerage."""
     values: dict[str, Any] = {"since": canary.started_at, "until": canary.over_at, "canary": canary.id}
     values["brokerages"] = list(brokerages)
-    again = Counter(
+    repeats = Counter(
         identifier
         for pattern in connection.execute(_SEEN_AGAIN, values).scalars()
         for identifier in pattern_of(pattern).tolist()
         if identifier != NEW
     )
-    rows = connection.execute(_COUNT_OUTCOMES, {**values, "ids": list(again), "times": list(again.values())})
+    rows = connection.execute(_COUNT_OUTCOMES, {**values, "ids": list(repeats), "times": list(repeats.values())})
     return [
         OutcomeOfGroup(**{**row._mapping, "candidates": row.candidates or 0.0, "jobs": row.jobs or 0}) for row in rows
     ]
 
 
 def _canary(row: sa.Row[Any]) -> Canary:
-    reported = dict(row._mapping)
-    proposals = tuple(Proposal(key, value, vo) for key, value, vo in reported.pop("proposals"))
-    return Canary(proposals=proposals, **reported)
+    columns = dict(row._mapping)
+    proposals = tuple(Proposal(key, value, vo) for key, value, vo in columns.pop("proposals"))
+    return Canary(proposals=proposals, **columns)

@@ -1,8 +1,8 @@
-"""Reading and writing the tuning: PanDA's CONFIG rows, our versions of them and the audit trail.
+"""Reading and writing the tuning: PanDA's CONFIG rows, the broker's versions of them and the audit trail.
 
-Every function works in the transaction of its caller. An edit writes the CONFIG row, the version and what it changed
-together or not at all; edits wait for each other on the table of versions, readers never wait. Rows of other programs
-and parts are neither read nor touched.
+Every function works in the transaction of its caller. An edit writes the CONFIG row, the version and its changes
+together or not at all. Edits wait for each other on the table of versions; readers never wait. Rows of other programs
+and parts are neither read nor changed.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Publication(Answer):
 
 
 class TuningEvent(ChangedRow[str | None, Json], Publication):
-    """A version and one row that it changed, with values as text or JSON; no row if it changed none of the broker's."""
+    """A version and one row that it changed, with values as text or JSON; no row if no key of the broker changed."""
 
 
 class TuningStore:
@@ -126,7 +126,7 @@ class TuningStore:
 
     Args:
         names: schema names of the database.
-        catalogue: the keys; those shipped with the broker, for the VO of the installation, unless given.
+        catalogue: the keys; by default those shipped with the broker, for the VO of the installation.
     """
 
     def __init__(self, names: Names | None = None, catalogue: Catalogue | None = None) -> None:
@@ -143,8 +143,8 @@ class TuningStore:
 
         Args:
             connection: a transaction; a read-only snapshot is enough.
-            live: look at the CONFIG table instead, as the next cycle will. When another program has changed it since
-                the latest version, or there is no version yet, the result has version 0.
+            live: read the CONFIG table instead, as the next cycle will. If another program has changed it since the
+                latest version, or there is no version yet, the result has version 0.
 
         Raises:
             SchemaMissing: there is no CONFIG table.
@@ -171,7 +171,7 @@ class TuningStore:
         """Publish what other programs wrote into the CONFIG table since the latest version. Call it before a cycle.
 
         Returns:
-            The latest version, a new one if the table had changed or there was none.
+            The latest version; a new one if the table had changed or there was no version.
 
         Raises:
             SchemaMissing: there is no CONFIG table.
@@ -180,7 +180,7 @@ class TuningStore:
         if current.version != UNPUBLISHED_VERSION:
             return current
         self._execute(connection, _LOCK)
-        return self._publish_found(connection, self._latest(connection))
+        return self._publish_table(connection, self._latest(connection))
 
     def set_value(
         self,
@@ -193,7 +193,7 @@ class TuningStore:
         vo: str | None = None,
         expected_version: int | None = None,
     ) -> Published:
-        """Set a key for a VO; it is in force from the next cycle on.
+        """Set a key for a VO; the value is in force from the next cycle on.
 
         Args:
             connection: a transaction that can write; nothing is changed unless it is committed.
@@ -201,16 +201,16 @@ class TuningStore:
             value: a value of its type.
             editor: who sets it.
             reason: why, for the history.
-            vo: VO whose row is set; may be left out for keys that are read for one VO only.
-            expected_version: version that the editor has seen, None to set it whatever the version is.
+            vo: VO whose row is set; optional for keys that are read for one VO only.
+            expected_version: version that the editor has seen; None: set the key whatever the version is.
 
         Returns:
-            The version in force: a new one, or the present one when the key has the value already.
+            The version in force: a new one, or the current one if the key already has the value.
 
         Raises:
             UnknownKeyError: no such key.
             ValueRefusedError: type, range, name, VO, editor or reason are not acceptable.
-            VersionConflictError: the values were changed since.
+            VersionConflictError: the values have changed since that version.
         """
         return self._edit(
             connection, editor, reason, expected_version, lambda current: plan_set(current, key, value, vo)
@@ -242,7 +242,7 @@ class TuningStore:
         reason: str,
         expected_version: int | None = None,
     ) -> Published:
-        """Make the rows what they were in an older version, as a new version. Arguments and errors as ``set_value``.
+        """Restore the rows of an older version, as a new version. Arguments and errors as ``set_value``.
 
         Raises:
             UnknownVersionError: the version was never published.
@@ -251,15 +251,15 @@ class TuningStore:
         return self._edit(connection, editor, reason, expected_version, lambda current: plan_rollback(current, target))
 
     def history(self, connection: sa.Connection, key: str | None = None, limit: int = 100) -> list[TuningEvent]:
-        """What was changed, newest first.
+        """The changes, newest first.
 
         Args:
             connection: a transaction.
-            key: full name of a key, None for all.
-            limit: largest number of items.
+            key: full name of a key; None for all.
+            limit: maximum number of items.
         """
         rows = self._execute(connection, _READ_HISTORY, key=key, limit=limit)
-        return [TuningEvent(**{**row._mapping, "old": _shown(row.old), "new": _shown(row.new)}) for row in rows]
+        return [TuningEvent(**{**row._mapping, "old": _value_of(row.old), "new": _value_of(row.new)}) for row in rows]
 
     def _edit(
         self,
@@ -273,11 +273,11 @@ class TuningStore:
         _check_text("the reason", reason, REASON_MAX_CHARACTERS)
         self._execute(connection, _LOCK)
         latest = self._latest(connection)
-        current = self._publish_found(connection, latest)
+        current = self._publish_table(connection, latest)
         seen = current.version if latest is None and expected_version == UNPUBLISHED_VERSION else expected_version
         if seen is not None and seen != current.version:
-            by = self._execute(connection, _READ_EDITOR, version=current.version).scalar_one()
-            raise VersionConflictError(seen, current.version, by)
+            other_editor = self._execute(connection, _READ_EDITOR, version=current.version).scalar_one()
+            raise VersionConflictError(seen, current.version, other_editor)
         edit = plan(current)
         if edit is None:
             return current
@@ -286,12 +286,12 @@ class TuningStore:
         self._publish(connection, edit, editor, reason)
         return edit.result
 
-    def _publish_found(self, connection: sa.Connection, latest: Published | None) -> Published:
-        """The latest version, after what the CONFIG table holds was published. The caller holds the lock."""
-        found = found_in_table(self._catalogue, self._rows(connection), latest)
-        edit = plan_outside(found, latest)
+    def _publish_table(self, connection: sa.Connection, latest: Published | None) -> Published:
+        """Publish the content of the CONFIG table and return the latest version. The caller holds the lock."""
+        current = found_in_table(self._catalogue, self._rows(connection), latest)
+        edit = plan_outside(current, latest)
         if edit is None:
-            return found
+            return current
         reason = FIRST_READING if latest is None else "changed in the table by another program"
         self._publish(connection, edit, OUTSIDE_EDITOR, reason)
         return edit.result
@@ -339,13 +339,13 @@ class TuningStore:
         table = self._names.table("config")
         if connection.execute(sa.text("SELECT to_regclass(:name)"), {"name": table}).scalar_one() is None:
             raise SchemaMissing("the CONFIG table is missing", table, "run broker db init, or check the schema name")
-        found = self._execute(
+        rows = self._execute(
             connection,
             _READ_ROWS,
             apps=_distinct(entry.app for entry in self._catalogue),
             components=_distinct(entry.component for entry in self._catalogue),
         )
-        return [_row(self._catalogue, content) for (content,) in found]
+        return [_row(self._catalogue, content) for (content,) in rows]
 
     def _execute(self, connection: sa.Connection, statement: str, **parameters: object) -> sa.CursorResult[Any]:
         return connection.execute(self._text(statement), parameters)
@@ -382,8 +382,8 @@ def _change_parameters(version: int, change: RowChange) -> dict[str, object]:
     }
 
 
-def _shown(stored: list[object] | None) -> object:
-    """The value out of [value, type, value_json]."""
+def _value_of(stored: list[object] | None) -> object:
+    """The value in a list ``[value, type, value_json]``."""
     if stored is None:
         return None
     value, kind, value_json = stored

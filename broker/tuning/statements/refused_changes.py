@@ -1,4 +1,4 @@
-"""Changes of the tuning that were refused for the jobs that they would have moved: noted, and read back."""
+"""Tuning changes refused because of the jobs that they would have moved: stored and read back."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _READ = sa.text("""
 
 
 class RefusedChange(Answer):
-    """A change of one key that was refused.
+    """A refused change of one key.
 
     Attributes:
-        refused_at: when.
-        editor: who wanted it.
-        reason: why.
+        refused_at: time of the refusal.
+        editor: who requested the change.
+        reason: reason for the change.
         attempt: ``set``, or ``canary`` for a share of the tasks.
         key: full name of the key.
-        vo: of the row that was to be set.
-        value: that was not taken.
-        share: of the tasks that the value was for, above 0 and at most 1.
+        vo: VO of the row to set.
+        value: refused value.
+        share: share of the tasks for the value, above 0 and at most 1.
         code: ``not_previewed``, or ``too_many_jobs_move``.
-        run: whose preview counted the jobs; null where none did, or a command looked itself.
-        jobs_moved: jobs of those tasks that would move; null where nobody looked lately.
-        jobs: that were looked at; null likewise.
-        most_moved: jobs that may move.
+        run: run of the preview that counted the jobs; null if there was none, or if a command made it.
+        jobs_moved: number of jobs of those tasks that would move; null without a recent preview.
+        jobs: number of jobs examined; null likewise.
+        most_moved: maximum number of jobs that may move.
     """
 
     refused_at: datetime
@@ -60,10 +60,10 @@ class RefusedChange(Answer):
 
 
 def note(connection: sa.Connection, refused: Sequence[RefusedChange]) -> None:
-    """Keep changes that were refused."""
-    connection.execute(_ADD, [one.model_dump() | {"value": json.dumps(one.value)} for one in refused])
+    """Record refused changes."""
+    connection.execute(_ADD, [change.model_dump() | {"value": json.dumps(change.value)} for change in refused])
 
 
 def newest(connection: sa.Connection, key: str | None, most: int) -> list[RefusedChange]:
-    """What was refused, of one key or of all, the newest first."""
+    """The refused changes of one key or of all, newest first."""
     return [RefusedChange(**row._mapping) for row in connection.execute(_READ, {"key": key, "most": most})]

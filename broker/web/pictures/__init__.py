@@ -1,1 +1,1 @@
-"""Pictures as SVG, made on the server by pure functions: they work without JavaScript, and carry their text."""
+"""Pictures as SVG, drawn on the server by pure functions: they work without JavaScript, and contain their text."""

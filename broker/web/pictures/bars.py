@@ -1,8 +1,8 @@
 """Bars: weights of candidates, requested against best available, shares against targets, histograms. Pure.
 
-Parts of pictures: shapes as escaped markup, scales, and steps of axes. A picture takes the width it is given: shapes
-are placed in parts of it, and texts stand beside them as texts of the page, as large on a phone as elsewhere. A picture
-whose shapes need their places, such as a map, has its own size in ``rem``, and is moved in its box.
+Also the parts of pictures: shapes as escaped markup, scales, and steps of axes. A picture takes the available width:
+shapes are placed in fractions of it, and texts next to them are page text, as large on a phone as elsewhere. A picture
+with fixed positions, such as a map, has its own size in ``rem`` and scrolls in its box.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ Attribute = str | float | int | None
 
 def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribute) -> Markup:
     """Return an element; ``class_`` stands for ``class``, ``_`` for ``-``; attributes of None are left out."""
-    written = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
+    attribute_text = "".join(
+        [f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None]
+    )
     if isinstance(inner, str):
         body: str = escape(visible(inner))
     else:
-        body = "".join([one if type(one) is Markup else escape(one) for one in inner])
-    # what was put in is escaped, or was markup already
-    return Markup(f"<{name}{written}>{body}</{name}>")  # noqa: S704
+        body = "".join([child if type(child) is Markup else escape(child) for child in inner])
+    # the inserted values were escaped, or already are markup
+    return Markup(f"<{name}{attribute_text}>{body}</{name}>")  # noqa: S704
 
 
 def titled_box(box: tuple[float, float, float, float], title: str, class_: str, instant: str) -> Markup:
-    """A rectangle (x, y, width, height) with a title, as :func:`element` writes it, of which a chart has hundreds."""
+    """Return a rectangle (x, y, width, height) with a title, as :func:`element` does; a chart has hundreds of them."""
     x, y, width, height = map(_escaped, box)
     about = f'class="{_written(class_)}" data-at="{_written(instant)}"'
-    said = escape(visible(title))
-    # what was put in is escaped
+    escaped_title = escape(visible(title))
+    # the inserted values are escaped
     return Markup(  # noqa: S704
-        f'<rect {about} x="{x}" y="{y}" width="{width}" height="{height}"><title>{said}</title></rect>'
+        f'<rect {about} x="{x}" y="{y}" width="{width}" height="{height}"><title>{escaped_title}</title></rect>'
     )
 
 
@@ -67,15 +69,15 @@ PIXELS_OF_REM = 16.0
 
 
 def picture(width: float, height: float, title: str, inner: Iterable[Markup]) -> Markup:
-    """A picture of a size of its own; screen readers read its title, and go on to the links in it."""
-    drawn = list(inner)
+    """Return a picture of fixed size; screen readers read its title, and continue to its links."""
+    children = list(inner)
     return element(
         "svg",
-        [element("title", title), *drawn],
+        [element("title", title), *children],
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width / PIXELS_OF_REM:.2f}rem",
         height=f"{height / PIXELS_OF_REM:.2f}rem",
-        role="group" if any("<a " in one for one in drawn) else "img",
+        role="group" if any("<a " in child for child in children) else "img",
         aria_label=title,
         class_="picture",
     )
@@ -118,26 +120,26 @@ def heat(value: float, largest: float) -> str:
 
 
 def named(name: str, address: str | None) -> Markup:
-    """Return the label of a row, linked where it has a page."""
+    """Return the label of a row, linked if it has a page."""
     words = [breakable(name)]
     return element("span", words, class_="l") if address is None else element("a", words, href=address, class_="l")
 
 
 def row_of_bars(name: str, address: str | None, shapes: Sequence[Markup], text: str, beside: str = "") -> Markup:
-    """One row: what it is about, shapes in parts of the width, and their figure, with more where there is room."""
-    drawn = element("svg", shapes, class_="b", aria_hidden="true", height="1rem")
+    """Return one row: its name, shapes in fractions of the width, and their figure, with more if there is room."""
+    svg = element("svg", shapes, class_="b", aria_hidden="true", height="1rem")
     more = [element("span", beside, class_="broad")] if beside else []
-    return Markup("").join([named(name, address), drawn, element("span", [escape(visible(text)), *more], class_="v")])
+    return Markup("").join([named(name, address), svg, element("span", [escape(visible(text)), *more], class_="v")])
 
 
 def rows_of_bars(title: str, rows: Iterable[Markup]) -> Markup:
-    """Rows below one another, whose names, shapes and figures are columns."""
+    """Return rows one below the other, with names, shapes and figures in columns."""
     return element("div", rows, class_="picture bars", role="group", aria_label=title)
 
 
 def bar_of(start: float, length: float, largest: float, class_: str) -> Markup:
     """Return a bar that begins at ``start`` and is never too short to be seen."""
-    # some two pixels of a phone
+    # about two pixels on a phone
     width = part(max(length, largest / 150), largest) if length > 0 else "0%"
     return element("rect", x=part(start, largest), width=width, y="10%", height="80%", class_=class_)
 
@@ -153,13 +155,13 @@ class Bar:
     """One bar.
 
     Attributes:
-        name: what it is of.
+        name: subject of the bar.
         value: its length.
-        text: behind it.
-        address: where its name leads; None: nowhere.
-        mark: a value at which a mark stands, such as a target.
+        text: text behind it.
+        address: link of its name; None without one.
+        mark: value to mark, such as a target.
         class_: its colour.
-        beside: more text, for which a phone has no room.
+        beside: additional text, for which a phone has no room.
     """
 
     name: str
@@ -195,15 +197,20 @@ def histogram(title: str, values: Sequence[float], unit: str) -> Markup:
     for value in values:
         counts[min(9, int(10 * value / limit))] += 1
     most = max(1, *counts)
-    drawn: list[Markup] = []
+    columns: list[Markup] = []
     for at, count in enumerate(counts):
-        said = f"{limit * at / 10:g} to {limit * (at + 1) / 10:g} {unit}: {count}"
+        description = f"{limit * at / 10:g} to {limit * (at + 1) / 10:g} {unit}: {count}"
         tall = 100 * count / most
         place = {"x": f"{10 * at + 0.4:.1f}%", "y": f"{100 - tall:.1f}%", "width": "9.2%", "height": f"{tall:.1f}%"}
-        drawn.append(element("rect", [element("title", said)], class_="bar-good", **place))
-    said = f"{title}: {len(values)} values up to {max(values, default=0.0):.3g} {unit}"
+        columns.append(element("rect", [element("title", description)], class_="bar-good", **place))
+    description = f"{title}: {len(values)} values up to {max(values, default=0.0):.3g} {unit}"
     shapes = element(
-        "svg", [element("title", said), *drawn], class_="whole", height="4rem", role="img", aria_label=said
+        "svg",
+        [element("title", description), *columns],
+        class_="whole",
+        height="4rem",
+        role="img",
+        aria_label=description,
     )
     ends = [element("span", "0"), element("span", f"most often {most}"), element("span", f"{limit:g} {unit}")]
     return element("div", [shapes, element("div", ends, class_="ends")], class_="picture histogram")

@@ -1,4 +1,4 @@
-"""The jobs of tasks by state: how far they are, in words and as bars. Pure."""
+"""The jobs of tasks by state: their progress, in words and as bars. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from broker.web.pictures.bars import Bar, bars
 
-#: States of jobs in the order of their life, each with the colour of what it means.
+#: States of jobs in the order of their life cycle, each with the colour of its meaning.
 STATES = {
     "defined": "bar-wait", "assigned": "bar-wait", "waiting": "bar-wait", "activated": "bar-wait", "sent": "bar-wait",
     "starting": "bar-wait", "running": "bar-good", "holding": "bar-good", "merging": "bar-good",
@@ -20,17 +20,17 @@ STATES = {
 
 
 def progress_sentence(states: Mapping[str, int]) -> str:
-    """Say how far tasks are by the number of jobs in each state. Pure."""
+    """Describe the progress of tasks by the number of jobs in each state. Pure."""
     total = sum(states.values())
     if not total:
         return "no jobs yet"
     finished, failed = states.get("finished", 0), states.get("failed", 0)
-    said = f"{finished:,} of {total:,} finished ({100 * finished / total:.0f} %)"
-    return f"{said}, {failed:,} failed" if failed else said
+    sentence = f"{finished:,} of {total:,} finished ({100 * finished / total:.0f} %)"
+    return f"{sentence}, {failed:,} failed" if failed else sentence
 
 
 def end_sentence(finished_an_hour: float | None, expected_end: datetime | None) -> str:
-    """Say when the present jobs will have ended at the rate of the last hours; empty where that is unknown. Pure."""
+    """Describe when the present jobs will have ended at the rate of the last hours; empty if unknown. Pure."""
     if finished_an_hour is None or expected_end is None:
         return ""
     return f"{finished_an_hour:,.0f} finish an hour: these jobs have ended by about {expected_end:%Y-%m-%d %H:%M} UTC."

@@ -1,7 +1,7 @@
-"""What happens over time: stacked outcomes with marks of changes, lines of events, sparklines. Pure.
+"""Events over time: stacked outcomes with marks of changes, lines of events, sparklines. Pure.
 
-A chart takes the width it is given: its shapes are drawn into a box that is stretched, names stand to its left and
-figures below it as texts that are not.
+A chart takes the available width: its shapes are drawn into a box that is stretched, while names at its left and
+figures below it are text that is not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ WIDTH, HEIGHT, TALL = 1000.0, 200.0, "12rem"
 UTC_CLOCK = "UTC"
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 LANES = ("tuning", "queue", "source", "canary", "pin")
-#: A name below an axis needs some of its width: none that is an hour stands nearer to an end.
+#: A label below an axis needs some of its width: no hour label stands closer to an end than this.
 BESIDE_END = 0.07
 
 
 @dataclass(frozen=True)
 class Below:
-    """A name below an axis: at which part of the width, what it says, and of an instant which one it is."""
+    """A label below an axis: position as a fraction of the width, text, and for an instant the instant itself."""
 
     at: float
     text: str
@@ -34,7 +34,7 @@ class Below:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened at an instant: of a lane, with what it says."""
+    """An event at an instant: its lane and its text."""
 
     at: datetime
     lane: str
@@ -48,28 +48,31 @@ def chart(
     below: Sequence[Below],
     lanes: Sequence[tuple[str, Sequence[Markup]]] = (),
 ) -> Markup:
-    """A chart with the end of its axis at the left, names at parts of the width below it, and lanes below those.
+    """Return a chart with the end of its axis at the left, labels at fractions of the width below it, then lanes.
 
     Args:
-        title: for who does not see it.
+        title: text alternative.
         largest: the end of the upward axis.
-        shapes: in a box of ``WIDTH`` by ``HEIGHT``, whose height is ``largest``.
-        below: what stands below the axis; where these are instants, their clock stands beside them.
-        lanes: name and shapes of each, in parts of the width.
+        shapes: shapes in a box of ``WIDTH`` by ``HEIGHT``, whose height is ``largest``.
+        below: labels below the axis; if these are instants, their clock is shown next to them.
+        lanes: name and shapes of each lane, in fractions of the width.
     """
     top = f"{largest:,.0f}" if largest >= 1 else f"{largest:g}"
     box: dict[str, Attribute] = {"viewBox": f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", "preserveAspectRatio": "none"}
     grid = [element("line", x1=0, x2=WIDTH, y1=y, y2=y, class_="axis") for y in (0.0, HEIGHT / 2, HEIGHT)]
-    drawn = [element("title", title), *grid, *shapes]
+    content = [element("title", title), *grid, *shapes]
     rows = [
         element("span", [element("span", top), element("span", "0")], class_="y"),
-        element("svg", drawn, class_="whole stretched", height=TALL, role="img", aria_label=title, **box),
-        element("span", UTC_CLOCK if any(one.instant for one in below) else "", class_="y clock"),
+        element("svg", content, class_="whole stretched", height=TALL, role="img", aria_label=title, **box),
+        element("span", UTC_CLOCK if any(tick.instant for tick in below) else "", class_="y clock"),
         _names_below(below),
     ]
-    for name, marks in lanes:
+    for name, lane_shapes in lanes:
         line = element("line", x1="0%", x2="100%", y1="50%", y2="50%", class_="lane")
-        rows += [element("span", name, class_="y"), element("svg", [line, *marks], class_="whole", height="1.1rem")]
+        rows += [
+            element("span", name, class_="y"),
+            element("svg", [line, *lane_shapes], class_="whole", height="1.1rem"),
+        ]
     return element("div", rows, class_="picture chart")
 
 
@@ -77,13 +80,13 @@ def _names_below(below: Sequence[Below]) -> Markup:
     names = [
         element(
             "text",
-            one.text,
-            x=part(one.at, 1.0),
+            tick.text,
+            x=part(tick.at, 1.0),
             y="75%",
-            text_anchor="start" if one.at < BESIDE_END else "end" if one.at > 1 - BESIDE_END else "middle",
-            data_time=None if one.instant is None else one.instant.isoformat(),
+            text_anchor="start" if tick.at < BESIDE_END else "end" if tick.at > 1 - BESIDE_END else "middle",
+            data_time=None if tick.instant is None else tick.instant.isoformat(),
         )
-        for one in below
+        for tick in below
     ]
     return element("svg", names, class_="whole", height="1.2rem", aria_hidden="true")
 
@@ -103,20 +106,20 @@ def outcomes_over_time(
 ) -> Markup:
     """Draw decisions stacked by outcome, with lanes of changes below on the same axis."""
     place = places_between(since, until)
-    largest = nice_limit(max((sum(found.values()) for _, found in steps), default=0))
+    largest = nice_limit(max((sum(counts.values()) for _, counts in steps), default=0))
     wide = max(1.0, WIDTH * step_s / (until - since).total_seconds() - 2)
-    drawn: list[Markup] = []
-    for at, found in steps:
+    bars: list[Markup] = []
+    for at, counts in steps:
         bottom, x, clock, instant = HEIGHT, WIDTH * place(at), f"{at:%H:%M} UTC", at.isoformat()
-        for outcome in (*OUTCOMES, *sorted(set(found) - set(OUTCOMES))):
-            if found.get(outcome):
-                tall = HEIGHT * found[outcome] / largest
+        for outcome in (*OUTCOMES, *sorted(set(counts) - set(OUTCOMES))):
+            if counts.get(outcome):
+                tall = HEIGHT * counts[outcome] / largest
                 bottom -= tall
                 box = x, bottom, min(wide, WIDTH - x), tall
-                drawn.append(titled_box(box, f"{clock} {outcome}: {found[outcome]:,}", f"outcome-{outcome}", instant))
-    total = sum(sum(found.values()) for _, found in steps)
+                bars.append(titled_box(box, f"{clock} {outcome}: {counts[outcome]:,}", f"outcome-{outcome}", instant))
+    total = sum(sum(counts.values()) for _, counts in steps)
     said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
-    return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))
+    return chart(said_all, largest, bars, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))
 
 
 def places_between(since: datetime, until: datetime) -> Callable[[datetime], float]:
@@ -126,15 +129,15 @@ def places_between(since: datetime, until: datetime) -> Callable[[datetime], flo
 
 
 def _lanes(
-    lanes: Sequence[str], marks: Sequence[Mark], place: Callable[[datetime], float], written: str
+    lanes: Sequence[str], events: Sequence[Mark], place: Callable[[datetime], float], time_format: str
 ) -> list[tuple[str, Sequence[Markup]]]:
     return [
         (
             lane,
             [
-                dot(place(one.at), f"mark-{lane}", f"{one.at:{written}} {one.text}", one.at)
-                for one in marks
-                if one.lane == lane
+                dot(place(event.at), f"mark-{lane}", f"{event.at:{time_format}} {event.text}", event.at)
+                for event in events
+                if event.lane == lane
             ],
         )
         for lane in lanes
@@ -146,12 +149,12 @@ def hours_between(since: datetime, until: datetime) -> list[Below]:
     place = places_between(since, until)
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
     at = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
-    found = []
+    labels = []
     while at < until:
         if BESIDE_END <= place(at) <= 1 - BESIDE_END:
-            found.append(Below(place(at), f"{at:%H:%M}", at))
+            labels.append(Below(place(at), f"{at:%H:%M}", at))
         at += timedelta(hours=hours)
-    return found
+    return labels
 
 
 def timeline(events: Sequence[Mark]) -> Markup:
@@ -160,14 +163,14 @@ def timeline(events: Sequence[Mark]) -> Markup:
         return element("p", "No events.", class_="empty")
     lanes = list(dict.fromkeys(event.lane for event in events))
     first, last = min(event.at for event in events), max(event.at for event in events)
-    said = f"{len(events)} events from {first:%Y-%m-%d %H:%M} UTC to {last:%Y-%m-%d %H:%M} UTC"
+    summary = f"{len(events)} events from {first:%Y-%m-%d %H:%M} UTC to {last:%Y-%m-%d %H:%M} UTC"
     rows: list[Markup] = []
-    for lane, marks in _lanes(lanes, events, places_between(first, last), "%Y-%m-%d %H:%M UTC"):
+    for lane, dots in _lanes(lanes, events, places_between(first, last), "%Y-%m-%d %H:%M UTC"):
         line = element("line", x1="0%", x2="100%", y1="50%", y2="50%", class_="lane")
-        rows += [element("span", lane, class_="y"), element("svg", [line, *marks], class_="whole", height="1.4rem")]
+        rows += [element("span", lane, class_="y"), element("svg", [line, *dots], class_="whole", height="1.4rem")]
     ends = [moment(first), *([moment(last)] if last > first else [])]
-    rows += [element("span"), element("span", [element("span", [one]) for one in ends], class_="ends")]
-    return element("div", rows, class_="picture chart", role="group", aria_label=said)
+    rows += [element("span"), element("span", [element("span", [end]) for end in ends], class_="ends")]
+    return element("div", rows, class_="picture chart", role="group", aria_label=summary)
 
 
 SPARK_WIDTH, SPARK_HEIGHT = 96.0, 26.0
@@ -180,15 +183,15 @@ def sparkline(title: str, values: Sequence[float], class_: str = "link") -> Mark
     tall = SPARK_HEIGHT - 4
     points = [(at * step, 2 + tall * (1 - value / largest)) for at, value in enumerate(values)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    drawn = [element("title", title)]
+    content = [element("title", title)]
     if len(points) > 1:
         area = f"0,{SPARK_HEIGHT:.0f} {line} {points[-1][0]:.1f},{SPARK_HEIGHT:.0f}"
-        drawn.append(element("polygon", points=area, class_=f"under {class_}"))
-        drawn.append(element("polyline", points=line, class_=f"line {class_}"))
-        drawn.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=2.2, class_=class_))
+        content.append(element("polygon", points=area, class_=f"under {class_}"))
+        content.append(element("polyline", points=line, class_=f"line {class_}"))
+        content.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=2.2, class_=class_))
     size: dict[str, Attribute] = {
         "viewBox": f"0 0 {SPARK_WIDTH:.0f} {SPARK_HEIGHT:.0f}",
         "width": f"{SPARK_WIDTH / 16:.2f}rem",
         "height": f"{SPARK_HEIGHT / 16:.2f}rem",
     }
-    return element("svg", drawn, class_="spark", role="img", aria_label=title, **size)
+    return element("svg", content, class_="spark", role="img", aria_label=title, **size)

@@ -27,8 +27,8 @@ def lines_over_time(title: str, since: datetime, until: datetime, lines: Sequenc
     """Draw lines over time; x is in seconds since 1970."""
     first, span_s = since.timestamp(), max(1.0, (until - since).total_seconds())
     largest = _largest(lines)
-    drawn = _lines(lines, lambda at: WIDTH * (at - first) / span_s, largest)
-    return chart(title, largest, drawn, hours_between(since, until))
+    shapes = _lines(lines, lambda at: WIDTH * (at - first) / span_s, largest)
+    return chart(title, largest, shapes, hours_between(since, until))
 
 
 def curve(title: str, unit: str, lines: Sequence[Line], marked: float | None = None) -> Markup:
@@ -41,12 +41,12 @@ def curve(title: str, unit: str, lines: Sequence[Line], marked: float | None = N
         return WIDTH * (value - low) / span
 
     largest = _largest(lines)
-    drawn = []
+    shapes = []
     if marked is not None:
-        said = [element("title", f"in force: {marked:g} {unit}".strip())]
-        drawn.append(element("line", said, x1=x(marked), x2=x(marked), y1=0.0, y2=HEIGHT, class_="mark"))
-    drawn += _lines(lines, x, largest)
-    return chart(title, largest, drawn, [Below(0.0, f"{low:g}"), Below(1.0, f"{high:g} {unit}".strip())])
+        title_element = [element("title", f"in force: {marked:g} {unit}".strip())]
+        shapes.append(element("line", title_element, x1=x(marked), x2=x(marked), y1=0.0, y2=HEIGHT, class_="mark"))
+    shapes += _lines(lines, x, largest)
+    return chart(title, largest, shapes, [Below(0.0, f"{low:g}"), Below(1.0, f"{high:g} {unit}".strip())])
 
 
 def _largest(lines: Sequence[Line]) -> float:
@@ -54,14 +54,14 @@ def _largest(lines: Sequence[Line]) -> float:
 
 
 def _lines(lines: Sequence[Line], x: Callable[[float], float], largest: float) -> list[Markup]:
-    drawn = []
+    shapes = []
     for line in lines:
         places = [(x(at), HEIGHT * (1 - value / largest)) for at, value in line.points]
         points = " ".join(f"{across:.1f},{down:.1f}" for across, down in places)
-        said = [element("title", line.name)]
-        drawn.append(element("polyline", said, points=points, class_=f"line {line.class_}"))
+        title_element = [element("title", line.name)]
+        shapes.append(element("polyline", title_element, points=points, class_=f"line {line.class_}"))
         if len(places) <= MOST_DOTS:
-            # a circle would become as wide as the box: the round end of a line of no length does not
+            # a circle would become as wide as the box: the round end of a zero-length line does not
             dots = "".join(f"M{across:.1f},{down:.1f}h0" for across, down in places)
-            drawn.append(element("path", said, d=dots, class_=f"dots {line.class_}"))
-    return drawn
+            shapes.append(element("path", title_element, d=dots, class_=f"dots {line.class_}"))
+    return shapes

@@ -1,4 +1,4 @@
-"""Logging in and out: by a link that is good once, with the token of this machine, or at the issuer (OpenID)."""
+"""Logging in and out: by a one-time link, with the token of this machine, or at the issuer (OpenID)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from broker.web.rendering import Form, back_to, html, page_router, sent_fields
 from broker.web.sessions import COOKIE, LoginCodes, Sessions, is_from_here, set_cookie
 
 BEGUN = "broker_login"
-"""The cookie of a log-in under way: who comes back must be who was sent."""
+"""Cookie of a login under way: the browser that comes back must be the one that was sent."""
 Text = Annotated[str | None, Query(max_length=4096)]
 
 
 def login_router(
     sessions: Sessions, token: str | None, codes: LoginCodes, configuration: ApiConfiguration
 ) -> APIRouter:
-    """The routes, for the sessions of one process.
+    """Return the login routes for the sessions of one process.
 
     Args:
-        sessions: where they are kept.
-        token: of this machine; None where issuers count.
-        codes: of the links that were printed.
-        configuration: ``config/api.yaml``.
+        sessions: storage of the sessions.
+        token: token of this machine; None if issuers are configured.
+        codes: codes of the printed links.
+        configuration: content of ``config/api.yaml``.
     """
     router = page_router(tag="login")
     local = None if token is None else LocalToken(token)
@@ -42,7 +42,7 @@ def login_router(
     @router.get("/login")
     @allow(OPEN)
     async def log_in(request: Request, code: Text = None) -> Response:
-        """Begin a session by a link that was printed, or go to the issuer; without either ask for the token."""
+        """Begin a session by a printed link, or redirect to the issuer; without either, ask for the token."""
         if code is not None:
             if local is None or not codes.take(code):
                 raise Problem(
@@ -70,15 +70,15 @@ def _add_callback(
     @router.get("/login/callback")
     @allow(OPEN)
     async def come_back(request: Request, api: State, code: Text = None, state: Text = None) -> Response:
-        """Where the issuer sends people back."""
+        """Handle the redirect from the issuer."""
         if at_issuer is None or code is None or state is None or request.cookies.get(BEGUN) != state:
             raise Problem(400, "login_failed", "the issuer sent no code", "log in again")
-        from broker.api.bearer import IssuedBearer  # what checks signatures takes long to import
+        from broker.api.bearer import IssuedBearer  # the module that checks signatures takes long to import
 
-        given = await at_issuer.exchange(code, state, _callback(request))
-        bearer = next(one for one in state_of(request).identify if isinstance(one, IssuedBearer))
+        token = await at_issuer.exchange(code, state, _callback(request))
+        bearer = next(identify for identify in state_of(request).identify if isinstance(identify, IssuedBearer))
         try:
-            identity = await bearer.identify(given)
+            identity = await bearer.identify(token)
         except BadToken as error:
             raise refused(error) from None
         return _begun(request, sessions.begin(identity), configuration)
@@ -88,7 +88,7 @@ def _add_form(router: APIRouter, sessions: Sessions, local: LocalToken | None, c
     @router.post("/login")
     @allow(OPEN)
     async def show_token(request: Request) -> Response:
-        """Begin a session with the token of this machine, as the form sends it."""
+        """Begin a session with the token of this machine, as submitted by the form."""
         fields = await sent_fields(request)
         if not is_from_here(request):
             raise Problem(403, "form_from_elsewhere", "the form is none of this page", "open the page again")

@@ -1,4 +1,4 @@
-"""The files that pages load: ours alone, from the installed package, at addresses that never change what they hold."""
+"""The files that pages load: only ours, from the installed package, at addresses whose content never changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-
 @router.get("/static/{digest}/{name}")
 @allow(OPEN)
 async def get_file(request: Request, digest: str, name: str) -> Response:
-    """A style sheet or script of ours."""
+    """Get one of our style sheets or scripts."""
     if static_paths().get(name) != f"/static/{digest}/{name}":
         raise Problem(404, "no_such_file", "there is no such file")
     media_type = _TYPES[name.rpartition(".")[2]]

@@ -19,9 +19,9 @@ class CandidateAnswer:
         unified: its unified queue.
         weight: chance of being drawn; 0 for a queue to be bootstrapped.
         queued: jobs of the share that wait there; None: the weight does not fall with the jobs that are placed.
-        assigned: of these the assigned ones; None likewise.
-        running: jobs of the share that run there; None: not told.
-        cap: waiting jobs from which on the queue takes no more; None: none.
+        assigned: the assigned ones of these; None likewise.
+        running: jobs of the share that run there; None: not reported.
+        cap: number of waiting jobs from which on the queue takes no more; None: no cap.
         maxwdir_mb: work directory of a job; None: that of the queue.
         platform: platform of the jobs; None: that of the task.
         disk: ids of the chunk's files on disk of the queue.
@@ -53,7 +53,7 @@ class Answer:
         decision: with the reasons.
         candidates: best first; none for a chunk that has to wait.
         distributed: ids of the datasets that no rule keeps together and no place has completely.
-        cloud: that the task belongs to, where it did not say so itself; None: not told.
+        cloud: the one that the task belongs to, if the task did not say so itself; None: not reported.
     """
 
     decision: Decision
@@ -70,7 +70,7 @@ def check(answer: Answer, knows: Callable[[str], bool], file_ids: frozenset[int]
     """Refuse an answer that would break JEDI's splitter.
 
     Raises:
-        UnusableAnswerError: a queue that the site mapper does not know, a weight that is none, or foreign files.
+        UnusableAnswerError: a queue that the site mapper does not know, an invalid weight, or foreign files.
     """
     for one in answer.candidates:
         if not knows(one.name):
@@ -94,7 +94,7 @@ def fill(answer: Answer, chunk: Any, task_spec: Any) -> None:
     if answer.cloud and not task_spec.cloud:
         task_spec.cloud = answer.cloud
     specs = chunk.getDatasets()
-    # what is at none of the candidates is read from afar, wherever it is
+    # files that no candidate holds are read from afar, wherever they are
     held = frozenset[int]().union(*(one.disk | one.tape for one in answer.candidates))
     distributed = [
         spec
@@ -134,7 +134,7 @@ def _add_files(candidate: Any, one: CandidateAnswer, specs: Any, distributed: bo
 
 
 def dialog(decision: Decision, link: str | None) -> str:
-    """What stands in the task's error dialog (510 characters): the reason, and what most queues were refused for."""
+    """The text of the task's error dialog (510 characters): the reason, and why most queues were rejected."""
     by_code: dict[str, int] = {}
     for code in decision.rejected.values():
         by_code[code] = by_code.get(code, 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-#: Calls in a row that took too long, after which nothing is asked for a while.
+#: Consecutive calls that took too long, after which no call is let through for a while.
 TIMEOUTS_IN_A_ROW = 3
 
 
@@ -14,7 +14,7 @@ class Breaker:
 
     Args:
         retry_s: for how long it stays shut.
-        ticks: seconds of a clock that only rises.
+        ticks: seconds of a monotonic clock.
     """
 
     def __init__(self, retry_s: float, ticks: Callable[[], float]) -> None:
@@ -24,7 +24,7 @@ class Breaker:
 
     @property
     def shut(self) -> str | None:
-        """Why no call is let through: ``unreachable`` or ``breaker``; None where calls are."""
+        """Why no call is let through: ``unreachable`` or ``breaker``; None if calls are."""
         with self._lock:
             return self._why if self._ticks() < self._shut_until else None
 

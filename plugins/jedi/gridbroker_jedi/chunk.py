@@ -1,4 +1,4 @@
-"""One input chunk of JEDI's as the tables that gridbroker's engine works on. Pure: nothing is asked of a database."""
+"""One input chunk of JEDI's as the tables that gridbroker's engine works on. Pure: no database is read."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def tables_of(task_spec: Any, chunk: Any) -> ChunkTables:
     datasets = _datasets(specs)
     files = [_files(spec.Files) for spec in specs]
     offsets = np.concatenate([[0], np.cumsum([len(table) for table in files])]).astype(np.int64)
-    one = np.zeros(1, dtype=np.int64)
+    zero = np.zeros(1, dtype=np.int64)
     chunks = ChunkTable(
-        task=one,
-        dataset=one,
+        task=zero,
+        dataset=zero,
         ramcount_mb=floats([chunk.ramCount]),
         merging=np.array([bool(chunk.isMerging)]),
         scout=np.array([bool(chunk.useScout())]),

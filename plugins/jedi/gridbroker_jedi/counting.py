@@ -1,4 +1,4 @@
-"""Counting calls, and keeping decisions, behind the calls: what the database does not take is counted in a file."""
+"""Count calls and store decisions in the background: what the database does not take is counted in a file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Notes:
 
     Args:
         folder: of the files for what the database does not take.
-        database: opens it, or gives the one that is open.
-        shut: why the database is not to be asked now; None where it may be.
+        database: opens the database, or returns the open one.
+        shut: why the database must not be used now; None if it may be.
     """
 
     def __init__(self, folder: Path, database: Callable[[], Database], shut: Callable[[], str | None]) -> None:
         self._file, self._database, self._shut = CallFile(folder), database, shut
         self._behind = ThreadPoolExecutor(1, thread_name_prefix="gridbroker-notes")
-        # what a process before this one left is brought in with the first note
+        # counts left by an earlier process are brought in with the first note
         self._waiting = True
 
     def count(self, call: Call, at: datetime) -> None:
@@ -39,13 +39,13 @@ class Notes:
         self._behind.submit(self._count, call, at)
 
     def keep(self, brokerage: str, at: datetime, write: Callable[[], None]) -> None:
-        """Write something by ``write``; a failure is counted, never raised."""
+        """Call ``write`` in the background; a failure is counted, never raised."""
 
         def run() -> None:
             try:
                 write()
             except Exception as error:
-                # a decision that is not kept must not cost the next one; that it is lost is counted and said
+                # a decision that cannot be stored must not cost the next one; the loss is counted and logged
                 LOG.exception("a decision could not be kept")
                 self._count(Call(brokerage, NOT_RECORDED, type(error).__name__), at)
 

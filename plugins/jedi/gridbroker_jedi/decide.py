@@ -1,4 +1,4 @@
-"""The brokerage's decision on one chunk of JEDI's, and on a list of tasks: what is read for it, and the answer."""
+"""The brokerage's decision on one of JEDI's chunks or on a list of tasks: what it reads, and its answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DISK, TAPE = 0, 1
 
 @dataclass(frozen=True)
 class Decided:
-    """An answer, and the chunk in the form in which it can be decided again."""
+    """An answer, and the chunk in a form in which it can be decided again."""
 
     answer: Answer
     work: bytes
@@ -91,7 +91,7 @@ def decide_chunk(
     read = dataclasses.replace(read, ways=read_ways(connection, tables.tasks.jeditaskid.tolist()))
     cycle = cast(JobsCycle, brokerage(name).cycle(view.reading.snapshot, read, tuning, rules[name]))
     engine, work = cycle.engine, cycle.work
-    # PanDA's generic broker does not look at what JEDI has just placed
+    # PanDA's generic broker ignores what JEDI has just placed
     load = CountedLoad(of_share={} if name == GENERIC else placed)
     engine.set_load(0, load)
     result = next(engine.results())
@@ -106,7 +106,7 @@ def decide_chunk(
 
 
 def hours_of_ended_jobs(view: GridView, name: str, tables: ChunkTables) -> float | None:
-    """How far back ended jobs of a chunk's task count; None where the brokerage does not ask for them."""
+    """For how many hours ended jobs of a chunk's task count; None if the brokerage does not read them."""
     if name != ANALYSIS:
         return None
     tuning = view.published.tuning(str(tables.tasks.texts["vo"][0]))
@@ -116,7 +116,7 @@ def hours_of_ended_jobs(view: GridView, name: str, tables: ChunkTables) -> float
 def _with_requests(
     connection: sa.Connection, view: GridView, work: CycleWork, tuning: Tuning, now: datetime
 ) -> CycleWork:
-    """The work with what the analysis brokerage asks about tasks besides."""
+    """The work with what only the analysis brokerage reads about tasks."""
     hours = tuning.only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS)
     request, dropped = load_analysis_work(connection, view.catalogue, work.work.chunks, now, hours)
     whole = dataclasses.replace(work.work, dropped_rows=(*work.work.dropped_rows, *dropped), analysis_request=request)
@@ -151,14 +151,14 @@ def _candidates(
     names, which = platforms_of(chunks, cycle.snapshot, np.stack([np.zeros(len(chosen), dtype=np.int64), chosen]))
     files = _files(cycle, work, chosen)
     wan = bool(chunks.allow_input_wan[0])
-    found = []
-    for position, at in enumerate(chosen.tolist()):
-        unified = str(queues.unified_name[at])
+    candidates = []
+    for position, queue in enumerate(chosen.tolist()):
+        unified = str(queues.unified_name[queue])
         # JEDI counts what it has placed itself on top of this
         queued = int(waiting[position]) - int(placed.get(unified, 0))
-        found.append(
+        candidates.append(
             CandidateAnswer(
-                name=str(queues.name[at]),
+                name=str(queues.name[queue]),
                 unified=unified,
                 weight=float(weights[position]),
                 queued=max(queued, 0),
@@ -169,33 +169,33 @@ def _candidates(
                 platform=names[which[position]] if which[position] >= 0 else None,
                 disk=files[DISK][position],
                 tape=files[TAPE][position],
-                remote=wan and bool(queues.direct_access_wan[at]),
-                jumbo=bool(queues.use_jumbo[at]),
+                remote=wan and bool(queues.direct_access_wan[queue]),
+                jumbo=bool(queues.use_jumbo[queue]),
             )
         )
-    return tuple(found)
+    return tuple(candidates)
 
 
 def _plain_candidates(cycle: JobCycle, work: CycleWork, result: ChunkResult) -> tuple[CandidateAnswer, ...]:
-    """As PanDA's generic broker gives them: name, weight and the files on disk; weights do not fall with the jobs."""
+    """Candidates as PanDA's generic broker gives them: name, weight, files on disk; weights do not fall with jobs."""
     ranking, chosen = result.ranking, result.chosen
     if ranking is None or not len(chosen):
         return ()
     queues, (on_disk, _) = cycle.snapshot.queues, _files(cycle, work, chosen)
     own = (queues.name == queues.unified_name)[chosen].tolist()
     rows = zip(chosen.tolist(), ranking.weight[ranking.chosen].tolist(), on_disk, own, strict=True)
-    nothing: frozenset[int] = frozenset()
+    no_files: frozenset[int] = frozenset()
     return tuple(
         CandidateAnswer(
-            str(queues.name[at]),
-            str(queues.unified_name[at]),
+            str(queues.name[queue]),
+            str(queues.unified_name[queue]),
             weight,
             None,
             None,
             None,
-            disk=disk if is_own else nothing,
+            disk=disk if is_own else no_files,
         )
-        for at, weight, disk, is_own in rows
+        for queue, weight, disk, is_own in rows
     )
 
 
@@ -204,7 +204,7 @@ def _files(cycle: JobCycle, work: CycleWork, chosen: Ints) -> tuple[list[frozens
     replicas, relations = work.work.replicas, cycle.snapshot.relations
     storage = codes_of(replicas.rse, list(cycle.snapshot.storages.name))
     readable = cycle.reading()
-    found: tuple[list[set[int]], list[set[int]]] = ([set() for _ in chosen], [set() for _ in chosen])
+    files: tuple[list[set[int]], list[set[int]]] = ([set() for _ in chosen], [set() for _ in chosen])
     queues: AnyArray = cycle.snapshot.queues.unified[chosen]
     for row in range(len(replicas)):
         if storage[row] < 0 or not _counts(work, row):
@@ -212,14 +212,14 @@ def _files(cycle: JobCycle, work: CycleWork, chosen: Ints) -> tuple[list[frozens
         reading = np.isin(queues, relations.unified[readable & (relations.storage == storage[row])])
         ids = work.inputs.files_of(int(replicas.input[row])).fileid
         held: Bools | None = work.held[row]
-        here = set((ids if held is None else ids[held]).tolist())
+        present = set((ids if held is None else ids[held]).tolist())
         for position in np.flatnonzero(reading).tolist():
-            found[TAPE if replicas.is_tape[row] else DISK][position] |= here
-    return [frozenset(ids) for ids in found[DISK]], [frozenset(ids) for ids in found[TAPE]]
+            files[TAPE if replicas.is_tape[row] else DISK][position] |= present
+    return [frozenset(ids) for ids in files[DISK]], [frozenset(ids) for ids in files[TAPE]]
 
 
 def _counts(work: CycleWork, row: int) -> bool:
-    """Of secondary datasets only whole replicas are used."""
+    """Whether a replica counts: of secondary datasets only whole ones do."""
     replicas = work.work.replicas
     return bool(replicas.holds_all[row] or work.work.inputs.is_master[replicas.input[row]])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-#: PanDA's classes as its own configuration names them: (VO, brokerage) to module and class; all else takes the last.
+#: PanDA's classes as its own configuration names them: (VO, brokerage) to module and class; else :data:`OTHER_VOS`.
 PANDA_CLASSES = {
     ("atlas", "production_job"): "pandajedi.jedibrokerage.AtlasProdJobBroker:AtlasProdJobBroker",
     ("atlas", "analysis_job"): "pandajedi.jedibrokerage.AtlasAnalJobBroker:AtlasAnalJobBroker",
@@ -21,10 +21,10 @@ def named_class(name: str) -> Any:
         ImportError: there is no such module or class.
     """
     module, _, attribute = name.partition(":")
-    found = getattr(importlib.import_module(module), attribute, None)
-    if found is None:
+    target = getattr(importlib.import_module(module), attribute, None)
+    if target is None:
         raise ImportError(f"{module} has no {attribute or 'class of an empty name'}; write module:Class")
-    return found
+    return target
 
 
 def panda_job_broker(vo: str, brokerage: str, own: str | None) -> Any:

@@ -30,7 +30,7 @@ from broker.store.snapshots.stored_snapshots import SnapshotLostError, kept_snap
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
-#: Those that the classes of the plug-in ask; a profile need not have them all.
+#: The brokerages that the classes of the plug-in use; a profile need not have all of them.
 BROKERAGES = ("production_job", "analysis_job", "production_task", "generic_job")
 
 
@@ -38,20 +38,20 @@ def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
     """The rules of each brokerage in the profile ``profile`` of ``folder``, or of the shipped one.
 
     Raises:
-        ProfileError: it cannot be used.
-        OSError: there is none.
+        ProfileError: the profile cannot be used.
+        OSError: there is no such profile.
     """
     read = load_profile(profile, folder)
     named = [one.brokerage for one in read.brokerages]
-    found = {name: rules_of(read, name) for name in BROKERAGES if name in named}
-    if not found:
+    rules = {name: rules_of(read, name) for name in BROKERAGES if name in named}
+    if not rules:
         raise ProfileError(f"profile {profile}: JEDI asks for none of its brokerages, {', '.join(named)}")
-    for own in found.values():
+    for own in rules.values():
         placement = own.chain.named_steps.get("placement")
         if placement is not None and placement.chosen.get("by") == FLOW:
-            asks = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
-            raise ProfileError(f"{asks}; take a profile that places by weight")
-    return found
+            why = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
+            raise ProfileError(f"{why}; take a profile that places by weight")
+    return rules
 
 
 def readers_of(rules: Mapping[str, Rules], folder: Path | None) -> dict[str, GridReader]:
@@ -79,11 +79,11 @@ class GridView:
         reading: the snapshot with its stored form.
         published: the gdpconfig values.
         catalogue: the tables that the database has.
-        taken_at: when (aware).
-        as_of: how the grid was then (aware): where its tables are copies, when the newest of them was made.
-        mirrored: whether they are copies.
-        faults: what of PanDA's tables is not as the rules know it: nothing is decided then.
-        stored: whether it is one that the service has stored.
+        taken_at: when the snapshot was taken (aware).
+        as_of: the instant that the view shows (aware): if its tables are copies, when the newest of them was made.
+        mirrored: whether its tables are copies.
+        faults: where PanDA's tables differ from what the rules know; with any, nothing is decided.
+        stored: whether the snapshot is one that the service has stored.
     """
 
     reading: GridReading
@@ -97,7 +97,7 @@ class GridView:
 
 
 class GridKeeper:
-    """Keeps the newest view of one brokerage; several threads may ask, one reads.
+    """Keeps the newest view of one brokerage; several threads may ask for it, one reads.
 
     Args:
         name: of the brokerage.
@@ -130,11 +130,11 @@ class GridKeeper:
         return self._view is not None
 
     def view(self) -> GridView:
-        """The newest view; the first caller reads it, and so does whoever finds it old enough and nobody reading.
+        """The newest view. The first caller reads it; a caller who finds it old, and nobody reading, has it read anew.
 
         Raises:
             DatabaseUnavailable: there is no view yet and none can be read.
-            SchemaTooNew, SchemaOutdated, SchemaMissing, MigrationChanged, OwnSchemaChanged: our schema is another one.
+            SchemaTooNew, SchemaOutdated, SchemaMissing, MigrationChanged, OwnSchemaChanged: our schema does not match.
         """
         if self._view is None:
             with self._reading:
@@ -153,7 +153,7 @@ class GridKeeper:
         try:
             self._read()
         except Exception:
-            # the old view serves until it is stale: who asks then is told so, and falls back
+            # the old view serves until it is stale; whoever asks then gets an error, and falls back
             LOG.exception("the grid could not be read anew")
         finally:
             self._reading.release()
@@ -175,13 +175,13 @@ class GridKeeper:
         with database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, database.names)
             published = TuningStore(database.names).read_current(connection, live=True)
-            found = self._of_service(connection, now)
-            reading = found or self._reader.read(connection, catalogue, now, lambda: None)
+            stored = self._of_service(connection, now)
+            reading = stored or self._reader.read(connection, catalogue, now, lambda: None)
             copied = copied_at(connection)
         changed = [state.detail for state in reading.snapshot.states if state.state == "changed"]
         faults = tuple(dict.fromkeys([*changed, *map(str, work_faults(catalogue))]))
-        taken_at = now if found is None else found.snapshot.taken_at
-        newest = max((at for at in (copied or {}).values() if at is not None), default=taken_at)
+        taken_at = now if stored is None else stored.snapshot.taken_at
+        newest = max((moment for moment in (copied or {}).values() if moment is not None), default=taken_at)
         return GridView(
             reading,
             published,
@@ -190,11 +190,11 @@ class GridKeeper:
             min(taken_at, newest),
             copied is not None,
             faults,
-            found is not None,
+            stored is not None,
         )
 
     def _of_service(self, connection: sa.Connection, now: datetime) -> GridReading | None:
-        """The last snapshot of the agent of this brokerage, where it is young and has all that is read here."""
+        """The last snapshot of this brokerage's agent, if it is fresh and has everything that is read here."""
         for last in last_of_agents(connection, [self._name]):
             if timedelta(0) <= now - last.taken_at < self._refresh:
                 try:
@@ -209,21 +209,21 @@ _WRITTEN = ("plugin_calls", "decisions", "snapshots", "snapshot_blobs")
 
 
 def _check_own_tables(database: Database) -> None:
-    """Hold the tables that are written to what this version declares.
+    """Check the tables that the plug-in writes against what this version declares.
 
     Raises:
-        OwnSchemaChanged: a column is not there.
+        OwnSchemaChanged: a column is missing.
     """
     with database.read_snapshot() as connection:
-        found = read_own_columns(connection)
+        columns = read_own_columns(connection)
     declared = own_tables()
-    gone = [
+    missing = [
         f"{table}.{column}"
         for table in _WRITTEN
         for column in declared[table].columns
-        if column not in found.get(table, {})
+        if column not in columns.get(table, {})
     ]
-    if gone:
+    if missing:
         raise OwnSchemaChanged(
-            f"column broker.{gone[0]} is gone", repr(database), "run `broker db upgrade`, or mend it"
+            f"column broker.{missing[0]} is gone", repr(database), "run `broker db upgrade`, or mend it"
         )

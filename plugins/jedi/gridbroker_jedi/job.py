@@ -29,7 +29,7 @@ SC_WAITING = getattr(Interaction, "SC_WAITING", Interaction.SC_FAILED)
 class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
     """Asks gridbroker's production job brokerage for the queues of a chunk."""
 
-    #: That decides.
+    #: The one that decides.
     brokerage = PRODUCTION
 
     def __init__(self, ddmIF: Any, taskBufferIF: Any) -> None:
@@ -57,8 +57,8 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
             return self._fall_back(None, taskSpec, cloudName, inputChunk, taskParamMap)
         try:
             own = OwnTask.of_chunk(self.taskBufferIF, taskSpec, inputChunk)
-            found = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed, own)
-            answers.check(found, self.siteMapper.checkSite, _file_ids(inputChunk))
+            answer = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed, own)
+            answers.check(answer, self.siteMapper.checkSite, _file_ids(inputChunk))
         except LeftToPandaError as error:
             broker.count(name, "left_to_panda", error.reason)
             log.info(f"left to PanDA's own brokerage by the switch: {error.reason}")
@@ -71,23 +71,23 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
             detail = f"{type(error).__name__}: {error}"
             log.error(f"gridbroker failed: {detail}")
             return self._without(broker, log, name, "error", detail, (taskSpec, cloudName, inputChunk, taskParamMap))
-        broker.count(name, "decided", found.decision.outcome)
-        return self._answered(broker.settings.explanation_url, log, found, taskSpec, inputChunk)
+        broker.count(name, "decided", answer.decision.outcome)
+        return self._answered(broker.settings.explanation_url, log, answer, taskSpec, inputChunk)
 
     def _placed(self, names: Any) -> dict[str, int]:
-        """Jobs of this cycle of JEDI's by unified queue."""
+        """Jobs placed in this cycle of JEDI's, by unified queue."""
         return answers.live_jobs(names, self.getLiveCount) if self.liveCounter is not None else {}
 
-    def _answered(self, link: str | None, log: Any, found: Answer, task_spec: Any, chunk: Any) -> tuple[Any, Any]:
-        decision = found.decision
-        if not found.candidates:
+    def _answered(self, link: str | None, log: Any, answer: Answer, task_spec: Any, chunk: Any) -> tuple[Any, Any]:
+        decision = answer.decision
+        if not answer.candidates:
             text = answers.dialog(decision, link)
             log.info(text)
             task_spec.setErrDiag(text)
             return (SC_WAITING if decision.outcome == "throttled" else self.SC_FAILED), chunk
-        answers.fill(found, chunk, task_spec)
-        names = ",".join(f"{one.name}:{one.weight:.4g}" for one in found.candidates)
-        log.info(f"gridbroker: {len(found.candidates)} candidates {names} criteria=+use")
+        answers.fill(answer, chunk, task_spec)
+        names = ",".join(f"{one.name}:{one.weight:.4g}" for one in answer.candidates)
+        log.info(f"gridbroker: {len(answer.candidates)} candidates {names} criteria=+use")
         if not chunk.siteCandidates:
             # all of them are for jumbo jobs: JEDI lets the task wait for those
             return self.SC_FAILED, chunk
@@ -96,7 +96,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
     def _without(
         self, broker: Any, log: Any, name: str, reason: str, detail: str, call: tuple[Any, Any, Any, Any]
     ) -> tuple[Any, Any]:
-        """No answer: PanDA's own class, or the task waits."""
+        """Without an answer, ask PanDA's own class or let the task wait."""
         task_spec, cloud, chunk, parameters = call
         if broker.settings.fallback == "wait":
             broker.count(name, "waits", reason)
@@ -109,9 +109,9 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
 
     def _fall_back(self, own: str | None, task_spec: Any, cloud: Any, chunk: Any, parameters: Any) -> tuple[Any, Any]:
         if self._panda is None:
-            made = panda_job_broker(task_spec.vo, self.brokerage, own)(self.ddmIF, self.taskBufferIF)
-            made.vo, made.prodSourceLabel = getattr(self, "vo", None), getattr(self, "prodSourceLabel", None)
-            self._panda = made
+            broker = panda_job_broker(task_spec.vo, self.brokerage, own)(self.ddmIF, self.taskBufferIF)
+            broker.vo, broker.prodSourceLabel = getattr(self, "vo", None), getattr(self, "prodSourceLabel", None)
+            self._panda = broker
         panda = self._panda
         panda.setLiveCounter(self.liveCounter)
         panda.lockID, panda.baseLockID, panda.testMode = self.lockID, self.baseLockID, self.testMode
@@ -131,13 +131,13 @@ class GridGenericJobBroker(GridJobBroker):
 
     brokerage = GENERIC
 
-    def _answered(self, link: str | None, log: Any, found: Answer, task_spec: Any, chunk: Any) -> tuple[Any, Any]:
-        answered = super()._answered(link, log, found, task_spec, chunk)
+    def _answered(self, link: str | None, log: Any, answer: Answer, task_spec: Any, chunk: Any) -> tuple[Any, Any]:
+        result = super()._answered(link, log, answer, task_spec, chunk)
         if self.liveCounter is not None:
             # serialised cycles of JEDI add the jobs that they have placed
             for candidate in chunk.siteCandidates.values():
                 candidate.nQueuedJobs = 0
-        return answered
+        return result
 
 
 def _file_ids(chunk: Any) -> frozenset[int]:

@@ -53,15 +53,15 @@ class TaskBufferReader:
         """The rows of a SELECT.
 
         Raises:
-            ReadFailed: the task buffer says nothing, or cannot be asked.
+            ReadFailed: the task buffer gives no answer, or fails.
         """
         try:
-            found = self._buffer.querySQL(statement, dict(binds), ROWS_AT_ONCE)
+            answer = self._buffer.querySQL(statement, dict(binds), ROWS_AT_ONCE)
         except Exception as error:  # JEDI's interface raises what the other process raised
             raise ReadFailed(f"{type(error).__name__}: {error}"[:300], statement[:120], "see JEDI's log") from error
-        if found is None:
+        if answer is None:
             raise ReadFailed("querySQL gave no answer", statement[:120], "see the log of JEDI's DBProxy for the error")
-        rows: Sequence[Sequence[Any]] = found
+        rows: Sequence[Sequence[Any]] = answer
         return rows
 
 
@@ -83,7 +83,7 @@ class OwnTask:
 
     @classmethod
     def of_chunk(cls, task_buffer: Any, task_spec: Any, chunk: Any) -> OwnTask:
-        """From JEDI's objects."""
+        """Create it from JEDI's objects."""
         specs = chunk.getDatasets()
         files = [file.fileID for spec in specs for file in spec.Files]
         return cls(task_buffer, task_spec.jediTaskID, {spec.datasetID: spec.nFiles or 0 for spec in specs}, files)
@@ -133,12 +133,12 @@ class GridMirrorWatchDog(WatchDogBase):  # type: ignore[misc]
         try:
             reports = self._copy(read_settings())
         except Exception as error:
-            # other modules of the watchdog go on
+            # the other modules of the watchdog must go on
             log.error(f"nothing was copied: {type(error).__name__}: {error}")
             return self.SC_FAILED
-        failed = {name: said for report in reports.values() for name, said in report.failed.items()}
-        for name, said in failed.items():
-            log.error(f"{name} was not copied, the last copy stays: {said}")
+        failed = {name: message for report in reports.values() for name, message in report.failed.items()}
+        for name, message in failed.items():
+            log.error(f"{name} was not copied, the last copy stays: {message}")
         done = ", ".join(f"{part} {len(report.copied)}" for part, report in reports.items() if report.claimed)
         log.info(f"tables copied: {done or 'none is due, or another process copies'}")
         return self.SC_FAILED if failed else self.SC_SUCCEEDED
@@ -153,13 +153,13 @@ class GridMirrorWatchDog(WatchDogBase):  # type: ignore[misc]
 
 
 _DATABASES: dict[tuple[int, str | None], Database] = {}
-#: Columns of PanDA's tables as this process found them, by database of ours.
+#: Columns of PanDA's tables as this process found them, by the URL of our database.
 _PRESENT: dict[str, dict[str, frozenset[str]]] = {}
 
 
 @cache
 def _oracle(settings: PluginSettings) -> OracleReader | None:
-    """The reader with an account of one's own, where that is set."""
+    """The reader with an account of its own, if one is set."""
     if settings.oracle_dsn is None:
         return None
     if settings.oracle_user is None or settings.oracle_password_file is None:

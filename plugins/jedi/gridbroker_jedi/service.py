@@ -1,6 +1,7 @@
-"""The broker inside one process of JEDI: database, snapshot, time limits and counts, made when first needed.
+"""The broker inside one process of JEDI: database, snapshot, time limits and counts, created when first needed.
 
-JEDI makes its brokers anew for every chunk and forks its processes, so all that costs lives here, once a process.
+JEDI creates its brokers anew for every chunk and forks its processes, so everything expensive lives here, once per
+process.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from gridbroker_jedi.switch import SwitchReader
 LOG = logging.getLogger("gridbroker_jedi")
 T = TypeVar("T")
 APPLICATION = "gridbroker-jedi"
-#: SQLSTATEs of a statement that its time limit, or that of its wait for a lock, has ended.
+#: SQLSTATEs of a statement that was ended by its time limit or by the limit of its wait for a lock.
 CANCELLED = ("57014", "55P03")
 
 
@@ -89,7 +90,7 @@ class BrokerService:
     Args:
         settings: of the plug-in.
         clock: the time now (aware).
-        ticks: seconds of a clock that only rises.
+        ticks: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -105,16 +106,16 @@ class BrokerService:
         self._switch = SwitchReader(timedelta(seconds=settings.switch_s), clock)
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="gridbroker")
         folder = settings.calls_folder or shipped_folder()
-        self._notes = Notes(folder, lambda: self._made().database, lambda: self._breaker.shut)
+        self._notes = Notes(folder, lambda: self._open_parts().database, lambda: self._breaker.shut)
         self._stored: set[str] = set()
 
     def read_ahead(self, brokerage: str) -> None:
         """Open the database and read the grid of a brokerage, so that its first call need not wait for it.
 
-        Whatever goes wrong is in the log: the first call meets the same, falls back, and is counted.
+        Errors are only logged: the first call meets the same error, falls back, and is counted.
         """
         try:
-            keepers = self._made().keepers
+            keepers = self._open_parts().keepers
             if brokerage in keepers:
                 keepers[brokerage].view()
         except Exception:
@@ -130,13 +131,13 @@ class BrokerService:
         """The decision on a chunk.
 
         Args:
-            brokerage: that decides.
+            brokerage: the one that decides.
             tables: the chunk.
-            placed: jobs that JEDI has placed, by unified queue, from the names of queues.
-            own: of which the copies are brought up to date where PanDA's tables are mirrored.
+            placed: gives the jobs that JEDI has placed, by unified queue, from the names of queues.
+            own: the task whose copies are brought up to date where PanDA's tables are mirrored.
 
         Raises:
-            NoDecisionError: there is none in time.
+            NoDecisionError: there is no decision in time.
             LeftToPandaError: the switch leaves the task to PanDA.
         """
         now = self._clock()
@@ -164,7 +165,7 @@ class BrokerService:
         """The tasks that the switch leaves to PanDA, with the reason of each.
 
         Raises:
-            NoDecisionError: it cannot be read in time.
+            NoDecisionError: the switch cannot be read in time.
         """
 
         def read(database: Database) -> dict[int, str]:
@@ -182,7 +183,7 @@ class BrokerService:
         ``task_buffer``: JEDI's, through which the copies of the tasks are brought up to date in mode ``mirrored``.
 
         Raises:
-            NoDecisionError: there is none in time.
+            NoDecisionError: there is no decision in time.
         """
         now = self._clock()
 
@@ -216,7 +217,7 @@ class BrokerService:
             raise NoDecisionError(shut, f"nothing is asked of the database for {self.settings.retry_s:g} s")
         future = self._pool.submit(self._limited, decide)
         try:
-            found = future.result(self.settings.timeout_s)
+            result = future.result(self.settings.timeout_s)
         except TooLate as error:
             future.cancel()
             raise self._too_late(brokerage) from error
@@ -241,11 +242,11 @@ class BrokerService:
             LOG.exception("the engine failed")
             raise NoDecisionError("error", f"{type(error).__name__}: {error}"[:300]) from error
         self._breaker.answered()
-        return found
+        return result
 
     def _limited(self, decide: Callable[[Database], T]) -> T:
-        """The decision, with every statement ended by the server when nobody waits for it any more."""
-        with self._made().database.within(self.settings.timeout_s) as limited:
+        """The decision, with every statement ended by the server once nobody waits for it any more."""
+        with self._open_parts().database.within(self.settings.timeout_s) as limited:
             return decide(limited)
 
     def _too_late(self, brokerage: str) -> NoDecisionError:
@@ -257,11 +258,11 @@ class BrokerService:
         return NoDecisionError("timeout", f"no decision within {self.settings.timeout_s:g} s")
 
     def _usable(self, brokerage: str, now: datetime) -> tuple[_Parts, GridView]:
-        """The parts and a view that is young enough, of tables that are as the rules know them."""
-        parts = self._made()
+        """The parts, and a view that is fresh enough and whose tables match the rules."""
+        parts = self._open_parts()
         if brokerage not in parts.keepers:
-            asked = f"profile {self.settings.profile} has no brokerage {brokerage}"
-            raise NoDecisionError("error", f"{asked}; name a class for {', '.join(parts.keepers)} in modConfig")
+            missing = f"profile {self.settings.profile} has no brokerage {brokerage}"
+            raise NoDecisionError("error", f"{missing}; name a class for {', '.join(parts.keepers)} in modConfig")
         view = parts.keepers[brokerage].view()
         if view.faults:
             raise NoDecisionError("column_gone", ", ".join(map(str, view.faults)))
@@ -274,7 +275,7 @@ class BrokerService:
             raise NoDecisionError("stale_snapshot", f"source {unusable[0]} cannot be used")
         return parts, view
 
-    def _made(self) -> _Parts:
+    def _open_parts(self) -> _Parts:
         with self._making:
             if self._parts is None:
                 settings = self.settings
@@ -297,9 +298,9 @@ class BrokerService:
     def _keep(self, view: GridView, now: datetime, records: Sequence[DecisionRecord]) -> None:
         snapshot = view.reading.snapshot
         origin = Origin(None, now, snapshot.id, view.published.version, 0, __version__)
-        with self._made().database.within(NOTE_S) as limited, limited.begin() as connection:
+        with self._open_parts().database.within(NOTE_S) as limited, limited.begin() as connection:
             decision_writing.save(Database.raw(connection), origin, records)
-            # last, as the service does it: two that store the same parts in another order would wait for each other
+            # last, as the service does it: two writers of the same parts in different orders would wait for each other
             if snapshot.id not in self._stored and not view.stored:
                 stored_snapshots.save(
                     connection, snapshot.id, snapshot.taken_at, __version__, view.reading.parts, view.reading.about
@@ -308,7 +309,7 @@ class BrokerService:
 
 
 _SERVICES: dict[int, BrokerService] = {}
-#: Brokerages of which this process has begun to read the grid.
+#: Brokerages whose grid this process has begun to read.
 _AHEAD: set[tuple[int, str]] = set()
 _MAKING = threading.Lock()
 
@@ -336,12 +337,12 @@ def start(brokerage: str) -> None:
 
 def _start(brokerage: str) -> None:
     try:
-        made = service()
+        broker = service()
     except Exception:
         # a wrong configuration: the first call says so, and PanDA's own class goes on
         LOG.exception("gridbroker cannot be configured")
         return
-    made.read_ahead(brokerage)
+    broker.read_ahead(brokerage)
 
 
 def _after_fork() -> None:

@@ -33,20 +33,20 @@ class SwitchReader:
         """The switch.
 
         Raises:
-            DatabaseUnavailable: it was never read, and cannot be now; so for other errors of the database.
+            DatabaseUnavailable: it was never read, and cannot be read now; other errors of the database likewise.
         """
         now = self._clock()
         if self._known is not None and self._read_at is not None and now - self._read_at < self._every:
             return self._known
         try:
             with database.read_snapshot() as connection:
-                found = plugin_switches.in_force(connection)
+                switch = plugin_switches.in_force(connection)
         except (DatabaseUnavailable, sa.exc.DBAPIError):
             if self._known is None:
                 raise
             LOG.exception("the switch of the plug-in cannot be read; %s stays in force", self._known)
             return self._known
-        if found != self._known:
-            LOG.info("plug-in: %s", found)
-        self._known, self._read_at = found, now
-        return found
+        if switch != self._known:
+            LOG.info("plug-in: %s", switch)
+        self._known, self._read_at = switch, now
+        return switch

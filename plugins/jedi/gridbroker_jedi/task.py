@@ -52,7 +52,7 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
         specs = _specs(inputList)
         world = [task for task, spec in specs.items() if spec.useWorldCloud()]
         if len(world) < len(specs):
-            # PanDA's own class passes over them as well
+            # PanDA's own class skips them as well
             log.warning(f"{len(specs) - len(world)} tasks of regional clouds are not brokered")
         try:
             broker = service()
@@ -77,8 +77,8 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
 
     def _write(self, log: Any, spec: Any, decision: Decision, nucleus: str | None, link: str | None) -> None:
         task = spec.jediTaskID
-        found = None if nucleus is None else self.siteMapper.getNucleus(nucleus)
-        if found is None:
+        nucleus_spec = None if nucleus is None else self.siteMapper.getNucleus(nucleus)
+        if nucleus_spec is None:
             text = answers.dialog(decision, link)
             if nucleus is not None:
                 text = f"gridbroker: nucleus {nucleus} is not in PanDA's site map"
@@ -90,7 +90,9 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
             )
             return
         _, outputs = self.taskBufferIF.getDatasetsWithJediTaskID_JEDI(task, ["output", "log"])
-        written = self.taskBufferIF.setCloudToTasks_JEDI({task: AtlasBrokerUtils.getDictToSetNucleus(found, outputs)})
+        written = self.taskBufferIF.setCloudToTasks_JEDI(
+            {task: AtlasBrokerUtils.getDictToSetNucleus(nucleus_spec, outputs)}
+        )
         log.info(f"jediTaskID={task} set nucleus={nucleus} with {written} criteria=+set")
 
     def _fall_back(self, broker: Any, log: Any, reason: str, call: tuple[Any, ...]) -> Any:
@@ -112,11 +114,11 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
         return self._panda.doBrokerage(*call)
 
 
-def _specs(given: Any) -> dict[int, Any]:
+def _specs(input_list: Any) -> dict[int, Any]:
     """The tasks of JEDI's list by id."""
-    return {item[0].jediTaskID: item[0] for _, items in given for item in items}
+    return {item[0].jediTaskID: item[0] for _, items in input_list for item in items}
 
 
-def _only(given: Any, tasks: Container[int]) -> list[Any]:
-    """Of JEDI's list what belongs to these tasks."""
-    return [(task, items) for task, items in given if items and items[0][0].jediTaskID in tasks]
+def _only(input_list: Any, tasks: Container[int]) -> list[Any]:
+    """The part of JEDI's list that belongs to these tasks."""
+    return [(task, items) for task, items in input_list if items and items[0][0].jediTaskID in tasks]

@@ -1,4 +1,4 @@
-"""The documents of CRIC that are taken: their names, addresses and shapes, and how to distinguish them.
+"""The CRIC documents that are imported: their names, addresses and shapes, and how to distinguish them.
 
 Source: PanDA configurator; importers' facts, CRIC documents.
 """
@@ -20,10 +20,10 @@ class CricDocument:
     """One of CRIC's documents.
 
     Attributes:
-        name: by which it is asked for and reported.
+        name: used in requests and reports.
         path: of its address on CRIC's host.
-        may_be_empty: an empty one says something: nothing is closed.
-        optional: it is only taken where the options or a command name it.
+        may_be_empty: an empty one is meaningful: nothing is closed.
+        optional: imported only if the options or a command name it.
     """
 
     name: str
@@ -54,32 +54,32 @@ DOCUMENTS: Mapping[str, CricDocument] = {
 
 
 def name_by_address(address: str) -> str | None:
-    """Which document an address of CRIC asks for; None when it does not say."""
+    """Return which document a CRIC address refers to; None when the address does not tell."""
     parts = urlsplit(address)
-    asked = parse_qs(parts.query, keep_blank_values=True)
+    query = parse_qs(parts.query, keep_blank_values=True)
     for document in DOCUMENTS.values():
         own = urlsplit(document.path)
-        wanted = parse_qs(own.query, keep_blank_values=True)
+        own_query = parse_qs(own.query, keep_blank_values=True)
         keys = ("preset", "activity", "fstate")
-        if parts.path.endswith(own.path) and all(asked.get(key) == wanted.get(key) for key in keys):
+        if parts.path.endswith(own.path) and all(query.get(key) == own_query.get(key) for key in keys):
             return document.name
     return None
 
 
 def name_by_shape(content: Any) -> str | None:
-    """Which document this is by what is in it; None when its shape does not say, as for lists of closed endpoints."""
+    """Return which document has this content; None when its shape does not tell, as for lists of closed endpoints."""
     if isinstance(content, list):
         first = next((one for one in content if isinstance(one, dict)), None)
         return CLOSENESS if first is not None and "closeness" in first else None
     if not isinstance(content, dict):
         return None
     records = [record for record in content.values() if isinstance(record, dict)]
-    return next((name for name, is_one in _SHAPES for record in records if is_one(record)), None)
+    return next((name for name, matches in _SHAPES for record in records if matches(record)), None)
 
 
 def _are_states(record: Mapping[str, Any]) -> bool:
-    found = [value for value in record.values() if isinstance(value, dict) and isinstance(value.get("status"), dict)]
-    return bool(found) and len(found) == len(record)
+    states = [value for value in record.values() if isinstance(value, dict) and isinstance(value.get("status"), dict)]
+    return bool(states) and len(states) == len(record)
 
 
 _SHAPES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (

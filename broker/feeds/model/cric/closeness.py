@@ -1,4 +1,4 @@
-"""CRIC's site matrix to rows of ``network_matrix_kv``.
+"""Map CRIC's site matrix to rows of ``network_matrix_kv``.
 
 Source: PanDA data model, network_matrix_kv: 0 is closest, 11 farthest, -1 a blocked link.
 """
@@ -21,17 +21,17 @@ KEY, COLUMNS = ("src", "dst", "key"), ("value",)
 
 
 def closeness_table(document: Document, sites: Collection[str]) -> MappedTable:
-    """Rows of the key ``AGIS_closeness`` for links between sites that are known, without the time they were listed.
+    """Build the rows of the key ``AGIS_closeness`` for links between known sites, without their listing time.
 
     Args:
         document: CRIC's site matrix.
-        sites: names of the sites that are known.
+        sites: names of the known sites.
 
     Raises:
-        DocumentRefused: it is no list, or empty.
+        DocumentRefused: the document is not a list, or is empty.
     """
     rows: dict[Key, tuple[Any, ...]] = {}
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     known = {UNKNOWN_SITE, *sites}
     for item in document.items():
         link = ""
@@ -46,7 +46,7 @@ def closeness_table(document: Document, sites: Collection[str]) -> MappedTable:
             if not {source, target} <= known:
                 raise BadValueError("unknown_site", "link", link)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, link, bad))
+            dropped_rows.append(dropped_row(document.name, link, bad))
             continue
         rows[(source, target, CLOSENESS_KEY)] = (value,)
-    return MappedTable("network_matrix_kv", KEY, COLUMNS, rows, dropped_rows=tuple(bad_ones))
+    return MappedTable("network_matrix_kv", KEY, COLUMNS, rows, dropped_rows=tuple(dropped_rows))

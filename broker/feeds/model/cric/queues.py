@@ -1,4 +1,4 @@
-"""CRIC's queues, software tags, sites and relations to storage as rows of PanDA's tables.
+"""Map CRIC's queues, software tags, sites and relations to storage to rows of PanDA's tables.
 
 Source: PanDA configurator; PanDA data model, schedconfig_json, sw_tags, site, panda_site and panda_ddm_relation.
 """
@@ -17,7 +17,7 @@ from broker.snapshot.raw import BadValueError, text
 LONGEST_QUEUE_NAME = 50
 _DAY_S = 86_400
 
-#: Ranges (both included) of figures of a queue; a queue with another value keeps the row it has.
+#: Inclusive ranges of a queue's figures; a queue with a value outside them keeps its row.
 RANGES: Mapping[str, tuple[float, float]] = {
     "corecount": (0, 100_000),
     "corepower": (0, 10_000),
@@ -49,77 +49,77 @@ _TAG_LISTS = ("cmtconfigs", "containers", "cvmfs", "architectures", "tags")
 
 
 def usable_queues(document: Document) -> tuple[dict[str, dict[str, Any]], tuple[DroppedRow, ...], frozenset[Key]]:
-    """The queues that can be used, what was left out, and the keys of the rows that stay for that.
+    """Return the usable queues, the dropped rows, and the keys of the stored rows that stay in their place.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
-    found: dict[str, dict[str, Any]] = {}
-    bad_ones: list[DroppedRow] = []
+    usable: dict[str, dict[str, Any]] = {}
+    dropped_rows: list[DroppedRow] = []
     kept: set[Key] = set()
     for queue, record in document.records().items():
         try:
-            found[named(queue, "panda_queue", LONGEST_QUEUE_NAME)] = _checked(document, queue, record)
+            usable[named(queue, "panda_queue", LONGEST_QUEUE_NAME)] = _checked(document, queue, record)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, queue, bad))
+            dropped_rows.append(dropped_row(document.name, queue, bad))
             kept.add((queue,))
-    return found, tuple(bad_ones), frozenset(kept)
+    return usable, tuple(dropped_rows), frozenset(kept)
 
 
 def queue_table(document: Document) -> MappedTable:
     """``schedconfig_json`` without ``last_update``: the whole object of each queue in any state.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
-    found, bad_ones, kept = usable_queues(document)
-    rows: dict[Key, tuple[Any, ...]] = {(queue,): (record,) for queue, record in found.items()}
-    return MappedTable("schedconfig_json", ("panda_queue",), ("data",), rows, kept, dropped_rows=bad_ones)
+    usable, dropped_rows, kept = usable_queues(document)
+    rows: dict[Key, tuple[Any, ...]] = {(queue,): (record,) for queue, record in usable.items()}
+    return MappedTable("schedconfig_json", ("panda_queue",), ("data",), rows, kept, dropped_rows=dropped_rows)
 
 
 def tag_table(document: Document) -> MappedTable:
     """``sw_tags`` without ``last_update``: the tags of each queue, and of ``ALL``.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
     rows: dict[Key, tuple[Any, ...]] = {}
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     kept: set[Key] = set()
     for queue, record in document.records().items():
         try:
             name = named(queue, "panda_queue", LONGEST_QUEUE_NAME)
             rows[(name,)] = (_checked_tags(document, queue, record),)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, queue, bad))
+            dropped_rows.append(dropped_row(document.name, queue, bad))
             kept.add((queue,))
-    return MappedTable("sw_tags", ("panda_queue",), ("data",), rows, frozenset(kept), dropped_rows=tuple(bad_ones))
+    return MappedTable("sw_tags", ("panda_queue",), ("data",), rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
 
 
 def _checked(document: Document, queue: str, record: Any) -> dict[str, Any]:
-    found = checked_record(document, queue, record)
+    checked = checked_record(document, queue, record)
     for key in _TEXTS:
-        text(found.get(key), key)
-    if found.get("nickname") not in (None, ""):
-        named(found["nickname"], "nickname", 256)
+        text(checked.get(key), key)
+    if checked.get("nickname") not in (None, ""):
+        named(checked["nickname"], "nickname", 256)
     for key, (lowest, highest) in RANGES.items():
-        within(found.get(key), key, lowest, highest)
-    return found
+        within(checked.get(key), key, lowest, highest)
+    return checked
 
 
 def _checked_tags(document: Document, queue: str, record: Any) -> dict[str, Any]:
-    found = checked_record(document, queue, record)
+    checked = checked_record(document, queue, record)
     for key in _TAG_LISTS:
-        if not isinstance(found.get(key, []), list):
-            raise BadValueError("wrong_type", key, type(found[key]).__name__)
-    return found
+        if not isinstance(checked.get(key, []), list):
+            raise BadValueError("wrong_type", key, type(checked[key]).__name__)
+    return checked
 
 
 def checked_record(document: Document, name: str, record: Any) -> dict[str, Any]:
-    """A record that is an object with nothing in it that cannot be stored, and whose name stands there once.
+    """Check that a record is an object, can be stored, and has a unique name.
 
     Raises:
-        BadValueError: it is none.
+        BadValueError: one of these does not hold.
     """
     if name in document.repeated:
         raise BadValueError("duplicate_name", "name", name)
@@ -138,48 +138,48 @@ _MOST_TIERS = 32_767
 
 
 def usable_sites(document: Document) -> tuple[dict[str, dict[str, Any]], tuple[DroppedRow, ...]]:
-    """The site records that can be used, in any state, and what was left out.
+    """Return the usable site records, in any state, and the dropped rows.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
-    found: dict[str, dict[str, Any]] = {}
-    bad_ones: list[DroppedRow] = []
+    usable: dict[str, dict[str, Any]] = {}
+    dropped_rows: list[DroppedRow] = []
     for site, record in document.records().items():
         try:
-            found[named(site, "site", LONGEST_NAME)] = _checked_site(document, site, record)
+            usable[named(site, "site", LONGEST_NAME)] = _checked_site(document, site, record)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, site, bad))
-    return found, tuple(bad_ones)
+            dropped_rows.append(dropped_row(document.name, site, bad))
+    return usable, tuple(dropped_rows)
 
 
 def site_table(document: Document) -> MappedTable:
-    """``site``: those in state ACTIVE, nucleus if their data policies say so.
+    """Build ``site`` from the ACTIVE sites; their data policies tell which are nuclei.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
-    found, bad_ones = usable_sites(document)
+    usable, dropped_rows = usable_sites(document)
     rows: dict[Key, tuple[Any, ...]] = {
         (site,): (_role(record), whole_number(record.get("tier_level"), "tier_level", 0, _MOST_TIERS))
-        for site, record in found.items()
+        for site, record in usable.items()
         if record.get("state") == ACTIVE
     }
-    kept = frozenset((one,) for one in bad_sites(document, found))
-    return MappedTable("site", ("site_name",), ("role", "tier_level"), rows, kept, dropped_rows=bad_ones)
+    kept = frozenset((site_name,) for site_name in bad_sites(document, usable))
+    return MappedTable("site", ("site_name",), ("role", "tier_level"), rows, kept, dropped_rows=dropped_rows)
 
 
 def panda_site_table(document: Document) -> MappedTable:
-    """``panda_site``: the PanDA sites in state ACTIVE with their sites; one at two sites is dropped.
+    """Build ``panda_site`` from the ACTIVE PanDA sites, with their sites; one listed at two sites is dropped.
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
-    found, unusable = usable_sites(document)
+    usable, unusable = usable_sites(document)
     rows: dict[Key, tuple[Any, ...]] = {}
-    extra: list[DroppedRow] = list(unusable)
+    dropped_rows: list[DroppedRow] = list(unusable)
     kept: set[Key] = set()
-    for site, record in found.items():
+    for site, record in usable.items():
         for name, entry in _panda_sites(record):
             if not isinstance(entry, dict) or entry.get("state") != ACTIVE:
                 continue
@@ -189,14 +189,14 @@ def panda_site_table(document: Document) -> MappedTable:
                     raise BadValueError("duplicate_name", "panda_site", name)
                 rows[panda_site] = (site,)
             except BadValueError as bad:
-                extra.append(dropped_row(document.name, name, bad))
+                dropped_rows.append(dropped_row(document.name, name, bad))
                 kept.add((name,))
-    key, columns, stay = ("panda_site_name",), ("site_name",), ("site_name", bad_sites(document, found))
-    return MappedTable("panda_site", key, columns, rows, frozenset(kept), stay, tuple(extra))
+    key, columns, stay = ("panda_site_name",), ("site_name",), ("site_name", bad_sites(document, usable))
+    return MappedTable("panda_site", key, columns, rows, frozenset(kept), stay, tuple(dropped_rows))
 
 
 def bad_sites(document: Document, found: Collection[str]) -> frozenset[str]:
-    """The sites whose records cannot be used: what is on record of them stays."""
+    """Return the sites with unusable records: their stored rows stay."""
     return frozenset(site for site in document.records() if site not in found)
 
 
@@ -210,13 +210,13 @@ def _role(record: dict[str, Any]) -> str:
 
 
 def _checked_site(document: Document, site: str, record: Any) -> dict[str, Any]:
-    found = checked_record(document, site, record)
+    checked = checked_record(document, site, record)
     kinds = {"datapolicies": list, "ddmendpoints": dict, "presources": dict}
     for key, kind in kinds.items():
-        if not isinstance(found.get(key) or kind(), kind):
-            raise BadValueError("wrong_type", key, type(found[key]).__name__)
-    whole_number(found.get("tier_level"), "tier_level", 0, _MOST_TIERS)
-    return found
+        if not isinstance(checked.get(key) or kind(), kind):
+            raise BadValueError("wrong_type", key, type(checked[key]).__name__)
+    whole_number(checked.get("tier_level"), "tier_level", 0, _MOST_TIERS)
+    return checked
 
 
 READ, WRITE = "read_lan", "write_lan"
@@ -226,48 +226,50 @@ COLUMNS = ("is_local", "roles", "order_read", "order_write", "default_read", "de
 
 @dataclass
 class _Relation:
-    """What a queue does with an endpoint in one scope."""
+    """How a queue uses an endpoint in one scope: the endpoint's place in the order of each activity."""
 
     orders: dict[str, int] = field(default_factory=dict)
 
 
 def relation_table(queues: Document, site_of: Mapping[str, str]) -> MappedTable:
-    """``panda_ddm_relation``, whole: in each scope how a queue reads from and writes to the endpoints it lists.
+    """Build all of ``panda_ddm_relation``: in each scope, how a queue reads from and writes to the endpoints it lists.
 
     Args:
         queues: CRIC's queues.
-        site_of: the site of each endpoint that is known; others are dropped, but keep their place in the order.
+        site_of: the site of each known endpoint; other endpoints are dropped, but keep their place in the order.
 
     Raises:
-        DocumentRefused: the queues are no object, or empty.
+        DocumentRefused: the queues are not an object, or are empty.
     """
-    found, bad_ones, _ = usable_queues(queues)
+    usable, unusable, _ = usable_queues(queues)
     rows: dict[Key, tuple[Any, ...]] = {}
-    extra: list[DroppedRow] = []
-    kept: set[Key] = {(_panda_resource(queues, one.identifier),) for one in bad_ones}
-    for queue, record in found.items():
+    dropped_rows: list[DroppedRow] = []
+    kept: set[Key] = {(_panda_resource(queues, dropped.identifier),) for dropped in unusable}
+    for queue, record in usable.items():
         try:
             site = named(record.get("panda_resource") or queue, "panda_resource", LONGEST_NAME)
             relations = _relations(record.get("astorages"))
         except BadValueError as bad:
-            extra.append(dropped_row(queues.name, queue, bad))
+            dropped_rows.append(dropped_row(queues.name, queue, bad))
             kept.add((_panda_resource(queues, queue),))
             continue
         for (scope, endpoint), relation in relations.items():
             if endpoint in site_of:
                 local = site_of[endpoint] == record.get("atlas_site")
                 rows.setdefault((site, endpoint, scope), _values(relation, local))
-    unknown = {endpoint for queue in found.values() for endpoint in _listed(queue.get("astorages"))} - set(site_of)
-    extra += [DroppedRow(queues.name, one[:80], "unknown_endpoint", "not active in CRIC") for one in sorted(unknown)]
+    unknown = {endpoint for queue in usable.values() for endpoint in _listed(queue.get("astorages"))} - set(site_of)
+    dropped_rows += [
+        DroppedRow(queues.name, name[:80], "unknown_endpoint", "not active in CRIC") for name in sorted(unknown)
+    ]
     key = ("panda_site_name", "ddm_endpoint_name", "scope")
-    return MappedTable("panda_ddm_relation", key, COLUMNS, rows, frozenset(kept), dropped_rows=tuple(extra))
+    return MappedTable("panda_ddm_relation", key, COLUMNS, rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
 
 
 def _panda_resource(queues: Document, queue: str) -> str:
-    """Under which name the relations of a queue stand whose record cannot be used."""
+    """The name under which the relations of a queue with an unusable record are stored."""
     record = queues.records().get(queue)
-    named_so = record.get("panda_resource") if isinstance(record, dict) else None
-    return named_so if isinstance(named_so, str) and named_so else queue
+    resource = record.get("panda_resource") if isinstance(record, dict) else None
+    return resource if isinstance(resource, str) and resource else queue
 
 
 def _values(relation: _Relation, local: bool) -> tuple[Any, ...]:
@@ -277,9 +279,9 @@ def _values(relation: _Relation, local: bool) -> tuple[Any, ...]:
 
 
 def _relations(astorages: Any) -> dict[tuple[str, str], _Relation]:
-    found: dict[tuple[str, str], _Relation] = {}
+    relations: dict[tuple[str, str], _Relation] = {}
     if astorages is None:
-        return found
+        return relations
     if not isinstance(astorages, dict):
         raise BadValueError("wrong_type", "astorages", type(astorages).__name__)
     for role, endpoints in astorages.items():
@@ -289,14 +291,14 @@ def _relations(astorages: Any) -> dict[tuple[str, str], _Relation]:
         if not isinstance(endpoints, list) or not all(isinstance(one, str) for one in endpoints):
             raise BadValueError("wrong_type", f"astorages.{role}", type(endpoints).__name__)
         for order, endpoint in enumerate(endpoints, 1):
-            found.setdefault((named(scope, "scope", LONGEST_NAME), endpoint), _Relation()).orders.setdefault(
+            relations.setdefault((named(scope, "scope", LONGEST_NAME), endpoint), _Relation()).orders.setdefault(
                 activity, order
             )
-    return found
+    return relations
 
 
 def split_role(role: str) -> tuple[str | None, str]:
-    """What a role of ``astorages`` allows and in which scope; None for roles that are not of the LAN."""
+    """Return the activity that a role of ``astorages`` allows, and its scope; None for roles other than LAN."""
     for activity in (READ, WRITE):
         if role == activity:
             return activity, DEFAULT_SCOPE

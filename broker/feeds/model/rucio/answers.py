@@ -1,8 +1,8 @@
-"""What Rucio answers about one dataset or container, to what the replica catalogue keeps of it.
+"""Map Rucio's answer about one dataset or container to its record in the replica catalogue.
 
 Source: Rucio client, list_dataset_replicas, list_dataset_replicas_vp, list_content, get_metadata, list_replicas.
 
-Which datasets are asked for next, and when one is asked for again.
+The schedule of requests: which datasets are requested next, and when each is requested again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONTAINER, _DATASET = "CONTAINER", "DATASET"
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """What Rucio said of a DID.
+    """Rucio's answer about a DID, unchecked.
 
     Attributes:
         did: scope and name.
@@ -38,8 +38,8 @@ class RawAnswer:
         replicas: rows of its replicas, if it is a dataset.
         contents: its constituents, if it is a container.
         virtual: rows of virtual placement.
-        files: rows of the replicas of its files; None when nobody asked.
-        rules: groupings of its replication rules; None when nobody asked.
+        files: rows of the replicas of its files; None when not requested.
+        rules: groupings of its replication rules; None when not requested.
     """
 
     did: Did
@@ -66,7 +66,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the catalogue is to hold of a DID.
+    """The record of a DID for the catalogue.
 
     Attributes:
         did: scope and name.
@@ -74,11 +74,11 @@ class Answer:
         did_type: DATASET or CONTAINER.
         length: number of files, None when unknown.
         is_open: whether files may still be added.
-        rules: groupings of its replication rules, None when nobody asked.
+        rules: groupings of its replication rules, None when not requested.
         replicas: by endpoint.
         contents: constituents of a container.
-        files: (scope, name, endpoint) of files that are there; None when nobody asked.
-        file_names: (scope, name) of all files that were asked for.
+        files: (scope, name, endpoint) of available files; None when not requested.
+        file_names: (scope, name) of all requested files.
         dropped_rows: rows that cannot be used.
     """
 
@@ -96,18 +96,18 @@ class Answer:
 
     @property
     def is_container(self) -> bool:
-        """Whether the DID is a container: its constituents are asked for in turn."""
+        """Whether the DID is a container: its constituents are requested in turn."""
         return self.did_type == _CONTAINER
 
     @property
     def needs_files(self) -> bool:
         """Whether single files matter: some endpoint holds a part, and no disk holds everything."""
-        stored = [one for one in self.replicas if one.state != VIRTUAL_PLACEMENT and one.available_files]
-        whole_on_disk = any(one.available_files == one.total_files and not one.is_tape for one in stored)
-        return not whole_on_disk and any(one.available_files != one.total_files for one in stored)
+        stored = [row for row in self.replicas if row.state != VIRTUAL_PLACEMENT and row.available_files]
+        whole_on_disk = any(row.available_files == row.total_files and not row.is_tape for row in stored)
+        return not whole_on_disk and any(row.available_files != row.total_files for row in stored)
 
     def digest(self) -> str:
-        """Equal for answers that say the same."""
+        """Return a digest that is equal for equal answers."""
         files = None if self.files is None else sorted(self.files)
         replicas = sorted(
             (
@@ -126,17 +126,17 @@ class Answer:
 
 
 def read_answer(raw: RawAnswer, tape: Mapping[str, bool]) -> Answer:
-    """The answer with its values checked; ``tape`` says of endpoints whether they are tape."""
+    """Check the values of an answer; ``tape`` tells which endpoints are tape."""
     if raw.metadata is None:
         return Answer(raw.did, NOT_FOUND)
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     identifier = ":".join(raw.did)
     try:
         length = whole_number(raw.metadata.get("length"), "length")
     except BadValueError as bad:
-        bad_ones.append(dropped_row("rucio", identifier, bad))
+        dropped_rows.append(dropped_row("rucio", identifier, bad))
         length = None
-    replicas = [*_replicas(raw, tape, bad_ones), *_virtual(raw, length, bad_ones)]
+    replicas = [*_replicas(raw, tape, dropped_rows), *_virtual(raw, length, dropped_rows)]
     is_open = raw.metadata.get("is_open")
     return Answer(
         raw.did,
@@ -146,19 +146,19 @@ def read_answer(raw: RawAnswer, tape: Mapping[str, bool]) -> Answer:
         is_open=is_open if isinstance(is_open, bool) else None,
         rules=raw.rules,
         replicas=tuple({one.rse: one for one in replicas}.values()),
-        contents=_contents(raw, bad_ones),
-        files=None if raw.files is None else frozenset(_files(raw.files, identifier, bad_ones)),
+        contents=_contents(raw, dropped_rows),
+        files=None if raw.files is None else frozenset(_files(raw.files, identifier, dropped_rows)),
         file_names=_file_names(raw.files or ()),
-        dropped_rows=tuple(bad_ones),
+        dropped_rows=tuple(dropped_rows),
     )
 
 
-def _replicas(raw: RawAnswer, tape: Mapping[str, bool], bad_ones: list[DroppedRow]) -> Iterable[Replica]:
+def _replicas(raw: RawAnswer, tape: Mapping[str, bool], dropped_rows: list[DroppedRow]) -> Iterable[Replica]:
     for row in raw.replicas:
         try:
             yield _replica(row, tape)
         except BadValueError as bad:
-            bad_ones.append(dropped_row("rucio", ":".join(raw.did), bad))
+            dropped_rows.append(dropped_row("rucio", ":".join(raw.did), bad))
 
 
 def _replica(row: Mapping[str, Any], tape: Mapping[str, bool]) -> Replica:
@@ -175,30 +175,30 @@ def _state(value: Any) -> str | None:
     return None if value is None else str(getattr(value, "name", value))[:40]
 
 
-def _virtual(raw: RawAnswer, length: int | None, bad_ones: list[DroppedRow]) -> Iterable[Replica]:
+def _virtual(raw: RawAnswer, length: int | None, dropped_rows: list[DroppedRow]) -> Iterable[Replica]:
     for row in raw.virtual:
         if row.get("vp") is not True:
             continue
         try:
             site = named(row.get("site"), "site", _LONGEST_RSE)
         except BadValueError as bad:
-            bad_ones.append(dropped_row("rucio", ":".join(raw.did), bad))
+            dropped_rows.append(dropped_row("rucio", ":".join(raw.did), bad))
             continue
         yield Replica(f"{site}{_VP_SUFFIX}", False, length, length, None, None, VIRTUAL_PLACEMENT)
 
 
-def _contents(raw: RawAnswer, bad_ones: list[DroppedRow]) -> tuple[Did, ...]:
-    found: set[Did] = set()
+def _contents(raw: RawAnswer, dropped_rows: list[DroppedRow]) -> tuple[Did, ...]:
+    dids: set[Did] = set()
     for row in raw.contents:
         try:
-            found.add((named(row.get("scope"), "scope", _LONGEST_NAME), named(row.get("name"), "name", _LONGEST_NAME)))
+            dids.add((named(row.get("scope"), "scope", _LONGEST_NAME), named(row.get("name"), "name", _LONGEST_NAME)))
         except BadValueError as bad:
-            bad_ones.append(dropped_row("rucio", ":".join(raw.did), bad))
-    return tuple(sorted(found - {raw.did}))
+            dropped_rows.append(dropped_row("rucio", ":".join(raw.did), bad))
+    return tuple(sorted(dids - {raw.did}))
 
 
 def _files(
-    rows: Iterable[Mapping[str, Any]], identifier: str, bad_ones: list[DroppedRow]
+    rows: Iterable[Mapping[str, Any]], identifier: str, dropped_rows: list[DroppedRow]
 ) -> Iterable[tuple[str, str, str]]:
     for row in rows:
         try:
@@ -208,7 +208,7 @@ def _files(
                 if state == AVAILABLE:
                     yield scope, name, named(rse, "rse", _LONGEST_RSE)
         except BadValueError as bad:
-            bad_ones.append(dropped_row("rucio", identifier, bad))
+            dropped_rows.append(dropped_row("rucio", identifier, bad))
 
 
 def _file_names(rows: Iterable[Mapping[str, Any]]) -> tuple[Did, ...]:
@@ -217,7 +217,7 @@ def _file_names(rows: Iterable[Mapping[str, Any]]) -> tuple[Did, ...]:
 
 
 def _states(row: Mapping[str, Any]) -> Mapping[Any, Any]:
-    """State by endpoint; without states every endpoint named holds the file."""
+    """The state by endpoint; without states, every named endpoint holds the file."""
     states, rses = row.get("states"), row.get("rses")
     if isinstance(states, Mapping) and states:
         return states
@@ -230,13 +230,13 @@ SAME_TIME_S = 300
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a dataset is asked for.
+    """How often a dataset is requested.
 
     Attributes:
-        first_s: seconds until the second time, and after each change.
-        longest_s: seconds between two times at most.
-        growth: by which the time grows while nothing changes.
-        failed_s: seconds until another try after one that got no answer, doubled each time up to ``longest_s``.
+        first_s: seconds until the second request, and after each change.
+        longest_s: most seconds between two requests.
+        growth: factor by which the interval grows while nothing changes.
+        failed_s: seconds until the next attempt after one without an answer, doubled each time up to ``longest_s``.
     """
 
     first_s: float = 300.0
@@ -250,14 +250,14 @@ PACE = Pace()
 
 @dataclass(frozen=True)
 class Asked:
-    """What is on record of a DID that was asked for.
+    """The record of the requests for a DID.
 
     Attributes:
         did: scope and name.
-        next_at: when it is to be asked for again (aware).
-        interval_s: the time that was waited last.
+        next_at: when it is to be requested again (aware).
+        interval_s: the last interval between requests.
         digest: of the last answer; None without one.
-        failures: tries in a row that got no answer.
+        failures: attempts in a row without an answer.
     """
 
     did: Did
@@ -269,48 +269,48 @@ class Asked:
 
 @dataclass(frozen=True)
 class Needed:
-    """A DID that brokerage needs: the soonest needed ones come first."""
+    """A DID that brokerage needs; those with the lowest urgency value are needed soonest."""
 
     did: Did
     urgency: int
 
 
 def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: int, pace: Pace = PACE) -> list[Did]:
-    """The DIDs to ask for now, at most ``most``: those without an answer first, by urgency, then those that are due.
+    """Return up to ``most`` DIDs to request now: those without an answer first, by urgency, then those that are due.
 
-    Those that became due in the same few minutes are asked for by urgency as well; but none waits behind others that
-    became due later, so that all stay fresh when there is more to ask for than there is time. A time that lies further
-    ahead than anybody waits was set by a wrong clock: such a DID is due.
+    DIDs that became due in the same few minutes are ordered by urgency as well. None waits behind others that became
+    due later, so all stay fresh when there is more to request than there is time. A time further ahead than the longest
+    interval was set by a wrong clock: such a DID is due.
 
     Args:
-        needed: what brokerage needs; a small urgency is needed soonest.
-        asked: what is on record, by DID.
+        needed: the DIDs that brokerage needs; the lowest urgency is needed soonest.
+        asked: the records of requests, by DID.
         now: the instant (aware).
-        most: how many may be asked for.
-        pace: how long is waited at most.
+        most: the number of DIDs at most.
+        pace: how often DIDs are requested.
     """
     furthest = now + timedelta(seconds=max(pace.first_s, pace.longest_s))
-    found: dict[Did, tuple[bool, int, int]] = {}
-    for one in needed:
-        record = asked.get(one.did)
+    ranks: dict[Did, tuple[bool, int, int]] = {}
+    for need in needed:
+        record = asked.get(need.did)
         if record is not None and now < record.next_at <= furthest:
             continue
         answered = record is not None and record.digest is not None
-        waited = 0 if record is None or not answered else int(record.next_at.timestamp() // SAME_TIME_S)
-        rank = (answered, waited, one.urgency)
-        found[one.did] = min(found.get(one.did, rank), rank)
-    return sorted(found, key=lambda did: (found[did], did))[:most]
+        due_slot = 0 if record is None or not answered else int(record.next_at.timestamp() // SAME_TIME_S)
+        rank = (answered, due_slot, need.urgency)
+        ranks[need.did] = min(ranks.get(need.did, rank), rank)
+    return sorted(ranks, key=lambda did: (ranks[did], did))[:most]
 
 
 def after_answer(did: Did, before: Asked | None, digest: str, now: datetime, pace: Pace) -> Asked:
-    """The record after an answer at ``now``: the time until the next one grows while the answers say the same."""
+    """Return the record after an answer at ``now``: the interval grows while the answers stay the same."""
     same = before is not None and before.digest == digest
-    grown = min(pace.longest_s, before.interval_s * pace.growth) if same and before is not None else pace.first_s
-    return Asked(did, now + timedelta(seconds=grown), grown, digest)
+    interval_s = min(pace.longest_s, before.interval_s * pace.growth) if same and before is not None else pace.first_s
+    return Asked(did, now + timedelta(seconds=interval_s), interval_s, digest)
 
 
 def after_failure(did: Did, before: Asked | None, now: datetime, pace: Pace) -> Asked:
-    """The record after a try at ``now`` that got no answer: what was known stays."""
+    """Return the record after an attempt at ``now`` without an answer: the last digest stays."""
     failures = 1 if before is None else before.failures + 1
     wait_s = min(pace.longest_s, pace.failed_s * 2.0 ** min(failures - 1, 30))
     interval_s = pace.first_s if before is None else before.interval_s

@@ -1,8 +1,8 @@
-"""Rucio, asked with its own client; the package ``rucio-clients`` is the extra ``rucio``.
+"""Query Rucio with its own client; the package ``rucio-clients`` is the extra ``rucio``.
 
-The client takes its settings and credentials from ``rucio.cfg``, which is read anew for each connection that is made.
+The client takes its settings and credentials from ``rucio.cfg``, which is read again for each new connection.
 
-Asking Rucio everything about one dataset or container, with as few questions as will do.
+One dataset or container is queried completely, with as few requests as possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from broker.errors import BrokerError
 from broker.feeds.model.rucio.answers import Answer, Did, RawAnswer, read_answer
 
-#: Source: rucio.common.exception; what the server says of a DID or an account that it does not know.
+#: Source: rucio.common.exception; the server's errors for an unknown DID, account or RSE.
 _NOT_THERE = ("DataIdentifierNotFound", "AccountNotFound", "RSENotFound")
 
 Rows = Iterable[Mapping[str, Any]]
@@ -28,11 +28,11 @@ class RucioUnavailable(BrokerError):
 
 
 class NotAtRucio(BrokerError):
-    """Rucio does not know what it was asked for."""
+    """Rucio does not know what was requested."""
 
 
 class Rucio(Protocol):
-    """What feeds ask Rucio for; every method raises :class:`RucioUnavailable` without an answer."""
+    """The queries of feeds to Rucio; every method raises :class:`RucioUnavailable` without an answer."""
 
     def metadata(self, did: Did) -> Mapping[str, Any]:
         """Metadata of a DID; raises :class:`NotAtRucio`."""
@@ -69,14 +69,14 @@ class Rucio(Protocol):
 
 
 class RucioClient:
-    """Asks with Rucio's client, one for each thread.
+    """Queries Rucio with its own client, one for each thread.
 
     Attributes:
         time_limit_s: of the wait for any part of an answer.
     """
 
     def __init__(self, time_limit_s: float) -> None:
-        """Nothing is connected before the first question.
+        """Prepare the client; it connects at the first query.
 
         Raises:
             BrokerError: the package ``rucio-clients`` is not installed.
@@ -97,8 +97,8 @@ class RucioClient:
 
     def metadata(self, did: Did) -> Mapping[str, Any]:
         """Return the metadata of a DID; raises :class:`NotAtRucio`."""
-        found: Mapping[str, Any] = self._ask(lambda client: client.get_metadata(*did))
-        return found
+        metadata: Mapping[str, Any] = self._ask(lambda client: client.get_metadata(*did))
+        return metadata
 
     def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
         """List the replicas of a dataset, ``deep``: from those of its files; raises :class:`NotAtRucio`."""
@@ -127,8 +127,8 @@ class RucioClient:
 
     def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
         """List the replicas of each file of a dataset, in all states."""
-        asked = [{"scope": did[0], "name": did[1]}]
-        return self._rows(lambda client: client.list_replicas(asked, all_states=True))
+        dids = [{"scope": did[0], "name": did[1]}]
+        return self._rows(lambda client: client.list_replicas(dids, all_states=True))
 
     def tape_endpoints(self) -> dict[str, bool]:
         """Return for each RSE, by name, whether it is tape."""
@@ -156,7 +156,7 @@ class RucioClient:
             if client is None:
                 client = self._threads.client = self._make(timeout=self.time_limit_s)
             return question(client)
-        except Exception as error:  # whatever the client lets through, of the network, of the server and of its own
+        except Exception as error:  # whatever the client lets through: errors of the network, of the server and its own
             kinds = {kind.__name__ for kind in type(error).__mro__}
             first_line = (str(error).splitlines() or [""])[0][:200]
             if kinds.intersection(_NOT_THERE):
@@ -170,11 +170,11 @@ _CONTAINER = "CONTAINER"
 
 @dataclass(frozen=True)
 class Known:
-    """What the last answer said of a DID.
+    """What is known of a DID from the last answer.
 
     Attributes:
         replicas_digest: of the rows of its replicas.
-        settled: it is a closed dataset, of which nothing but the replicas changes.
+        settled: whether it is a closed dataset, of which only the replicas change.
     """
 
     replicas_digest: str | None = None
@@ -183,12 +183,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Heard:
-    """What was heard of a DID: an answer, or that everything is as before.
+    """The response for a DID: an answer, or that nothing has changed.
 
     Attributes:
         did: scope and name.
         replicas_digest: of the rows of its replicas.
-        answer: None when the replicas of a closed dataset are as before.
+        answer: None when the replicas of a closed dataset are unchanged.
     """
 
     did: Did
@@ -198,11 +198,11 @@ class Heard:
 
 @dataclass(frozen=True)
 class Questions:
-    """Which questions are asked.
+    """Which queries are made.
 
     Attributes:
-        virtual_placement: ask for virtual placements.
-        most_files: files of a dataset that are looked up one by one; a larger one is not.
+        virtual_placement: query virtual placements.
+        most_files: most files of a dataset that is looked up file by file.
     """
 
     virtual_placement: bool = False
@@ -210,9 +210,9 @@ class Questions:
 
 
 def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], questions: Questions) -> Heard:
-    """What Rucio says of ``did``.
+    """Query Rucio about ``did``.
 
-    Replicas are asked for first: as long as they are as before, a closed dataset needs no other question.
+    Replicas are queried first: while they are unchanged, a closed dataset needs no other query.
 
     Raises:
         RucioUnavailable: there was no answer.
@@ -230,12 +230,12 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
         if str(metadata.get("did_type")).upper().endswith(_CONTAINER):
             raw = RawAnswer(did, metadata, contents=tuple(rucio.contents(did)), rules=rucio.rule_groupings(did))
             return Heard(did, digest_of([]), read_answer(raw, tape))
-        found, deep = _replicas(rucio, did)
+        replicas, deep = _replicas(rucio, did)
         virtual = tuple(rucio.virtual_placements(did, deep=deep)) if questions.virtual_placement else ()
-        raw = RawAnswer(did, metadata, tuple(found), virtual=virtual, rules=rucio.rule_groupings(did))
+        raw = RawAnswer(did, metadata, tuple(replicas), virtual=virtual, rules=rucio.rule_groupings(did))
     except NotAtRucio:
         return Heard(did, "", read_answer(RawAnswer(did, None), tape))
-    return Heard(did, digest_of(found), _with_files(rucio, raw, tape, questions))
+    return Heard(did, digest_of(replicas), _with_files(rucio, raw, tape, questions))
 
 
 def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> Answer:
@@ -247,19 +247,19 @@ def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], question
 
 
 def _replicas(rucio: Rucio, did: Did) -> tuple[list[Mapping[str, Any]], bool]:
-    """The replicas as daemons have noted them, else as the files say; and whether it was the files.
+    """Return the replicas as recorded by Rucio's daemons, else as counted from files; and whether they were counted.
 
-    Of a dataset that was made with its rule, daemons have noted nothing but its places until they have counted.
+    Of a dataset created with its rule, daemons have recorded only the locations until they have counted its files.
     """
-    noted = rucio.dataset_replicas(did, deep=False)
-    if any(row.get("available_length") for row in noted):
-        return noted, False
+    recorded = rucio.dataset_replicas(did, deep=False)
+    if any(row.get("available_length") for row in recorded):
+        return recorded, False
     counted = rucio.dataset_replicas(did, deep=True)
-    return (counted, True) if counted else (noted, False)
+    return (counted, True) if counted else (recorded, False)
 
 
 def digest_of(rows: list[Mapping[str, Any]]) -> str:
-    """Equal for rows that say the same of where a dataset is."""
+    """Return a digest that is equal for rows with the same locations of a dataset."""
     keys = ("rse", "length", "available_length", "bytes", "available_bytes", "state")
-    said = sorted(json.dumps([row.get(key) for key in keys], default=str) for row in rows)
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+    lines = sorted(json.dumps([row.get(key) for key in keys], default=str) for row in rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

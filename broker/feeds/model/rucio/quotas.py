@@ -1,4 +1,4 @@
-"""Usage and limits of Rucio accounts to rows of ``rucio_local_usage`` and ``rucio_account_usage``.
+"""Map usage and limits of Rucio accounts to rows of ``rucio_local_usage`` and ``rucio_account_usage``.
 
 Source: Rucio client, get_local_account_usage and get_global_account_usage.
 """
@@ -19,11 +19,11 @@ _TABLES = {LOCAL: ("rucio_local_usage", "rse"), GLOBAL: ("rucio_account_usage", 
 _LONGEST = 256
 
 Usage = Mapping[str, Iterable[Mapping[str, Any]]]
-"""By account the rows that Rucio gives of it."""
+"""The rows that Rucio returns, by account."""
 
 
 def quota_table(kind: str, usage: Usage) -> MappedTable:
-    """The rows of all accounts in ``usage``; what is on record of other accounts is not touched.
+    """Build the rows of all accounts in ``usage``; the rows of other accounts stay.
 
     Args:
         kind: ``local``, by RSE, or ``global``, by RSE expression.
@@ -31,7 +31,7 @@ def quota_table(kind: str, usage: Usage) -> MappedTable:
     """
     table, place = _TABLES[kind]
     rows: dict[Key, tuple[Any, ...]] = {}
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     kept: set[Key] = set()
     for account, entries in usage.items():
         for entry in entries:
@@ -42,13 +42,13 @@ def quota_table(kind: str, usage: Usage) -> MappedTable:
                     _limit(entry.get("bytes_limit")),
                 )
             except BadValueError as bad:
-                bad_ones.append(dropped_row(f"quota_{kind}", account, bad))
+                dropped_rows.append(dropped_row(f"quota_{kind}", account, bad))
                 kept.add((account,))
-    return MappedTable(table, ("account", place), COLUMNS, rows, frozenset(kept), dropped_rows=tuple(bad_ones))
+    return MappedTable(table, ("account", place), COLUMNS, rows, frozenset(kept), dropped_rows=tuple(dropped_rows))
 
 
 def _limit(value: Any) -> int | None:
-    """Bytes that may be used; None without a limit, which Rucio gives as -1 or as infinity."""
+    """Bytes that may be used; None without a limit, which Rucio reports as -1 or infinity."""
     if value == -1 or (isinstance(value, float) and math.isinf(value) and value > 0):
         return None
     return whole_number(value, "bytes_limit")

@@ -1,4 +1,4 @@
-"""Space of endpoints, from a dump or from the client, to columns of ``ddm_endpoint``.
+"""Map the space of endpoints, from a dump or from the client, to columns of ``ddm_endpoint``.
 
 Source: PanDA configurator, Rucio usage; Rucio client, get_rse_usage.
 """
@@ -31,32 +31,32 @@ _OTHERS = ("expired", "min_free_space", "unavailable")
 
 
 def space_table(document: Document, endpoints: Collection[str], now: datetime) -> MappedTable:
-    """The columns of space in GB of 2**30 bytes of the endpoints that are known.
+    """Build the space columns of the known endpoints, in GB of 2**30 bytes.
 
-    An endpoint without ``storage`` gets NULL for what is used, free and in all.
+    An endpoint without ``storage`` gets NULL for used, free and total space.
 
     Args:
-        document: RSE to its usage, bytes.
-        endpoints: names of those that are known.
+        document: usage in bytes, by RSE.
+        endpoints: names of the known endpoints.
         now: no time may be later (aware).
 
     Raises:
-        DocumentRefused: it is no object, or empty.
+        DocumentRefused: the document is not an object, or is empty.
     """
     rows: dict[Key, tuple[Any, ...]] = {}
-    bad_ones: list[DroppedRow] = []
+    dropped_rows: list[DroppedRow] = []
     for rse, record in document.records().items():
         try:
             if rse not in endpoints:
                 raise BadValueError("unknown_endpoint", "rse", rse)
             rows[(rse,)] = _values(checked_record(document, rse, record), now)
         except BadValueError as bad:
-            bad_ones.append(dropped_row(document.name, rse, bad))
-    return MappedTable("ddm_endpoint", ("ddm_endpoint_name",), COLUMNS, rows, dropped_rows=tuple(bad_ones))
+            dropped_rows.append(dropped_row(document.name, rse, bad))
+    return MappedTable("ddm_endpoint", ("ddm_endpoint_name",), COLUMNS, rows, dropped_rows=tuple(dropped_rows))
 
 
 def usage_of_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The usage of one RSE as the dump has it, from the rows that the client gives of it."""
+    """Convert the client's rows for one RSE to its usage in the form of the dump."""
     usage: dict[str, Any] = {}
     for row in rows:
         stamp = row.get("updated_at")
@@ -80,5 +80,5 @@ def _values(record: dict[str, Any], now: datetime) -> tuple[Any, ...]:
 def _gigabytes(entry: Any, source: str, key: str) -> int | None:
     if not isinstance(entry, dict):
         raise BadValueError("wrong_type", source, type(entry).__name__)
-    found = whole_number(entry.get(key), f"{source}.{key}")
-    return None if found is None else found // GB
+    size = whole_number(entry.get(key), f"{source}.{key}")
+    return None if size is None else size // GB

@@ -1,6 +1,6 @@
-"""Rucio, told what jobs have written, with its own client.
+"""Register the output of jobs in Rucio, with its own client.
 
-Each method may be called again after a crash: what is there already is no error. Measured with Rucio 41.5.1.
+Each method may be called again after a crash: objects that exist already are no error. Measured with Rucio 41.5.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSED, MISMATCH, NOT_VALID, NO_RSE, NO_DID = (
 )
 """Kinds of :class:`RucioRefused`: names of Rucio's exceptions."""
 EXISTS = ("DataIdentifierAlreadyExists", "DuplicateContent", "FileAlreadyExists", "DuplicateRule")
-#: Nothing is wrong with what was asked: the server, the way to it, or who asks.
+#: The request is not at fault: the server, the connection to it, or the account is.
 _NO_ANSWER = frozenset(
     {"RucioException", "DatabaseException", "ServerConnectionException", "ServiceUnavailable", "ClientProtocolNotFound"}
     | {
@@ -36,7 +36,7 @@ _NO_ANSWER = frozenset(
 
 
 class RucioRefused(BrokerError):
-    """Rucio did not do what it was told.
+    """Rucio did not carry out the request.
 
     Attributes:
         kind: name of its exception.
@@ -50,7 +50,7 @@ class RucioRefused(BrokerError):
 
 @dataclass(frozen=True)
 class DatasetState:
-    """A dataset as Rucio has it: whether files may be added, how many there are, and their bytes."""
+    """The state of a dataset in Rucio: whether files may be added, how many there are, and their bytes."""
 
     is_dataset: bool
     is_open: bool
@@ -72,32 +72,32 @@ class RucioWriter(Protocol):
     """What the broker writes to Rucio; every method raises :class:`RucioUnavailable` or :class:`RucioRefused`."""
 
     def add_dataset(self, did: Did, rule: Rule | None) -> None:
-        """Make a dataset with its rule; one that is there gets the rule if it has none such."""
+        """Create a dataset with its rule; an existing one gets the rule if it has none such."""
 
     def add_to_container(self, container: Did, did: Did) -> None:
-        """Put a dataset into a container, which is made where there is none."""
+        """Attach a dataset to a container, which is created if it does not exist."""
 
     def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
         """Register files at an RSE and attach them to a dataset: all of them, or none."""
 
     def about_files(self, dids: Sequence[Did]) -> dict[Did, Mapping[str, Any]]:
-        """What Rucio has of files, of those that it knows."""
+        """The metadata of those files that Rucio knows."""
 
     def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
         """The files of a dataset."""
 
     def state_of(self, did: Did) -> DatasetState:
-        """The dataset as it is now, counted anew."""
+        """The current state of a dataset, counted anew."""
 
     def set_open(self, did: Did, is_open: bool) -> None:
-        """Close a dataset, or open it again; nothing where it is so."""
+        """Close a dataset, or open it again; nothing if it already is so."""
 
 
 class RucioWritingClient:
-    """Tells Rucio with Rucio's client."""
+    """Writes to Rucio with its own client."""
 
     def __init__(self, time_limit_s: float) -> None:
-        """Connected at the first call.
+        """Prepare the client; it connects at the first call.
 
         Raises:
             BrokerError: the package ``rucio-clients`` is not installed.
@@ -117,7 +117,7 @@ class RucioWritingClient:
         """Create a dataset with its rule; where the dataset exists already, add the rule if an equal one is missing."""
         rules = None if rule is None else [self._rule(rule)]
         try:
-            self._tell(lambda client: client.add_dataset(*did, rules=rules))
+            self._call(lambda client: client.add_dataset(*did, rules=rules))
         except RucioRefused as error:
             if error.kind not in EXISTS:
                 raise
@@ -126,74 +126,74 @@ class RucioWritingClient:
 
     def add_to_container(self, container: Did, did: Did) -> None:
         """Attach a dataset to a container, created where it does not exist."""
-        held = [{"scope": did[0], "name": did[1]}]
-        for said in (
+        dids = [{"scope": did[0], "name": did[1]}]
+        for call in (
             lambda client: client.add_container(*container),
-            lambda client: client.attach_dids(*container, held),
+            lambda client: client.attach_dids(*container, dids),
         ):
-            self._tell_once(said)
+            self._call_idempotently(call)
 
     def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
         """Register files at an RSE and attach them to a dataset, all of them or none."""
-        said = [{"scope": did[0], "name": did[1], "rse": rse, "dids": [dict(one) for one in files]}]
-        self._tell(lambda client: client.add_files_to_datasets(said, ignore_duplicate=True))
+        datasets = [{"scope": did[0], "name": did[1], "rse": rse, "dids": [dict(file) for file in files]}]
+        self._call(lambda client: client.add_files_to_datasets(datasets, ignore_duplicate=True))
 
     def about_files(self, dids: Sequence[Did]) -> dict[Did, Mapping[str, Any]]:
         """Return the metadata of those files that Rucio knows, by DID."""
-        asked = [{"scope": scope, "name": name} for scope, name in dids]
-        rows = self._tell(lambda client: list(client.get_metadata_bulk(asked)))
+        files = [{"scope": scope, "name": name} for scope, name in dids]
+        rows = self._call(lambda client: list(client.get_metadata_bulk(files)))
         return {(row["scope"], row["name"]): row for row in rows}
 
     def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
         """Iterate over the files of a dataset."""
-        rows: list[Mapping[str, Any]] = self._tell(lambda client: list(client.list_files(*did)))
+        rows: list[Mapping[str, Any]] = self._call(lambda client: list(client.list_files(*did)))
         return iter(rows)
 
     def state_of(self, did: Did) -> DatasetState:
         """Return the current state of a dataset, with its files counted by Rucio."""
-        row = self._tell(lambda client: client.get_did(*did, dynamic_depth="FILE"))
+        row = self._call(lambda client: client.get_did(*did, dynamic_depth="FILE"))
         is_dataset = str(row.get("type")).upper().endswith("DATASET")
         return DatasetState(is_dataset, bool(row.get("open")), row.get("length") or 0, row.get("bytes") or 0)
 
     def set_open(self, did: Did, is_open: bool) -> None:
         """Open or close a dataset; one that already is so is left as it is."""
         try:
-            self._tell(lambda client: client.set_status(*did, open=is_open))
+            self._call(lambda client: client.set_status(*did, open=is_open))
         except RucioRefused as error:
-            # so it answers too where nothing would change
+            # Rucio also refuses where nothing would change
             if error.kind != CLOSED or self.state_of(did).is_open != is_open:
                 raise
 
     def _rule(self, rule: Rule) -> dict[str, Any]:
-        account = rule.account or self._tell(lambda client: client.account)
-        said = {"account": account, "copies": rule.copies, "rse_expression": rule.rse_expression}
-        return {**said, "grouping": "DATASET", "lifetime": rule.lifetime_s}
+        account = rule.account or self._call(lambda client: client.account)
+        fields = {"account": account, "copies": rule.copies, "rse_expression": rule.rse_expression}
+        return {**fields, "grouping": "DATASET", "lifetime": rule.lifetime_s}
 
     def _add_rule(self, did: Did, rule: Rule) -> None:
-        said = self._rule(rule)
+        fields = self._rule(rule)
         same = ("account", "copies", "rse_expression")
-        rules = self._tell(lambda client: list(client.list_did_rules(*did)))
-        if any(all(str(one.get(key)) == str(said[key]) for key in same) for one in rules):
+        rules = self._call(lambda client: list(client.list_did_rules(*did)))
+        if any(all(str(existing.get(key)) == str(fields[key]) for key in same) for existing in rules):
             return
         dids = [{"scope": did[0], "name": did[1]}]
-        self._tell_once(lambda client: client.add_replication_rule(dids, **said))
+        self._call_idempotently(lambda client: client.add_replication_rule(dids, **fields))
 
-    def _tell_once(self, said: Callable[[Any], Any]) -> None:
+    def _call_idempotently(self, call: Callable[[Any], Any]) -> None:
         try:
-            self._tell(said)
+            self._call(call)
         except RucioRefused as error:
             if error.kind not in EXISTS:
                 raise
 
-    def _tell(self, said: Callable[[Any], Any]) -> Any:
+    def _call(self, call: Callable[[Any], Any]) -> Any:
         try:
             if self._client is None:
                 self._client = self._make(timeout=self.time_limit_s)
-            return said(self._client)
-        except Exception as error:  # whatever the client lets through, of the network, of the server and of its own
+            return call(self._client)
+        except Exception as error:  # whatever the client lets through: errors of the network, of the server and its own
             kind = type(error).__name__
             lines = [line for line in str(error).splitlines() if line.strip()]
             what = " ".join(lines[:2])[:300].replace("Details: ", "")
-            if "RucioException" in {one.__name__ for one in type(error).__mro__} and kind not in _NO_ANSWER:
+            if "RucioException" in {base.__name__ for base in type(error).__mro__} and kind not in _NO_ANSWER:
                 raise RucioRefused(kind, what) from error
             raise RucioUnavailable(f"{kind}: {what[:200]}", "Rucio", "see rucio.cfg and the server") from error

@@ -1,4 +1,4 @@
-"""What must agree across a file of sites: names, endpoints that are read and written, figures that belong together."""
+"""Checks across a file of sites: names, endpoints that are read and written, and figures that belong together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Placed = tuple[Place, Any]
 
 @dataclass(frozen=True)
 class Found:
-    """Something wrong at a place; ``of_key``: with what is named there, not with its value."""
+    """A fault at a place; ``of_key``: of the key there, not of its value."""
 
     place: Place
     what: str
@@ -24,25 +24,25 @@ class Found:
 
 
 def cross_checks(content: Mapping[str, Any]) -> Iterator[Found]:
-    """What is wrong between the parts of a file. Parts that are wrong in themselves are left to other checks."""
-    sites = list(_below(((), content), "sites"))
-    endpoints = [one for site in sites for one in _below(site, "storage")]
-    queues = [(site, queue) for site in sites for queue in _below(site, "queues")]
-    yield from _twice("endpoint", endpoints)
-    yield from _twice("queue", [queue for _, queue in queues])
-    for place, slot in (*(queue for _, queue in queues), *_the(((), content), "defaults")):
+    """Yield the faults between parts of a file. Faults within a part are left to other checks."""
+    sites = list(_mappings(((), content), "sites"))
+    endpoints = [one for site in sites for one in _mappings(site, "storage")]
+    queues = [(site, queue) for site in sites for queue in _mappings(site, "queues")]
+    yield from _duplicates("endpoint", endpoints)
+    yield from _duplicates("queue", [queue for _, queue in queues])
+    for place, slot in (*(queue for _, queue in queues), *_mapping(((), content), "defaults")):
         yield from _pilots(place, slot)
     names = {str(place[-1]): value for place, value in endpoints}
     for site, queue in queues:
         yield from _endpoints_of(site, queue, names)
     for place, storage in endpoints:
         yield from _space(place, storage)
-    for place, kind in _below(((), content), "resource_types"):
+    for place, kind in _mappings(((), content), "resource_types"):
         yield from _bounds(place, kind)
 
 
-def _below(above: Placed, key: str) -> Iterator[Placed]:
-    """The mappings by name under a key; nothing where there are none."""
+def _mappings(above: Placed, key: str) -> Iterator[Placed]:
+    """The mappings under a key, by name; nothing if there are none."""
     place, value = above
     inner = value.get(key) if isinstance(value, Mapping) else None
     for name, one in inner.items() if isinstance(inner, Mapping) else ():
@@ -50,16 +50,16 @@ def _below(above: Placed, key: str) -> Iterator[Placed]:
             yield (*place, key, str(name)), one
 
 
-def _the(above: Placed, key: str) -> Iterator[Placed]:
+def _mapping(above: Placed, key: str) -> Iterator[Placed]:
     """The mapping under a key, if there is one."""
     place, value = above
     if isinstance(value, Mapping) and isinstance(inner := value.get(key), Mapping):
         yield (*place, key), inner
 
 
-def _twice(kind: str, found: list[Placed]) -> Iterator[Found]:
+def _duplicates(kind: str, placed: list[Placed]) -> Iterator[Found]:
     first: dict[str, Place] = {}
-    for place, _ in found:
+    for place, _ in placed:
         name = str(place[-1])
         if name in first:
             yield Found(place, f"{kind} {name} is at site {first[name][1]} too", "give each its own name", of_key=True)
@@ -70,16 +70,16 @@ def _endpoints_of(site: Placed, queue: Placed, names: Mapping[str, Mapping[str, 
     place, value = queue
     for role in ("read", "write"):
         listed = value.get(role)
-        for at, name in enumerate(listed if isinstance(listed, list) else ()):
-            where = (*place, role, at)
+        for index, name in enumerate(listed if isinstance(listed, list) else ()):
+            position = (*place, role, index)
             if not isinstance(name, str):
                 continue
             if name not in names:
                 known = f"known are {', '.join(sorted(names))[:200]}" if names else "write it under storage of its site"
-                yield Found(where, f"there is no endpoint {name[:60]}", did_you_mean(name, names, known))
+                yield Found(position, f"there is no endpoint {name[:60]}", did_you_mean(name, names, known))
             elif role == "write" and names[name].get("tape") is True:
-                yield Found(where, f"{name} is tape, where jobs do not write", "name a disk")
-    own = [one for one in _below(site, "storage") if one[1].get("tape") is not True]
+                yield Found(position, f"{name} is tape, where jobs do not write", "name a disk")
+    own = [one for one in _mappings(site, "storage") if one[1].get("tape") is not True]
     if not own and not value.get("write"):
         what = f"site {site[0][-1]} has no disk, and the queue says of none where it writes"
         yield Found(place, what, "write storage of the site, or write: [ENDPOINT] of another one", of_key=True)
@@ -97,11 +97,11 @@ def _space(place: Place, storage: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def _pilots(place: Place, slot: Mapping[str, Any]) -> Iterator[Found]:
-    for at, limits in _the((place, slot), "pilots"):
-        waiting, every = (limits.get(key) for key in ("most_waiting", "most_pilots"))
-        if _are_numbers(waiting, every) and waiting > every:
-            what = f"{waiting} pilots may wait, of {every} that may wait and run"
-            yield Found((*at, "most_waiting"), what, "write at most most_pilots")
+    for limits_place, limits in _mapping((place, slot), "pilots"):
+        waiting, total = (limits.get(key) for key in ("most_waiting", "most_pilots"))
+        if _are_numbers(waiting, total) and waiting > total:
+            what = f"{waiting} pilots may wait, of {total} that may wait and run"
+            yield Found((*limits_place, "most_waiting"), what, "write at most most_pilots")
 
 
 def _bounds(place: Place, kind: Mapping[str, Any]) -> Iterator[Found]:

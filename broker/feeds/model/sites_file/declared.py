@@ -1,4 +1,4 @@
-"""What a file of sites may say. The description of a field is what is to be written: refusals end with it."""
+"""The schema of a file of sites. The description of a field tells what to write: refusals end with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TB_MOST = 1e6
 
 
 def _images(value: Any) -> Any:
-    """``true`` and ``false`` as lists of images: any, or none."""
+    """Convert ``true`` and ``false`` to lists of images: any, or none."""
     return {True: ["any"], False: []}[value] if isinstance(value, bool) else value
 
 
@@ -144,4 +144,4 @@ DEFAULTS = Slot(
     connectivity="full",
     cvmfs=False,
 )
-"""What a queue has where neither it nor ``defaults`` of the file says."""
+"""The values of a queue where neither it nor ``defaults`` of the file sets them."""

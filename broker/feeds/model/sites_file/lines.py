@@ -1,4 +1,4 @@
-"""Where in a YAML text something stands, which keys stand there twice, and whether references make it too large."""
+"""Lines of places in a YAML text, keys that are repeated in it, and whether references make it too large."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MOST_LEVELS = 20
 
 
 class Lines:
-    """The lines of the places of a text."""
+    """The lines of places in a text."""
 
     def __init__(self, root: yaml.Node | None) -> None:
-        """``root``: as composed; None of an empty text."""
+        """``root``: the composed node; None for an empty text."""
         self._root = root
 
     def line_of(self, place: tuple[str | int, ...]) -> int:
-        """The line (from 1) of a place; of what is above it where nothing stands there."""
+        """The line (from 1) of a place, or of the nearest existing place above it."""
         node, line = self._root, 1
         for step in place:
             key, node = _child(node, step)
@@ -30,7 +30,7 @@ class Lines:
         return line
 
     def value_at(self, place: tuple[str | int, ...]) -> str:
-        """The value at a place as it is written; empty where there is none, or more than one value."""
+        """The value at a place as it is written; empty if there is none, or more than one value."""
         node = self._root
         for step in place:
             _, node = _child(node, step)
@@ -38,25 +38,25 @@ class Lines:
 
 
 def too_large(root: yaml.Node | None) -> bool:
-    """Whether a text stands for more values, or nests deeper, than any list of sites."""
-    left = [(root, 0)]
-    seen = 0
-    while left:
-        node, level = left.pop()
-        seen += 1
-        if seen > MOST_NODES or level > MOST_LEVELS:
+    """Whether a text expands to more values, or nests deeper, than any list of sites."""
+    pending = [(root, 0)]
+    node_count = 0
+    while pending:
+        node, level = pending.pop()
+        node_count += 1
+        if node_count > MOST_NODES or level > MOST_LEVELS:
             return True
-        left += [(child, level + 1) for child in _children(node)]
+        pending += [(child, level + 1) for child in _children(node)]
     return False
 
 
 def repeated_keys(root: yaml.Node | None) -> Iterator[Found]:
-    """The keys that stand twice in one mapping; YAML itself lets the last one win in silence."""
-    left: list[tuple[yaml.Node | None, tuple[str | int, ...]]] = [(root, ())]
-    while left:
-        node, place = left.pop()
+    """Yield the keys that are repeated in one mapping; YAML itself silently takes the last one."""
+    pending: list[tuple[yaml.Node | None, tuple[str | int, ...]]] = [(root, ())]
+    while pending:
+        node, place = pending.pop()
         if isinstance(node, yaml.SequenceNode):
-            left += [(child, (*place, at)) for at, child in enumerate(node.value)]
+            pending += [(child, (*place, index)) for index, child in enumerate(node.value)]
         if not isinstance(node, yaml.MappingNode):
             continue
         first: dict[str, int] = {}
@@ -66,7 +66,7 @@ def repeated_keys(root: yaml.Node | None) -> Iterator[Found]:
                 what = f"{name} stands twice, in lines {first[name]} and {line}"
                 yield Found((*place, name), what, "keep one of them", of_key=True)
             first.setdefault(name, line)
-            left.append((value, (*place, name)))
+            pending.append((value, (*place, name)))
 
 
 def _children(node: yaml.Node | None) -> list[yaml.Node]:
@@ -76,11 +76,11 @@ def _children(node: yaml.Node | None) -> list[yaml.Node]:
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node | None]:
-    """The key and value at one step below a node; None where there is nothing."""
+    """The key and value one step below a node; None if there is nothing."""
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return None, node.value[step]
     if isinstance(node, yaml.MappingNode):
-        # of a key that stands twice the last one counts
+        # of a repeated key, the last one counts
         for key, value in reversed(node.value):
             if str(key.value) == str(step):
                 return key, value

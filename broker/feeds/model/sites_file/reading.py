@@ -1,4 +1,4 @@
-"""Reading a file of sites: all that is wrong with it at once, each with line, field, value and what to write."""
+"""Read a file of sites, and report all its faults at once, each with line, field, value and what to write."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LONGEST_VALUE = 60
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One fault in the file.
 
     Attributes:
         line: of the file, from 1.
-        field: its place, as ``sites.ALPHA.queues.ALPHA_CE.cores``; empty for the file itself.
-        value: that stands there; empty where nothing does.
+        field: its place, such as ``sites.ALPHA.queues.ALPHA_CE.cores``; empty for the file itself.
+        value: found there; empty if there is none.
         what: the finding.
         remedy: what to write.
     """
@@ -42,13 +42,13 @@ class Problem:
 
     @property
     def sentence(self) -> str:
-        """All of it in one line."""
+        """The problem in one line."""
         about = f"{self.field}: " if self.field else ""
         return f"line {self.line}: {about}{self.what}; {self.remedy}"
 
 
 class SitesRefused(Refused):
-    """A file of sites with something wrong in it; nothing of it counts."""
+    """The file of sites has errors; none of it counts."""
 
     def __init__(self, problems: list[Problem], where: str) -> None:
         first = problems[0]
@@ -59,19 +59,19 @@ class SitesRefused(Refused):
 
 
 def read_sites(data: bytes, where: str) -> Grid:
-    """The grid that a file declares.
+    """Return the grid that a file declares.
 
     Args:
         data: its content.
         where: its name, for messages.
 
     Raises:
-        SitesRefused: with all that is wrong.
+        SitesRefused: the file has faults; the error lists all of them.
     """
     try:
         text = data.decode("utf-8-sig")
         root = compose_yaml(text)
-        # before values are made: a few lines of references may stand for more than memory holds
+        # before values are built: a few lines of references may expand to more than memory holds
         if too_large(root):
             raise SitesRefused([Problem(1, "", "", "it holds too much", "leave out references (&, *)")], where)
         content = read_yaml(text)
@@ -85,12 +85,12 @@ def read_sites(data: bytes, where: str) -> Grid:
     if not isinstance(content, dict):
         remedy = "write sites: and below it the names of your sites; config/sites.yaml is an example"
         raise SitesRefused([Problem(1, "", "", "it holds no mapping", remedy)], where)
-    grid, found = _validated(content)
-    found += [*repeated_keys(root), *cross_checks(content)]
-    if found or grid is None:
+    grid, faults = _validated(content)
+    faults += [*repeated_keys(root), *cross_checks(content)]
+    if faults or grid is None:
         lines = Lines(root)
-        problems = [_problem(lines, one) for one in found]
-        raise SitesRefused(sorted(problems, key=lambda one: (one.line, one.field)), where)
+        problems = [_problem(lines, fault) for fault in faults]
+        raise SitesRefused(sorted(problems, key=lambda fault: (fault.line, fault.field)), where)
     return grid
 
 
@@ -98,30 +98,30 @@ def _validated(content: dict[str, Any]) -> tuple[Grid | None, list[Found]]:
     try:
         return Grid.model_validate(content), []
     except ValidationError as error:
-        return None, [_found(one) for one in error.errors()]
+        return None, [_fault(details) for details in error.errors()]
 
 
-def _found(one: ErrorDetails) -> Found:
-    place = one["loc"]
+def _fault(details: ErrorDetails) -> Found:
+    place = details["loc"]
     if place and place[-1] == "[key]":
-        remedy = "put it in quotes" if one["type"] == "string_type" else f"write {NAME_RULE}"
+        remedy = "put it in quotes" if details["type"] == "string_type" else f"write {NAME_RULE}"
         return Found(place[:-1], f"{str(place[-2])[:_LONGEST_VALUE]!r} is no name", remedy, of_key=True)
-    what = value_is_wrong(one)
-    if one["type"] == "extra_forbidden":
+    what = value_is_wrong(details)
+    if details["type"] == "extra_forbidden":
         known = _known_fields(place[:-1])
         return Found(place, what, did_you_mean(str(place[-1]), known, f"known are {', '.join(known)}"), of_key=True)
-    if one["type"] == "literal_error":
+    if details["type"] == "literal_error":
         accepted = typing.get_args(_annotation(place))
-        return Found(place, what, did_you_mean(str(one["input"]), map(str, accepted), "write one of them"))
-    if one["type"] == "missing":
+        return Found(place, what, did_you_mean(str(details["input"]), map(str, accepted), "write one of them"))
+    if details["type"] == "missing":
         return Found(place, what, f"write {_description(place) or 'it'}")
     return Found(place, what, f"write {_description(place) or 'another value'}")
 
 
-def _problem(lines: Lines, found: Found) -> Problem:
-    value = "" if found.of_key else lines.value_at(found.place)
-    field = ".".join(map(str, found.place))
-    return Problem(lines.line_of(found.place), field, value[:_LONGEST_VALUE], found.what, found.remedy)
+def _problem(lines: Lines, fault: Found) -> Problem:
+    value = "" if fault.of_key else lines.value_at(fault.place)
+    field = ".".join(map(str, fault.place))
+    return Problem(lines.line_of(fault.place), field, value[:_LONGEST_VALUE], fault.what, fault.remedy)
 
 
 def _no_yaml(error: yaml.YAMLError) -> Problem:
@@ -136,7 +136,7 @@ def _known_fields(place: Place) -> list[str]:
 
 
 def _description(place: Place) -> str:
-    """What is to be written at a place: of the field that is nearest above it."""
+    """What to write at a place, by the description of the nearest field above it."""
     for length in range(len(place), 0, -1):
         model = _annotation(place[: length - 1])
         if isinstance(model, type) and issubclass(model, BaseModel) and place[length - 1] in model.model_fields:
@@ -145,16 +145,16 @@ def _description(place: Place) -> str:
 
 
 def _annotation(place: Place) -> Any:
-    """The type of what stands at a place."""
-    found: Any = Grid
+    """The declared type at a place."""
+    annotation: Any = Grid
     for step in place:
-        found = _inside(found)
-        if isinstance(found, type) and issubclass(found, BaseModel):
-            field = found.model_fields.get(str(step))
-            found = None if field is None else field.annotation
+        annotation = _inside(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            field = annotation.model_fields.get(str(step))
+            annotation = None if field is None else field.annotation
         else:
-            found = _element(found)
-    return _inside(found)
+            annotation = _element(annotation)
+    return _inside(annotation)
 
 
 def _inside(annotation: Any) -> Any:

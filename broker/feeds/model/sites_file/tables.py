@@ -1,6 +1,6 @@
-"""The rows that a declared grid makes, in the shapes that CRIC's documents have in PanDA's tables.
+"""Map a declared grid to rows, in the shapes that CRIC's documents have in PanDA's tables.
 
-Times of listing stay empty: what is declared has no age. Source: PanDA data model, sites, schedconfig_json, sw_tags,
+Times of listing stay empty: declarations do not age. Source: PanDA data model, sites, schedconfig_json, sw_tags,
 ddm_endpoint and panda_ddm_relation.
 """
 
@@ -33,7 +33,7 @@ _LAN_AND_WAN = {"read": ("read_lan", "read_wan"), "write": ("write_lan", "write_
 
 @dataclass(frozen=True)
 class Declared:
-    """The names of what a file declares, which are kept to know what a later one leaves out."""
+    """The names that a file declares, stored to find out what a later file leaves out."""
 
     sites: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
@@ -48,22 +48,22 @@ class Declared:
 
     @classmethod
     def from_json(cls, content: Any) -> Declared:
-        """What :meth:`as_json` gave; nothing of what is none."""
-        found = content if isinstance(content, dict) else {}
-        return cls(*(tuple(map(str, found.get(name) or ())) for name in ("sites", "queues", "endpoints")))
+        """Restore the names from the output of :meth:`as_json`; no names from other content."""
+        lists = content if isinstance(content, dict) else {}
+        return cls(*(tuple(map(str, lists.get(name) or ())) for name in ("sites", "queues", "endpoints")))
 
     def as_json(self) -> dict[str, list[str]]:
-        """The names as they are kept."""
+        """The names as they are stored."""
         return {"sites": list(self.sites), "queues": list(self.queues), "endpoints": list(self.endpoints)}
 
     def without(self, other: Declared) -> Declared:
-        """What is here and not in ``other``."""
+        """The names that are not in ``other``."""
         pairs = ((self.sites, other.sites), (self.queues, other.queues), (self.endpoints, other.endpoints))
         return Declared(*(tuple(one for one in mine if one not in theirs) for mine, theirs in pairs))
 
 
 def declared_tables(grid: Grid) -> list[MappedTable]:
-    """All tables that a grid fills; rows of queues, sites and endpoints that it does not name are not meant."""
+    """Build all tables that a grid fills; they do not cover queues, sites and endpoints that it does not name."""
     queues = dict(_queues(grid))
     site_of = {name: site for site, one in grid.sites.items() for name in one.storage}
     relations = relation_table(Document(queues, SITES), site_of) if queues else None
@@ -93,18 +93,18 @@ def declared_tables(grid: Grid) -> list[MappedTable]:
 
 
 def offline_queue(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a row of ``schedconfig_json`` whose queue is declared no more."""
+    """The values of a row of ``schedconfig_json`` whose queue is no longer declared."""
     data, *others = values
     return ({**data, "status": OFFLINE} if isinstance(data, dict) else data, *others)
 
 
 def closed_endpoint(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a row of ``ddm_endpoint`` whose endpoint is declared no more."""
+    """The values of a row of ``ddm_endpoint`` whose endpoint is no longer declared."""
     return (*values[: ENDPOINT_COLUMNS.index("blacklisted")], *_closed(("read", "write")))
 
 
 def inactive_site(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a row of ``site`` whose site is declared no more."""
+    """The values of a row of ``site`` whose site is no longer declared."""
     return (*values[:-1], INACTIVE)
 
 
@@ -169,9 +169,9 @@ def _queues(grid: Grid) -> Iterator[tuple[str, dict[str, Any]]]:
             yield queue_name, _queue(queue_name, queue, (name, site), grid.defaults)
 
 
-def _queue(name: str, queue: Queue, at: tuple[str, Site], defaults: Slot) -> dict[str, Any]:
+def _queue(name: str, queue: Queue, named_site: tuple[str, Site], defaults: Slot) -> dict[str, Any]:
     """A queue as CRIC would describe it."""
-    site_name, site = at
+    site_name, site = named_site
     place = {key: getattr(site, key) for key in ("latitude", "longitude") if getattr(site, key) is not None}
     cloud = site.cloud or site_name
     return {
@@ -190,8 +190,8 @@ def _queue(name: str, queue: Queue, at: tuple[str, Site], defaults: Slot) -> dic
         "astorages": _astorages(queue, site),
         "acopytools": {"pr": ["rucio"], "pw": ["rucio"]},
         "copytools": {"rucio": {"setup": ""}},
-        "container_type": "apptainer:wrapper" if _said("containers", queue, defaults) else "",
-        "is_cvmfs": _said("cvmfs", queue, defaults),
+        "container_type": "apptainer:wrapper" if _setting("containers", queue, defaults) else "",
+        "is_cvmfs": _setting("cvmfs", queue, defaults),
         "releases": ["AUTO"],
         "params": {"unified_dispatch": True, **_pilot_limits(queue, defaults)},
         "queues": [{"ce_endpoint": queue.batch.address, "ce_flavour": queue.batch.kind.upper(), "ce_state": ACTIVE}],
@@ -201,37 +201,37 @@ def _queue(name: str, queue: Queue, at: tuple[str, Site], defaults: Slot) -> dic
 
 def _limits(queue: Queue, defaults: Slot) -> dict[str, Any]:
     return {
-        "corecount": _said("cores", queue, defaults),
-        "corepower": _said("corepower", queue, defaults),
-        "maxtime": round(_said("walltime_h", queue, defaults) * 3600),
+        "corecount": _setting("cores", queue, defaults),
+        "corepower": _setting("corepower", queue, defaults),
+        "maxtime": round(_setting("walltime_h", queue, defaults) * 3600),
         "mintime": 0,
-        "maxrss": _said("memory_mb", queue, defaults),
+        "maxrss": _setting("memory_mb", queue, defaults),
         "minrss": 0,
-        "maxwdir": round(_said("scratch_gb", queue, defaults) * _MB_OF_GB),
-        "wnconnectivity": _said("connectivity", queue, defaults),
+        "maxwdir": round(_setting("scratch_gb", queue, defaults) * _MB_OF_GB),
+        "wnconnectivity": _setting("connectivity", queue, defaults),
         "direct_access_lan": False,
         "direct_access_wan": False,
     }
 
 
 def _pilot_limits(queue: Queue, defaults: Slot) -> dict[str, int]:
-    """Limits of pilots under the names of Harvester; a queue that says one has the others of the defaults."""
-    found = {}
+    """Limits of pilots under Harvester's names; limits that a queue does not set come from the defaults."""
+    limits = {}
     for field, name in _PILOT_LIMITS.items():
-        own, other = getattr(queue.pilots, field), getattr(defaults.pilots, field)
-        if (value := other if own is None else own) is not None:
-            found[name] = value
-    return found
+        own, default = getattr(queue.pilots, field), getattr(defaults.pilots, field)
+        if (value := default if own is None else own) is not None:
+            limits[name] = value
+    return limits
 
 
-def _said(field: str, queue: Slot, defaults: Slot) -> Any:
-    """What the queue says, else the defaults of the file, else ours."""
-    found = (getattr(one, field) for one in (queue, defaults, DEFAULTS))
-    return next(value for value in found if value is not None)
+def _setting(field: str, queue: Slot, defaults: Slot) -> Any:
+    """The value of the queue, else of the file's defaults, else of ours."""
+    values = (getattr(source, field) for source in (queue, defaults, DEFAULTS))
+    return next(value for value in values if value is not None)
 
 
 def _astorages(queue: Queue, site: Site) -> Mapping[str, list[str]]:
-    """Which endpoints jobs read from and write to, users' jobs as those of production."""
+    """The endpoints that jobs read from and write to, the same for users' jobs as for production."""
     disks = [name for name, one in site.storage.items() if not one.tape]
     write = disks if queue.write is None else list(queue.write)
     read = [*disks, *(one for one in site.storage if one not in disks)] if queue.read is None else list(queue.read)
@@ -240,7 +240,7 @@ def _astorages(queue: Queue, site: Site) -> Mapping[str, list[str]]:
 
 
 def _software(queue: Queue, defaults: Slot) -> dict[str, Any]:
-    """What is published of software and hardware, as in ``sw_tags``."""
+    """The published software and hardware, as in ``sw_tags``."""
     tags = [
         {"cmtconfig": one.platform, "project": one.project, "release": one.release, "sources": [], "container_name": ""}
         for one in queue.tags
@@ -253,8 +253,8 @@ def _software(queue: Queue, defaults: Slot) -> dict[str, Any]:
     }
     return {
         "cmtconfigs": sorted({*queue.platforms, *(one.platform for one in queue.tags)}),
-        "containers": _said("containers", queue, defaults),
-        "cvmfs": ["any"] if _said("cvmfs", queue, defaults) else [],
+        "containers": _setting("containers", queue, defaults),
+        "cvmfs": ["any"] if _setting("cvmfs", queue, defaults) else [],
         "architectures": [gpu] if queue.gpus else [],
         "tags": tags,
     }

@@ -42,13 +42,13 @@ class UnbalancedGroupsError(BadGroupsError):
 
 
 class GroupsTooDeepError(BadGroupsError):
-    """They nest more deeply than anybody means."""
+    """They nest deeper than any sensible document does."""
 
     expected = f"at most {MAX_PARENTHESES} inside each other"
 
 
 class NotExpandableError(ValueError):
-    """An expression with too many alternatives, or one that denies a pattern."""
+    """An expression with too many alternatives, or one that negates a pattern."""
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,18 @@ _Token: TypeAlias = Condition | str
 
 
 def expression_of(properties: Sequence[Property], values: Sequence[Value] | None = None) -> Expression:
-    """The expression that properties of one name stand for, in their order.
+    """The expression that properties of one name represent, in their order.
 
     Args:
         properties: at least one, all of one name.
-        values: the quantities to compare with, in place of those written; as many.
+        values: the quantities to compare with, in place of those that are written; one for each property.
 
     Raises:
         UnbalancedGroupsError: parentheses do not balance either way.
         GroupsTooDeepError: more than :data:`MAX_PARENTHESES` are open at once.
     """
-    given = [one.value for one in properties] if values is None else list(values)
-    groups = [int(one.attributes.get("group", "0")) for one in properties]
+    quantities = [prop.value for prop in properties] if values is None else list(values)
+    groups = [int(prop.attributes.get("group", "0")) for prop in properties]
     if not _balanced(groups):
         groups = [-group for group in groups]
         if not _balanced(groups):
@@ -110,12 +110,12 @@ def expression_of(properties: Sequence[Property], values: Sequence[Value] | None
     if depth > MAX_PARENTHESES:
         raise GroupsTooDeepError(f"group attributes open {depth} parentheses inside each other")
     tokens: list[_Token] = []
-    for position, (one, value, group) in enumerate(zip(properties, given, groups, strict=True)):
+    for position, (prop, value, group) in enumerate(zip(properties, quantities, groups, strict=True)):
         if position:
-            tokens.append(one.attributes.get("conj", "And"))
+            tokens.append(prop.attributes.get("conj", "And"))
         tokens += ["("] * max(0, group)
-        preference = float(one.attributes.get("preference", "0"))
-        tokens.append(Condition(one.name, one.attributes.get("op", "EQ"), value, preference))
+        preference = float(prop.attributes.get("preference", "0"))
+        tokens.append(Condition(prop.name, prop.attributes.get("op", "EQ"), value, preference))
         tokens += [")"] * max(0, -group)
     reader = _Reader(tokens)
     expression = reader.alternatives()
@@ -221,14 +221,14 @@ def reported(expression: Expression) -> str:
 
 
 def alternatives_of(expression: Expression) -> tuple[tuple[Condition, ...], ...]:
-    """The expression as alternatives, each a set of comparisons that all hold; the preferred ones first.
+    """The expression as alternatives, each a set of comparisons that must all hold; the preferred ones first.
 
     Raises:
         NotExpandableError: there are more than :data:`MAX_ALTERNATIVES`.
     """
-    found = tuple(_expanded(expression, denied=False))
+    alternatives = tuple(_expanded(expression, denied=False))
     # a stable sort: alternatives of equal preference stay in the order of the document
-    return tuple(sorted(found, key=lambda conditions: -max(one.preference for one in conditions)))
+    return tuple(sorted(alternatives, key=lambda conditions: -max(condition.preference for condition in conditions)))
 
 
 def _expanded(expression: Expression, *, denied: bool) -> list[tuple[Condition, ...]]:
@@ -240,19 +240,19 @@ def _expanded(expression: Expression, *, denied: bool) -> list[tuple[Condition, 
         case Joined(conjunction, parts):
             inside = [_expanded(part, denied=denied) for part in parts]
             if (conjunction == "OR") != denied:
-                found = [one for part in inside for one in part]
+                alternatives = [alternative for part in inside for alternative in part]
             else:
-                found = list(_products(inside))
-            if len(found) > MAX_ALTERNATIVES:
+                alternatives = list(_products(inside))
+            if len(alternatives) > MAX_ALTERNATIVES:
                 raise NotExpandableError(f"more than {MAX_ALTERNATIVES} alternatives")
-            return found
+            return alternatives
 
 
 def _products(parts: list[list[tuple[Condition, ...]]]) -> Iterator[tuple[Condition, ...]]:
     """Every choice of one alternative from each part."""
-    found: list[tuple[Condition, ...]] = [()]
+    products: list[tuple[Condition, ...]] = [()]
     for part in parts:
-        found = [before + one for before in found for one in part]
-        if len(found) > MAX_ALTERNATIVES:
+        products = [before + alternative for before in products for alternative in part]
+        if len(products) > MAX_ALTERNATIVES:
             raise NotExpandableError(f"more than {MAX_ALTERNATIVES} alternatives")
-    yield from found
+    yield from products

@@ -1,10 +1,7 @@
 """A document as one plain object for programs: jobs with all they inherit, requests, and what they become in PanDA.
 
-Source: Scalable Systems Software Job Object Specification 3.0.3.
-
-Every value of a job object with its unit and attributes, for people.
-
-Source: Scalable Systems Software Job Object Specification 3.0.3, properties and units of measure.
+Also every value of a job object with its unit and attributes, for people. Source: Scalable Systems Software Job Object
+Specification 3.0.3, properties and units of measure.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _UNITS: dict[str, str] = {
     "StartCount": "starts",
 }
 _UNSAID = frozenset({"Charge", "Network", "Resource", "ResourceLimit"})
-"""Amounts whose unit only the document can say."""
+"""Amounts whose unit only the document can state."""
 
 _ATTRIBUTE_UNITS = {"consumptionRate": " (fraction)", "performanceFactor": " (factor of the wall time)"}
 
@@ -58,7 +55,7 @@ COLUMN_UNITS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Listed:
-    """One value: where it stands, its text, its unit, and its other attributes with theirs."""
+    """One value: its path, its text, its unit, and its other attributes with theirs."""
 
     path: str
     value: str
@@ -67,7 +64,7 @@ class Listed:
 
 
 def unit_of(one: Property) -> str:
-    """The unit of a value: the one that is written, else that of its kind; ``not said`` where only its author knows."""
+    """The unit of a value: the one that is written, else that of its kind; ``not said`` if only its author knows."""
     written = one.attributes.get("units")
     if written:
         return written
@@ -81,7 +78,7 @@ def unit_of(one: Property) -> str:
 
 
 def listed(level: JobLevel, above: str = "") -> Iterator[Listed]:
-    """All that a level and those below it say, in the order in which it is written."""
+    """All values of a level and of those below it, in the order in which they are written."""
     if level.policy is not None:
         yield Listed(f"{above}@awarenessPolicy", level.policy, NO_UNIT, "")
     yield from _properties(level.properties, above)
@@ -111,8 +108,10 @@ def _block(block: Block, above: str) -> Iterator[Listed]:
 
 
 def _properties(properties: Sequence[Property], above: str) -> Iterator[Listed]:
-    for one in properties:
-        yield Listed(f"{above}{one.name}", one.raw or values.text_of(one.value), unit_of(one), _message(one.attributes))
+    for prop in properties:
+        yield Listed(
+            f"{above}{prop.name}", prop.raw or values.text_of(prop.value), unit_of(prop), _message(prop.attributes)
+        )
 
 
 def _unknown(element: Element, above: str) -> Iterator[Listed]:
@@ -154,7 +153,7 @@ def _values(level: JobLevel) -> list[dict[str, str]]:
 
 
 def _identity(level: JobLevel) -> dict[str, Any]:
-    return {one.name: one.value for one in level.properties if one.name not in ("Extension", "Resource", "Hold")}
+    return {prop.name: prop.value for prop in level.properties if prop.name not in ("Extension", "Resource", "Hold")}
 
 
 def _job(whole: WholeJob, mapped: MappedJob, document: Document) -> dict[str, Any]:
@@ -235,10 +234,10 @@ def _resources(level: JobLevel) -> list[list[Value]]:
     ]
 
 
-def _extension(one: Property) -> Value:
-    text = "" if one.value is None else str(one.value)
-    is_whole = one.attributes.get("type", "").lower() == "integer" and text.lstrip("-").isdigit()
-    return int(text) if is_whole else one.value
+def _extension(prop: Property) -> Value:
+    text = "" if prop.value is None else str(prop.value)
+    is_whole = prop.attributes.get("type", "").lower() == "integer" and text.lstrip("-").isdigit()
+    return int(text) if is_whole else prop.value
 
 
 def _named(name: str) -> str:
@@ -246,7 +245,7 @@ def _named(name: str) -> str:
 
 
 def _requested(level: JobLevel, *, plain: bool) -> dict[str, Any]:
-    """Conditions by quantity: ``[[operator, value], ...]``, the whole expression where there is a choice."""
+    """Conditions by quantity: ``[[operator, value], ...]``, or the whole expression if there is a choice."""
     reported: dict[str, Any] = {}
     block = level.requested or Block()
     for name in dict.fromkeys(one.name for one in block.properties):
@@ -269,7 +268,7 @@ def _requested(level: JobLevel, *, plain: bool) -> dict[str, Any]:
 
 
 def _conjuncts(expression: Expression) -> list[Condition] | None:
-    """The comparisons of a plain list of conditions; ``None`` where there is a choice or a denial."""
+    """The comparisons of a plain list of conditions; ``None`` if there is a choice or a negation."""
     match expression:
         case Condition():
             return [expression]
@@ -284,14 +283,14 @@ def _conjuncts(expression: Expression) -> list[Condition] | None:
 
 def _delivered(block: Block | None) -> dict[str, Any]:
     reported: dict[str, Any] = {}
-    for one in () if block is None else block.properties:
-        value: Any = one.value
-        if one.name in model.SIZED and isinstance(value, int | float):
-            value = values.size_bytes(value, one.attributes.get("units"))
-        metric = one.attributes.get("metric")
-        before = reported.get(_named(one.name))
+    for prop in () if block is None else block.properties:
+        value: Any = prop.value
+        if prop.name in model.SIZED and isinstance(value, int | float):
+            value = values.size_bytes(value, prop.attributes.get("units"))
+        metric = prop.attributes.get("metric")
+        before = reported.get(_named(prop.name))
         if metric is None:
-            reported[_named(one.name)] = value
+            reported[_named(prop.name)] = value
         else:
-            reported[_named(one.name)] = {**(before if isinstance(before, Mapping) else {}), metric: value}
+            reported[_named(prop.name)] = {**(before if isinstance(before, Mapping) else {}), metric: value}
     return reported

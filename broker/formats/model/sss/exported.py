@@ -1,11 +1,8 @@
-"""Jobs and tasks as SSS Job Objects: those that were imported as they came, with what has changed since. Pure.
+"""Jobs and tasks as SSS Job Objects: imported ones as they came, with what has changed in PanDA's tables since. Pure.
 
-Source: Scalable Systems Software Job Object Specification 3.0.3; PanDA data model, jobs and tasks.
-
-An imported element with what has changed in PanDA's tables since. Pure.
-
-What came is written back as it came. An element gives way only where the columns that it stands for have changed: what
-the row said when it was imported is compared, name by name, with what it says now.
+What was imported is written back as it came. An element is replaced only if the columns that it represents have
+changed: the row as it was imported is compared, name by name, with the row as it is now. Source: Scalable Systems
+Software Job Object Specification 3.0.3; PanDA data model, jobs and tasks.
 """
 
 from __future__ import annotations
@@ -24,19 +21,19 @@ from broker.formats.model.sss.writing import write_document
 from broker.formats.model.sss.xml_reading import Element, read_xml
 
 BLOCKS = frozenset({"Requested", "Delivered", "JobDefaults"})
-"""Elements that are compared by what stands in them."""
+"""Elements that are compared by their contents."""
 
 Key: TypeAlias = tuple[str, str]
-"""The name of an element, and which: of an extension its name, in a block the name of the element inside."""
+"""The name of an element, and which one: the name of an extension, or in a block the name of the element inside."""
 
 JOB_STATUS: Key = ("Extension", "PandaJobStatus")
 TASK_STATUS: Key = ("Extension", "PandaTaskStatus")
 OWN_KEYS: tuple[Key, ...] = (
     ("JobId", ""), ("GlobalJobId", ""), ("JobGroupId", ""), JOB_STATUS, TASK_STATUS, ("Extension", "JediTaskID"),
 )  # fmt: skip
-"""What this installation calls a job or task, and its exact status: written whether it changed or not."""
+"""This installation's identifiers of a job or task, and its exact status: written whether they changed or not."""
 
-#: The few states follow the exact status, which may change while they stay.
+#: The few SSS states follow the exact status, which may change while they stay the same.
 _FOLLOWS: dict[Key, Key] = {JOB_STATUS: ("JobState", ""), TASK_STATUS: ("JobGroupState", "")}
 
 #: Elements that say the same as another.
@@ -48,9 +45,9 @@ class Renewal:
     """How changes are written.
 
     Attributes:
-        inherited: names that the element gets from defaults unless it says otherwise.
-        own: write this installation's identifiers and exact status; else those that came.
-        is_part: the row is one task group of its job, so that what changed is said of this group.
+        inherited: names that the element inherits from defaults unless it says otherwise.
+        own: write this installation's identifiers and exact status; else the imported ones.
+        is_part: the row is one task group of its job, so that changes are written into this group.
     """
 
     inherited: Collection[str] = ()
@@ -63,9 +60,9 @@ def renewed(came: Element, then: Element, now: Element, how: Renewal) -> Element
 
     Args:
         came: a job or job group as it was imported.
-        then: what its row said when it was imported.
-        now: what it says now.
-        how: where and under which names.
+        then: its row when it was imported.
+        now: its row now.
+        how: where and under which names changes are written.
     """
     before, after = _by_key(then), _by_key(now)
     changed = {key for key in {*before, *after} if _contents(before.get(key, ())) != _contents(after.get(key, ()))}
@@ -75,7 +72,7 @@ def renewed(came: Element, then: Element, now: Element, how: Renewal) -> Element
     for key in (key for key in dict.fromkeys((*before, *after)) if key in changed):
         new = after.get(key, ())
         if how.is_part and key not in {*OWN_KEYS, *_FOLLOWS.values()}:
-            groups = (_replaced(one, key, new, ()) if one.name == "TaskGroup" else one for one in came.children)
+            groups = (_replaced(child, key, new, ()) if child.name == "TaskGroup" else child for child in came.children)
             came = dataclasses.replace(came, children=tuple(groups))
         else:
             came = _replaced(came, key, new, how.inherited)
@@ -83,14 +80,14 @@ def renewed(came: Element, then: Element, now: Element, how: Renewal) -> Element
 
 
 def _by_key(element: Element) -> dict[Key, list[Element]]:
-    found: dict[Key, list[Element]] = {}
+    by_key: dict[Key, list[Element]] = {}
     for child in element.children:
         if child.name in BLOCKS:
             for inner in child.children:
-                found.setdefault((child.name, inner.name), []).append(inner)
+                by_key.setdefault((child.name, inner.name), []).append(inner)
         else:
-            found.setdefault(_key(child), []).append(child)
-    return found
+            by_key.setdefault(_key(child), []).append(child)
+    return by_key
 
 
 def _key(child: Element) -> Key:
@@ -98,22 +95,25 @@ def _key(child: Element) -> Key:
 
 
 def _contents(elements: Sequence[Element]) -> list[object]:
-    return [(one.name, one.text.strip(), sorted(one.attributes.items()), _contents(one.children)) for one in elements]
+    return [
+        (element.name, element.text.strip(), sorted(element.attributes.items()), _contents(element.children))
+        for element in elements
+    ]
 
 
 def _replaced(came: Element, key: Key, new: Sequence[Element], inherited: Collection[str]) -> Element:
-    """The element with others in place of those that a key names, wherever they stand in it."""
+    """The element with others in place of those that a key names, wherever they are in it."""
     name = key[0]
     rest = _without(came, key)
     if name in BLOCKS:
         if not new:
             return rest
         block = next((child for child in rest.children if child.name == name), Element(name, 0))
-        made = dataclasses.replace(block, children=(*block.children, *new))
+        renewed_block = dataclasses.replace(block, children=(*block.children, *new))
         others = tuple(child for child in rest.children if child.name != name)
-        return dataclasses.replace(rest, children=(*others, made))
+        return dataclasses.replace(rest, children=(*others, renewed_block))
     if not new and name in inherited:
-        new = (Element(name, 0),)  # an empty element takes an inherited value away
+        new = (Element(name, 0),)  # an empty element removes an inherited value
     return dataclasses.replace(rest, children=(*new, *rest.children))
 
 
@@ -128,9 +128,9 @@ def _without(element: Element, key: Key) -> Element:
         if _key(child) in names and child.name not in BLOCKS:
             continue
         if child.name == name and name in BLOCKS:
-            kept = tuple(one for one in child.children if one.name != inside)
-            if kept:
-                children.append(dataclasses.replace(child, children=kept))
+            rest = tuple(one for one in child.children if one.name != inside)
+            if rest:
+                children.append(dataclasses.replace(child, children=rest))
             continue
         children.append(_without(child, key) if child.name == "TaskGroup" else child)
     return dataclasses.replace(element, children=tuple(children))
@@ -138,13 +138,13 @@ def _without(element: Element, key: Key) -> Element:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of the document that a row came from.
+    """What is known about the document that a row came from.
 
     Attributes:
-        kept: the element as it came, or of an import before there was ``written`` only what has no column.
-        written: what the row said when it was imported; empty for such an import.
-        job_id: of the job in its document.
-        first_part: for a job that several rows stand for, one for each task group, the id of the first of them.
+        kept: the element as it came; for an import from before ``written`` existed, only what has no column.
+        written: the row as it was imported; empty for such an import.
+        job_id: the identifier of the job in its document.
+        first_part: for a job with several rows, one for each task group, the id of the first of them.
     """
 
     kept: Sequence[KeptRow] = ()
@@ -166,8 +166,8 @@ def job_export(jobs: Sequence[tuple[Row, Record]], group: Record, naming: Naming
 
     Args:
         jobs: its row with its record, or those of all its parts.
-        group: of the job group that it came in; without rows for none.
-        naming: of jobs.
+        group: the record of the job group that it came in; without rows if there was none.
+        naming: how jobs are named.
     """
     defaults = _defaults(_came(group, "JobGroup"))
     (job,) = _jobs(jobs, defaults, naming)
@@ -201,11 +201,11 @@ def _jobs(jobs: Sequence[tuple[Row, Record]], defaults: Element | None, naming: 
     for row, record in jobs:
         first = int(row["pandaid"]) if record.first_part is None else record.first_part
         parts.setdefault(first, []).append(_job(row, record, defaults, naming))
-    return [_joined(some) for some in parts.values()]
+    return [_joined(group) for group in parts.values()]
 
 
 def _came(record: Record, name: str) -> Element | None:
-    """The whole element as it came, ``None`` where only parts of it were kept."""
+    """The whole element as it came, ``None`` if only parts of it were kept."""
     if not record.written:
         return None
     elements = elements_of(record.kept)
@@ -213,7 +213,7 @@ def _came(record: Record, name: str) -> Element | None:
 
 
 def _defaults(group: Element | None) -> Element | None:
-    return None if group is None else next((one for one in group.children if one.name == "JobDefaults"), None)
+    return None if group is None else next((child for child in group.children if child.name == "JobDefaults"), None)
 
 
 def _job(row: Row, record: Record, defaults: Element | None, naming: Naming) -> Element:
@@ -222,21 +222,23 @@ def _job(row: Row, record: Record, defaults: Element | None, naming: Naming) -> 
     if came is None:
         return from_panda.job_element(row, record.kept if not record.written else (), instance)
     (then,) = elements_of(record.written)
-    inherited = frozenset(one.name for one in defaults.children) if defaults is not None else frozenset()
+    inherited = frozenset(child.name for child in defaults.children) if defaults is not None else frozenset()
     how = Renewal(inherited, own=not naming.original, is_part=record.first_part is not None)
     return renewed(came, then, from_panda.job_element(row, (), instance), how)
 
 
 def _joined(parts: Sequence[Element]) -> Element:
-    """The job that its parts were made of: that of the first, with the task groups of all."""
+    """The job that its parts were made from: that of the first, with the task groups of all."""
     first = parts[0]
     groups = tuple(child for part in parts[1:] for child in part.children if child.name == "TaskGroup")
     states = {child.text for part in parts for child in part.children if child.name == "JobState"}
     children = (*first.children, *groups)
-    if len(states) > 1:  # as long as one of its parts is there, the job has begun and is not over
-        of_one = ("JobState", "ExitCode")
+    if len(states) > 1:  # while its parts differ, the job has begun if one of them has, and is not over
+        replaced = ("JobState", "ExitCode")
         rest = (
-            child for child in children if child.name not in of_one and child.attributes.get("name") != STATUS_EXTENSION
+            child
+            for child in children
+            if child.name not in replaced and child.attributes.get("name") != STATUS_EXTENSION
         )
         children = (_leaf("JobState", "Running" if states & {"Running", "Completed"} else "Idle"), *rest)
     return dataclasses.replace(first, children=children)

@@ -1,11 +1,9 @@
 """Rows of PanDA's tables as an SSS Job Object: a task is a job group, its jobs are the jobs.
 
-What the few states and elements of the SSS Job Object cannot say travels in extensions, so that our own import reads
-the same row back. Source: Scalable Systems Software Job Object Specification 3.0.3; PanDA data model, jobs and tasks.
-
-What a document says and PanDA's columns cannot hold, as rows: kept beside the job and put back when it is written.
-
-A row is a path with positions (``TaskGroup[1]/Task[2]/Node[1]``), the attributes, and the text.
+What the few states and elements of the SSS Job Object cannot express is put into extensions, so that our own import
+reads the same row back. What PanDA's columns cannot hold of a document is kept as rows alongside the job, and put back
+when the job is written: a row is a path with positions (``TaskGroup[1]/Task[2]/Node[1]``), the attributes, and the
+text. Source: Scalable Systems Software Job Object Specification 3.0.3; PanDA data model, jobs and tasks.
 """
 
 from __future__ import annotations
@@ -51,9 +49,9 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
     """The rows of a job: what has no column, its task groups, and blocks that hold more than columns can.
 
     Args:
-        job: with all that it inherits.
+        job: the job with all that it inherits.
         unmapped: names of elements without a column.
-        request: what it asks for.
+        request: what it requests.
     """
     names = set(unmapped) | {"TaskGroup", "TaskGroupDefaults", "Environment", "NodeProperties"}
     names |= {"Extension"} if any(name.startswith("Extension ") for name in unmapped) else set()
@@ -66,20 +64,20 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
 
 
 def rows_of(element: Element) -> tuple[KeptRow, ...]:
-    """An element with all that stands in it, as rows."""
+    """An element with all its contents, as rows."""
     return tuple(_flat([element], ""))
 
 
 def without_jobs(group: Element) -> Element:
-    """A job group without its jobs, which are kept with their rows; references to jobs stay."""
-    return dataclasses.replace(group, children=tuple(one for one in group.children if not _is_job(one)))
+    """A job group without its jobs, which are kept with their own rows; references to jobs stay."""
+    return dataclasses.replace(group, children=tuple(child for child in group.children if not _is_job(child)))
 
 
 def with_task_group(job: Element, number: int) -> Element:
-    """A job with the one of its task groups that is counted so, from 0."""
+    """A job with only the task group of this number, counted from 0."""
     groups = [child for child in job.children if child.name == "TaskGroup"]
-    kept = tuple(child for child in job.children if child.name != "TaskGroup" or child is groups[number])
-    return dataclasses.replace(job, children=kept)
+    children = tuple(child for child in job.children if child.name != "TaskGroup" or child is groups[number])
+    return dataclasses.replace(job, children=children)
 
 
 def _is_job(element: Element) -> bool:
@@ -87,7 +85,7 @@ def _is_job(element: Element) -> bool:
 
 
 def _has_column(element: Element) -> bool:
-    """Whether an extension is one of those that travel in columns."""
+    """Whether an extension is one of those that are stored in columns."""
     return element.name == "Extension" and element.attributes.get("name") in {*EXTENSION_COLUMNS, STATUS_EXTENSION}
 
 
@@ -101,10 +99,10 @@ def _flat(elements: Sequence[Element], above: str) -> Iterator[KeptRow]:
 
 
 def elements_of(rows: Sequence[KeptRow]) -> tuple[Element, ...]:
-    """The elements that rows stand for; rows must come with their parents before them.
+    """The elements that rows represent; each row must come after its parent.
 
     Raises:
-        ValueError: a path is none, or its parent is missing.
+        ValueError: a path is invalid, or its parent is missing.
     """
     inside: dict[str, list[tuple[str, KeptRow]]] = {}
     known = {""}
@@ -124,7 +122,7 @@ def elements_of(rows: Sequence[KeptRow]) -> tuple[Element, ...]:
 
 
 Row = Mapping[str, Any]
-"""A row by column name in lower case, as the database gives it."""
+"""A row by column name in lower case, as the database returns it."""
 
 DIAGNOSTICS = (
     "piloterrordiag", "exeerrordiag", "superrordiag", "ddmerrordiag", "brokerageerrordiag", "jobdispatchererrordiag",
@@ -143,7 +141,7 @@ def job_document(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> 
     """A job as a document of its own.
 
     Args:
-        row: of one of the job tables.
+        row: a row of one of the job tables.
         kept: what was kept of the document that it was imported from.
         instance: name of this installation, for the global identifier.
     """
@@ -192,10 +190,10 @@ def _leaves(values: Mapping[str, object]) -> Iterator[Element]:
 def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Element:
     """A job as an element, with what was kept of the document that it came from.
 
-    What was kept stands in place of what the columns would say under the same name.
+    What was kept replaces what the columns would say under the same name.
     """
     extras = elements_of(kept)
-    said = {one.name for one in extras if one.name != "Extension"}
+    replaced = {element.name for element in extras if element.name != "Extension"}
     parts = [_leaf("JobId", row["pandaid"])]
     if instance:
         parts.append(_leaf("GlobalJobId", f"panda://{instance}/{row['pandaid']}"))
@@ -214,7 +212,7 @@ def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> E
     parts += _block("Requested", _requested(row))
     parts += _block("Delivered", _delivered(row))
     parts += _extensions(row)
-    return Element("Job", 0, children=(*(part for part in parts if part.name not in said), *extras))
+    return Element("Job", 0, children=(*(part for part in parts if part.name not in replaced), *extras))
 
 
 def _diagnostic(row: Row) -> str | None:

@@ -1,13 +1,11 @@
-"""What a level is once everything that it inherits is there.
+"""Levels with everything that they inherit. Pure.
 
 JobDefaults, Job, TaskGroupDefaults, TaskGroup, TaskDefaults, Task: the nearer value counts. A level that has a name at
-all replaces what it would inherit of that name, so that conditions which belong together stay together; variables are
-merged one by one, and extensions and resources by their names. An empty element takes an inherited value away. Source:
-Scalable Systems Software Job Object Specification 3.0.3, JobDefaults.
+all replaces what it would inherit under that name, so that conditions which belong together stay together; variables
+are merged one by one, and extensions and resources by their names. An empty element removes an inherited value.
 
-Values of one job that do not go together, and what was assumed where the document does not say. Pure.
-
-Source: Scalable Systems Software Job Object Specification 3.0.3, times of a job.
+Also the values of one job that contradict each other, and what was assumed where the document does not say. Source:
+Scalable Systems Software Job Object Specification 3.0.3, JobDefaults and times of a job.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ class WholeJob:
     Attributes:
         job: the merged level; its task groups are merged too.
         inherited: names of what came from the defaults, in their order.
-        bare: whether all it requests stands outside a ``Requested`` block.
+        bare: whether all its requests are outside a ``Requested`` block.
         notes: what was decided in reading it.
-        own: the level as it stands in the document.
+        own: the level as it is in the document.
     """
 
     job: JobLevel
@@ -78,7 +76,7 @@ def _whole_group(
 
 
 def inherited_values(document: Document) -> int:
-    """How many values are inherited, over all jobs, task groups and tasks: what it costs to read the document."""
+    """How many values are inherited, over all jobs, task groups and tasks: the cost of reading the document."""
     if document.group is None:
         return sum(_cost(job, None) for job in document.jobs)
     defaults = next(iter(document.root.of_level("JobDefaults")), None)
@@ -93,20 +91,20 @@ def _cost(job: JobLevel, defaults: JobLevel | None) -> int:
     """What a job and its task groups inherit."""
     own = 0 if defaults is None else _size(defaults)
     group_defaults = [
-        one for level in (job, defaults) if level is not None for one in level.of_level("TaskGroupDefaults")
+        child for level in (job, defaults) if level is not None for child in level.of_level("TaskGroupDefaults")
     ]
     groups = job.of_level("TaskGroup") or (() if defaults is None else defaults.of_level("TaskGroup"))
-    from_job = own + _size(job) + sum(_size(one) for one in group_defaults[:1])
+    from_job = own + _size(job) + sum(_size(child) for child in group_defaults[:1])
     of_tasks = 0
     for group in groups:
         levels = (group, *group_defaults[:1])
-        task_defaults = next((one for level in levels for one in level.of_level("TaskDefaults")), None)
+        task_defaults = next((child for level in levels for child in level.of_level("TaskDefaults")), None)
         of_tasks += len(group.of_level("Task")) * (1 + (0 if task_defaults is None else _size(task_defaults)))
     return own + len(groups) * (1 + from_job) + of_tasks
 
 
 def _size(level: JobLevel) -> int:
-    """The values that stand directly in a level, and its blocks and variables."""
+    """The number of values directly in a level and in its blocks, with its variables."""
     blocks = [block for block in (level.requested, level.delivered) if block is not None]
     inside = sum(len(block.properties) + len(block.nodes) + len(block.unknown) for block in blocks)
     return len(level.properties) + len(level.nodes) + len(level.unknown) + len(level.environment or {}) + inside
@@ -132,9 +130,9 @@ def merge(far: JobLevel, near: JobLevel) -> JobLevel:
 
 
 def _merged(far: Sequence[Property], near: Sequence[Property]) -> tuple[Property, ...]:
-    own = {one.key for one in near}
-    kept = [one for one in far if one.key not in own and one.name not in model.NEVER_INHERITED]
-    return tuple(one for one in (*kept, *near) if one.value is not None)
+    own = {prop.key for prop in near}
+    kept = [prop for prop in far if prop.key not in own and prop.name not in model.NEVER_INHERITED]
+    return tuple(prop for prop in (*kept, *near) if prop.value is not None)
 
 
 def _merged_block(far: Block | None, near: Block | None) -> Block | None:
@@ -145,11 +143,11 @@ def _merged_block(far: Block | None, near: Block | None) -> Block | None:
 
 
 def _inherited_names(defaults: JobLevel, job: JobLevel) -> tuple[str, ...]:
-    own = {one.key for one in job.properties}
+    own = {prop.key for prop in job.properties}
     names = [
-        one.name
-        for one in defaults.properties
-        if one.key not in own and one.name not in model.NEVER_INHERITED and one.value is not None
+        prop.name
+        for prop in defaults.properties
+        if prop.key not in own and prop.name not in model.NEVER_INHERITED and prop.value is not None
     ]
     for name, block in (("Requested", defaults.requested), ("Delivered", defaults.delivered)):
         if block is not None:
@@ -160,12 +158,12 @@ def _inherited_names(defaults: JobLevel, job: JobLevel) -> tuple[str, ...]:
 
 
 def _place_bare(level: JobLevel, state: str | None, notes: list[str]) -> JobLevel:
-    """Resources outside the blocks: of a job that is over without a Delivered block what it got, else its request."""
-    bare = tuple(one for one in level.properties if one.name in model.RESOURCES - {"NodeCount"})
+    """Resources outside the blocks: delivered, if the job is over and has no Delivered block; else requested."""
+    bare = tuple(prop for prop in level.properties if prop.name in model.RESOURCES - {"NodeCount"})
     if not bare:
         return level
-    taken = {id(one) for one in bare}
-    rest = tuple(one for one in level.properties if id(one) not in taken)
+    taken = {id(prop) for prop in bare}
+    rest = tuple(prop for prop in level.properties if id(prop) not in taken)
     if state == "Completed" and level.delivered is None:
         notes.append("no Delivered block and state Completed: bare resources were delivered")
         return dataclasses.replace(level, properties=rest, delivered=Block(bare))
@@ -173,11 +171,11 @@ def _place_bare(level: JobLevel, state: str | None, notes: list[str]) -> JobLeve
         if level.level == "Job":
             notes.append(f"no Requested/Delivered block and state {state or 'unknown'}: bare resources are requests")
         return dataclasses.replace(level, properties=rest, requested=Block(bare))
-    named = {one.name for one in level.requested.properties}
-    doubled = sorted({one.name for one in bare} & named)
+    named = {prop.name for prop in level.requested.properties}
+    doubled = sorted({prop.name for prop in bare} & named)
     if doubled:
         notes.append(f"{', '.join(doubled)} both bare and in a block: the block counts")
-    added = tuple(one for one in bare if one.name not in named)
+    added = tuple(prop for prop in bare if prop.name not in named)
     block = dataclasses.replace(level.requested, properties=(*level.requested.properties, *added))
     return dataclasses.replace(level, properties=rest, requested=block)
 
@@ -187,30 +185,30 @@ _ORDER = ("SubmissionTime", "StagedTime", "StartTime", "EndTime")
 
 
 def remarks_on(whole: WholeJob) -> tuple[str, ...]:
-    """What is odd about a job: times out of order, a duration that does not fit them."""
+    """Oddities of a job: times out of order, or a duration that does not fit them."""
     job = whole.job
-    found = []
+    remarks = []
     times = [(name, value) for name in _ORDER if (value := job.integer(name)) is not None]
     for (earlier, first), (later, second) in pairwise(times):
         if first > second:
-            found.append(f"times out of order: {earlier} is {first - second} s later than {later}")
+            remarks.append(f"times out of order: {earlier} is {first - second} s later than {later}")
     eligible, deadline = job.integer("EligibleTime"), job.integer("DeadlineTime")
     if eligible is not None and deadline is not None and eligible > deadline:
-        found.append("times out of order: EligibleTime is later than DeadlineTime")
+        remarks.append("times out of order: EligibleTime is later than DeadlineTime")
     wall_s, spent_s = delivered_wall_s(job), _spent_s(job)
     if wall_s is not None and spent_s is not None and abs(wall_s - spent_s) > WALL_TOLERANCE_S:
-        found.append(f"delivered WallDuration {wall_s} s, but {spent_s} s from StartTime to EndTime")
-    return tuple(found)
+        remarks.append(f"delivered WallDuration {wall_s} s, but {spent_s} s from StartTime to EndTime")
+    return tuple(remarks)
 
 
 def delivered_wall_s(job: JobLevel) -> int | None:
-    """The delivered wall time, ``None`` where it is not said."""
+    """The delivered wall time, ``None`` if it is not stated."""
     return None if job.delivered is None else wall_s_in(job.delivered)
 
 
 def wall_s_in(delivered: Block) -> int | None:
-    """The same in a block of what was delivered."""
-    value = next((one.value for one in delivered.all_of("WallDuration")), None)
+    """The wall time in a ``Delivered`` block, ``None`` if it is not stated."""
+    value = next((prop.value for prop in delivered.all_of("WallDuration")), None)
     return value if isinstance(value, int) else None
 
 

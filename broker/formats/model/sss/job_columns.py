@@ -64,7 +64,7 @@ DELIVERED_COLUMNS = frozenset(
     {("Processors", ""), ("WallDuration", ""), ("CpuDuration", ""), ("Memory", "Maximum"), ("Memory", "Average"),
      ("Swap", "Maximum"), ("Swap", "Average")}
 )  # fmt: skip
-"""What a block may hold that has a column or follows from some: element and metric."""
+"""What a block may hold that has a column or can be derived from columns: element and metric."""
 
 _RANGE_OF_INTEGER = 2**31 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class MappingRules:
-    """What an installation says about names: SSS to PanDA's; a name that is not in a table is taken as it is."""
+    """An installation's tables of names: SSS to PanDA's; a name that is not in a table is used as it is."""
 
     shares: Mapping[str, str] = field(default_factory=dict)
     queues: Mapping[str, str] = field(default_factory=dict)
@@ -84,11 +84,11 @@ class MappedJob:
 
     Attributes:
         job_id: identifier in the document.
-        columns: values by column; ``None`` when the job cannot be one of PanDA's.
-        refused: why it cannot, as a code; empty when it can.
+        columns: values by column; ``None`` if the job cannot be one of PanDA's.
+        refused: why it cannot, as a code; empty if it can.
         parts: for a job of several task groups, each of these as a job of its own; then ``columns`` is ``None``.
-        request: what it asks for, with its alternatives.
-        unmapped: elements that have no column; they are kept beside the row.
+        request: what it requests, with its alternatives.
+        unmapped: elements that have no column; they are kept alongside the row.
         notes: what was assumed or is odd.
     """
 
@@ -134,7 +134,7 @@ def map_job(whole: WholeJob, rules: MappingRules | None = None) -> MappedJob:
 def parts_of(whole: WholeJob) -> tuple[WholeJob, ...]:
     """A job of several task groups as one job for each of them; nothing for any other job.
 
-    What the job as a whole was given is told of the first part only, so that it is not counted twice.
+    What the job as a whole was given is stated for the first part only, so that it is not counted twice.
     """
     groups = whole.job.of_level("TaskGroup")
     if len(groups) < 2:
@@ -156,7 +156,7 @@ def epoch_text(seconds: int) -> str:
 
 
 def requested_of(job: JobLevel) -> Block | None:
-    """The block of requests of a job: of its only task group, if it has one, with what the job asks for."""
+    """The block of requests of a job: that of its only task group, if it has one, with what the job requests."""
     groups = job.of_level("TaskGroup")
     return groups[0].requested or job.requested if len(groups) == 1 else job.requested
 
@@ -212,7 +212,7 @@ def _status(job: JobLevel, exported: str | None, notes: list[str]) -> str:
 
 
 def exit_code_of(job: JobLevel) -> int | None:
-    """The exit code, whichever of the two names it stands under."""
+    """The exit code, under whichever of its two names it is written."""
     code = job.integer("ExitCode")
     return job.integer("CompletionCode") if code is None else code
 
@@ -233,7 +233,7 @@ def _texts(
 
 
 def _fitting(name: str, text: str, width: int) -> str:
-    """The text, if it fits: it is never cut."""
+    """The text, if it fits; it is never truncated."""
     if len(text) > width:
         raise _RefusedError("too-wide", f"{name} has {len(text)} characters, the column takes {width}")
     return text
@@ -263,14 +263,14 @@ def _delivered(job: JobLevel, notes: list[str]) -> Iterator[tuple[str, ColumnVal
     if delivered is None:
         return
     for name, columns in (("Memory", ("maxRSS", "avgRSS")), ("Swap", ("maxSWAP", "avgSWAP"))):
-        for one in delivered.all_of(name):
-            column = {"Maximum": columns[0], "Average": columns[1]}.get(one.attributes.get("metric", ""))
-            if column is not None and isinstance(one.value, int | float):
-                yield column, values.size_bytes(one.value, one.attributes.get("units")) // 1024
+        for prop in delivered.all_of(name):
+            column = {"Maximum": columns[0], "Average": columns[1]}.get(prop.attributes.get("metric", ""))
+            if column is not None and isinstance(prop.value, int | float):
+                yield column, values.size_bytes(prop.value, prop.attributes.get("units")) // 1024
     processors = next(iter(delivered.all_of("Processors")), None)
     if processors is not None and isinstance(processors.value, int):
         yield "actualCoreCount", processors.value
-    spent = next((one.value for one in delivered.all_of("CpuDuration")), None)
+    spent = next((prop.value for prop in delivered.all_of("CpuDuration")), None)
     if isinstance(spent, int):
         yield "cpuConsumptionTime", spent
     elif (estimate := _estimated_cpu_s(delivered, processors)) is not None:
@@ -324,10 +324,10 @@ def _extensions(job: JobLevel) -> Iterator[tuple[str, ColumnValue]]:
 
 
 def unplaced_in(block: Block | None, columns: AbstractSet[tuple[str, str]]) -> tuple[str, ...]:
-    """Names of what a block holds and no column takes."""
+    """Names of what a block holds that no column takes."""
     if block is None:
         return ()
-    names = [one.name for one in block.properties if (one.name, one.attributes.get("metric", "")) not in columns]
+    names = [prop.name for prop in block.properties if (prop.name, prop.attributes.get("metric", "")) not in columns]
     names += ["NodeProperties"] if block.nodes else []
     return (*names, *(element.name for element in block.unknown))
 
@@ -336,18 +336,18 @@ def _unmapped(job: JobLevel) -> tuple[str, ...]:
     """Elements and attributes without a column, in the order of the document."""
     placed = _PLACED_ELSEWHERE | ({"StatusMessage"} if exit_code_of(job) else set())
     names = ["awarenessPolicy"] if job.policy is not None else []
-    names += [one.name for one in job.properties if one.name not in placed]
+    names += [prop.name for prop in job.properties if prop.name not in placed]
     names += [
-        f"Extension {one.attributes.get('name', '')}"
-        for one in job.all_of("Extension")
-        if one.attributes.get("name") not in {*EXTENSION_COLUMNS, STATUS_EXTENSION}
+        f"Extension {prop.attributes.get('name', '')}"
+        for prop in job.all_of("Extension")
+        if prop.attributes.get("name") not in {*EXTENSION_COLUMNS, STATUS_EXTENSION}
     ]
     names += ["NodeProperties"] if job.nodes else []
     names += ["Environment"] if job.environment else []
     names += [element.name for element in job.unknown]
     names += [*unplaced_in(requested_of(job), REQUESTED_COLUMNS), *unplaced_in(delivered_of(job), DELIVERED_COLUMNS)]
     for group in job.of_level("TaskGroup"):
-        names += [one.name for one in group.properties if one.name not in TEXT_COLUMNS]
+        names += [prop.name for prop in group.properties if prop.name not in TEXT_COLUMNS]
         names += ["NodeProperties"] if group.nodes or (group.requested is not None and group.requested.nodes) else []
         names += ["Delivered"] if group.delivered is not None and delivered_of(job) is not group.delivered else []
         names += [element.name for element in group.unknown]
@@ -356,7 +356,7 @@ def _unmapped(job: JobLevel) -> tuple[str, ...]:
 
 
 def _unread_attributes(job: JobLevel) -> Iterator[str]:
-    """Attributes that nothing here looks at, as ``Element@attribute``."""
+    """Attributes that nothing here reads, as ``Element@attribute``."""
     for level in job.walk():
         blocks = [block.properties for block in (level.requested, level.delivered) if block is not None]
         for one in (one for properties in (level.properties, *blocks) for one in properties):

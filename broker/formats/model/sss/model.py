@@ -1,11 +1,8 @@
-"""The elements and attributes of the SSS Job Object: types, where they may stand, how often, and which values.
+"""The elements and attributes of the SSS Job Object: types, where they are allowed, how often, and which values.
 
-Source: Scalable Systems Software Job Object Specification 3.0.3; names that only its later edition 3.1.0 has are read
-as well, since a reader that knows them loses nothing.
-
-A job object as typed values: levels with properties, conditions, environment and children.
-
-Source: Scalable Systems Software Job Object Specification 3.0.3, structure and properties.
+Also a job object as typed values: levels with properties, conditions, environment and children. Source: Scalable
+Systems Software Job Object Specification 3.0.3, structure and properties; names that only its later edition 3.1.0 has
+are read as well, since a reader that knows them loses nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ ALIASES: dict[str, dict[str, str]] = {
     "awarenessPolicy": {},
     "condition": {},
 }
-"""Spellings that are met, by attribute and in lower case."""
+"""Spellings that occur in practice, by attribute and in lower case."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "op": OPERATORS,
@@ -70,10 +67,10 @@ class ElementKind:
     """One element with a value.
 
     Attributes:
-        type: of its text.
-        many: whether it may stand more than once at one level.
-        choices: the values that are accepted, any without them.
-        levels: where it may stand; anywhere without them.
+        type: the type of its text.
+        many: whether it may occur more than once at one level.
+        choices: the accepted values; empty for any.
+        levels: where it may occur; empty for anywhere.
     """
 
     type: Type
@@ -119,7 +116,7 @@ del KINDS["CreationTimeZone"]
 RESOURCES: ResourceElements = frozenset(
     {"Processors", "Memory", "Disk", "Swap", "Network", "NodeCount", "WallDuration", "CpuDuration"}
 )
-"""What can be requested and delivered; outside both blocks it is one of the two by the state of the job."""
+"""What can be requested and delivered; outside both blocks, the state of the job decides which of the two it is."""
 
 IN_BLOCKS: ResourceElements = RESOURCES | {"Resource", "Feature", "Architecture", "OperatingSystem", "Name"}
 
@@ -141,12 +138,12 @@ NEVER_INHERITED = frozenset(
 
 
 Value: TypeAlias = int | float | str | bool | None
-"""``None``: the element is there and empty, which removes an inherited value."""
+"""``None``: the element is present and empty, which removes an inherited value."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """An element with a value: its attributes in canonical spelling, the line it stands on, its text as it came."""
+    """An element with a value: its attributes in canonical spelling, the line it is on, its text as it came."""
 
     name: str
     value: Value
@@ -156,7 +153,7 @@ class Property:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is about: the name, and of an extension or resource also which."""
+        """What it is about: the name, and for an extension or resource also which one."""
         if self.name in NAMED:
             return self.name, self.attributes.get("name", ""), self.attributes.get("type", "")
         return self.name, "", ""
@@ -164,7 +161,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Block:
-    """``Requested`` or ``Delivered``: conditions or facts, and of those what is asked of nodes."""
+    """``Requested`` or ``Delivered``: conditions or facts, and separately those about nodes."""
 
     properties: tuple[Property, ...] = ()
     nodes: tuple[Property, ...] = ()
@@ -172,7 +169,7 @@ class Block:
 
     def all_of(self, name: str) -> tuple[Property, ...]:
         """The properties of one name, in their order."""
-        return tuple(one for one in self.properties if one.name == name)
+        return tuple(prop for prop in self.properties if prop.name == name)
 
 
 @dataclass(frozen=True)
@@ -180,18 +177,18 @@ class JobLevel:
     """One level of the object.
 
     Attributes:
-        level: which.
+        level: which level it is.
         line: where it begins.
         reference: identifier, for a level that only points to one; it has nothing else then.
-        properties: what stands directly in it, without the blocks.
+        properties: the properties directly in it, without the blocks.
         requested: the block, ``None`` without one.
         delivered: likewise.
         nodes: conditions on nodes outside the blocks.
         environment: variables by name, ``None`` without any; in order.
-        policy: what to do about what is not known, ``None`` where it is not said.
-        unknown: elements that are not known, kept as they are.
+        policy: what to do about unknown elements, ``None`` if it is not stated.
+        unknown: unknown elements, kept as they are.
         children: levels inside, in order.
-        source: the element that it was read from, with all that stands in it; ``None`` for a level made otherwise.
+        source: the element that it was read from, with all its contents; ``None`` for a level made otherwise.
     """
 
     level: Level
@@ -209,25 +206,25 @@ class JobLevel:
 
     def get(self, name: str) -> Value:
         """The value of the first property of this name; ``None`` without one."""
-        return next((one.value for one in self.properties if one.name == name), None)
+        return next((prop.value for prop in self.properties if prop.name == name), None)
 
     def text(self, name: str) -> str | None:
-        """The same as text."""
+        """The value of the first property of this name as text; ``None`` without one."""
         value = self.get(name)
         return None if value is None else str(value)
 
     def integer(self, name: str) -> int | None:
-        """The same as a whole number, ``None`` for another kind of value."""
+        """The value of the first property of this name as a whole number, ``None`` for another kind of value."""
         value = self.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def has(self, name: str) -> bool:
-        """Whether a property of this name stands here."""
-        return any(one.name == name for one in self.properties)
+        """Whether this level has a property of this name."""
+        return any(prop.name == name for prop in self.properties)
 
     def all_of(self, name: str) -> tuple[Property, ...]:
         """The properties of one name, in their order."""
-        return tuple(one for one in self.properties if one.name == name)
+        return tuple(prop for prop in self.properties if prop.name == name)
 
     def of_level(self, level: Level) -> tuple[JobLevel, ...]:
         """The children of one kind."""
@@ -235,8 +232,8 @@ class JobLevel:
 
     def extension(self, name: str) -> str | None:
         """The text of an extension, ``None`` without it."""
-        found = (one.value for one in self.all_of("Extension") if one.attributes.get("name") == name)
-        value = next(found, None)
+        matches = (prop.value for prop in self.all_of("Extension") if prop.attributes.get("name") == name)
+        value = next(matches, None)
         return None if value is None else str(value)
 
     def walk(self) -> Iterator[JobLevel]:
@@ -248,7 +245,7 @@ class JobLevel:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole document: a job group or a single job, and what was noticed without being wrong."""
+    """A whole document: a job group or a single job, and warnings about what is odd but not wrong."""
 
     root: JobLevel
     warnings: tuple[str, ...] = ()
@@ -260,7 +257,7 @@ class Document:
 
     @property
     def jobs(self) -> tuple[JobLevel, ...]:
-        """The jobs as they stand, without what they inherit; references are not among them."""
+        """The jobs as they are written, without what they inherit; references are not among them."""
         if self.root.level == "Job":
             return (self.root,)
         return tuple(job for job in self.root.of_level("Job") if job.reference is None)

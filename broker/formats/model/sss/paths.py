@@ -1,4 +1,4 @@
-"""Asking a document for single properties, the way SSS requests name them: a white list of simple paths.
+"""Queries a document for single properties, as SSS requests name them: an allow-list of simple paths.
 
 ``/JobGroup/Job[JobId='x']/Requested/Memory/@units``: names from the root down, ``//`` for anywhere below, ``*`` for any
 name, a position or one equality in brackets, an attribute at the end. Nothing else of XPath is evaluated. Source:
@@ -28,7 +28,7 @@ class BadPathError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One step: a name, whether it may be anywhere below, and what is asked of the element."""
+    """One step: a name, whether it may be anywhere below, and the condition on the element."""
 
     name: str
     anywhere: bool
@@ -72,25 +72,25 @@ def get(root: Element, path: str) -> list[str]:
     """
     steps = steps_of(path)
     attribute = steps[-1].name[1:] if steps[-1].name.startswith("@") else None
-    found = [Element("", 0, children=(root,))]
+    current = [Element("", 0, children=(root,))]
     for step in steps[: -1 if attribute else None]:
-        found = list(_taken(found, step))
+        current = list(_taken(current, step))
     if attribute is not None:
-        elements = _below(found) if steps[-1].anywhere else found
-        return [one.attributes[attribute] for one in elements if attribute in one.attributes]
-    return [one.text.strip() for one in found if not one.children]
+        elements = _below(current) if steps[-1].anywhere else current
+        return [element.attributes[attribute] for element in elements if attribute in element.attributes]
+    return [element.text.strip() for element in current if not element.children]
 
 
 def _taken(parents: Sequence[Element], step: Step) -> Iterator[Element]:
     seen: set[int] = set()
     for parent in parents:
         inside = list(_below([parent])) if step.anywhere else list(parent.children)
-        named = [one for one in inside if step.name in ("*", one.name) and _matches(one, step)]
-        chosen = named if step.position is None else named[step.position - 1 : step.position]
-        for one in chosen:
-            if id(one) not in seen:
-                seen.add(id(one))
-                yield one
+        matches = [element for element in inside if step.name in ("*", element.name) and _matches(element, step)]
+        chosen = matches if step.position is None else matches[step.position - 1 : step.position]
+        for element in chosen:
+            if id(element) not in seen:
+                seen.add(id(element))
+                yield element
 
 
 def _below(parents: Sequence[Element]) -> Iterator[Element]:

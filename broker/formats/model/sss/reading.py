@@ -1,4 +1,4 @@
-"""Elements to a typed job object, with every problem found on the way.
+"""Turns elements into a typed job object, and reports every problem.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, structure, properties and awareness policy.
 """
@@ -14,14 +14,14 @@ from broker.formats.model.sss.values import BadValueError
 from broker.formats.model.sss.xml_reading import BadDocumentError, Element, Problem, read_xml
 
 DEFAULT_POLICY = "Warn"
-"""The specification does not say what a receiver does about what it does not know; it may pass it over, so it tells."""
+"""The specification does not say what a receiver does about unknown elements; it may skip them, so it warns."""
 
 
 def read_document(data: bytes) -> Document:
     """The job object in a file.
 
     Raises:
-        BadDocumentError: it is not XML, or not a valid job object; with every problem that was found.
+        BadDocumentError: it is not XML, or not a valid job object; with every problem.
     """
     return document_of(read_xml(data))
 
@@ -40,8 +40,10 @@ def document_of(root: Element) -> Document:
     if level.reference is not None:
         reader.wrong(root, "only a reference", "elements")
     if reader.problems:
-        found = tuple(sorted(reader.problems, key=lambda problem: problem.line))
-        raise BadDocumentError("invalid-values" if any(one.is_value for one in found) else "invalid-structure", found)
+        problems = tuple(sorted(reader.problems, key=lambda problem: problem.line))
+        raise BadDocumentError(
+            "invalid-values" if any(item.is_value for item in problems) else "invalid-structure", problems
+        )
     document = Document(level, tuple(reader.warnings))
     _check_inherited(document)
     return document
@@ -59,7 +61,7 @@ def _check_inherited(document: Document) -> None:
 
 @dataclass
 class _Parts:
-    """What has been collected of one level."""
+    """What has been collected for one level."""
 
     properties: list[Property] = field(default_factory=list)
     nodes: list[Property] = field(default_factory=list)
@@ -70,7 +72,7 @@ class _Parts:
 
 
 class _Reader:
-    """Reads levels and notes what is wrong with them."""
+    """Reads levels and records what is wrong with them."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -135,8 +137,8 @@ class _Reader:
         elif (kind := KINDS.get(child.name)) is None or (kind.levels and level not in kind.levels):
             self._unknown(child, "unknown element", policy)
             parts.unknown.append(child)
-        elif (found := self._property(child, kind, policy)) is not None:
-            parts.properties.append(found)
+        elif (prop := self._property(child, kind, policy)) is not None:
+            parts.properties.append(prop)
 
     def _block(self, element: Element, policy: str) -> Block:
         own = self._policy_of(element) or policy
@@ -150,28 +152,28 @@ class _Reader:
                 plain.append(child)
         if element.text.strip():
             self.wrong(element, "text instead of elements", "elements")
-        found = self._properties(plain, own, unknown, conditions_allowed=element.name == "Requested")
-        return Block(tuple(found), tuple(nodes), tuple(unknown))
+        properties = self._properties(plain, own, unknown, conditions_allowed=element.name == "Requested")
+        return Block(tuple(properties), tuple(nodes), tuple(unknown))
 
     def _properties(
         self, elements: Iterable[Element], policy: str, unknown: list[Element], *, conditions_allowed: bool
     ) -> list[Property]:
-        """The properties of a block; of each name either conditions that join, or facts that differ in their metric."""
-        found = []
+        """The properties of a block: for each name, conditions that are joined or facts that differ in their metric."""
+        properties = []
         for element in elements:
             kind = KINDS.get(element.name)
             if kind is None or element.name not in model.IN_BLOCKS | {"Extension"}:
                 self._unknown(element, "unknown element", policy)
                 unknown.append(element)
-            elif (one := self._property(element, kind, policy)) is not None:
-                found.append(one)
-        for name in dict.fromkeys(one.name for one in found):
-            same = [one for one in found if one.name == name]
+            elif (prop := self._property(element, kind, policy)) is not None:
+                properties.append(prop)
+        for name in dict.fromkeys(prop.name for prop in properties):
+            same = [prop for prop in properties if prop.name == name]
             if conditions_allowed:
                 self._check_conditions(same)
             elif not KINDS[name].many:
                 self._check_once(same, by_metric=True)
-        return found
+        return properties
 
     def _property(self, element: Element, kind: ElementKind, policy: str) -> Property | None:
         attributes: dict[str, str] = {}
@@ -205,7 +207,7 @@ class _Reader:
 
     @staticmethod
     def _kind_here(kind: ElementKind, attributes: dict[str, str]) -> ElementKind:
-        """The pattern as text, regardless of the type of the element."""
+        """The kind of the value: a pattern is text, regardless of the type of the element."""
         return ElementKind("string") if attributes.get("op") == "Match" else kind
 
     def _check_units(self, element: Element, attributes: dict[str, str]) -> None:
@@ -229,23 +231,23 @@ class _Reader:
 
     def _check_once(self, same: list[Property], *, by_metric: bool) -> None:
         seen: set[str] = set()
-        for one in same:
-            key = one.attributes.get("metric", "") if by_metric else ""
+        for prop in same:
+            key = prop.attributes.get("metric", "") if by_metric else ""
             if key in seen:
-                self.problems.append(Problem(one.line, one.name, "more than one", "at most one", is_value=True))
+                self.problems.append(Problem(prop.line, prop.name, "more than one", "at most one", is_value=True))
             seen.add(key)
 
     def _environment(self, element: Element) -> dict[str, str]:
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for child in element.children:
             name = child.attributes.get("name", "")
             if child.name != "Variable" or child.children:
                 self.wrong(child, "not a variable", 'Variable name="..." with text')
-            elif not name or "=" in name or name in found:
+            elif not name or "=" in name or name in variables:
                 self.wrong(child, f"name {name[:60]!r} is empty, holds = or is there twice", "a name of its own")
             else:
-                found[name] = child.text
-        return found
+                variables[name] = child.text
+        return variables
 
     def _unknown(self, element: Element, what: str, policy: str) -> None:
         if policy == "Reject":
@@ -255,7 +257,7 @@ class _Reader:
 
     def _check_counts(self, element: Element, level: model.Level, parts: _Parts) -> None:
         identifier = model.IDENTIFIERS.get(level)
-        if identifier and not any(one.name == identifier and one.value is not None for one in parts.properties):
+        if identifier and not any(prop.name == identifier and prop.value is not None for prop in parts.properties):
             self.wrong(element, f"{identifier} is missing", f"exactly one {identifier}")
         if level == "JobGroup" and not any(child.level == "Job" for child in parts.children):
             self.wrong(element, "at least one Job required", "a Job")
@@ -263,9 +265,9 @@ class _Reader:
             same = [child for child in parts.children if child.level == name]
             if len(same) > 1:
                 self.problems.append(Problem(same[1].line, name, "more than one", "at most one"))
-        for name in dict.fromkeys(one.name for one in parts.properties):
-            properties = [one for one in parts.properties if one.name == name]
-            if name in model.RESOURCES and any("conj" in one.attributes for one in properties):
+        for name in dict.fromkeys(prop.name for prop in parts.properties):
+            properties = [prop for prop in parts.properties if prop.name == name]
+            if name in model.RESOURCES and any("conj" in prop.attributes for prop in properties):
                 self._check_conditions(properties)
             elif not KINDS[name].many:
                 self._check_once(properties, by_metric=name in model.RESOURCES)

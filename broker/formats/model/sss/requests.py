@@ -1,4 +1,4 @@
-"""What a job asks for, as numbers: the least that satisfies its conditions, and every alternative that it accepts.
+"""What a job requests, as numbers: the least that satisfies its conditions, and every alternative that it accepts.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, requested properties and fuzzy requirements.
 """
@@ -31,20 +31,20 @@ class CannotAskError(ValueError):
 
 @dataclass(frozen=True)
 class Range:
-    """The values of one quantity that are accepted: bounds included, without some single ones."""
+    """The accepted values of one quantity: bounds included, without some single values."""
 
     low: float = 0.0
     high: float = math.inf
     without: tuple[float, ...] = ()
 
     def accepts(self, value: float) -> bool:
-        """Whether a value is one of them."""
+        """Whether a value is accepted."""
         return self.low <= value <= self.high and value not in self.without
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to satisfy a request; ``None`` where nothing is asked.
+    """One way to satisfy a request; ``None`` where nothing is requested.
 
     ``cores`` is a range of whole numbers; memory, scratch disk and walltime are what the job must be given at least.
     """
@@ -57,11 +57,13 @@ class Alternative:
 
     @property
     def fewest_cores(self) -> int | None:
-        """The smallest number of cores that is accepted, ``None`` where nothing is asked."""
+        """The smallest accepted number of cores, ``None`` if none is requested."""
         if self.cores is None:
             return None
         low = max(1, math.ceil(self.cores.low))
-        return next((one for one in range(low, low + 1 + len(self.cores.without)) if self.cores.accepts(one)), None)
+        return next(
+            (count for count in range(low, low + 1 + len(self.cores.without)) if self.cores.accepts(count)), None
+        )
 
     @property
     def way(self) -> WayToRun:
@@ -73,36 +75,36 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """All that is asked: the alternatives in the order in which they are wanted."""
+    """All that is requested: the alternatives in order of preference."""
 
     alternatives: tuple[Alternative, ...] = field(default=(Alternative(),))
 
     @property
     def first(self) -> Alternative:
-        """The alternative that is wanted most."""
+        """The preferred alternative."""
         return self.alternatives[0]
 
     @property
     def fewest_cores(self) -> int | None:
-        """The smallest number of cores that any alternative accepts, ``None`` where one asks for nothing."""
-        found = [one.fewest_cores for one in self.alternatives]
-        return None if None in found else min(one for one in found if one is not None)
+        """The smallest number of cores that any alternative accepts, ``None`` if one of them requests none."""
+        counts = [alternative.fewest_cores for alternative in self.alternatives]
+        return None if None in counts else min(count for count in counts if count is not None)
 
     @property
     def is_fuzzy(self) -> bool:
         """Whether there is a choice: several alternatives, or a range of cores."""
-        one = self.first.cores
-        return len(self.alternatives) > 1 or (one is not None and one.low != one.high)
+        cores = self.first.cores
+        return len(self.alternatives) > 1 or (cores is not None and cores.low != cores.high)
 
 
 def quantities_of(properties: Sequence[Property]) -> list[Value]:
     """The values of properties of one name in the unit of the quantity: bytes for sizes."""
     if properties and properties[0].name in model.SIZED:
         return [
-            values.size_bytes(one.value, one.attributes.get("units")) if isinstance(one.value, int | float) else None
-            for one in properties
+            values.size_bytes(prop.value, prop.attributes.get("units")) if isinstance(prop.value, int | float) else None
+            for prop in properties
         ]
-    return [one.value for one in properties]
+    return [prop.value for prop in properties]
 
 
 def expression_in(block: Block, name: str) -> Expression | None:
@@ -112,14 +114,14 @@ def expression_in(block: Block, name: str) -> Expression | None:
 
 
 def request_of(block: Block | None) -> Request:
-    """What a ``Requested`` block asks for.
+    """What a ``Requested`` block requests.
 
     Raises:
         CannotAskError: no number of cores satisfies it, there are too many alternatives, or too many cores.
     """
     if block is None:
         return Request()
-    found: list[dict[str, Range]] = [{}]
+    combinations: list[dict[str, Range]] = [{}]
     for name in QUANTITIES:
         expression = expression_in(block, name)
         if expression is None:
@@ -128,11 +130,11 @@ def request_of(block: Block | None) -> Request:
             ranges = [_range(one) for one in conditions.alternatives_of(expression)]
         except NotExpandableError as error:
             raise CannotAskError("too-many-alternatives", f"{name}: {error}") from error
-        # of durations the upper limit is meant, whatever the operator says
-        found = [{**before, name: one} for before in found for one in ranges]
-        if len(found) > MAX_ALTERNATIVES:
+        # a duration means the upper limit, whatever its operator
+        combinations = [{**before, name: one} for before in combinations for one in ranges]
+        if len(combinations) > MAX_ALTERNATIVES:
             raise CannotAskError("too-many-alternatives", f"more than {MAX_ALTERNATIVES}")
-    alternatives = [_alternative(one) for one in found if all(part.low <= part.high for part in one.values())]
+    alternatives = [_alternative(one) for one in combinations if all(part.low <= part.high for part in one.values())]
     usable = tuple(dict.fromkeys(one for one in alternatives if one.cores is None or one.fewest_cores is not None))
     if not usable:
         raise CannotAskError("unsatisfiable", "no value satisfies all conditions")
@@ -144,11 +146,11 @@ def request_of(block: Block | None) -> Request:
 def _range(comparisons: Sequence[Condition]) -> Range:
     low, high = 0.0, math.inf
     without: list[float] = []
-    for one in comparisons:
-        if not isinstance(one.value, int | float):
-            raise CannotAskError("not-a-number", f"{one.name} {one.operator} {one.value}")
-        value = float(one.value)
-        match one.operator:
+    for comparison in comparisons:
+        if not isinstance(comparison.value, int | float):
+            raise CannotAskError("not-a-number", f"{comparison.name} {comparison.operator} {comparison.value}")
+        value = float(comparison.value)
+        match comparison.operator:
             case "EQ":
                 low, high = max(low, value), min(high, value)
             case "GE":
@@ -177,15 +179,15 @@ def _alternative(ranges: dict[str, Range]) -> Alternative:
     )
 
 
-def _least_mb(asked: Range | None) -> int | None:
-    if asked is None or asked.low <= 0:
+def _least_mb(accepted: Range | None) -> int | None:
+    if accepted is None or accepted.low <= 0:
         return None
-    return math.ceil(asked.low / MB)
+    return math.ceil(accepted.low / MB)
 
 
-def _limit_s(asked: Range | None) -> int | None:
+def _limit_s(accepted: Range | None) -> int | None:
     """The longest time that a request names: an exact one, an upper bound, or at least the lower one."""
-    if asked is None:
+    if accepted is None:
         return None
-    bound = asked.high if math.isfinite(asked.high) else asked.low
+    bound = accepted.high if math.isfinite(accepted.high) else accepted.low
     return math.ceil(bound) if bound > 0 else None

@@ -1,4 +1,4 @@
-"""States of jobs and of tasks: PanDA's many to the few of the SSS Job Object, and back.
+"""Maps states of jobs and tasks: PanDA's many to the few of the SSS Job Object, and back.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, JobState and JobGroupState; PanDA data model, status.
 """
@@ -27,7 +27,7 @@ GROUP_STATE_OF: dict[str, str] = {
 
 
 def job_status_of(state: str | None, exit_code: int | None, *, held: bool) -> str:
-    """PanDA's status of a job in one of the five states; a job without a state is taken to wait."""
+    """PanDA's status of a job in one of the five states; a job without a state counts as waiting."""
     if state == "Completed":
         return "failed" if exit_code else "finished"
     if state in ("Running", "Suspended"):
@@ -36,7 +36,7 @@ def job_status_of(state: str | None, exit_code: int | None, *, held: bool) -> st
 
 
 def task_status_of(state: str | None, job_statuses: list[str]) -> str:
-    """PanDA's status of a task in one of the four states, from those of its jobs where the state is not enough."""
+    """PanDA's status of a task in one of the four states, from the statuses of its jobs if the state is not enough."""
     if state == "Completed":
         finished = sum(status == "finished" for status in job_statuses)
         return "done" if finished == len(job_statuses) else "finished" if finished else "failed"
@@ -44,7 +44,7 @@ def task_status_of(state: str | None, job_statuses: list[str]) -> str:
 
 
 def job_state_of(status: str | None) -> str:
-    """The state of a job in one of PanDA's statuses; one that is not known waits."""
+    """The state of a job in one of PanDA's statuses; an unknown status counts as waiting."""
     return JOB_STATE_OF.get(status or "", "Idle")
 
 

@@ -1,8 +1,8 @@
-"""Jobs of a document as tasks with a pseudo-input: one file for each job, so that there is one kind of work.
+"""Jobs of a document as tasks with a pseudo-input: one file for each job, so that there is only one kind of work.
 
-Jobs that ask for the same and run the same program become one task; their arguments stay with their files. What the
-broker could not honour is refused, not passed over. Source: Scalable Systems Software Job Object Specification 3.0.3;
-PanDA data model, tasks and pseudo datasets.
+Jobs that request the same and run the same program become one task; their arguments stay with their files. What the
+broker could not honour is refused, not ignored. Source: Scalable Systems Software Job Object Specification 3.0.3; PanDA
+data model, tasks and pseudo datasets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from broker.formats.model.sss.requests import Request
 
 DEFAULT_PRIORITY = 500
 MAX_TASK_NAME = 256
-#: With an efficiency of 0 the CPU time says nothing, and the walltime of a job is its base walltime.
+#: With an efficiency of 0 the CPU time does not count, and the walltime of a job is its base walltime.
 _WALLTIME_ONLY: dict[str, Any] = {"cputime": 1, "cputimeunit": "HS06sPerEvent", "cpuefficiency": 0}
 #: Columns of a job that its task has under the same meaning, with the width there.
 _TASK_COLUMNS = {
@@ -48,7 +48,7 @@ class SubmitTerms:
     """Terms of a submission that the submitted document does not state, in any format.
 
     Attributes:
-        user: who submits; a file that names another user is refused. ``None``: the file is believed.
+        user: who submits; a file that names another user is refused. ``None``: the file's user is accepted.
         vo: virtual organisation.
         label: production source label of the tasks.
         nucleus: where the output goes; ``None``: the task brokerage chooses, unless the file does.
@@ -62,12 +62,12 @@ class SubmitTerms:
 
 @dataclass(frozen=True)
 class SubmissionRules(SubmitTerms):
-    """What the submitter and the installation say beside an SSS document.
+    """What the submitter and the installation state in addition to an SSS document.
 
     Attributes:
         mapping: names of shares and queues.
         queues: PanDA queues that exist; a queue of another name is no pre-assignment.
-        ignore_nodes: submit although the document asks for nodes or licences, which nobody looks at.
+        ignore_nodes: submit although the document requests nodes or licences, which are not matched.
     """
 
     mapping: MappingRules = field(default_factory=MappingRules)
@@ -77,7 +77,7 @@ class SubmissionRules(SubmitTerms):
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """One job of a task: its names where it came from, its arguments, and what has no column."""
+    """One job of a task: its names in the document it came from, its arguments, and what has no column."""
 
     job_id: str
     global_id: str | None
@@ -114,7 +114,7 @@ def plan(document: Document, rules: SubmissionRules) -> tuple[TaskPlan, ...]:
     """The tasks for all jobs of a document, in its order.
 
     Raises:
-        CannotSubmitError: one of the jobs may not be run; nothing is to be submitted then.
+        CannotSubmitError: one of the jobs may not be run; then nothing must be submitted.
     """
     grouped: dict[tuple[Any, ...], list[tuple[WholeJob, MappedJob]]] = {}
     for whole in whole_jobs(document):
@@ -164,7 +164,7 @@ def _task(
     notes = list(dict.fromkeys(note for _, one in members for note in one.notes if "side table" not in note))
     held = bool(whole.job.all_of("Hold"))
     group = document.group
-    made: dict[str, Any] = {
+    task_columns: dict[str, Any] = {
         "taskname": _name(group, mapped.job_id, columns, number),
         "status": "paused" if held else "ready" if rules.nucleus else "assigning",
         "oldstatus": ("ready" if rules.nucleus else "assigning") if held else None,
@@ -185,17 +185,17 @@ def _task(
         **_demand(mapped.request),
     }
     parameters = {
-        "taskName": made["taskname"],
+        "taskName": task_columns["taskname"],
         "transPath": columns["transformation"],
         "noInput": True,
         "nFiles": len(members),
-        "vo": made["vo"],
-        "userName": made["username"],
+        "vo": task_columns["vo"],
+        "userName": task_columns["username"],
         "prodSourceLabel": rules.label,
     }
     group_id = group.text("JobGroupId") if group is not None else None
     return TaskPlan(
-        {name: value for name, value in made.items() if value is not None},
+        {name: value for name, value in task_columns.items() if value is not None},
         parameters,
         group_id,
         tuple(_file(one, job) for one, job in members),
@@ -234,23 +234,23 @@ def _own_columns(columns: Mapping[str, Any], job_id: str) -> Iterator[tuple[str,
 
 
 def _demand(request: Request) -> dict[str, Any]:
-    """What one job needs, by the alternative that is wanted most."""
+    """What one job needs, by its preferred alternative."""
     first = request.first
-    made: dict[str, Any] = {"corecount": first.fewest_cores or 1}
+    demand: dict[str, Any] = {"corecount": first.fewest_cores or 1}
     if first.memory_mb is not None:
-        made |= {"ramcount": first.way.ramcount_mb, "ramunit": "MB"}
+        demand |= {"ramcount": first.way.ramcount_mb, "ramunit": "MB"}
     if first.disk_mb is not None:
-        made |= {"workdiskcount": first.disk_mb, "workdiskunit": "MB"}
+        demand |= {"workdiskcount": first.disk_mb, "workdiskunit": "MB"}
     if first.wall_s is not None:
-        made |= {**_WALLTIME_ONLY, "basewalltime": first.wall_s}
-    return made
+        demand |= {**_WALLTIME_ONLY, "basewalltime": first.wall_s}
+    return demand
 
 
 def _ways(request: Request) -> tuple[WayToRun, ...]:
-    """The alternatives that brokerage has to look at: none where cores are not asked for and there is no choice."""
+    """The alternatives that brokerage has to consider: none if cores are not requested and there is no choice."""
     if not request.is_fuzzy and request.first.cores is None:
         return ()
-    return tuple(one.way for one in request.alternatives)
+    return tuple(alternative.way for alternative in request.alternatives)
 
 
 def _file(whole: WholeJob, mapped: MappedJob) -> PlannedFile:

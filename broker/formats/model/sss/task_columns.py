@@ -25,13 +25,13 @@ DEFAULT_COLUMNS: dict[str, tuple[str, int]] = {
 """Elements of the group and of its JobDefaults to column and width."""
 
 TIMES = {"CreationTime": "creationDate", "StartTime": "startTime", "EndTime": "endTime", "DeadlineTime": "ttcRequested"}
-#: What goes to a column only where that is wide enough; jobs have it in full.
+#: Elements that go to a column only if it is wide enough; jobs have them in full.
 _PLACED_IN_JOBS = frozenset({"Queue"})
 
 
 @dataclass(frozen=True)
 class MappedTask:
-    """A job group in PanDA's columns; ``columns`` is ``None`` and ``refused`` says why when it cannot be a task."""
+    """A job group in PanDA's columns; if it cannot be a task, ``columns`` is ``None`` and ``refused`` says why."""
 
     group_id: str
     columns: Mapping[str, ColumnValue] | None
@@ -120,7 +120,7 @@ def _requested(defaults: JobLevel) -> Iterator[tuple[str, ColumnValue]]:
 def _unmapped(group: JobLevel, defaults: JobLevel | None) -> tuple[str, ...]:
     placed = {"JobGroupId", "JobGroupState", "CreationTime", "Priority", *GROUP_COLUMNS, *TIMES}
     names = ["awarenessPolicy"] if group.policy is not None else []
-    names += [one.name for one in group.properties if one.name not in placed]
+    names += [prop.name for prop in group.properties if prop.name not in placed]
     names += ["NodeProperties"] if group.nodes else []
     names += ["Environment"] if group.environment else []
     names += ["Job (a reference)"] if any(job.reference is not None for job in group.of_level("Job")) else []

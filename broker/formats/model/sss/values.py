@@ -1,4 +1,4 @@
-"""Texts of elements and attributes to values, and values to texts.
+"""Converts texts of elements and attributes to values, and values to texts.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, data types and units of measure abbreviations.
 """
@@ -20,7 +20,7 @@ UNITS: dict[str, int] = {
     unit: 1024**power for power, unit in enumerate(("B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB", "NB", "DB"))
 }
 DEFAULT_UNIT = "MB"
-"""Sizes without units: only MB makes sense of those in the specification's examples."""
+"""The unit of sizes without one: only MB makes sense of those in the specification's examples."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT = re.compile(r"[+-]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][+-]?[0-9]{1,2})?")
@@ -39,7 +39,7 @@ _EXPECTED: dict[str, str] = {
 
 
 class BadValueError(ValueError):
-    """A text that is not of its type; ``found`` says what is wrong and ``expected`` what should stand there."""
+    """A text that is not of its type; ``found`` says what is wrong, ``expected`` what should be there instead."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(found, expected)
@@ -111,7 +111,7 @@ def attribute_of(name: str, text: str) -> str:
     """The value of an attribute in canonical spelling.
 
     Raises:
-        BadValueError: it is not one of those that exist, or not a number.
+        BadValueError: it is not one of the known values, or not a number.
     """
     choices = model.CHOICES.get(name)
     if choices is not None:
@@ -133,12 +133,12 @@ def attribute_of(name: str, text: str) -> str:
 
 
 def size_bytes(value: float | int, units: str | None) -> int:
-    """A size in bytes, rounded to whole ones; without units it is in MB."""
+    """A size in bytes, rounded to a whole number; without units it is in MB."""
     return round(Fraction(str(value)) * UNITS[units or DEFAULT_UNIT])
 
 
 def text_of(value: Value) -> str:
-    """How a value is written."""
+    """The text of a value in a document."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A job object as XML, in canonical spelling. What cannot stand in XML is dropped; unknown elements are kept."""
+"""Writes a job object as XML, in canonical spelling. What XML cannot hold is dropped; unknown elements are kept."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ def write_document(document: Document) -> bytes:
 
 def write_element(root: Element) -> bytes:
     """A tree of elements as it is, in the same form."""
-    made = _kept(root)
-    etree.indent(made, "  ")
-    return bytes(etree.tostring(made, xml_declaration=True, encoding="UTF-8", pretty_print=True))
+    tree = _kept(root)
+    etree.indent(tree, "  ")
+    return bytes(etree.tostring(tree, xml_declaration=True, encoding="UTF-8", pretty_print=True))
 
 
 def _level(level: JobLevel) -> etree._Element:
-    made = etree.Element(level.level)
+    tree = etree.Element(level.level)
     if level.policy is not None:
-        made.set("awarenessPolicy", level.policy)
+        tree.set("awarenessPolicy", level.policy)
     if level.reference is not None:
-        made.text = clean(level.reference)
-        return made
+        tree.text = clean(level.reference)
+        return tree
     defaults = [child for child in level.children if child.level.endswith("Defaults")]
     others = [child for child in level.children if not child.level.endswith("Defaults")]
-    _add_all(made, level.properties)
+    _add_all(tree, level.properties)
     for name, block in (("Requested", level.requested), ("Delivered", level.delivered)):
         if block is not None:
-            made.append(_block(name, block))
-    _add_nodes(made, level.nodes)
+            tree.append(_block(name, block))
+    _add_nodes(tree, level.nodes)
     if level.environment is not None:
-        environment = etree.SubElement(made, "Environment")
+        environment = etree.SubElement(tree, "Environment")
         for name, text in level.environment.items():
             variable = etree.SubElement(environment, "Variable", name=clean(name))
             variable.text = clean(text)
-    made.extend(_kept(element) for element in level.unknown)
-    made.extend(_level(child) for child in (*defaults, *others))
-    return made
+    tree.extend(_kept(element) for element in level.unknown)
+    tree.extend(_level(child) for child in (*defaults, *others))
+    return tree
 
 
 def _block(name: str, block: Block) -> etree._Element:
-    made = etree.Element(name)
-    _add_all(made, block.properties)
-    _add_nodes(made, block.nodes)
-    made.extend(_kept(element) for element in block.unknown)
-    return made
+    tree = etree.Element(name)
+    _add_all(tree, block.properties)
+    _add_nodes(tree, block.nodes)
+    tree.extend(_kept(element) for element in block.unknown)
+    return tree
 
 
 def _add_nodes(parent: etree._Element, nodes: Sequence[Property]) -> None:
@@ -71,15 +71,15 @@ def _add_nodes(parent: etree._Element, nodes: Sequence[Property]) -> None:
 
 
 def _add_all(parent: etree._Element, properties: Sequence[Property]) -> None:
-    for one in properties:
-        made = etree.SubElement(parent, one.name, {name: clean(text) for name, text in one.attributes.items()})
-        # a number of more digits than the specification's 32 bits hold is written as it came
-        text = clean(one.raw if one.raw and isinstance(one.value, float) else values.text_of(one.value))
-        made.text = text or None
+    for prop in properties:
+        child = etree.SubElement(parent, prop.name, {name: clean(text) for name, text in prop.attributes.items()})
+        # a number with more digits than the specification's 32 bits hold is written as it came
+        text = clean(prop.raw if prop.raw and isinstance(prop.value, float) else values.text_of(prop.value))
+        child.text = text or None
 
 
 def _kept(element: Element) -> etree._Element:
-    made = etree.Element(element.name, {name: clean(text) for name, text in element.attributes.items()})
-    made.text = clean(element.text) or None
-    made.extend(_kept(child) for child in element.children)
-    return made
+    copy = etree.Element(element.name, {name: clean(text) for name, text in element.attributes.items()})
+    copy.text = clean(element.text) or None
+    copy.extend(_kept(child) for child in element.children)
+    return copy

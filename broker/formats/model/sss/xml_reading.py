@@ -1,8 +1,7 @@
-"""Bytes from a stranger to a tree of elements: no document type, no entities, no network, bounded in every direction.
+"""Parses untrusted bytes into a tree of elements: no document type, no entities, no network, bounded in every way.
 
-Nothing here knows what the elements mean. Source: XML 1.0; limits are our own.
-
-What is wrong with a document: where, what was found, and what was expected.
+Nothing here knows what the elements mean. A problem says where it is, what was found and what was expected. Source: XML
+1.0; limits are our own.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ class Problem:
     """One finding.
 
     Attributes:
-        line: in the document, from 1.
-        element: that it is about, with the attribute if it is about one; empty for the document as a whole.
+        line: the line in the document, from 1.
+        element: the element that it is about, with the attribute if it is about one; empty for the whole document.
         found: what is wrong, short and stable.
-        expected: what should stand there.
+        expected: what should be there instead.
         is_value: whether a value is wrong, not the structure.
-        column: for text that is no XML: bytes from the beginning of the line, from 0.
+        column: for text that is not XML: bytes from the beginning of the line, from 0.
     """
 
     line: int
@@ -43,7 +42,7 @@ class Problem:
         return f"{self.element}: {self.found}" if self.element else self.found
 
     def reported(self, file: str) -> str:
-        """The finding as compilers tell them: file, line, what is wrong, what was expected."""
+        """The finding as compilers report it: file, line, what is wrong, what was expected."""
         expected = f"; expected {self.expected}" if self.expected else ""
         return f"{file}:{self.line}: {self}{expected}"
 
@@ -97,7 +96,7 @@ def read_xml(data: bytes) -> Element:
     """The root element of a document.
 
     Raises:
-        BadDocumentError: it is not XML, or holds what is not accepted from strangers.
+        BadDocumentError: it is not XML, or holds what is not accepted from untrusted sources.
     """
     if len(data) > MAX_BYTES:
         raise _refused("forbidden", 1, f"{len(data)} bytes", f"at most {MAX_BYTES} bytes")
@@ -145,21 +144,21 @@ def _check_prolog(data: bytes) -> None:
         if rest[:9].upper() == b"<!DOCTYPE":
             raise _refused("forbidden", line, "document type declaration", "no document type and no entities")
         end = b"-->" if rest.startswith(b"<!--") else b"?>" if rest.startswith(b"<?") else b""
-        found = data.find(end, position) if end else -1
-        if found < 0:
+        end_position = data.find(end, position) if end else -1
+        if end_position < 0:
             return
         if rest.startswith(b"<?") and not (rest.startswith(b"<?xml") and rest[5:6].isspace()):
             raise _refused("forbidden", line, "processing instruction", "elements only")
-        position = found + len(end)
+        position = end_position + len(end)
 
 
 def _not_well_formed(data: bytes, error: etree.XMLSyntaxError) -> BadDocumentError:
-    """Where the text stops being XML. A second parser is asked for the place: it tells the first bad byte."""
+    """Where the text stops being XML. A second parser determines the place: it reports the first bad byte."""
     checker = expat.ParserCreate("UTF-8")
     try:
         checker.Parse(data.removeprefix(_BOM), True)
     except expat.ExpatError as bad:
-        # the kind says already that it is not well-formed
+        # the kind already says that it is not well-formed
         reported = (expat.ErrorString(bad.code) or "not XML").removeprefix("not well-formed (").removesuffix(")")
         problem = Problem(bad.lineno, "", reported, "well-formed XML", column=bad.offset)
         return BadDocumentError("not-well-formed", (problem,))
@@ -171,20 +170,20 @@ def _not_well_formed(data: bytes, error: etree.XMLSyntaxError) -> BadDocumentErr
 def _element(root: etree._Element) -> Element:
     """The tree, made from the leaves up without recursion."""
     count = 0
-    made: dict[int, list[Element]] = {}
+    by_depth: dict[int, list[Element]] = {}
     for event, node, depth in _walk(root):
         if event == "start":
             count += 1
             _check_size(node, depth, count)
             continue
-        children = tuple(made.pop(depth + 1, ()))
+        children = tuple(by_depth.pop(depth + 1, ()))
         _check_mixed(node, children)
-        # a child that is no element is a comment: the text goes on after it
+        # a child that is not an element is a comment: the text continues after it
         text = "" if children else "".join([node.text or "", *(child.tail or "" for child in node)])
         name = str(node.tag)
         element = Element(name, node.sourceline or 1, text, {str(k): str(v) for k, v in node.attrib.items()}, children)
-        made.setdefault(depth, []).append(element)
-    return made[1][0]
+        by_depth.setdefault(depth, []).append(element)
+    return by_depth[1][0]
 
 
 def _walk(root: etree._Element) -> Iterator[tuple[str, etree._Element, int]]:

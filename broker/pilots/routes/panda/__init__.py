@@ -1,1 +1,1 @@
-"""The HTTP interface of the PanDA server that pilots and Harvester call, with its schema and its manners."""
+"""The HTTP interface of the PanDA server that pilots and Harvester call, with its schema and its conventions."""

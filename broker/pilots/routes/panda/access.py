@@ -1,4 +1,4 @@
-"""Who calls: pilots with the role for it, users for their own jobs, or nobody known.
+"""Identities of callers: pilots with the role for it, users for their own jobs, or nobody known.
 
 Source: PanDA server, roles of pilots: production and pilot.
 """
@@ -20,12 +20,12 @@ OTHER_QUEUE = "the token is for another queue"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who calls.
+    """The identity of a caller.
 
     Attributes:
-        name: of the user; without the role of pilots, only jobs of this user are given.
-        has_role: may take anybody's jobs, and report.
-        paths: the queues that it may speak for, as paths of a scope; ``("/",)``: all.
+        name: name of the user; without the role of pilots, only jobs of this user are given.
+        has_role: whether it may take anybody's jobs, and report.
+        paths: the queues that it may act for, as paths of a scope; ``("/",)``: all.
     """
 
     name: str
@@ -50,16 +50,16 @@ class TooManyRequests(Exception):
 
 
 Identify = Callable[[HTTPConnection], Awaitable[Identity | None]]
-"""Who calls; None: nobody that may be let in. It may raise :class:`TooManyRequests`."""
+"""Identifies a caller; None: nobody that may be let in. It may raise :class:`TooManyRequests`."""
 
 
 async def anybody(connection: HTTPConnection) -> Identity | None:
-    """Everybody who reaches the port is trusted."""
+    """Trust everybody who reaches the port."""
     return Identity("local")
 
 
 def of_token(identity: policies.Identity) -> Identity | None:
-    """Who calls with a token: a pilot, or a user who may submit; anybody else is nobody here."""
+    """The identity behind a token: a pilot, or a user who may submit; anybody else is nobody here."""
     grant = identity.grants.get(Role.PILOT)
     name = identity.username or identity.subject
     if grant is not None:

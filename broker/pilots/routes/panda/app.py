@@ -1,4 +1,4 @@
-"""The application: its routes, its own OpenAPI schema, and how it is put beside another application on one port."""
+"""The application: its routes, its own OpenAPI schema, and how it shares one port with another application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.store.connection.database import Database
 
 V1, CACHE = "/api/v1", "/cache"
 PREFIXES = (legacy.PREFIX, f"{V1}/pilot", f"{V1}/harvester", f"{CACHE}/schedconfig", f"{CACHE}/ddmendpoints.json")
-"""Beginnings of the paths that this application answers; the rest of the cache are archives of panda-client."""
+"""Beginnings of the paths that this application answers; the rest of the cache is archives of panda-client."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,15 +33,15 @@ def pilot_app(database: Database, identify: Identify = anybody, lane: Lane | Non
     """The interface for pilots and Harvester.
 
     Args:
-        database: of an installation of its own.
-        identify: who calls; without it everybody who reaches the port is trusted.
+        database: database of a standalone installation.
+        identify: identifies callers; without it everybody who reaches the port is trusted.
         lane: bounds the requests that are worked on at once, each with one connection; None: a lane of its own.
     """
     service = PilotService(database, identify) if lane is None else PilotService(database, identify, lane=lane)
     app = FastAPI(
         title="Pilots and Harvester",
         version=__version__,
-        summary="The interface of the PanDA server that pilots and Harvester call",
+        summary="The PanDA server interface for pilots and Harvester",
         openapi_url=f"{V1}/pilot/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -61,7 +61,7 @@ def is_for_pilots(path: str) -> bool:
 
 
 def beside(other: ASGIApp, pilots: ASGIApp) -> ASGIApp:
-    """One application of two: requests of pilots go to ``pilots``, everything else to ``other``."""
+    """Combine two applications: requests of pilots go to ``pilots``, everything else to ``other``."""
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
         is_pilot = scope["type"] == "http" and is_for_pilots(scope["path"])
@@ -108,19 +108,19 @@ def _endpoint(service: PilotService, method: Method, *, reads: bool) -> Callable
 
 
 def _queue_data(service: PilotService) -> APIRouter:
-    """What pilots read before they ask: settings of their queue, of all queues, and endpoints."""
-    # everybody may read it, but not as often as they like
+    """The data that pilots read before they ask: settings of their queue, of all queues, and endpoints."""
+    # anybody may read it, but not as often as they like
     routes = APIRouter(prefix=CACHE, tags=["queue data"], dependencies=[Depends(service.identify)])
     database = service.database
 
     @routes.get("/schedconfig/schedconfig.all.json", operation_id="all_queue_data")
     async def all_queues() -> Response:
-        """The settings of all queues, by name."""
+        """Get the settings of all queues, by name."""
         return await _read(service.lane, lambda: workers.all_queue_data(database))
 
     @routes.get("/schedconfig/{queue}.all.json", operation_id="queue_data_by_name")
     async def one_queue(queue: str) -> Response:
-        """The settings of a queue, by its name."""
+        """Get the settings of a queue, by its name."""
 
         def read() -> dict[str, Any] | None:
             data = workers.queue_data(database, queue)
@@ -130,12 +130,12 @@ def _queue_data(service: PilotService) -> APIRouter:
 
     @routes.get("/schedconfig/{queue}.json", operation_id="queue_data")
     async def bare_queue(queue: str) -> Response:
-        """The settings of a queue."""
+        """Get the settings of a queue."""
         return await _read(service.lane, lambda: workers.queue_data(database, queue))
 
     @routes.get("/ddmendpoints.json", operation_id="storage_data")
     async def endpoints() -> Response:
-        """The endpoints, by name."""
+        """Get the storage endpoints, by name."""
         return await _read(service.lane, lambda: workers.storage_data(database))
 
     return routes
@@ -143,11 +143,11 @@ def _queue_data(service: PilotService) -> APIRouter:
 
 async def _read(lane: Lane, read: Callable[[], Any]) -> Response:
     try:
-        found = await lane.run(read)
+        content = await lane.run(read)
     except UNAVAILABLE as error:
         _log.warning("queue data could not be read", extra={"fields": {"error": str(error)}})
         return PlainTextResponse("database error", 503)
-    return PlainTextResponse("no such queue", 404) if found is None else JSONResponse(found)
+    return PlainTextResponse("no such queue", 404) if content is None else JSONResponse(content)
 
 
 async def _forbidden(method: str) -> Response:
@@ -155,18 +155,18 @@ async def _forbidden(method: str) -> Response:
 
 
 async def _slow_down(request: Request, error: Exception) -> Response:
-    """Without JSON in the answer, pilots ask and report again."""
+    """Answer without JSON, so that pilots ask and report again."""
     wait_s = error.wait_s if isinstance(error, TooManyRequests) else 1.0
     return PlainTextResponse("ERROR : too many requests", 429, headers={"Retry-After": str(math.ceil(wait_s))})
 
 
 async def _busy(request: Request, error: Exception) -> Response:
-    """Likewise."""
+    """Answer without JSON, so that pilots ask and report again."""
     return PlainTextResponse("ERROR : all connections for pilots are in use", 503, headers={"Retry-After": "1"})
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """An error that nobody foresaw: it is logged with its trace, and nobody outside sees more than that."""
+    """Log an unforeseen error with its trace; nobody outside sees more than that there was one."""
     _log.error("a request failed", exc_info=error, extra={"fields": {"path": request.url.path}})
     return PlainTextResponse("ERROR : internal error", 500)
 

@@ -1,4 +1,4 @@
-"""The arguments of the methods: names, types, which must be given. The check and the OpenAPI schema are made from them.
+"""The arguments of the methods: names, types, and which are required. The check and the OpenAPI schema use them.
 
 Source: PanDA server, API v1 of pilots and Harvester.
 """
@@ -32,7 +32,7 @@ _SCHEMAS: Mapping[str, dict[str, Any]] = {
 }
 
 Arguments = Mapping[str, str]
-"""Names of arguments and their types; a name with ``!`` behind it must be given."""
+"""Names of arguments and their types; a trailing ``!`` marks a required one."""
 
 
 def _of(kind: str, *names: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ HEARTBEAT: Arguments = {**_of(TEXT, "harvester_id!"), **_of(OBJECT, "data")}
 
 
 def fault_of(arguments: Arguments, values: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments of a call; empty when nothing is. null is no argument."""
+    """What is wrong with the arguments of a call; empty if nothing is. null counts as no argument."""
     types = {name.rstrip("!"): kind for name, kind in arguments.items()}
     unknown = sorted(set(values) - set(types))
     if unknown:

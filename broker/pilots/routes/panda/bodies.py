@@ -33,7 +33,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
     """The fields of a form, or of a JSON object where the content is JSON.
 
     Raises:
-        BodyRefused: it is too large, too slow, or no such thing.
+        BodyRefused: it is too large, too slow, or neither of these.
     """
     body = await _read(request)
     if "json" in request.headers.get("content-type", ""):

@@ -1,6 +1,6 @@
 """The older methods, ``/server/panda/...``: forms in, bare objects out. A refusal is a body: pilots ignore the status.
 
-Source: PanDA server, job dispatcher; what the pilot makes of the answers.
+Source: PanDA server, job dispatcher; how the pilot reads the answers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Method = Callable[[PilotService, Identity, Fields], Any]
 
 
 def get_job(service: PilotService, who: Identity, fields: Fields) -> dict[str, Any]:
-    """A job, or several where ``nJobs`` is given."""
+    """Reserve a job, or several if ``nJobs`` is given."""
     try:
         request = job_request.read_form(fields)
     except job_request.RequestRefused as refused:
@@ -52,17 +52,17 @@ def get_job(service: PilotService, who: Identity, fields: Fields) -> dict[str, A
             return _refusal(WRONG_ROLE, NO_ROLE)
         request = service.own_jobs_only(request, who)
     try:
-        found = pilot_jobs.acquire(service.database, service.views, request, service.generator())
+        acquired = pilot_jobs.acquire(service.database, service.views, request, service.generator())
     except UNAVAILABLE as error:
         _log.warning("no answer for a pilot", extra={"fields": {"queue": request.queue, "error": str(error)}})
         return _refusal(DATABASE_ERROR, "database error")
-    if not found.jobs:
-        return _refusal(NO_JOBS, told_why(found.missed) or "no jobs in PanDA")
-    return {"StatusCode": OK, "jobs": list(found.jobs)} if request.in_bulk else found.jobs[0]
+    if not acquired.jobs:
+        return _refusal(NO_JOBS, told_why(acquired.missed) or "no jobs in PanDA")
+    return {"StatusCode": OK, "jobs": list(acquired.jobs)} if request.in_bulk else acquired.jobs[0]
 
 
 def update_job(service: PilotService, who: Identity, fields: Fields) -> dict[str, Any]:
-    """A report of a job.
+    """Report the state of a job.
 
     Raises:
         DatabaseUnavailable: the pilot takes any JSON for success; without JSON it reports again.
@@ -82,7 +82,7 @@ def update_job(service: PilotService, who: Identity, fields: Fields) -> dict[str
 
 
 def update_jobs_in_bulk(service: PilotService, who: Identity, fields: Fields) -> list[Any]:
-    """Reports of several jobs, as a JSON list in ``jobList``: whether it was understood, and an answer for each.
+    """Report the states of several jobs, a JSON list in ``jobList``; returns whether it was understood, and answers.
 
     Raises:
         DatabaseUnavailable: those before were applied.
@@ -96,7 +96,7 @@ def update_jobs_in_bulk(service: PilotService, who: Identity, fields: Fields) ->
 
 
 def update_worker_pilot_status(service: PilotService, who: Identity, fields: Fields) -> dict[str, Any]:
-    """That a pilot started or finished.
+    """Report that a pilot started or finished.
 
     Raises:
         DatabaseUnavailable: there was no answer.
@@ -114,21 +114,21 @@ def update_worker_pilot_status(service: PilotService, who: Identity, fields: Fie
 
 
 def get_status(service: PilotService, who: Identity, fields: Fields) -> dict[str, Any]:
-    """Status and attempt of jobs, between commas.
+    """Get the status and attempt number of jobs; ``ids`` is comma-separated.
 
     Raises:
         DatabaseUnavailable: there was no answer.
     """
-    written = [one for one in str(fields.get("ids", "")).split(",") if one.strip()][:MOST_IDS]
-    asked = [optional(one.strip(), not_negative) for one in written]
-    if not asked:
+    written = [part for part in str(fields.get("ids", "")).split(",") if part.strip()][:MOST_IDS]
+    job_ids = [optional(part.strip(), not_negative) for part in written]
+    if not job_ids:
         return _refusal(INVALID, "ids is missing")
-    known = pilot_jobs.statuses(service.database, [one for one in asked if one is not None])
-    found = [known.get(one, ("notfound", 0)) if one is not None else ("notfound", 0) for one in asked]
+    known = pilot_jobs.statuses(service.database, [job_id for job_id in job_ids if job_id is not None])
+    states = [known.get(job_id, ("notfound", 0)) if job_id is not None else ("notfound", 0) for job_id in job_ids]
     return {
         "StatusCode": OK,
-        "status": ",".join(status for status, _ in found),
-        "attemptNr": ",".join(str(attempt) for _, attempt in found),
+        "status": ",".join(status for status, _ in states),
+        "attemptNr": ",".join(str(attempt) for _, attempt in states),
     }
 
 
@@ -144,7 +144,7 @@ METHODS: Mapping[str, tuple[Method, tuple[str, ...]]] = {
     "updateWorkerPilotStatus": (update_worker_pilot_status, ("workerID!", "harvesterID!", "status!", "node_id")),
     "getStatus": (get_status, ("ids!",)),
 }
-"""Each method, and the fields of its form; a name with ``!`` behind it must be given."""
+"""Each method, and the fields of its form; a trailing ``!`` marks a required one."""
 
 
 def router(service: PilotService) -> APIRouter:
@@ -175,17 +175,17 @@ def _endpoint(service: PilotService, method: Method) -> Callable[[Request], Awai
         except BodyRefused as refused:
             return PlainTextResponse(f"ERROR : {refused}", refused.status)
         try:
-            found = await service.lane.run(lambda: method(service, who, fields))
+            content = await service.lane.run(lambda: method(service, who, fields))
         except UNAVAILABLE as error:
             _log.warning("a report was not kept", extra={"fields": {"error": str(error)}})
             return PlainTextResponse("ERROR : database error, report it again", 503)
-        return answer(request, found)
+        return answer(request, content)
 
     return endpoint
 
 
 def answer(request: Request, content: Any) -> Response:
-    """JSON for who accepts it; else URL-encoded text."""
+    """JSON for clients that accept it; else URL-encoded text."""
     if "application/json" in request.headers.get("accept", "") or not isinstance(content, dict):
         return JSONResponse(content)
     return PlainTextResponse(urlencode({key: "NULL" if value is None else value for key, value in content.items()}))
@@ -201,10 +201,10 @@ def _refusal(code: int, what: str) -> dict[str, Any]:
 
 def _listed(value: Any) -> list[dict[str, Any]] | None:
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        content = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list) and all(isinstance(one, dict) for one in found) else None
+    return content if isinstance(content, list) and all(isinstance(item, dict) for item in content) else None
 
 
 def _form(fields: tuple[str, ...]) -> dict[str, Any]:

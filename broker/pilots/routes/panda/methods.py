@@ -32,9 +32,9 @@ class Call:
     """One call.
 
     Attributes:
-        service: behind the routes.
-        who: calls.
-        host: that the call comes from.
+        service: service behind the routes.
+        who: identity of the caller.
+        host: host that the call comes from.
         values: its arguments, checked.
     """
 
@@ -86,10 +86,10 @@ def acquire_jobs(call: Call) -> dict[str, Any]:
     architecture = call.values.get("target_architecture")
     if architecture and not _is_object(architecture):
         return answer(False, "target_architecture must be a JSON object")
-    found = jobs.acquire(call.service.database, call.service.views, request, call.service.generator())
-    if not found.jobs:
-        return answer(False, told_why(found.missed) or "No jobs in PanDA")
-    return answer(True, data={"StatusCode": OK, "jobs": list(found.jobs)})
+    acquired = jobs.acquire(call.service.database, call.service.views, request, call.service.generator())
+    if not acquired.jobs:
+        return answer(False, told_why(acquired.missed) or "No jobs in PanDA")
+    return answer(True, data={"StatusCode": OK, "jobs": list(acquired.jobs)})
 
 
 def update_job(call: Call) -> dict[str, Any]:
@@ -110,18 +110,18 @@ def update_job(call: Call) -> dict[str, Any]:
 def update_jobs_bulk(call: Call) -> dict[str, Any]:
     """Report the states of several jobs."""
     method = METHODS["pilot/update_job"]
-    found = []
+    answers = []
     if len(call.values["job_list"]) > MOST_REPORTS:
         return answer(False, f"Argument error: 'job_list' has more than {MOST_REPORTS} reports", [])
-    for one in call.values["job_list"]:
-        if not isinstance(one, dict):
+    for report in call.values["job_list"]:
+        if not isinstance(report, dict):
             return answer(False, "failed with TypeError: a job is an object", [])
-        found.append(run(method, Call(call.service, call.who, call.host, one)))
-    return answer(True, data=found)
+        answers.append(run(method, Call(call.service, call.who, call.host, report)))
+    return answer(True, data=answers)
 
 
 def update_worker_status(call: Call) -> dict[str, Any]:
-    """Say that a pilot started or finished."""
+    """Report that a pilot started or finished."""
     status = call.values["status"]
     if status not in WORKER_STATES:
         return answer(False, f"Invalid worker state. The worker state has to be in {WORKER_STATES}")
@@ -134,13 +134,13 @@ def update_worker_status(call: Call) -> dict[str, Any]:
 
 
 def get_job_status(call: Call) -> dict[str, Any]:
-    """Status and attempt of jobs."""
-    asked = [optional(one, not_negative) for one in call.values["job_ids"]]
-    if not asked or None in asked or len(asked) > MOST_IDS:
+    """Get the status and attempt number of jobs."""
+    job_ids = [optional(value, not_negative) for value in call.values["job_ids"]]
+    if not job_ids or None in job_ids or len(job_ids) > MOST_IDS:
         return answer(False, f"Argument error: 'job_ids' is to be 1 to {MOST_IDS} numbers")
-    known = jobs.statuses(call.service.database, asked)
-    found = [(one, *known.get(one, ("not found", 0))) for one in asked]
-    return answer(True, data=[dict(zip(("job_id", "status", "attempt_number"), row, strict=True)) for row in found])
+    known = jobs.statuses(call.service.database, job_ids)
+    rows = [(job_id, *known.get(job_id, ("not found", 0))) for job_id in job_ids]
+    return answer(True, data=[dict(zip(("job_id", "status", "attempt_number"), row, strict=True)) for row in rows])
 
 
 def update_worker_node(call: Call) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def update_worker_node_gpu(call: Call) -> dict[str, Any]:
 
 
 def report_worker_statistics(call: Call) -> dict[str, Any]:
-    """Report how many workers there are at a queue, by label, resource type and status."""
+    """Report the number of workers at a queue, by label, resource type and status."""
     statistics = call.values["statistics"]
     if isinstance(statistics, str):
         try:
@@ -171,7 +171,7 @@ def report_worker_statistics(call: Call) -> dict[str, Any]:
 
 
 def update_workers(call: Call) -> dict[str, Any]:
-    """Take the workers of a Harvester instance, with what it knows of each."""
+    """Report the workers of a Harvester instance, with what it knows of each."""
     workers = call.values["workers"]
     if len(workers) > MOST_WORKERS:
         return answer(False, f"Argument error: more than {MOST_WORKERS} workers")
@@ -180,14 +180,14 @@ def update_workers(call: Call) -> dict[str, Any]:
 
 
 def heartbeat(call: Call) -> dict[str, Any]:
-    """Say that a Harvester instance lives."""
+    """Report that a Harvester instance is alive."""
     harvester = text(50)(call.values["harvester_id"])
     pilot_workers.heartbeat(call.service.database, harvester, call.who.name, call.host, call.values.get("data") or {})
     return answer(True)
 
 
 def acquire_commands(call: Call) -> dict[str, Any]:
-    """Take the oldest commands of a Harvester instance that nobody has taken."""
+    """Take the oldest untaken commands of a Harvester instance."""
     most = call.values["n_commands"]
     if not 0 < most <= MOST_COMMANDS:
         return answer(False, f"Argument error: 'n_commands' is to be 1 to {MOST_COMMANDS}")
@@ -196,11 +196,11 @@ def acquire_commands(call: Call) -> dict[str, Any]:
 
 
 def acknowledge_commands(call: Call) -> dict[str, Any]:
-    """Say that commands were carried out."""
-    asked = [optional(one, not_negative) for one in call.values["command_ids"]]
-    if None in asked or len(asked) > MOST_COMMANDS:
+    """Acknowledge commands that were carried out."""
+    command_ids = [optional(value, not_negative) for value in call.values["command_ids"]]
+    if None in command_ids or len(command_ids) > MOST_COMMANDS:
         return answer(False, f"Argument error: 'command_ids' is to be at most {MOST_COMMANDS} numbers")
-    commands.acknowledge(call.service.database, asked)
+    commands.acknowledge(call.service.database, command_ids)
     return answer(True)
 
 

@@ -1,4 +1,4 @@
-"""Virtual placement is left where it does not help."""
+"""Virtual placement is avoided where it does not help."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class AvoidVpOptions(Options):
 class AvoidVp(Filter[AnalysisPairs]):
     """The queue has no virtual placement, or the chunk may use it and the queue is not overloaded.
 
-    Rejects queues with virtual placement for chunks that avoid it, and queues of the kind that are overloaded:
-    more queued jobs of the share than OVERLOAD_MIN_QUEUE, and more for each running one than
-    OVERLOAD_RATIO_OFFSET x the share has everywhere.
+    Rejects queues with virtual placement for chunks that avoid it, and such queues that are overloaded: more queued
+    jobs of the share than OVERLOAD_MIN_QUEUE, and more for each running one than OVERLOAD_RATIO_OFFSET x the share has
+    everywhere.
 
     Source: ATLAS Analysis Job Brokerage.
     """
@@ -63,7 +63,7 @@ class AvoidVp(Filter[AnalysisPairs]):
     def keep(self, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true without virtual placement, or where the chunk may use it."""
         known = pairs.facts
-        # few queues have any, and nothing is asked of the others
+        # few queues have virtual placement, and the others are not judged
         virtual = known.is_vp[0].nonzero()[0]
         avoided = known.avoids_vp
         if self.options.overload and len(virtual):
@@ -90,13 +90,13 @@ def overloaded(facts: AnalysisFacts, tuning: TuningView, queues: Ints | None = N
     Args:
         facts: of the chunks.
         tuning: with the offset of the ratio and the shortest queue.
-        queues: positions of those that are asked about; without it all.
+        queues: positions of the queues to judge; None for all.
     """
     counts = [facts.by_kind(name) for name in ("defined", "assigned", "activated", "starting", "running")]
     every = counts if queues is None else [one.at_columns(queues) for one in counts]
     defined, assigned, activated, starting, running = (one.every for one in every)
     queued = defined + assigned + activated + starting
-    # written as a product, so that nothing is divided by 0 jobs; a share that runs nowhere has no ratio to exceed
+    # a product, so that nothing is divided by 0 jobs; a share without running jobs has no ratio to exceed
     allowed = facts.share_queued * tuning.number(RATIO_OFFSET) * running
     above = (queued * facts.share_running > allowed) & (facts.share_running > 0)
     return np.asarray((queued > tuning.number(MIN_QUEUE)) & ((running == 0) | above))

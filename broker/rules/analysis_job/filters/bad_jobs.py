@@ -1,4 +1,4 @@
-"""Queues at which the task fails get no more of it."""
+"""Queues at which the task fails get no more of its jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BadJobsOptions(Options):
     """Where bad jobs count.
 
     Attributes:
-        asked: at all queues, or only where the stabilizer looks at the user; and then not for merging.
+        asked: at all queues, or only where the stabilizer applies to the user; and then not for merging.
         equality: whether exactly the limit is too many.
     """
 
@@ -42,7 +42,7 @@ class BadJobs(Filter[AnalysisPairs]):
     """Not too many jobs of the task failed at the queue or were closed.
 
     Rejects queues at which the failed and closed jobs of the task within TW_DONE_JOB_STAT hours are not fewer
-    than 2 x finished ones and than MIN_BAD_JOBS_TO_SKIP_PQ. Not for the one queue that a task names.
+    than 2 x the finished ones and than MIN_BAD_JOBS_TO_SKIP_PQ. Not for the one queue that a task names.
 
     Source: ATLAS Analysis Job Brokerage.
     """
@@ -65,7 +65,7 @@ class BadJobs(Filter[AnalysisPairs]):
     options: BadJobsOptions = BadJobsOptions()
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
-        """Chunks of tasks with such jobs."""
+        """Chunks of tasks with failed or closed jobs that do not name their one queue."""
         bad = pairs.facts.by_kind("jobs_bad")
         of_task = bad.of_table(np.asarray((bad.table > 0).any(axis=-1, keepdims=True)))
         return np.asarray(~pairs.facts.site_named & of_task.by_chunk)
@@ -84,7 +84,7 @@ class BadJobs(Filter[AnalysisPairs]):
         return Observation(number(pairs.facts.jobs_bad), operator, limit, "jobs", LEAST_BAD, {"finished": finished})
 
     def _exempt(self, pairs: AnalysisPairs) -> Bools:
-        """Where bad jobs do not count: (1, 1), or (T, Q) under ``with_stabilizer``."""
+        """(1, 1), or (T, Q) under ``with_stabilizer``: true where bad jobs do not count."""
         if self.options.asked == "everywhere":
             return np.zeros((1, 1), dtype=np.bool_)
         known = pairs.facts

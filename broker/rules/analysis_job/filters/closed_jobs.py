@@ -1,4 +1,4 @@
-"""Queues at which jobs of the task were closed get no more of it."""
+"""Queues at which jobs of the task were closed get no more of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ClosedJobs(Filter[AnalysisPairs]):
     reason = Reason(
         code="closed",
         title="No job of the task was closed at the queue",
-        violation="A job of the task was closed at the queue lately",
-        no_candidate="has closed no job of this task lately",
+        violation="A job of the task was closed at the queue recently",
+        no_candidate="has closed no job of this task recently",
         who="wait",
         cure="Wait: closed jobs are forgotten after `TW_DONE_JOB_STAT` hours, and the queue may have the task again.",
     )
@@ -35,6 +35,6 @@ class ClosedJobs(Filter[AnalysisPairs]):
         return np.asarray(~(pairs.facts.jobs_closed > 0))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Jobs of the task that were closed at the queue; no limit where their number is not known."""
+        """The jobs of the task that were closed at the queue; no limit if their number is unknown."""
         closed = number(pairs.facts.jobs_closed)
         return Observation(closed, "<=", None if closed is None else 0.0, "jobs", "rule")

@@ -1,4 +1,4 @@
-"""A task can be bound to a cloud."""
+"""A task may be bound to a cloud."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Options, Reason, text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
-#: WORLD is how PanDA calls all clouds together.
+#: PanDA calls all clouds together WORLD.
 ANY_CLOUD = ("", "any", "WORLD")
 
 
@@ -22,7 +22,7 @@ class CloudMismatchOptions(Options):
 class CloudMismatch(Filter[AnalysisPairs]):
     """The queue is of the cloud of the task.
 
-    Rejects queues of another cloud than the task's.
+    Rejects queues of a cloud other than the task's.
 
     Source: PanDA analysis brokerage, filters.
     """

@@ -11,10 +11,10 @@ PROVENANCE = "ATLAS Analysis Job Brokerage"
 
 
 class CoreKind(Filter[AnalysisPairs]):
-    """Single-core or multi-core, as the task asks.
+    """The queue is single-core or multi-core, as the task requests.
 
-    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both. A
-    merge goes by the cores of its task.
+    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both. For a
+    merge, the cores of its task decide.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -33,7 +33,7 @@ class CoreKind(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q): true where single-core or multi-core, as the task asks."""
+        """(T, Q): true where the queue is single-core or multi-core, as the task requests."""
         cores = pairs.chunks.corecount
         return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(pairs.candidates)))
 

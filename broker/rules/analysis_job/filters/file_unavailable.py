@@ -10,9 +10,9 @@ from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Rea
 class FileUnavailable(Filter[AnalysisPairs]):
     """A queue that reads only local data has all files of the chunk.
 
-    Rejects queues with ``use_only_local_data`` in their catchall that have not all files of some dataset, neither on
-    disk nor on tape. Datasets without a complete replica on a disk anywhere do not count, nor do distributed ones in
-    a pass with the locality check.
+    Rejects queues with ``use_only_local_data`` in their catchall that lack files of some dataset both on disk and on
+    tape. Datasets without a complete replica on a disk anywhere do not count, nor do distributed ones in a pass with
+    the locality check.
 
     Source: PanDA analysis brokerage, file availability.
     """
@@ -30,7 +30,7 @@ class FileUnavailable(Filter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, file availability"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q), or (1, 1) where no file is missing: True where the queue has all files or reads remotely."""
+        """(T, Q), or (1, 1) if no file is missing: True where the queue has all files or reads remotely."""
         lacks = pairs.facts.by_kind("lacks_files")
         return np.asarray(~lacks.every if lacks.table.any() else [[True]])
 

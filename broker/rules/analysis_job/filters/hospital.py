@@ -46,5 +46,5 @@ class Hospital(GroupFilter[AnalysisPairs]):
 
 
 def _hospitals(names: Texts) -> Bools:
-    """(1, Q): those whose name says so."""
+    """(1, Q): true where the name marks a hospital queue."""
     return np.array([[str(name).endswith(ENDING) for name in names.ravel().tolist()]], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Queues with many waiting and no running jobs get no more, even if no other is left."""
+"""Queues with many waiting and no running jobs get no more, even if no other queue is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Rea
 
 
 class IdleOverload(Filter[AnalysisPairs]):
-    """Something runs at the queue, or little waits.
+    """Jobs run at the queue, or few wait there.
 
     Rejects queues with more queued jobs of the share than OVERLOAD_MIN_QUEUE and no running one. Not for merging, nor
     for the one queue that a task names. Source: PanDA analysis brokerage, overload.
@@ -34,13 +34,13 @@ class IdleOverload(Filter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q): true where something runs at the queue, or little waits there."""
+        """(T, Q): true where jobs run at the queue, or few wait there."""
         known = pairs.facts
         queued = known.defined + known.assigned + known.activated + known.starting
         return np.asarray((known.running > 0) | (queued <= pairs.tuning.number(MIN_QUEUE)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Queued and running jobs; no limit where some run."""
+        """Queued and running jobs; no limit if some run."""
         known = pairs.facts
         queued = known.defined + known.assigned + known.activated + known.starting
         running = number(known.running)

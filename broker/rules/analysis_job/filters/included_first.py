@@ -1,4 +1,4 @@
-"""Queues that a task includes go before those that AUTO lets in."""
+"""Queues that a task includes come before those that AUTO admits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class IncludedFirst(GroupFilter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, candidates"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
-        """Chunks of tasks with a reserve."""
+        """Chunks of tasks with a reserve: queues that only AUTO admits."""
         return np.asarray(pairs.facts.reserve.any(axis=1, keepdims=True))
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
@@ -39,5 +39,5 @@ class IncludedFirst(GroupFilter[AnalysisPairs]):
         return np.asarray(~(reserve & included))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Whether the queue is one of the reserve."""
+        """Whether the queue belongs to the reserve."""
         return Observation(flag(pairs.facts.reserve), "==", False, "-", "task.includedSite")

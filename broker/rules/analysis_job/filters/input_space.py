@@ -1,4 +1,4 @@
-"""Input that comes from elsewhere needs space."""
+"""Input from elsewhere needs space."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class SpaceOptions(Options):
 class InputSpace(Filter[AnalysisPairs]):
     """There is space for the input.
 
-    Rejects queues without an input endpoint, and those whose default one, where it is another than that for the
-    output, has not more usable space than STORAGE_MIN_FREE_SIZE. Asked in a pass without the locality check.
+    Rejects queues without an input endpoint, and those whose default one, if different from that for the output, has no
+    more usable space than STORAGE_MIN_FREE_SIZE. It applies in a pass without the locality check.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -46,7 +46,7 @@ class InputSpace(Filter[AnalysisPairs]):
         return np.asarray(~pairs.facts.local_pass & (pairs.chunks.total_files > 0))
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(1, Q): true where there is space for the input."""
+        """(1, Q): true where the queue has space for the input."""
         known, least = pairs.facts, pairs.tuning.number(KEY)
         small = known.input_usable_gb < least if self.options.equality == "passes" else known.input_usable_gb <= least
         return np.asarray(known.has_input_storage & ~small)

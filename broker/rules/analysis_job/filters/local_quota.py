@@ -1,4 +1,4 @@
-"""The owner must not have used up the quota at the endpoint."""
+"""The owner of the task must not have used up the quota at the output endpoint."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PROVENANCE = "ATLAS Analysis Job Brokerage"
 class LocalQuota(Filter[AnalysisPairs]):
     """The owner has quota at the endpoint for the output.
 
-    Rejects queues whose default output endpoint is one at which the owner of the task has used up the local
-    quota. Quotas that cannot be read are the throttle's business.
+    Rejects queues at whose default output endpoint the owner of the task has used up the local quota. The throttle
+    handles quotas that cannot be read.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -34,7 +34,7 @@ class LocalQuota(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q), or (1, 1) where no quota is exceeded: True where there is quota for the output."""
+        """(T, Q), or (1, 1) if no quota is exceeded: True where there is quota for the output."""
         over = pairs.facts.by_kind("over_local_quota")
         return np.asarray(~over.every if over.table.any() else [[True]])
 

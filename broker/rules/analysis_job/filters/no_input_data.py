@@ -12,8 +12,8 @@ PROVENANCE = "ATLAS Analysis Job Brokerage"
 class NoInputData(Filter[AnalysisPairs]):
     """The input is at the queue.
 
-    Rejects queues without the input of the chunk. Suppressed for urgent tasks, tasks of little IO and tasks that
-    have waited long, and in the second pass.
+    Rejects queues without the input of the chunk. Disabled for urgent tasks, tasks of little IO and tasks that have
+    waited long, and in the second pass.
 
     Source: ATLAS Analysis Job Brokerage.
     """

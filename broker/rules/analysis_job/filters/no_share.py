@@ -1,4 +1,4 @@
-"""Queues can give some kinds of tasks no share."""
+"""Queues may give some kinds of tasks no share."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class NoShare(ShareRule[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, zero share"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
-        """Chunks that are no test and do not name their one queue."""
+        """Chunks that are not tests and do not name their one queue."""
         groups = texts_of_groups(list(pairs.chunks.processingtype.ravel()))
         return np.asarray((groups != TEST_GROUP)[:, None] & ~pairs.facts.site_named)

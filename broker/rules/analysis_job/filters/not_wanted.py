@@ -1,4 +1,4 @@
-"""Queues that the task excludes, or does not include or name, checked after the other rules."""
+"""Queues that the task excludes, or does not include or name, are rejected after the other rules."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Rea
 class NotWanted(Filter[AnalysisPairs]):
     """The user wants the queue.
 
-    Rejects queues that the task excludes, that its list of included ones lacks, or that are not the one it names. Only
-    with the step ``wishes`` set to ``asked: by_rule``; otherwise there are no such candidates. Source: PanDA analysis
-    brokerage, inclusion and exclusion.
+    Rejects queues that the task excludes, that are not in its list of included ones, or that are not the one it names.
+    Only with the step ``wishes`` set to ``asked: by_rule``; otherwise there are no such candidates. Source: PanDA
+    analysis brokerage, inclusion and exclusion.
     """
 
     name = "not_wanted"

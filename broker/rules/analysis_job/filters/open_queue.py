@@ -49,7 +49,7 @@ class OpenQueue(Filter[AnalysisPairs]):
         return np.asarray(takes_all | (pairs.facts.named & (status != OFFLINE)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The status of the queue, and which are accepted."""
+        """The status of the queue, and the accepted ones."""
         status = text(pairs.candidates.status)
         if flag(pairs.facts.named):
             return Observation(status, "!=", OFFLINE, "-", "queue.status", {"named": True})

@@ -21,9 +21,9 @@ class SpaceOptions(Options):
 class OutputSpace(Filter[AnalysisPairs]):
     """There is space for the output.
 
-    Rejects queues without an output endpoint, and those whose default one has not more usable space (free and
-    expired, without what is to stay free or cannot be used) than STORAGE_MIN_FREE_SIZE_OUTPUT. An endpoint that
-    is not on record is not asked.
+    Rejects queues without an output endpoint, and those whose default one has no more usable space (free and expired,
+    without what must stay free or cannot be used) than STORAGE_MIN_FREE_SIZE_OUTPUT. An endpoint that is not on record
+    is not checked.
 
     Source: ATLAS Analysis Job Brokerage.
     """
@@ -44,7 +44,7 @@ class OutputSpace(Filter[AnalysisPairs]):
     options: SpaceOptions = SpaceOptions()
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(1, Q): true where there is space for the output."""
+        """(1, Q): true where the queue has space for the output."""
         known, least = pairs.facts, pairs.tuning.number(KEY)
         small = known.output_usable_gb < least if self.options.equality == "passes" else known.output_usable_gb <= least
         return np.asarray(known.has_output & ~small)

@@ -1,4 +1,4 @@
-"""Queues with far more waiting jobs than elsewhere get no more, whatever their storage."""
+"""Queues with far more waiting jobs than elsewhere get no more, regardless of their storage."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Overloaded(GroupFilter[AnalysisPairs]):
     """The queue is not overloaded, or all are and it has the input without virtual placement.
 
     Rejects queues with more queued jobs of the share than OVERLOAD_MIN_QUEUE, and more for each running one than
-    OVERLOAD_RATIO_OFFSET x the share has everywhere. Where no other is left, those without virtual placement stay. Not
-    for merging. Source: PanDA analysis brokerage, overload.
+    OVERLOAD_RATIO_OFFSET x the share has everywhere. If no other is left, those without virtual placement stay. Not for
+    merging. Source: PanDA analysis brokerage, overload.
     """
 
     name = "overloaded"

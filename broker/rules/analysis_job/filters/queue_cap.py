@@ -18,7 +18,8 @@ from broker.rules.contract import (
     number,
 )
 
-#: So many times as many jobs as run may wait, and as many as if so many ran. Source: queued against running.
+#: Waiting jobs allowed for each running one, and the least number of running jobs assumed. Source: queued against
+#: running.
 WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 
@@ -50,7 +51,7 @@ class QueueCap(Filter[AnalysisPairs]):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """The step of the compiled loop that judges again with placed jobs, equal to the bit."""
+        """The step of the compiled loop that judges again with placed jobs, bit for bit the same."""
         return CompiledStep("queue_cap", {"waiting_times": self.waiting_times, "least_running": self.least_running})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
@@ -68,7 +69,7 @@ class QueueCap(Filter[AnalysisPairs]):
         return Observation(number(pairs.facts.queued_of_type), "<=", limit, "jobs", "rule", {"running": running})
 
     def may_reject(self, facts: AnalysisFacts, tuning: TuningView) -> Bools:
-        """(T, Q): the limit is this at least."""
+        """(T, Q): true above the least possible limit."""
         return np.asarray(facts.queued_of_type > self.waiting_times * self.least_running)
 
     def _limit(self, facts: AnalysisFacts) -> Floats:

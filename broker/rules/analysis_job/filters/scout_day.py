@@ -1,4 +1,4 @@
-"""Scouts of users need a day."""
+"""Scouts of analysis tasks need queues that run jobs for a day."""
 
 from __future__ import annotations
 

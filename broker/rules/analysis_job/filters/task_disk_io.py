@@ -1,4 +1,4 @@
-"""Queues whose disks are busy get no task of a user that needs much disk IO."""
+"""Queues with busy disks get no analysis task that needs much disk IO."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from broker.rules.production_job.filters.disk_io import DiskIo
 
 
 class TaskDiskIo(DiskIo):
-    """Rejects queues whose running jobs do more disk IO than the limit, for tasks that need more than it as well.
+    """Rejects queues whose running jobs do more disk IO than the limit, for tasks that also need more than the limit.
 
-    As in production, but the need of a core is not cut to whole kB/s, and it is a reason to look elsewhere for good.
-    Source: ATLAS Analysis Job Brokerage, MAX_DISKIO_DEFAULT; PanDA analysis brokerage, disk IO.
+    As in production, but the need of a core is not cut to whole kB/s, and the rejection is persistent. Source: ATLAS
+    Analysis Job Brokerage, MAX_DISKIO_DEFAULT; PanDA analysis brokerage, disk IO.
     """
 
     name = "task_disk_io"

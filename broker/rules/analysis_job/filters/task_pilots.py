@@ -1,4 +1,4 @@
-"""The queue must have had pilots, for tasks of users."""
+"""The queue must have had pilots, for analysis tasks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 class TaskPilots(Filter[JobPairs]):
     """Rejects queues without pilots in the last 3 hours.
 
-    Published slots do not make up for pilots, and it is a reason to look elsewhere for good. Source: ATLAS Analysis Job
-    Brokerage, queues without pilots.
+    Published slots do not substitute for pilots, and the rejection is persistent. Source: ATLAS Analysis Job Brokerage,
+    queues without pilots.
     """
 
     name = "task_pilots"
@@ -20,7 +20,7 @@ class TaskPilots(Filter[JobPairs]):
         code="nopilot",
         title="Pilots were seen at the queue in the last 3 hours",
         violation="No pilot was seen at the queue in the last 3 hours",
-        no_candidate="has seen pilots lately",
+        no_candidate="has seen pilots recently",
         who="ask",
         cure="The site looks at its pilot factory and its batch system.",
     )

@@ -1,4 +1,4 @@
-"""A platform that is a pattern must stand for a platform of the queue."""
+"""A platform pattern must match a platform of the queue."""
 
 from __future__ import annotations
 

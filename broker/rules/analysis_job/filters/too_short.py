@@ -1,4 +1,4 @@
-"""A job must not be too short for the queue, where its time is known."""
+"""A job of known length must not be too short for the queue."""
 
 from __future__ import annotations
 

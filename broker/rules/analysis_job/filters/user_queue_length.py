@@ -21,10 +21,10 @@ PROVENANCE = "ATLAS Analysis Job Brokerage"
 
 
 class UserQueueLength(Filter[AnalysisPairs]):
-    """The user has not too many queued jobs at the queue.
+    """The user does not have too many queued jobs at the queue.
 
-    Rejects queues at which the user has more queued jobs of the share than max_q_len, where the queue can be
-    throttled at all. Not for merging, nor for the one queue that a task names. Source: Analysis Stabilizer.
+    Rejects queues at which the user has more queued jobs of the share than max_q_len, if the queue can be throttled at
+    all. Not for merging, nor for the one queue that a task names.
 
     Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
     """
@@ -50,7 +50,7 @@ class UserQueueLength(Filter[AnalysisPairs]):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """The step of the compiled loop that judges again with placed jobs, equal to the bit."""
+        """The step of the compiled loop that judges again with placed jobs, bit for bit the same."""
         return CompiledStep("user_queue_length", keys={key: key for key in KEYS})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
@@ -58,13 +58,13 @@ class UserQueueLength(Filter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q): true where the user has not too many queued jobs at the queue."""
+        """(T, Q): true where the user does not have too many queued jobs at the queue."""
         known = pairs.facts
-        # every user may have so many queued jobs everywhere: nothing else has to be looked at
+        # every user may have this many queued jobs anywhere: nothing else has to be checked
         if not (known.user_queued > pairs.tuning.number(USER_LENGTH)).any():
             return np.ones((1, 1), dtype=np.bool_)
-        found = stabilize(load_of(known), pairs.tuning.number)
-        return np.asarray(_exempt(found, known) | (known.user_queued <= found.max_q_len))
+        stabilized = stabilize(load_of(known), pairs.tuning.number)
+        return np.asarray(_exempt(stabilized, known) | (known.user_queued <= stabilized.max_q_len))
 
     def may_reject(self, facts: AnalysisFacts, tuning: TuningView) -> Bools:
         """(T, Q): False up to the number of queued jobs that every user may have anywhere."""
@@ -74,11 +74,11 @@ class UserQueueLength(Filter[AnalysisPairs]):
         """The user's queued jobs, and every figure behind the limit."""
         known = pairs.facts
         load = load_of(known)
-        found = stabilize(load, pairs.tuning.number)
-        limit = None if flag(_exempt(found, known)) else number(found.max_q_len)
-        return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(stats(load, found)))
+        stabilized = stabilize(load, pairs.tuning.number)
+        limit = None if flag(_exempt(stabilized, known)) else number(stabilized.max_q_len)
+        return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(stats(load, stabilized)))
 
 
-def _exempt(found: Stabilized, facts: AnalysisFacts) -> Bools:
+def _exempt(stabilized: Stabilized, facts: AnalysisFacts) -> Bools:
     """(T, Q): queues that cannot be throttled, and users whom the stabilizer ignores."""
-    return np.asarray(~found.can_be_throttled | facts.user_ignored)
+    return np.asarray(~stabilized.can_be_throttled | facts.user_ignored)

@@ -1,4 +1,4 @@
-"""Queues that work off their jobs come first: the original basic weight of analysis."""
+"""Queues that work through their jobs come first: the original basic weight of analysis."""
 
 from __future__ import annotations
 

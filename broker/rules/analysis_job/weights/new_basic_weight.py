@@ -8,8 +8,8 @@ from broker.rules.contract import AnalysisPairs, Floats, Weight
 class NewBasicWeight(Weight[AnalysisPairs]):
     """W_s by the classes of task and queue, times W_q by the user's room in the queues of all candidates.
 
-    Takes the place of the original basic weight when NEW_BASIC_WEIGHT is on. Source: ATLAS Analysis Job Brokerage, new
-    basic weight.
+    It replaces the original basic weight if NEW_BASIC_WEIGHT is on. Source: ATLAS Analysis Job Brokerage, new basic
+    weight.
     """
 
     name = "new_basic_weight"

@@ -1,4 +1,4 @@
-"""Where input files are not sent to queues, all of them must be there."""
+"""If input files are not sent to queues, the queue must have all of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class FileDispatchOptions(Options):
 
 
 class FileDispatch(LoadCut):
-    """Rejects queues that have not all input files on disk, where files are not dispatched.
+    """Rejects queues that do not have all input files on disk, if files are not dispatched.
 
-    It is asked of the queues that were taken, so that others do not move up. Source: PanDA JEDI, GenJobBroker.
+    It judges only the chosen queues, so that others do not move up. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "file_dispatch"
@@ -40,5 +40,5 @@ class FileDispatch(LoadCut):
         return np.asarray(load.all_local | (not self.options.disabled))
 
     def observe(self, load: Load, weight: Floats) -> Observation:
-        """Whether all files are there; no limit where they are sent."""
+        """Whether the queue has all files; no limit if they are sent."""
         return Observation(flag(load.all_local), "==", True if self.options.disabled else None, "-", "rule")

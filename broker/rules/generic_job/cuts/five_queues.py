@@ -1,4 +1,4 @@
-"""A chunk gets few queues: those that its task has used, filled up with the heaviest."""
+"""A chunk gets few queues: those that its task has used, filled up to five with the heaviest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEWEST_QUEUES = 5
 class FiveQueues(GroupCut):
     """Keeps every queue at which the task has output, and the heaviest of the others until there are 5.
 
-    Of equal weights the first by name is taken, where PanDA draws. Source: PanDA JEDI, GenJobBroker.
+    Among equal weights the first by name is taken, where PanDA draws at random. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "five_queues"
@@ -32,7 +32,7 @@ class FiveQueues(GroupCut):
         """Shape of ``weight``: True where the candidate passes."""
         used = alive & (False if load.preferred is None else load.preferred)
         measured = np.where(alive & ~used, weight, -1.0)
-        # from the heaviest on, of equal ones in the order of names
+        # heaviest first, equal weights in the order of names
         order = np.argsort(-measured, axis=-1, kind="stable")
         place = np.argsort(order, axis=-1, kind="stable")
         room = FEWEST_QUEUES - used.sum(axis=-1, keepdims=True)

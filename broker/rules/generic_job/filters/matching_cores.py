@@ -14,8 +14,8 @@ ANY_CORES = (0.0, -1.0)
 class MatchingCores(Filter[JobPairs]):
     """Keeps queues of one core for tasks of one, and queues of at least as many for tasks of several.
 
-    ``corecount`` 0 or -1 of a queue takes both; 0 of a task goes anywhere; negative and NULL are not asked, nor are
-    pre-assigned queues. Source: PanDA JEDI, GenJobBroker.
+    A queue with ``corecount`` 0 or -1 takes both. A task with 0 goes anywhere; one with a negative number or NULL is
+    not checked, nor are pre-assigned queues. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "matching_cores"
@@ -32,20 +32,20 @@ class MatchingCores(Filter[JobPairs]):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks with at least one core that were not given their queues."""
+        """Chunks with at least one core and without pre-assigned queues."""
         return np.asarray((pairs.chunks.corecount > 0) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): True where the candidate passes."""
-        asked, offered = pairs.chunks.corecount, pairs.candidates.cores
+        requested, offered = pairs.chunks.corecount, pairs.candidates.cores
         any_number = np.isin(offered, ANY_CORES)
-        single = (asked == 1) & ((offered == 1) | np.isnan(offered))
-        several = (asked != 1) & (offered >= asked)
+        single = (requested == 1) & ((offered == 1) | np.isnan(offered))
+        several = (requested != 1) & (offered >= requested)
         return np.asarray(any_number | single | several)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Cores of the queue; no limit where it takes any number."""
-        asked, offered = number(pairs.chunks.corecount), number(pairs.candidates.cores)
-        if offered in ANY_CORES or (asked == 1 and offered is None):
+        """Cores of the queue; no limit if it takes any number."""
+        requested, offered = number(pairs.chunks.corecount), number(pairs.candidates.cores)
+        if offered in ANY_CORES or (requested == 1 and offered is None):
             return Observation(offered, ">=", None, "cores", "task.corecount")
-        return Observation(offered, "==" if asked == 1 else ">=", asked, "cores", "task.corecount")
+        return Observation(offered, "==" if requested == 1 else ">=", requested, "cores", "task.corecount")

@@ -1,4 +1,4 @@
-"""Without the time limit of some queue, tasks with a walltime go nowhere."""
+"""Tasks with a walltime get no queue while a remaining queue has no time limit set."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from broker.rules.contract import Bools, GroupFilter, JobPairs, Observation, Rea
 
 
 class MaxtimeMissing(GroupFilter[JobPairs]):
-    """Rejects all queues for a chunk with a walltime while one that is left has no ``maxtime``.
+    """Rejects all queues for a chunk with a walltime while a remaining one has no ``maxtime``.
 
-    PanDA's brokerage of the task ends with an error there. An own profile leaves the rule out. Source: PanDA JEDI,
-    GenJobBroker.
+    PanDA's brokerage of the task ends with an error in this case. An own profile may leave the rule out. Source: PanDA
+    JEDI, GenJobBroker.
     """
 
     name = "maxtime_missing"
@@ -39,5 +39,5 @@ class MaxtimeMissing(GroupFilter[JobPairs]):
         return np.broadcast_to(~missing, alive.shape)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The limit of this queue; another one may lack it."""
+        """The limit of this queue; another queue may lack one."""
         return Observation(number(pairs.candidates.maxtime_s), "in", "limits of all queues left", "s", "queue.maxtime")

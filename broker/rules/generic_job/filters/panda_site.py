@@ -28,10 +28,10 @@ class PandaSite(Filter[JobPairs]):
         return holds_of_texts(pairs.chunks.panda_site, bool)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q): true where the queue is of that site; a queue of no site is of none."""
+        """(T, Q): true where the queue is of that site; a queue without a site never matches."""
         return np.asarray(pairs.candidates.atlas_site == pairs.chunks.panda_site, dtype=np.bool_)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The site of the queue."""
-        asked = text(pairs.chunks.panda_site)
-        return Observation(text(pairs.candidates.atlas_site), "==", asked, "-", "task.parameters.PandaSite")
+        requested = text(pairs.chunks.panda_site)
+        return Observation(text(pairs.candidates.atlas_site), "==", requested, "-", "task.parameters.PandaSite")

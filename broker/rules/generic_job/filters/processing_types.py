@@ -11,8 +11,8 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 class ProcessingTypes(Filter[JobPairs]):
     """Rejects queues that do not allow the processing type of the task, or exclude it.
 
-    ``allowed_processing`` and ``excluded_processing`` of the queue, in ``params`` or ``catchall``, are names with bars
-    between them. Source: PanDA JEDI, GenJobBroker.
+    ``allowed_processing`` and ``excluded_processing`` of the queue, in ``params`` or ``catchall``, are names separated
+    by bars. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "processing_types"
@@ -29,7 +29,7 @@ class ProcessingTypes(Filter[JobPairs]):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q), or (1, Q) where no queue says anything."""
+        """(T, Q), or (1, Q) if no queue has such a list: true where the queue takes the processing type."""
         allowed, excluded = pairs.candidates.allowed_processing, pairs.candidates.excluded_processing
         kept: Bools = np.ones((1, allowed.shape[1]), dtype=np.bool_)
         for lists, wanted in ((allowed, True), (excluded, False)):
@@ -49,6 +49,6 @@ class ProcessingTypes(Filter[JobPairs]):
 
 
 def _listed(pairs: JobPairs, names: str) -> Bools:
-    """(T, 1): the processing type is one of those with bars between them; NULL is none."""
+    """(T, 1): the processing type is one of the names separated by bars; NULL is none of them."""
     known = set(names.split("|"))
     return holds_of_texts(pairs.chunks.processingtype, lambda kind: kind in known)

@@ -12,7 +12,7 @@ TEST_LABEL = "test"
 class QueuePilots(Filter[JobPairs]):
     """Rejects queues without pilots in the last 3 hours, unless they have ``allow_no_pilot``; not for label ``test``.
 
-    Pilots are those of the queue itself: a pseudo-queue has none. Source: PanDA JEDI, GenJobBroker.
+    Only pilots of the queue itself count: a pseudo-queue has none. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "queue_pilots"
@@ -20,7 +20,7 @@ class QueuePilots(Filter[JobPairs]):
         code="nopilot",
         title="Pilots were seen at the queue in the last 3 hours",
         violation="No pilot was seen at the queue in the last 3 hours",
-        no_candidate="has seen pilots lately",
+        no_candidate="has seen pilots recently",
         who="ask",
         cure="The site looks at its pilot factory and its batch system; a queue that needs no pilots gets "
         "`allow_no_pilot` in its `catchall`.",
@@ -30,7 +30,7 @@ class QueuePilots(Filter[JobPairs]):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks of all labels but ``test``."""
+        """Chunks of all labels except ``test``."""
         return np.asarray(pairs.chunks.prodsourcelabel != TEST_LABEL, dtype=np.bool_)
 
     def keep(self, pairs: JobPairs) -> Bools:
@@ -38,7 +38,7 @@ class QueuePilots(Filter[JobPairs]):
         return np.asarray(_has_pilots(pairs) | pairs.candidates.allow_no_pilot)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Pilots of the queue; no limit where it needs none."""
+        """Pilots of the queue; no limit if it needs none."""
         seen = number(np.where(_is_own(pairs), pairs.facts.n_pilots, 0.0))
         limit = None if flag(pairs.candidates.allow_no_pilot) else 0.0
         return Observation(seen, ">", limit, "pilots", "rule", {"pseudo_queue": not flag(_is_own(pairs))})

@@ -26,7 +26,7 @@ from broker.rules.shared.scratch_rule import reads_directly
 class QueueScratch(Filter[JobPairs]):
     """Rejects queues whose ``maxwdir`` (MB; 0 and NULL are no limit) is smaller than what a job writes and copies.
 
-    Need in whole MB: ``outDiskCount`` and ``workDiskCount`` as they stand, 300 MB more where the task gives the second,
+    Need in whole MB: ``outDiskCount`` and ``workDiskCount`` as they stand, 300 MB more if the task states the latter,
     and the files of the largest job unless they are read directly. Source: PanDA JEDI, GenJobBroker.
     """
 
@@ -71,7 +71,7 @@ def _limit_mb(pairs: JobPairs) -> Floats:
 def _needs_mb(chunks: WorkTable) -> tuple[Floats, Floats]:
     """(T, 1) twice: whole MB with the input copied, and with the input read directly."""
     output = np.maximum(estimates.or_zero(chunks.outdiskcount), 0.0) * estimates.disk_unit_bytes(chunks.outdiskunit)
-    asked = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
-    written = output + estimates.or_zero(asked + estimates.WORKDIR_FLOOR_BYTES)
+    requested = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
+    written = output + estimates.or_zero(requested + estimates.WORKDIR_FLOOR_BYTES)
     everything = written + estimates.or_zero(chunks.atom_bytes)
     return estimates.whole_mb(everything), estimates.whole_mb(np.where(chunks.use_local_io, everything, written))

@@ -1,4 +1,4 @@
-"""The storage of a queue must have room, where CRIC gives it for the queue."""
+"""The storage of a queue must have space, if CRIC states it for the queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST_SPACE_GB = 200.0
 
 
 class QueueSpace(Filter[JobPairs]):
-    """Rejects queues with a ``space`` below 200 GB; 0 and NULL say nothing. Source: PanDA JEDI, GenJobBroker."""
+    """Rejects queues with a ``space`` below 200 GB; 0 and NULL are not compared. Source: PanDA JEDI, GenJobBroker."""
 
     name = "queue_space"
     reason = Reason(
@@ -32,7 +32,7 @@ class QueueSpace(Filter[JobPairs]):
         return np.asarray(~is_set(space) | (space >= LEAST_SPACE_GB))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The space that CRIC gives; no limit where it gives none."""
+        """The space that CRIC states; no limit if it states none."""
         space = pairs.candidates.space_gb
         limit = limit_number(np.where(is_set(space), LEAST_SPACE_GB, np.inf))
         return Observation(number(space), ">=", limit, "GB", "rule")

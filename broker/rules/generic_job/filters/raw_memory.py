@@ -14,10 +14,10 @@ from broker.rules.shared.by_kind import kept_by_kind
 
 
 class RawMemory(Filter[JobPairs]):
-    """Rejects queues whose ``maxrss`` is below, or ``minrss`` above the memory of a job; 0 and NULL are no limit.
+    """Rejects queues whose ``maxrss`` is below, or ``minrss`` above, the memory of a job; 0 and NULL are no limit.
 
-    Units of a core: x cores of the queue (of the task where the queue has none) + ``baseRamCount``; no part of it is
-    taken off. Pre-assigned queues are not asked. Source: PanDA JEDI, GenJobBroker.
+    Per-core units: x cores of the queue (of the task if the queue has none) + ``baseRamCount``, without any reduction.
+    Not for pre-assigned queues. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "raw_memory"
@@ -35,7 +35,7 @@ class RawMemory(Filter[JobPairs]):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks whose memory is known and that were not given their queues."""
+        """Chunks whose memory is known and that have no pre-assigned queues."""
         return np.asarray((_asked_mb(pairs.chunks) > 0) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
@@ -48,7 +48,7 @@ class RawMemory(Filter[JobPairs]):
         return kept_by_kind(pairs.candidates, ("cores", "maxrss_mb", "minrss_mb"), fitting)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The memory in MB, against the limit that it breaks, or the upper one."""
+        """The memory in MB, against the limit that it breaks, else against the upper one."""
         needed, queues = _needed_mb(pairs.chunks, pairs.candidates), pairs.candidates
         inputs: dict[str, Value] = {"ram_mb": number(_asked_mb(pairs.chunks)), "cores": number(queues.cores)}
         if bool((needed < or_zero(queues.minrss_mb)).item()):
@@ -63,6 +63,6 @@ def _asked_mb(chunks: WorkTable) -> Floats:
 
 def _needed_mb(chunks: WorkTable, queues: QueueTable) -> Floats:
     """(T, Q): the memory that a job needs at each candidate, in MB."""
-    asked = _asked_mb(chunks)
+    requested = _asked_mb(chunks)
     cores = np.where(queues.cores > 0, queues.cores, or_else(chunks.corecount, 1.0))
-    return np.where(is_per_core(chunks.ramunit), asked * cores + or_zero(chunks.baseramcount), asked)
+    return np.where(is_per_core(chunks.ramunit), requested * cores + or_zero(chunks.baseramcount), requested)

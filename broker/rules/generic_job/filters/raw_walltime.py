@@ -10,7 +10,7 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 
 
 class RawWalltime(Filter[JobPairs]):
-    """Rejects queues with ``walltime`` of the task above ``maxtime`` or below ``mintime``; 0 is no limit.
+    """Rejects queues if ``walltime`` of the task is above ``maxtime`` or below ``mintime``; 0 is no limit.
 
     The figures are compared as they stand, without CPU time, cores or core power. A queue without ``maxtime`` cannot be
     judged. Source: PanDA JEDI, GenJobBroker.
@@ -45,12 +45,12 @@ class RawWalltime(Filter[JobPairs]):
         return np.asarray(not_above & (~is_set(queues.mintime_s) | (walltime >= queues.mintime_s)))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The walltime, against the limit that it breaks, or the upper one."""
+        """The walltime, against the limit that it breaks, else against the upper one."""
         walltime, queues = pairs.chunks.walltime, pairs.candidates
         lower, upper = number(queues.mintime_s), number(queues.maxtime_s)
         limits: dict[str, Value] = {"mintime_s": lower, "maxtime_s": upper}
         if bool((is_set(queues.mintime_s) & (walltime < queues.mintime_s)).item()):
             return Observation(number(walltime), ">=", lower, "s", "queue.mintime", limits)
-        # without a limit nothing is compared; an unknown one is told as such
+        # without a limit nothing is compared; an unknown limit is reported as -1
         limit = None if upper == 0 else -1.0 if upper is None else upper
         return Observation(number(walltime), "<=", limit, "s", "queue.maxtime", limits)

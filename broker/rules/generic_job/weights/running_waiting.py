@@ -1,4 +1,4 @@
-"""Queues that run much and have little waiting come first."""
+"""Queues with many running and few waiting jobs come first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.rules.contract import Floats, Load, LoadWeight
 class RunningWaiting(LoadWeight):
     """``(running + 1) / (activated + defined + 1) / (defined + 1)``, jobs of the VO in all shares.
 
-    Neither batch workers nor slots stand in for running jobs. Source: PanDA JEDI, GenJobBroker.
+    Neither batch workers nor slots substitute for running jobs. Source: PanDA JEDI, GenJobBroker.
     """
 
     name = "running_waiting"

@@ -27,7 +27,7 @@ class CapOptions(Options):
     """Which jobs the cap counts, and at which queues it applies.
 
     Attributes:
-        defined_wait: defined jobs wait too, beside activated, starting and assigned ones.
+        defined_wait: defined jobs wait too, in addition to activated, starting and assigned ones.
         at_ucore: it holds at queues of capability ``ucore`` as well.
     """
 
@@ -55,12 +55,12 @@ class Cap(LoadCut):
     keys = (FAMILY,)
     sources = ("jobs",)
     options: CapOptions = CapOptions()
-    #: So many jobs may wait for each that runs.
+    #: The number of jobs that may wait for each running one.
     times_running: float = TIMES_RUNNING
 
     @property
     def reads_details(self) -> bool:
-        """Which queues are ``ucore`` is a detail."""
+        """Whether the rule must know which queues are ``ucore``, which is a detail."""
         return not self.options.at_ucore
 
     @property
@@ -92,7 +92,7 @@ class Cap(LoadCut):
         return Observation(number(self._waiting(load)), "<=", limit, "jobs", FAMILY, inputs)
 
     def room(self, load: Load) -> tuple[Floats, Floats]:
-        """Shape of ``load.running``: the waiting jobs that count against the cap of a candidate, and the cap."""
+        """In the shape of ``load.running``: the waiting jobs that count against the cap of a candidate, and the cap."""
         waiting, limit = self._waiting(load), self._limit(load)
         details = load.details
         if self.options.at_ucore or details is None:
@@ -113,10 +113,10 @@ class Cap(LoadCut):
 
 
 def waiting_jobs(load: Load) -> Floats:
-    """Jobs of the share that wait at the queue; assigned ones do not count where all input is local."""
+    """Waiting jobs of the share at the queue; assigned ones do not count where all input is local."""
     assigned = np.where(load.all_local, 0.0, load.assigned)
     return np.asarray(load.defined + load.activated + load.starting + assigned)
 
 
-#: What counts as room where a chain has no cap.
+#: The cap that defines room if a chain has none.
 SHIPPED_CAP = Cap()

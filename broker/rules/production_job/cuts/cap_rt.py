@@ -32,11 +32,11 @@ class CapRt(LoadCut):
 
     @property
     def reads_details(self) -> bool:
-        """Jobs by resource type are details."""
+        """True: jobs by resource type are details."""
         return True
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``: true where not too many jobs of the share and type wait, or that is not known."""
+        """Shape of ``load.running``: true where not too many jobs of the share and type wait, or it is unknown."""
         known = np.asarray(False) if load.details is None else load.details.typed_known
         return np.asarray((_waiting(load) <= _limit(load)) | ~known | load.urgent)
 

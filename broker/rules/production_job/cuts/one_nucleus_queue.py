@@ -1,4 +1,4 @@
-"""Tasks that ask for the nucleus alone get one of its queues."""
+"""Tasks that request the nucleus alone get one of its queues."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from broker.rules.contract import Bools, Floats, GroupCut, Load, Observation, Re
 
 
 class OneNucleusQueue(GroupCut):
-    """Keeps the queue with most running jobs of all shares, of equal ones the first by name, for a negative t1Weight.
+    """Keeps the queue with most running jobs of all shares, or the first of these by name, for a negative t1Weight.
 
-    Queues without any jobs that come behind it by name stay. Not for merging. Source: PanDA production brokerage,
-    caps and ordering (negative t1Weight).
+    Queues without any jobs that follow it by name stay. Not for merging. Source: PanDA production brokerage, caps and
+    ordering (negative t1Weight).
     """
 
     name = "one_nucleus_queue"
@@ -29,11 +29,11 @@ class OneNucleusQueue(GroupCut):
 
     @property
     def reads_details(self) -> bool:
-        """Who asks for the nucleus alone, and the running jobs of all shares, are details."""
+        """True: which tasks request the nucleus alone, and the running jobs of all shares, are details."""
         return True
 
     def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
-        """Shape of ``weight``: true at the queue with most running jobs of those left, for tasks that ask for one."""
+        """Shape of ``weight``: true at the remaining queue with most running jobs, for tasks that request one queue."""
         if load.details is None:
             return np.ones_like(alive)
         shape = np.shape(weight)

@@ -1,4 +1,4 @@
-"""Tasks that need the network get queues that have it."""
+"""Tasks that need network connectivity get queues that have it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from broker.domain.facts import not_single
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, text
 
-# accepted (connectivities, ip stacks) of queues by the value of the split rules IP and IK; other values ask for nothing
+# accepted connectivities and IP stacks of queues by the value of the split rules IP and IK; other values need nothing
 _CONNECTIVITIES = {1: ("full",), 2: ("full", "http")}
 _STACKS = {4: ("IPv4",), 6: ("IPv6",)}
 
 
 class Connectivity(Filter[JobPairs]):
-    """Keeps queues with the outbound connectivity (split rule ``IP``) and the IP stack (``IK``) that the task asks for.
+    """Keeps queues with the outbound connectivity (split rule ``IP``) and the IP stack (``IK``) that the task requests.
 
-    ``full`` serves every need, ``http`` only http; a stack must be equal, and an unset one serves no need. Tasks
-    without a need go everywhere. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage,
+    ``full`` meets every need, ``http`` only http; a stack must be equal, and an unset one meets no need. Tasks without
+    a need may run anywhere. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage,
     wnconnectivity.
     """
 
@@ -33,13 +33,13 @@ class Connectivity(Filter[JobPairs]):
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks of tasks that ask for something."""
-        asked = [pairs.chunks.ip_connectivity == wanted for wanted in _CONNECTIVITIES]
-        asked += [pairs.chunks.ip_stack == wanted for wanted in _STACKS]
-        return np.asarray(np.logical_or.reduce(asked) & not_single(pairs.facts))
+        """Chunks of tasks that request connectivity or an IP stack."""
+        needs = [pairs.chunks.ip_connectivity == wanted for wanted in _CONNECTIVITIES]
+        needs += [pairs.chunks.ip_stack == wanted for wanted in _STACKS]
+        return np.asarray(np.logical_or.reduce(needs) & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q): true where the queue has the network connectivity that the task asks for."""
+        """(T, Q): true where the queue has the network connectivity that the task requests."""
         keep: Bools = np.ones(
             np.broadcast_shapes(pairs.chunks.ip_stack.shape, pairs.candidates.name.shape), dtype=np.bool_
         )

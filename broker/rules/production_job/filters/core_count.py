@@ -11,8 +11,8 @@ from broker.rules.shared.core_counts import is_multi_core, takes_multi_core, tak
 class CoreCount(Filter[JobPairs]):
     """Keeps queues of one core for tasks of one core, and queues of several for tasks of several.
 
-    How many are several is not compared. A task of 0 cores takes both; from priority 900 on, and for scouts, only
-    queues of several. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, CPU core count.
+    Numbers above one are not compared. A task of 0 cores takes both; from priority 900 on, and for scouts, only queues
+    of several. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, CPU core count.
     """
 
     name = "core_count"
@@ -32,13 +32,13 @@ class CoreCount(Filter[JobPairs]):
         return not_single(pairs.facts)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q): true where single-core or multi-core, as the task asks."""
+        """(T, Q): true where the queue is single-core or multi-core, as the task requests."""
         return either(is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether the queue is single-core or multi-core, and the cores that the task needs."""
-        one_preassigned, multi = flag(takes_single_core(pairs.chunks)), flag(takes_multi_core(pairs.chunks))
-        accepted = ", ".join(["single-core"] * one_preassigned + ["multi-core"] * multi)
+        single, multi = flag(takes_single_core(pairs.chunks)), flag(takes_multi_core(pairs.chunks))
+        accepted = ", ".join(["single-core"] * single + ["multi-core"] * multi)
         value = "multi-core" if flag(is_multi_core(pairs.candidates)) else "single-core"
         inputs: dict[str, Value] = {
             "queue_cores": number(pairs.candidates.cores),

@@ -1,4 +1,4 @@
-"""Queues whose disks are busy get no task that needs much disk IO."""
+"""Queues with busy disks get no task that needs much disk IO."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DEFAULT_LIMIT = "MAX_DISKIO_DEFAULT"
 
 
 class DiskIo(Filter[JobPairs]):
-    """Rejects queues whose running jobs do more disk IO than the limit, for tasks that need more than it as well.
+    """Rejects queues whose running jobs do more disk IO than the limit, for tasks that also need more than the limit.
 
-    Unit kB/s per core; the limit is the queue's ``maxdiskio``, else that of gdpconfig. The need of a multi-core task
-    is divided by the cores of the unified queue, in whole kB/s. Source: ATLAS Production Job Brokerage,
+    In kB/s per core. The limit is the queue's ``maxdiskio``, else that of gdpconfig. The need of a multi-core task is
+    divided by the cores of the unified queue, in whole kB/s. Source: ATLAS Production Job Brokerage,
     MAX_DISKIO_DEFAULT.
     """
 
@@ -55,7 +55,7 @@ class DiskIo(Filter[JobPairs]):
         return is_set(pairs.chunks.diskio)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q), or (1, Q) while no queue is over its limit."""
+        """(T, Q), or (1, Q) if no queue is over its limit."""
         busy = pairs.facts.average_diskio_kbps > _limit(pairs.candidates, pairs.tuning)
         if not busy.any():
             return np.asarray(~busy)
@@ -67,7 +67,7 @@ class DiskIo(Filter[JobPairs]):
         return np.asarray(within | ~busy)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The smaller of the queue's average and the task's need: both must be over the limit for a rejection."""
+        """The smaller of the queue's average and the task's need; a rejection requires both to be over the limit."""
         average, need = (
             number(pairs.facts.average_diskio_kbps) or 0.0,
             number(self._need(pairs.chunks, pairs.candidates)) or 0.0,

@@ -1,4 +1,4 @@
-"""Event service needs queues that take it."""
+"""Event service jobs need queues that take them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Es(Filter[JobPairs]):
         return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q); NULL is ``std``."""
+        """(1, Q): true where ``jobseed`` is not ``std``; NULL counts as ``std``."""
         return np.asarray((pairs.candidates.jobseed != "std") & (pairs.candidates.jobseed != np.array(None)))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -31,7 +31,7 @@ class EsUcore(Filter[JobPairs]):
         return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q): true where event service keeps off single-core pseudo-queues."""
+        """(1, Q): true except at pseudo-queues of one core."""
         return np.asarray(is_multi_core(pairs.candidates) | (pairs.candidates.resource_type == np.array(None)))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -31,7 +31,7 @@ class Eshigh(Filter[JobPairs]):
         return np.asarray(pairs.facts.event_service & ~pairs.facts.es_high & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q): true where the queue does not wait for urgent event service only."""
+        """(1, Q): true where the queue is not kept for urgent event service."""
         return np.asarray(pairs.candidates.jobseed != "eshigh")
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -14,9 +14,9 @@ WANTED = ("W", "R", "P", "L")
 class Fewevents(Filter[JobPairs]):
     """Rejects queues whose ``minEventsForJumbo`` is larger than the ready events of a jumbo chunk.
 
-    At queues for jumbo jobs it is asked of all chunks of tasks that want such jobs, so that it is the events that are
-    too few for them. Events that are not counted are 0. Not for a single pre-assigned queue. Source: PanDA production
-    brokerage, jumbo job check.
+    At queues for jumbo jobs it judges all chunks of tasks that want such jobs, so that the reason shown is too few
+    events. Events that are not counted are 0. Not for a single pre-assigned queue. Source: PanDA production brokerage,
+    jumbo job check.
     """
 
     name = "fewevents"
@@ -37,12 +37,12 @@ class Fewevents(Filter[JobPairs]):
         return np.asarray((pairs.chunks.jumbo | wanted) & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q); a limit that is NULL is none."""
+        """(T, Q): true where there are enough events; a NULL limit is none."""
         few = np.nan_to_num(pairs.chunks.ready_events) < pairs.candidates.min_events_for_jumbo
         return np.asarray(~(few & (pairs.chunks.jumbo | pairs.candidates.use_jumbo)))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Events of the chunk that are ready."""
-        asked = flag(pairs.chunks.jumbo) or flag(pairs.candidates.use_jumbo)
-        limit = limit_number(pairs.candidates.min_events_for_jumbo) if asked else None
+        """The ready events of the chunk."""
+        judged = flag(pairs.chunks.jumbo) or flag(pairs.candidates.use_jumbo)
+        limit = limit_number(pairs.candidates.min_events_for_jumbo) if judged else None
         return Observation(number(pairs.chunks.ready_events) or 0.0, ">=", limit, "events", "queue.minEventsForJumbo")

@@ -31,15 +31,15 @@ class FreeSpace(Filter[JobPairs]):
     options: SpaceOptions = SpaceOptions()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> SpaceOptions | None:
-        """The options, for the rules that look away where this one rejects; None while they are the shipped ones."""
+        """The options, for the rules that pass where this one rejects; None if they are the shipped ones."""
         return self.options if self.chosen else None
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q); without an endpoint on record (NaN) it is not tested."""
+        """(1, Q): true where there is enough space; without an endpoint on record (NaN) it is not checked."""
         return has_free_space(pairs.facts, pairs.tuning, self.options)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Free space; no limit where there is no endpoint."""
+        """The free space; no limit without an endpoint."""
         free = number(space_gb(pairs.facts, self.options))
         operator: Operator = ">" if self.options.space == "free" else ">="
         return Observation(

@@ -1,4 +1,4 @@
-"""Urgent chunks keep away from queues that do not start jobs."""
+"""Urgent chunks avoid queues that do not start jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_PAUSE_S = 2 * 3600.0
 
 
 class InactiveOptions(Options):
-    """Whether starting jobs wait too, beside activated ones."""
+    """Whether starting jobs wait too, in addition to activated ones."""
 
     starting_wait: bool = False
 
@@ -20,9 +20,8 @@ class InactiveOptions(Options):
 class Inactive(Filter[JobPairs]):
     """Rejects queues that started no job in the last 2 hours although jobs of any share are activated there.
 
-    For priority of 800 and more, scouts, merging, and tasks that merge their output. A queue whose last start is not
-    known is not called inactive. Not for pre-assigned queues. Source: ATLAS Production Job Brokerage, inactive
-    queues.
+    For priority of 800 and more, scouts, merging, and tasks that merge their output. A queue whose last start is
+    unknown is not inactive. Not for pre-assigned queues. Source: ATLAS Production Job Brokerage, inactive queues.
     """
 
     name = "inactive"
@@ -30,7 +29,7 @@ class Inactive(Filter[JobPairs]):
         code="inactive",
         title="The queue started jobs in the last 2 hours, for high priority, scouts and merging",
         violation="No job started at the queue in the last 2 hours, although some wait",
-        no_candidate="has started jobs lately",
+        no_candidate="has started jobs recently",
         who="ask",
         cure="The site looks at its pilots. The queue is used again when the first job has started there.",
     )
@@ -53,7 +52,7 @@ class Inactive(Filter[JobPairs]):
         )
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Seconds since the last start while jobs wait; 0 where none waits or no start is known."""
+        """Seconds since the last start while jobs wait; 0 if none waits or no start is known."""
         start, waiting = number(pairs.facts.laststart_s), number(self._waiting(pairs))
         pause = pairs.facts.now_s - start if start is not None and waiting else 0.0
         inputs: dict[str, Value] = {"laststart_s": start, "activated": waiting}

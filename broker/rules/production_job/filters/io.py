@@ -1,4 +1,4 @@
-"""Tasks of high IO intensity go where their input is."""
+"""Tasks of high IO intensity run where their input is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class IoOptions(Options):
 
     Attributes:
         limit: less than the cut-offs, in bytes; or also exactly as much, in whole MB.
-        cloned: event service with job cloning is exempt like any other, or asked like other tasks.
+        cloned: event service with job cloning is exempt like any other, or checked like other tasks.
     """
 
     limit: Literal["below", "up_to_whole_mb"] = "below"
@@ -43,7 +43,7 @@ class IoOptions(Options):
 
 
 class Io(GroupFilter[JobPairs]):
-    """Keeps queues at which less input than the cut-offs (GB, files) is missing, for IO intensity above its (kB/s).
+    """Keeps queues that lack less input than the cut-offs (GB, files), for an IO intensity above its cut-off (kB/s).
 
     Queues with enough on disk come first; if there is none, those with enough on disk or tape; if there is none either,
     all are kept. Not for merging, event service, chunks without input and a single pre-assigned queue. Source: ATLAS
@@ -83,7 +83,7 @@ class Io(GroupFilter[JobPairs]):
         return either(some_on_disk, on_disk, anywhere | ~some_anywhere)
 
     def _is_little(self, pairs: JobPairs, bytes_there: str, files_there: str) -> Bools:
-        """(T, Q): where little is missing, by the facts of these names."""
+        """(T, Q): true where little is missing, according to the facts of these names."""
         is_little = _is_below if self.options.limit == "below" else _is_up_to_whole_mb
         facts, by_queue = pairs.facts, pairs.facts.by_kind(bytes_there)
         missing = facts.total_bytes - np.nan_to_num(by_queue.by_chunk)
@@ -91,7 +91,7 @@ class Io(GroupFilter[JobPairs]):
         return np.asarray(by_queue.of_chunks(is_little(missing, missing_files, pairs.tuning)).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The missing bytes on disk, or the missing files if only they are too many."""
+        """The bytes missing on disk, or the missing files if only these are too many."""
         bytes_, files = _missing(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files)
         inputs: dict[str, Value] = {
             "missing_bytes": number(bytes_),

@@ -31,7 +31,7 @@ class Jumbo(Filter[JobPairs]):
         return np.asarray(~pairs.chunks.jumbo & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q): true where queues for jumbo jobs take no other jobs."""
+        """(1, Q): true where the queue is not for jumbo jobs."""
         return np.asarray(~pairs.candidates.use_jumbo)
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -14,7 +14,7 @@ _opened = Kept[Bools]()
 
 
 class LinkBlocked(Filter[JobPairs]):
-    """Rejects queues whose link to the nucleus has closeness -1. A link of which nothing is known is not blocked.
+    """Rejects queues whose link to the nucleus has closeness -1. An unknown link is not blocked.
 
     Source: ATLAS Production Job Brokerage, blocked links.
     """
@@ -37,13 +37,13 @@ class LinkBlocked(Filter[JobPairs]):
         """(T, Q): true where the link to the nucleus is not blocked."""
         closeness = pairs.facts.by_kind("closeness")
         table, column = closeness.table, closeness.column
-        opened = RowsByKind(
+        is_open = RowsByKind(
             _opened.of((table, column), lambda: closeness.of_table(np.asarray(table != BLOCKED)).by_candidate),
             closeness.kind,
         ).every
-        return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
+        return np.asarray(is_open if self.options.at_nucleus == "asked" else is_open | self.options.exempt(pairs.facts))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The closeness; None where nothing is known."""
+        """The closeness; None if unknown."""
         seen = Observation(number(pairs.facts.closeness), "!=", BLOCKED, "closeness", "rule")
         return self.options.of_asked(pairs.facts, seen)

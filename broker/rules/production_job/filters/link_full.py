@@ -13,7 +13,7 @@ CAP = "NQUEUED_SAT_CAP"
 class LinkFull(FilesCapRule):
     """Rejects queues while more files than the cap wait on their link to the nucleus.
 
-    A link of which nothing is known is empty. A cap of 0 closes every link, empty ones too.
+    An unknown link counts as empty. A cap of 0 closes every link, empty ones too.
     Source: ATLAS Production Job Brokerage, files queued on links.
     """
 
@@ -30,5 +30,5 @@ class LinkFull(FilesCapRule):
     cap = CAP
 
     def queued(self, facts: JobFacts) -> RowsByKind:
-        """(T, Q) files on the link from the queue to the nucleus."""
+        """(T, Q) files waiting on the link from the queue to the nucleus."""
         return facts.by_kind("link_queued")

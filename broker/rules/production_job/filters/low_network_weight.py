@@ -27,8 +27,8 @@ class LowNetworkWeightOptions(Options):
 class LowNetworkWeight(Filter[JobPairs]):
     """Rejects queues whose network weight is below NW_THRESHOLD x NW_WEIGHT_MULTIPLIER for express chunks.
 
-    Express: processingType ``urgent``, or priority of 1000 and more. It holds whether or not the network weight is
-    part of the weight (NW_ACTIVE). Source: ATLAS Production Job Brokerage, network weight of urgent tasks.
+    Express: processingType ``urgent``, or priority of 1000 and more. The rule applies whether or not the network
+    weight is part of the weight (NW_ACTIVE). Source: ATLAS Production Job Brokerage, network weight of urgent tasks.
     """
 
     name = "low_network_weight"

@@ -1,4 +1,4 @@
-"""Queues can refuse jobs whose input would have to be moved."""
+"""Queues may refuse jobs whose input would have to be moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 class NonLocal(Filter[JobPairs]):
     """Rejects queues with ``use_only_local_data`` that do not have all input, by bytes and files, on disk.
 
-    What is not known to be there is missing. Source: PanDA production brokerage, data availability.
+    Input of unknown location counts as missing. Source: PanDA production brokerage, data availability.
     """
 
     name = "non_local"
@@ -32,7 +32,7 @@ class NonLocal(Filter[JobPairs]):
         return np.asarray(pairs.facts.total_bytes > 0)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q), or (1, Q) while no queue asks for local input."""
+        """(T, Q), or (1, Q) if no queue requires local input."""
         strict = pairs.candidates.use_only_local_data
         if not strict.any():
             return np.asarray(~strict)
@@ -42,7 +42,7 @@ class NonLocal(Filter[JobPairs]):
         return np.asarray(~strict | there.of_chunks(complete).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Whether the queue has all input, or need not have it."""
+        """Whether the queue has all input or does not need it."""
         strict = flag(pairs.candidates.use_only_local_data)
         inputs: dict[str, Value] = {
             "total_bytes": number(pairs.facts.total_bytes),

@@ -34,7 +34,7 @@ class NonPledged(Filter[JobPairs]):
         return np.asarray(not_single(pairs.facts) & pairs.tuning.flag(SHORTAGE))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q); a pledge that is NULL is kept."""
+        """(1, Q): true where the pledge is not -1; a queue with a NULL pledge is kept."""
         return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -9,7 +9,7 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 
 
 class Nones(Filter[JobPairs]):
-    """Rejects queues whose ``jobseed`` is ``es`` for other than event service.
+    """Rejects queues whose ``jobseed`` is ``es`` for work other than event service.
 
     Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, settings for event service.
     """
@@ -26,11 +26,11 @@ class Nones(Filter[JobPairs]):
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that are no event service."""
+        """Chunks other than event service."""
         return np.asarray(~pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q): true where the queue takes jobs that are no event service."""
+        """(1, Q): true where the queue takes jobs other than event service."""
         return np.asarray(pairs.candidates.jobseed != "es")
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -1,4 +1,4 @@
-"""Bare nuclei that take only full chains take nothing else."""
+"""Queues of bare nuclei for full chains take nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.rules.production_job.link_options import stays_at_bare_nucleus
 
 
 class NotFullChain(Filter[JobPairs]):
-    """Rejects queues with ``bareNucleus=only``, but for full-chain tasks on a bare nucleus.
+    """Rejects queues with ``bareNucleus=only``, except for full-chain tasks on a bare nucleus.
 
     Source: Special Brokerage for ATLAS Full-chain.
     """

@@ -15,7 +15,7 @@ class NucleusEndpointOptions(NucleusOptions):
 
     Attributes:
         activities: it must receive and send over WAN, or only receive.
-        satellites: the endpoints of satellites that serve as nucleus are asked too.
+        satellites: the endpoints of satellites that serve as nucleus are checked too.
         at_nucleus: queues at the site of the nucleus are exempt, or those whose output endpoint is there or not known.
     """
 
@@ -52,7 +52,7 @@ class NucleusEndpoint(Filter[JobPairs]):
         return np.asarray(facts.has_nucleus & closed)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q): true where the storage of the nucleus receives and sends files over WAN."""
+        """(T, Q): true where the queue is at the nucleus or exempt; only chunks with a closed nucleus are judged."""
         return self.options.exempt(pairs.facts) if self.options.at_nucleus == "exempt" else pairs.facts.at_nucleus
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -11,10 +11,10 @@ CAP = "NQUEUED_NUC_CAP_FOR_JOBS"
 
 
 class NucleusFull(FilesCapRule):
-    """Rejects every queue, those at the nucleus too, while more files than the cap wait on all links to the nucleus.
+    """Rejects every queue, even at the nucleus, while more files than the cap wait on all links to the nucleus.
 
-    A nucleus of which nothing is known is not full. A cap of 0 closes every nucleus. Source: ATLAS Production Job
-    Brokerage, files to be aggregated to the nucleus.
+    A nucleus without link data is not full. A cap of 0 closes every nucleus. Source: ATLAS Production Job Brokerage,
+    files to be aggregated to the nucleus.
     """
 
     name = "nucleus_full"
@@ -30,5 +30,5 @@ class NucleusFull(FilesCapRule):
     cap = CAP
 
     def queued(self, facts: JobFacts) -> RowsByKind:
-        """(T, 1) files on all links to the nucleus."""
+        """(T, 1) files waiting on all links to the nucleus."""
         return facts.by_kind("nucleus_queued")

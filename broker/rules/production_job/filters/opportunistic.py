@@ -1,4 +1,4 @@
-"""Urgent chunks keep away from opportunistic queues."""
+"""Urgent chunks avoid opportunistic queues."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Opportunistic(Filter[JobPairs]):
         return np.asarray(is_selective(pairs.chunks) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q); a pledge that is NULL is not opportunistic."""
+        """(1, Q): true where the pledge is not -1; a queue with a NULL pledge is not opportunistic."""
         return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The pledge of the queue in cores; one number marks opportunistic ones."""
+        """The pledge of the queue in cores; -1 marks opportunistic queues."""
         return Observation(number(pairs.candidates.pledgedcpu), "!=", OPPORTUNISTIC, "cores", "queue.pledgedcpu")

@@ -1,4 +1,4 @@
-"""PanDA ends the brokerage of a task when a queue that is left has no output endpoint for production."""
+"""PanDA ends the brokerage of a task if a remaining queue has no output endpoint for production."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from broker.snapshot.snapshot import Snapshot
 
 
 class OutputScope(GroupFilter[JobPairs]):
-    """Keeps no queue while one that is left has storages, but none for output in the default scope.
+    """Keeps no queue while a remaining one has storages, but none for output in the default scope.
 
-    A queue that a rule before has rejected for good is not looked at: only the storage check fails. Source: PanDA
+    A queue that an earlier rule has rejected for good does not matter: only the storage check fails. Source: PanDA
     production brokerage, exceptions that end the brokerage of a chunk.
     """
 
@@ -39,17 +39,17 @@ class OutputScope(GroupFilter[JobPairs]):
         return np.asarray((has_any & ~has_output)[snapshot.queues.unified])
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q): False for all candidates of a chunk with such a queue among those that are left."""
-        found = (alive & self._lacks_output(pairs)).any(axis=1, keepdims=True)
-        return np.broadcast_to(~found, alive.shape)
+        """(T, Q): False for all candidates of a chunk with such a queue among the remaining ones."""
+        lacking = (alive & self._lacks_output(pairs)).any(axis=1, keepdims=True)
+        return np.broadcast_to(~lacking, alive.shape)
 
     def _lacks_output(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where the queue has no output endpoint."""
         of_all = pairs.prepared.get(self.name)
         if of_all is None:
             return np.zeros(pairs.candidates.name.shape, dtype=np.bool_)
         return np.asarray(of_all[pairs.positions])[None, :]
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Whether it is this queue that has no output endpoint."""
+        """Whether this queue has no output endpoint."""
         return Observation(flag(self._lacks_output(pairs)), "==", False, "-", "rule")

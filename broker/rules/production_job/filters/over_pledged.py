@@ -1,4 +1,4 @@
-"""While work is short, pledged queues get no more than they pledged."""
+"""While work is short, queues get no more than they have pledged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHORTAGE = "WORK_SHORTAGE"
 
 
 class OverPledgedOptions(Options):
-    """Whether the cores of starting jobs count beside those of running ones."""
+    """Whether the cores of starting jobs count in addition to those of running ones."""
 
     starting_count: bool = False
 
@@ -42,7 +42,7 @@ class OverPledged(Filter[JobPairs]):
         return np.asarray(not_single(pairs.facts) & pairs.tuning.flag(SHORTAGE))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q); a pledge of 0 or NULL is no limit."""
+        """(T, Q): true where the cores do not exceed the pledge; a pledge of 0 or NULL is no limit."""
         pledge = np.where(pairs.candidates.pledgedcpu > 0, pairs.candidates.pledgedcpu, np.inf)
         return np.asarray(self._cores(pairs) <= pledge)
 

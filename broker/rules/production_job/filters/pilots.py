@@ -24,7 +24,7 @@ class Pilots(Filter[JobPairs]):
         code="nopilot",
         title="Pilots were seen at the queue in the last 3 hours",
         violation="No pilot was seen at the queue in the last 3 hours",
-        no_candidate="has seen pilots lately",
+        no_candidate="has seen pilots recently",
         who="ask",
         cure="The site looks at its pilot factory and its batch system.",
     )
@@ -32,7 +32,7 @@ class Pilots(Filter[JobPairs]):
     sources = ("pilots",)
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that are no test, and urgent ones."""
+        """Urgent chunks, and chunks that are not tests."""
         is_test = holds_of_texts(pairs.chunks.prodsourcelabel, lambda label: "test" in label)
         return np.asarray((~is_test | pairs.facts.urgent) & not_preassigned(pairs.facts))
 
@@ -43,7 +43,7 @@ class Pilots(Filter[JobPairs]):
         )
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Pilots seen; no limit where none are needed."""
+        """The pilots seen; no limit if none are needed."""
         slots, jumbo = flag(pairs.facts.has_slots), flag(pairs.chunks.jumbo & pairs.candidates.use_jumbo)
         limit = None if slots or jumbo else 0.0
         return Observation(

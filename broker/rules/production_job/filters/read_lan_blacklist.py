@@ -9,7 +9,7 @@ from broker.rules.production_job.storage_order import EndpointRule, has_free_spa
 class ReadLanBlacklist(EndpointRule):
     """Rejects queues none of whose input endpoints (DATADISK) can be read over LAN, or that have none.
 
-    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    It applies only where the checks before it pass. Source: ATLAS Production Job Brokerage, storage endpoints.
     """
 
     name = "read_lan_blacklist"
@@ -28,5 +28,5 @@ class ReadLanBlacklist(EndpointRule):
         return pairs.facts.can_read
 
     def asked(self, pairs: JobPairs) -> Bools:
-        """The checks before hold."""
+        """The earlier checks pass."""
         return has_free_space(pairs.facts, pairs.tuning, space_options(pairs))

@@ -11,7 +11,7 @@ from broker.rules.production_job.storage_order import EndpointRule, space_option
 class ReadWanBlacklist(EndpointRule):
     """Rejects queues away from the nucleus none of whose output endpoints sends over WAN.
 
-    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    It applies only where the checks before it pass. Source: ATLAS Production Job Brokerage, storage endpoints.
     """
 
     name = "read_wan_blacklist"
@@ -26,9 +26,9 @@ class ReadWanBlacklist(EndpointRule):
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """(T, Q): some output endpoint sends over WAN, or need not."""
+        """(T, Q): some output endpoint sends over WAN, or none needs to."""
         return pairs.facts.can_send
 
     def asked(self, pairs: JobPairs) -> Bools:
-        """The checks before hold."""
+        """The earlier checks pass."""
         return np.asarray(pairs.facts.can_receive & works_over_lan(pairs.facts, pairs.tuning, space_options(pairs)))

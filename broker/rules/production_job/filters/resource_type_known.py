@@ -1,4 +1,4 @@
-"""PanDA ends the brokerage of a task without a resource type at the first queue that has jobs of its work queue."""
+"""PanDA ends the brokerage of a task without a resource type at the first queue with jobs of the task's work queue."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from broker.rules.contract import Bools, Floats, GroupFilter, JobPairs, Observat
 
 
 class ResourceTypeKnown(GroupFilter[JobPairs]):
-    """Keeps no queue for a task without a resource type while one that is left has jobs of the task's work queue.
+    """Keeps no queue for a task without a resource type while a remaining one has jobs of the task's work queue.
 
-    The names of types are joined into a text where jobs of the share, or of the Resource work queue, are counted, which
-    is when the candidates that are left are weighed. Source: PanDA production brokerage, exceptions that end the
-    brokerage of a chunk.
+    PanDA joins the names of the types into a text where it counts jobs of the share, or of the Resource work queue, as
+    it weighs the remaining candidates. Source: PanDA production brokerage, exceptions that end the brokerage of a
+    chunk.
     """
 
     name = "resource_type_known"
@@ -34,9 +34,9 @@ class ResourceTypeKnown(GroupFilter[JobPairs]):
         return np.asarray([[kind is None] for kind in pairs.chunks.resource_type.ravel().tolist()], dtype=np.bool_)
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q): False for all candidates of a chunk with counted jobs at one of those that are left."""
-        found = (alive & (_counted(pairs) > 0)).any(axis=1, keepdims=True)
-        return np.broadcast_to(~found, alive.shape)
+        """(T, Q): False for all candidates of a chunk with counted jobs at a remaining one."""
+        has_jobs = (alive & (_counted(pairs) > 0)).any(axis=1, keepdims=True)
+        return np.broadcast_to(~has_jobs, alive.shape)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Jobs of the task's work queue at this queue."""

@@ -1,4 +1,4 @@
-"""Scouts need a day."""
+"""Scouts need queues that run jobs for a day."""
 
 from __future__ import annotations
 

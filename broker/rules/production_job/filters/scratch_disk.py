@@ -18,12 +18,12 @@ class ScratchDisk(ScratchRule[JobPairs]):
     name = "scratch_disk"
 
     def needs_mb(self, pairs: JobPairs) -> tuple[Floats, Floats]:
-        """(T, 1) twice: with the input copied, and with the input read directly."""
+        """(T, 1) twice: MB with the input copied, and with the input read directly."""
         tasks = pairs.chunks
         output = estimates.output_bytes(tasks.outdiskcount, tasks.outdiskunit, tasks.atom_events, tasks.atom_mb)
         written = output + self.work_bytes(tasks)
         return estimates.whole_mb(written + estimates.or_zero(tasks.atom_bytes)), estimates.whole_mb(written)
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
-        """(T, 1): tasks of 0, 1 or NULL cores that are no event service."""
+        """(T, 1): tasks of 0, 1 or NULL cores other than event service."""
         return estimates.takes_one_core_of_scratch(chunks.corecount, chunks.eventservice)

@@ -1,4 +1,4 @@
-"""The queue must have the software and the hardware that the task asks for."""
+"""The queue must have the software and the hardware that the task requests."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, s
 
 
 class SourceBlacklist(Filter[JobPairs]):
-    """Rejects queues away from the nucleus when no complete replica of the input can be read over WAN.
+    """Rejects queues away from the nucleus if no complete replica of the input can be read over WAN.
 
-    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    It applies only where the checks before it pass. Source: ATLAS Production Job Brokerage, storage endpoints.
     """
 
     name = "source_blacklist"
@@ -40,8 +40,8 @@ class SourceBlacklist(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether the queue can get the input, and whether an earlier check fails."""
-        works, asked = flag(pairs.facts.at_nucleus), flag(_asked(pairs))
-        return Observation(works or not asked, "==", True, "-", "rule", {"at_nucleus": works, "asked": asked})
+        works, checked = flag(pairs.facts.at_nucleus), flag(_asked(pairs))
+        return Observation(works or not checked, "==", True, "-", "rule", {"at_nucleus": works, "asked": checked})
 
 
 def _asked(pairs: JobPairs) -> Bools:

@@ -17,7 +17,7 @@ class StatusOptions(Options):
 
 
 class Status(Filter[JobPairs]):
-    """Keeps queues whose status is ``online``, or one of ``also``. Pre-assigned queues are not asked.
+    """Keeps queues whose status is ``online``, or one of ``also``. Not for pre-assigned queues.
 
     Source: ATLAS Production Job Brokerage, queue status.
     """
@@ -35,18 +35,18 @@ class Status(Filter[JobPairs]):
     options: StatusOptions = StatusOptions()
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that were not given their queues."""
+        """Chunks without pre-assigned queues."""
         return not_preassigned(pairs.facts)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q); NULL is not online."""
+        """(1, Q): true where the status is accepted; NULL is not online."""
         good = pairs.candidates.status == ONLINE
         for other in self.options.also:
             good = good | (pairs.candidates.status == other)
         return np.asarray(good, dtype=np.bool_)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The status of the queue, and which are accepted."""
+        """The status of the queue, and the accepted ones."""
         if self.options.also:
             accepted = ", ".join((ONLINE, *self.options.also))
             return Observation(text(pairs.candidates.status), "in", accepted, "-", "queue.status")

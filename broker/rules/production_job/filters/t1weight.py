@@ -1,4 +1,4 @@
-"""Tasks can ask for the nucleus alone."""
+"""Tasks may request the nucleus alone."""
 
 from __future__ import annotations
 

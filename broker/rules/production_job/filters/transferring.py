@@ -17,9 +17,9 @@ TIMES_RUNNING = 2.0
 class Transferring(Filter[JobPairs]):
     """Rejects queues with more transferring jobs than ``transferringlimit`` (else 2000) and twice the running ones.
 
-    Jobs of all shares; those for a nucleus that cannot be written to do not count. Not where output stays: at the
-    nucleus, with its storage, or without a known one. Source: ATLAS Production Job Brokerage, too many transferring
-    jobs.
+    Jobs of all shares count, except those for a nucleus that cannot be written to. Not where output stays: at the
+    nucleus, with its storage, or without a known storage. Source: ATLAS Production Job Brokerage, too many
+    transferring jobs.
     """
 
     name = "transferring"
@@ -35,7 +35,7 @@ class Transferring(Filter[JobPairs]):
     sources = ("queues", "jobs")
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q), or (1, Q) while no queue is over its limit."""
+        """(T, Q), or (1, Q) if no queue is over its limit."""
         within = pairs.facts.transferring <= _limit(pairs.candidates, pairs.facts)
         return np.asarray(within) if within.all() else np.asarray(within | ~_sends_output(pairs.facts))
 

@@ -11,7 +11,7 @@ from broker.rules.production_job.storage_order import EndpointRule, has_free_spa
 class WriteLanBlacklist(EndpointRule):
     """Rejects queues none of whose output endpoints (DATADISK) can be written over LAN.
 
-    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    It applies only where the checks before it pass. Source: ATLAS Production Job Brokerage, storage endpoints.
     """
 
     name = "write_lan_blacklist"
@@ -30,5 +30,5 @@ class WriteLanBlacklist(EndpointRule):
         return pairs.facts.can_write
 
     def asked(self, pairs: JobPairs) -> Bools:
-        """The checks before hold."""
+        """The earlier checks pass."""
         return np.asarray(pairs.facts.can_read & has_free_space(pairs.facts, pairs.tuning, space_options(pairs)))

@@ -9,7 +9,7 @@ from broker.rules.production_job.storage_order import EndpointRule, space_option
 class WriteWanBlacklist(EndpointRule):
     """Rejects queues without an input endpoint that receives over WAN, unless the queue has the input.
 
-    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    It applies only where the checks before it pass. Source: ATLAS Production Job Brokerage, storage endpoints.
     """
 
     name = "write_wan_blacklist"
@@ -25,9 +25,9 @@ class WriteWanBlacklist(EndpointRule):
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """(T, Q): some input endpoint receives over WAN, or need not."""
+        """(T, Q): some input endpoint receives over WAN, or none needs to."""
         return pairs.facts.can_receive
 
     def asked(self, pairs: JobPairs) -> Bools:
-        """The checks before hold."""
+        """The earlier checks pass."""
         return works_over_lan(pairs.facts, pairs.tuning, space_options(pairs))

@@ -1,4 +1,4 @@
-"""Queues can give some kinds of tasks no share."""
+"""Queues may give some kinds of tasks no share."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ class Zeroshare(ShareRule[JobPairs]):
     name = "zeroshare"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that are no test or validation."""
+        """Chunks other than test and validation, and all pre-assigned to a single queue that are not managed."""
         tested = np.logical_or.reduce([pairs.chunks.gshare == exempt for exempt in EXEMPT_WORK_QUEUES]).astype(np.bool_)
         return np.asarray(~tested | (pairs.facts.one_preassigned & (pairs.chunks.prodsourcelabel != MANAGED)))

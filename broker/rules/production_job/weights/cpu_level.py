@@ -23,8 +23,8 @@ class CpuLevelOptions(Options):
 class CpuLevel(Weight[JobPairs]):
     """``1 + p / 100``, where ``p`` is the percentage of the queue's logical CPUs that are of the preferred level.
 
-    1 for a task without a preference and where nothing is known of the queue's nodes. Source: PanDA production
-    brokerage, architecture preference.
+    1 for a task without a preference and for a queue whose nodes are unknown. Source: PanDA production brokerage,
+    architecture preference.
     """
 
     name = "cpu_level"
@@ -36,8 +36,8 @@ class CpuLevel(Weight[JobPairs]):
     def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
         """(T, Q): between 1 and 2."""
         percent = pairs.facts.by_kind("preferred_cpu_percent")
-        found = percent.of_table(1.0 + percent.table / 100.0)
-        nothing = [home is None for home in pairs.chunks.transhome.ravel().tolist()]
-        if self.options.without_release == "counts" or not any(nothing):
-            return found
-        return np.where(np.array(nothing)[:, None], 1.0, found.every)
+        factors = percent.of_table(1.0 + percent.table / 100.0)
+        without_release = [home is None for home in pairs.chunks.transhome.ravel().tolist()]
+        if self.options.without_release == "counts" or not any(without_release):
+            return factors
+        return np.where(np.array(without_release)[:, None], 1.0, factors.every)

@@ -18,8 +18,8 @@ PRIORITY_BOOST = 100.0
 class NucleusBoost(Weight[JobPairs]):
     """The larger of two boosts for queues at the nucleus or with its storage.
 
-    One is t1Weight where it is positive; where it is 0, 4 for IO intensity above 500 kB/s. The other is 100 for
-    priority of 900 and more and scouts, but not for event service and pre-assigned queues. Source: PanDA production
+    One is t1Weight if it is positive; if it is 0, 4 for an IO intensity above 500 kB/s. The other is 100 for a priority
+    of 900 and more and for scouts, but not for event service and pre-assigned queues. Source: PanDA production
     brokerage, nucleus boost.
     """
 
@@ -29,7 +29,7 @@ class NucleusBoost(Weight[JobPairs]):
     provenance = "PanDA production brokerage, nucleus boost"
 
     def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
-        """(T, Q): 1 and more, with the chunks that are not boosted as one kind; (T, 1) when none is."""
+        """(T, Q): 1 and more, with all chunks without a boost as one kind; (T, 1) if none is boosted."""
         boost = _boost(pairs.chunks, pairs.facts)
         boosted = np.flatnonzero(boost[:, 0] > 1.0)
         if not len(boosted):

@@ -1,4 +1,4 @@
-"""Queues that work off their jobs come first."""
+"""Queues that work through their jobs come first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LARGEST_MANY_ASSIGNED = 2.0
 class RunningQueued(LoadWeight):
     """``(running + 1) / (activated + assigned + starting + defined + 10) / manyAssigned``, jobs of the share.
 
-    manyAssigned is ``(assigned + 1) / (activated + 1)``, from 1 to 2. It and the assigned jobs are dropped where all
-    input is local, as jobs that wait for data do not hold up those that do not. ``running`` is the largest of its
-    readings. Source: ATLAS Production Job Brokerage, initial weight.
+    manyAssigned is ``(assigned + 1) / (activated + 1)``, limited to 1 to 2. It and the assigned jobs are dropped where
+    all input is local, because jobs that wait for data do not hold up those that need none. ``running`` is the largest
+    of its readings. Source: ATLAS Production Job Brokerage, initial weight.
     """
 
     name = "running_queued"

@@ -1,4 +1,4 @@
-"""Storages must receive output from satellites."""
+"""The storages of a nucleus must receive output from satellites."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.rules.contract import Bools, Filter, Observation, Reason, TaskPairs,
 
 
 class DestinationBlacklist(Filter[TaskPairs]):
-    """Rejects nuclei with a storage for the output that does not receive over WAN: ``write_wan`` is given and not ON.
+    """Rejects nuclei with a storage for the output that does not receive over WAN: ``write_wan`` is set and not ON.
 
     Source: ATLAS Production Task Brokerage, WAN.
     """

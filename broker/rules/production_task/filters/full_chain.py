@@ -27,11 +27,11 @@ class FullChainOptions(Options):
 
 
 class FullChain(Filter[TaskPairs]):
-    """Keeps for a task the nuclei that its ``fullChain`` (split rule ``FU``) and their ``bareNucleus`` allow.
+    """Keeps nuclei that the task's ``fullChain`` (split rule ``FU``) and their ``bareNucleus`` allow.
 
     A task of a chain whose parent is on a bare nucleus must follow it. ``only`` needs a nucleus with bareNucleus=only,
-    ``require`` a bare one, ``capable`` is as no full chain but for the parent. Nuclei with bareNucleus=only take
-    nothing else. Source: Special Brokerage for ATLAS Full-chain.
+    ``require`` a bare one; ``capable`` is like no full chain, except for following the parent. Nuclei with
+    bareNucleus=only take nothing else. Source: Special Brokerage for ATLAS Full-chain.
     """
 
     name = "full_chain"
@@ -62,7 +62,7 @@ class FullChain(Filter[TaskPairs]):
         return np.asarray(by_kind & (there | ~follows))
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """Whether the two go together."""
+        """Whether the task and the nucleus fit together."""
         inputs: dict[str, Value] = {
             "fullChain": WORDS.get(int(pairs.tasks.full_chain.item()), "none"),
             "bareNucleus": BARE_WORDS.get(int(pairs.nuclei.bare.item()), "none"),

@@ -38,5 +38,5 @@ class Innum(InputShareRule):
         return has_enough_files(pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
 
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:
-        """Number of files: (T, N) of the input at the nucleus, (T, 1) of all."""
+        """Number of input files: (T, N) at the nucleus, (T, 1) in all."""
         return pairs.facts.any_files, pairs.facts.total_files

@@ -39,7 +39,7 @@ class Insize(InputShareRule):
     options: LocalityOptions = LocalityOptions()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> LocalityOptions | None:
-        """The options, for the other rules on input; None while they are the shipped ones."""
+        """The options, for the other rules on input; None if they are the shipped ones."""
         return self.options if self.chosen else None
 
     def enough(self, pairs: TaskPairs) -> Bools:
@@ -47,5 +47,5 @@ class Insize(InputShareRule):
         return has_enough_bytes(pairs.tasks, pairs.facts, pairs.tuning, self.options)
 
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:
-        """Bytes: (T, N) of the input at the nucleus, (T, 1) of all."""
+        """Bytes of the input: (T, N) at the nucleus, (T, 1) in all."""
         return pairs.facts.any_bytes, pairs.facts.total_bytes

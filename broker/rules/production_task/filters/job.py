@@ -10,7 +10,7 @@ from broker.rules.contract import Bools, Filter, Observation, Reason, TaskPairs,
 class Job(Filter[TaskPairs]):
     """Rejects nuclei none of whose queues passes the filters of the job brokerage for the first input of the task.
 
-    Where the job brokerage cannot answer, nothing is known of any nucleus. Source: PanDA production brokerage, job
+    If the job brokerage cannot judge, the result is unknown for every nucleus. Source: PanDA production brokerage, job
     check.
     """
 
@@ -33,10 +33,10 @@ class Job(Filter[TaskPairs]):
         return np.asarray(pairs.facts.able_queues > 0)
 
     def unknown(self, pairs: TaskPairs) -> Bools:
-        """(T, 1): the job brokerage could not be asked."""
+        """(T, 1): the job brokerage could not judge."""
         return pairs.facts.job_check_failed
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """The number of queues that could run the jobs, of how many, and the codes that rejected the others."""
+        """The number of queues that could run the jobs, the number of all, and the codes that rejected the others."""
         inputs: dict[str, Value] = {"queues": number(pairs.facts.queues), "rejected": text(pairs.facts.job_codes)}
         return Observation(number(pairs.facts.able_queues), ">", 0.0, "queues", "rule", inputs)

@@ -1,4 +1,4 @@
-"""There must be a storage for the output."""
+"""The nucleus must have a storage for the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages must send input to satellites."""
+"""The storages of a nucleus must send input to satellites."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker.rules.contract import Bools, Filter, Observation, Reason, TaskPairs,
 
 
 class SourceBlacklist(Filter[TaskPairs]):
-    """Rejects nuclei with a storage for the output that does not send over WAN: ``read_wan`` is given and not ON.
+    """Rejects nuclei with a storage for the output that does not send over WAN: ``read_wan`` is set and not ON.
 
     Source: ATLAS Production Task Brokerage, WAN.
     """

@@ -1,4 +1,4 @@
-"""Storages must have room for what the nucleus has taken on."""
+"""The storages of a nucleus must have room for the output of all work assigned to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SpaceOptions(Options):
 
 
 class Space(Filter[TaskPairs]):
-    """Rejects nuclei with a storage that will have no more room than the share's threshold when the work there is done.
+    """Rejects nuclei with a storage whose space, once the work there is done, will not exceed the share's threshold.
 
     Free and expired space, less the expected output of all work that the nucleus has, must be larger than
     ``DISK_THRESHOLD_<gshare>``. A storage that does not report its free space is unknown. Source: ATLAS Production Task

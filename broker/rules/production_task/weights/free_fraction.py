@@ -16,7 +16,7 @@ class FreeOptions(Options):
 
 
 class FreeFraction(Weight[TaskPairs]):
-    """(spaceFree + spaceExpired) / spaceTotal of the storage with the smallest of it; 1 where that is not known.
+    """(spaceFree + spaceExpired) / spaceTotal of the storage where it is smallest; 1 where it is unknown.
 
     Source: ATLAS Production Task Brokerage, weight.
     """

@@ -19,7 +19,7 @@ class FreeSpaceOptions(Options):
 
 
 class FreeSpace(Weight[TaskPairs]):
-    """min(spaceFreeCutoff, spaceFree) in TB, of the storage with the smallest free part; 1 where that is not known.
+    """min(spaceFreeCutoff, spaceFree) in TB, of the storage with the smallest free part; 1 where it is unknown.
 
     Source: ATLAS Production Task Brokerage, weight.
     """

@@ -17,8 +17,8 @@ from broker.rules.production_task.data_locality import (
 class Locality(Weight[TaskPairs]):
     """localInputSize / totalInputSize, on disk or tape, for tasks of high or unknown IO intensity, else 1.
 
-    1 also where there is no input, and where the check of data locality was waived. Source: ATLAS Production Task
-    Brokerage, weight.
+    Also 1 without input, and where the check of data locality was waived. Source: ATLAS Production Task Brokerage,
+    weight.
     """
 
     name = "locality"

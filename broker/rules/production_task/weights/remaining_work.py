@@ -37,7 +37,7 @@ class RemainingWork(NucleusLoadWeight):
         return CompiledStep(name, {"least_hs06s": self.least_hs06s})
 
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
-        """Same shape, from 0 to 1 / least: the more work remains, the smaller."""
+        """The factor in the same shape, from 0 to 1 / least; smaller the more work remains."""
         factor = 1.0 / np.maximum(self.least_hs06s, remaining_work_hs06s)
         if self.options.below_least == "one":
             factor = np.where(remaining_work_hs06s >= self.least_hs06s, factor, 1.0)

@@ -1,4 +1,4 @@
-"""Nuclei that have input on tape only are left to others if possible."""
+"""Nuclei that have some input only on tape are avoided if possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ON_TAPE = 0.001
 
 
 class Tape(Weight[TaskPairs]):
-    """tapeWeight: 0.001 where a part of the input is on tape only, else 1; whatever the IO intensity.
+    """tapeWeight: 0.001 where a part of the input is on tape only, else 1, regardless of the IO intensity.
 
     1 where the check of data locality was waived. Source: ATLAS Production Task Brokerage, weight.
     """
@@ -25,7 +25,7 @@ class Tape(Weight[TaskPairs]):
     reads = (INSIZE,)
 
     def factor(self, pairs: TaskPairs) -> Floats:
-        """(T, N): input on tape counts little."""
+        """(T, N): 0.001 where a part of the input is on tape only, else 1."""
         on_tape = (pairs.facts.any_bytes > pairs.facts.disk_bytes) & counts_in_weight(
             pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs)
         )

@@ -12,8 +12,8 @@ FAMILY = "MIN_WEIGHT"
 class BelowMinWeight(LoadCut):
     """Rejects queues whose weight is smaller than MIN_WEIGHT of the label and share; 0 switches it off.
 
-    Queues without any job of the share that are to be started are exempt. Source: PanDA production brokerage, caps and
-    ordering.
+    Queues that have no job of the share and are to get first ones are exempt. Source: PanDA production brokerage, caps
+    and ordering.
     """
 
     name = "below_min_weight"
@@ -34,10 +34,10 @@ class BelowMinWeight(LoadCut):
         return CompiledStep("below_min_weight", keys={"min_weight": FAMILY})
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``: true where the weight is enough, or the queue is to be started."""
+        """Shape of ``load.running``: true where the weight is enough, or the queue is to get its first jobs."""
         return np.asarray(~(weight < load.min_weight) | load.bootstrap)
 
     def observe(self, load: Load, weight: Floats) -> Observation:
-        """The weight; no limit for queues to be started."""
+        """The weight; no limit for queues that are to get their first jobs."""
         limit = None if flag(load.bootstrap) else number(np.asarray(load.min_weight))
         return Observation(number(weight), ">=", limit, "weight", FAMILY, {"running": number(load.running)})

@@ -1,4 +1,4 @@
-"""Jobs that name sites go there, and not to sites that they ban."""
+"""Jobs run only at the sites that they request, and not at sites that they ban."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason
 
 
 class AskedSite(Filter[JobPairs]):
-    """Keeps queues with a place (Site/CE/queue) at a site that the jobs ask for and do not ban.
+    """Keeps queues with a place (Site/CE/queue) at a site that the jobs request and do not ban.
 
-    The site of a queue of which no places are known is its own. Source: DIRAC RFC 7, keywords Site and BannedSite.
+    A queue without known places counts by its own site. Source: DIRAC RFC 7, keywords Site and BannedSite.
     """
 
     name = "asked_site"
@@ -31,11 +31,11 @@ class AskedSite(Filter[JobPairs]):
         return holds_of(pairs.chunks.placement_constraints, lambda one: bool(one.sites or one.banned))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q): true where the queue is at a site that the jobs ask for, and at none that they ban."""
+        """(T, Q): true where the queue is at a site that the jobs request, and at none that they ban."""
         return pairs.facts.site_admitted
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether a place of the queue is at such a site."""
-        asked: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
-        inputs = {"sites": ", ".join(asked.sites) or "any", "banned": ", ".join(asked.banned) or "none"}
+        constraints: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
+        inputs = {"sites": ", ".join(constraints.sites) or "any", "banned": ", ".join(constraints.banned) or "none"}
         return Observation(bool(pairs.facts.site_admitted.item()), "==", True, "-", "task.site", {**inputs})

@@ -1,4 +1,4 @@
-"""Tasks that read only directly from storage need queues that can."""
+"""Tasks that read input only directly from storage need queues that allow it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALWAYS_DIRECT = -1.0
 
 
 class DirectAccess(Filter[JobPairs]):
-    """Rejects queues without direct access over LAN for tasks that allow nothing else (split rule ``IL=2``).
+    """Rejects queues without direct access over LAN, for tasks that allow nothing else (split rule ``IL=2``).
 
     A queue with ``maxinputsize`` -1 always reads directly. Not for merging. Source: ATLAS Production Job Brokerage,
     direct access.
@@ -34,7 +34,7 @@ class DirectAccess(Filter[JobPairs]):
         return np.asarray((pairs.chunks.allow_input_lan == LAN_INPUT_ONLY) & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q): true where the queue reads input directly from storage, for tasks that need it."""
+        """(1, Q): true where the queue reads input directly from storage."""
         return np.asarray(pairs.candidates.direct_access_lan | (pairs.candidates.maxinputsize_mb == ALWAYS_DIRECT))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -12,10 +12,10 @@ from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime, walltime_i
 
 
 class Draining(Filter[JobPairs]):
-    """Rejects queues that are shut down before a job of the expected walltime would end; it may start now at best.
+    """Rejects queues that are shut down before a job of the expected walltime, started now at best, would end.
 
-    A queue is draining when most of its pilots report a shutdown. A walltime that is undefined, and that of a merge, is
-    taken to be a day. Source: HSF-TN-2016-02, use cases 1 and 4; ATLAS Production Job Brokerage, 24 hours.
+    A queue is draining if most of its pilots report a shutdown. An undefined walltime, and that of a merge, counts as a
+    day. Source: HSF-TN-2016-02, use cases 1 and 4; ATLAS Production Job Brokerage, 24 hours.
     """
 
     name = "draining"
@@ -35,7 +35,7 @@ class Draining(Filter[JobPairs]):
     provenance = "HSF-TN-2016-02, Machine/Job Features"
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q), or (1, Q) while no queue is draining."""
+        """(T, Q), or (1, Q) if no queue is draining."""
         unlimited = np.isnan(pairs.candidates.shutdown_s)
         if not pairs.tuning.flag("FEATURES_DRAINING"):
             return np.ones(unlimited.shape, dtype=np.bool_)
@@ -47,7 +47,7 @@ class Draining(Filter[JobPairs]):
         )
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The expected walltime and the time that is left; no limit while nothing is announced."""
+        """The expected walltime and the remaining time; no limit while no shutdown is announced."""
         left = limit_number(_left_s(pairs.candidates, pairs.facts)) if pairs.tuning.flag("FEATURES_DRAINING") else None
         inputs = {
             "shutdown_at_s": number(pairs.candidates.shutdown_s),

@@ -1,4 +1,4 @@
-"""PanDA ends the brokerage of a task when a queue that is left has no longest walltime at all."""
+"""PanDA ends the brokerage of a task if a remaining queue states no longest walltime."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class LongestTimeKnownOptions(Options):
 
 
 class LongestTimeKnown(GroupFilter[JobPairs]):
-    """Keeps no queue while one that is left has no ``maxtime`` (NULL), for chunks that are compared with it.
+    """Keeps no queue while a remaining one has no ``maxtime`` (NULL), for chunks that are compared with it.
 
-    A ``maxtime`` of 0 is known: it is no limit. Source: PanDA production and analysis brokerage, exceptions that end
+    A ``maxtime`` of 0 is known and means no limit. Source: PanDA production and analysis brokerage, exceptions that end
     the brokerage of a chunk.
     """
 
@@ -54,10 +54,10 @@ class LongestTimeKnown(GroupFilter[JobPairs]):
         return np.asarray(needs | unestimated | chunks.merging | is_hs06(chunks.cputimeunit))
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q): False for all candidates of a chunk with such a queue among those that are left."""
-        found = (alive & np.isnan(pairs.candidates.maxtime_s)).any(axis=1, keepdims=True)
-        return np.broadcast_to(~found, alive.shape)
+        """(T, Q): False for all candidates of a chunk with such a queue among the remaining ones."""
+        lacking = (alive & np.isnan(pairs.candidates.maxtime_s)).any(axis=1, keepdims=True)
+        return np.broadcast_to(~lacking, alive.shape)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Whether this queue says how long jobs may run."""
+        """Whether this queue states how long jobs may run."""
         return Observation(flag(~np.isnan(pairs.candidates.maxtime_s)), "==", True, "-", "queue.maxtime")

@@ -31,7 +31,7 @@ class MaxCoreCount(Filter[JobPairs]):
         return np.asarray((pairs.chunks.max_core_count > 0) & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q); cores that are NULL or 0 are not compared."""
+        """(T, Q): true where the queue has no more cores than allowed; NULL and 0 are not compared."""
         return np.asarray(~(pairs.candidates.cores > pairs.chunks.max_core_count))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -36,7 +36,7 @@ class MaxIoIntensity(Filter[JobPairs]):
         return np.asarray(is_set(pairs.chunks.iointensity) & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q); a parameter that is NULL is no limit."""
+        """(T, Q): true where the IO intensity is not larger than the parameter; NULL is no limit."""
         return np.asarray(~(pairs.chunks.iointensity > pairs.candidates.max_io_intensity))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -41,7 +41,7 @@ class MemoryMin(Filter[JobPairs]):
         return kept_by_kind(pairs.candidates, ("cores", "minrss_mb"), lambda some: self._fits(pairs.chunks, some))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The memory in MB that a job is expected to need in the slot."""
+        """The expected memory of a job in the slot, in MB."""
         need = number(expected_memory_mb(pairs.chunks, pairs.candidates, self.options))
         limit = limit_number(or_else(pairs.candidates.minrss_mb, -np.inf))
         return Observation(need, ">=", limit, "MB", "queue.minrss", memory_inputs(pairs.chunks, pairs.candidates))

@@ -1,4 +1,4 @@
-"""Jobs of unknown length need a day."""
+"""Jobs of unknown length need queues that run jobs for a day."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MinWalltime(Filter[JobPairs]):
     options: OneDayOptions = OneDayOptions()
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that are merging or undefined walltime."""
+        """Chunks that merge or have an undefined walltime, except scouts."""
         return np.asarray(~pairs.chunks.scout & self.options.unestimated(pairs))
 
     def keep(self, pairs: JobPairs) -> Bools:
@@ -37,5 +37,5 @@ class MinWalltime(Filter[JobPairs]):
         return keeps_a_day(pairs, self.options)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The longest time of the queue, or its capacity; no limit where it has none."""
+        """The longest time of the queue, or its capacity; no limit if the queue has none."""
         return observed_day(pairs, self.options)

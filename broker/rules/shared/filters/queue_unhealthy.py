@@ -1,4 +1,4 @@
-"""Queues at which jobs of several tasks fail get no more, until probe jobs finish there."""
+"""A queue at which jobs of several tasks fail gets no more until probe jobs finish there."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True)
 class Closed:
-    """What is closed in a cycle.
+    """The closed queues of a cycle.
 
     Attributes:
-        closed: (2, Q) by kind, production first, the candidates that get nothing.
-        room: (2, Q) how many chunks may send one probe job each; without a limit where it is large.
-        turn: (T,) the place of each chunk in the order of this minute.
-        learned: what is known of each queue.
+        closed: (2, Q) by kind, production first: the candidates that get nothing.
+        room: (2, Q) how many chunks may send one probe job each; a large number stands for no limit.
+        turn: (T,) the position of each chunk in the order of this minute.
+        learned: the health of each queue that is not healthy.
     """
 
     closed: Bools
@@ -43,10 +43,10 @@ class Closed:
 class QueueUnhealthy(Filter[JobPairs]):
     """Rejects queues that the agent ``outcomes`` found failing for the kind of the chunk, with LEARNED_FAILING_QUEUES.
 
-    At most LEARNED_MOST_CLOSED_SHARE of the online queues is closed at once, those with most evidence; where more fail
-    it is not the queues. A queue on probation gets one job each of so many chunks as it may have probe jobs. With
-    LEARNED_TRIAL_JOBS a chunk gives one job a cycle to a queue at which fewer finished, or more failed than finished.
-    Not for a single pre-assigned queue. Source: E. S. Page, Continuous inspection schemes, 1954.
+    At most LEARNED_MOST_CLOSED_SHARE of the online queues is closed at once, those with most evidence: if more fail,
+    the queues are not the cause. A queue on probation gets one job each from as many chunks as it may have probe jobs.
+    With LEARNED_TRIAL_JOBS a chunk gives one job a cycle to a queue at which fewer finished, or more failed than
+    finished. Not for a single pre-assigned queue. Source: E. S. Page, Continuous inspection schemes, 1954.
     """
 
     name = "queue_unhealthy"
@@ -67,13 +67,13 @@ class QueueUnhealthy(Filter[JobPairs]):
     provenance = "Page, Continuous inspection schemes"
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """Nothing while it is switched off, and no queue is tried first."""
+        """No sources while the rule is switched off and queues get no trial jobs."""
         return self.sources if tuning.flag(SWITCH) or tuning.number(TRIAL_JOBS) else ()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Closed | None:
-        """What is closed; None while it is switched off or nothing is."""
+        """The closed queues; None if the rule is switched off or none is closed."""
         known: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
-        learned = {place: one for place, one in known.items() if one.state != "healthy"}
+        learned = {place: health for place, health in known.items() if health.state != "healthy"}
         if not learned or not tuning.flag(SWITCH):
             return None
         states = [_states(learned, kind, snapshot, tuning) for kind in KINDS]
@@ -88,11 +88,11 @@ class QueueUnhealthy(Filter[JobPairs]):
         )
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks without a single pre-assigned queue, where something is closed."""
+        """Chunks without a single pre-assigned queue, if any queue is closed."""
         return np.asarray(not_single(pairs.facts) & (pairs.prepared.get(self.name) is not None))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is open, or the chunk may send a probe job."""
         known: Closed | None = pairs.prepared.get(self.name)
         if known is None:
             return np.ones((1, 1), dtype=np.bool_)
@@ -101,18 +101,18 @@ class QueueUnhealthy(Filter[JobPairs]):
         return np.asarray(~closed & (known.turn[pairs.rows][:, None] < room))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The evidence, and how many jobs of how many tasks failed within how many hours."""
+        """The evidence, with the numbers of failed jobs and tasks and the hours in which they failed."""
         limit = pairs.tuning.number(EVIDENCE)
         known: Closed | None = pairs.prepared.get(self.name)
         if known is None or bool(self.keep(pairs).item()):
             return Observation(None, "<", limit, "ln", EVIDENCE)
         kind = KINDS[int(_kinds(pairs)[0])]
-        one = known.learned[str(pairs.candidates.unified_name.item()), kind]
-        return Observation(max(one.statistic, limit), "<", limit, "ln", EVIDENCE, figures(one))
+        health = known.learned[str(pairs.candidates.unified_name.item()), kind]
+        return Observation(max(health.statistic, limit), "<", limit, "ln", EVIDENCE, figures(health))
 
 
 def figures(one: LearnedHealth) -> dict[str, Value]:
-    """What the queue was closed for: failed and ended jobs, tasks, hours, and until when (s since 1970)."""
+    """The grounds for closing the queue: failed and ended jobs, tasks, hours, and the end (s since 1970)."""
     percent = 100.0 * one.failed_jobs / max(1, one.ended_jobs)
     return {
         "state": one.state,
@@ -140,10 +140,10 @@ def _kinds(pairs: JobPairs) -> Ints:
 
 
 def _states(learned: LearnedQueues, kind: str, snapshot: Snapshot, tuning: TuningView) -> tuple[Bools, Ints]:
-    """(U,) the unified queues that are closed for a kind of jobs, and how many chunks may go to each of the others."""
+    """(U,) the unified queues closed for a kind of jobs, and how many chunks may send jobs to each of the others."""
     names: list[str] = snapshot.unified.name.tolist()
     online = [name for name, status in zip(names, snapshot.unified.status.tolist(), strict=True) if status == "online"]
-    known = {place: one for place, one in learned.items() if place[0] in set(names)}
+    known = {place: health for place, health in learned.items() if place[0] in set(names)}
     failing = set(failing_queues(known, kind, online, tuning.number(EVIDENCE), tuning.number(MOST_CLOSED)))
     room = [learned[name, kind].probe_room if name in failing else _ALL for name in names]
     return np.array([limit == 0 for limit in room], dtype=np.bool_), np.array(room, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A job that asks for a number of cores runs in slots that have one of those it accepts."""
+"""A job that states which core counts it accepts runs only in slots with one of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, 
 class RequestedCores(Filter[JobPairs]):
     """Keeps queues whose core count is among those that the chunk accepts; a queue without one has one core.
 
-    Only for work that came with conditions on its processors: for all other, single-core or multi-core is all that is
-    asked. Source: Scalable Systems Software Job Object Specification 3.0.3, requested processors.
+    Only for work with conditions on its processors; all other work only requests single-core or multi-core. Source:
+    Scalable Systems Software Job Object Specification 3.0.3, requested processors.
     """
 
     name = "requested_cores"
@@ -30,7 +30,7 @@ class RequestedCores(Filter[JobPairs]):
     provenance = "Scalable Systems Software Job Object Specification 3.0.3"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks that came with conditions, when they are not merged."""
+        """Chunks with conditions that are not merged."""
         return np.asarray(holds_of(pairs.chunks.accepted_cores, lambda _: True) & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:

@@ -1,4 +1,4 @@
-"""The next attempt of input goes to another queue than the one at which it failed, while another is left."""
+"""The next attempt of failed input goes to another queue while one is left."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST_CLOSED = "LEARNED_MOST_CLOSED_SHARE"
 
 @dataclass(frozen=True)
 class Failed:
-    """Where input of the chunks failed.
+    """The queues at which input of the chunks failed.
 
     Attributes:
-        row: (T,) the row of each chunk in ``files``; -1 for a chunk of which nothing failed.
+        row: (T,) the row of each chunk in ``files``; -1 for a chunk without failed input.
         files: (K, U) waiting files that failed at each unified queue.
         unified: (Q,) the unified queue of each candidate.
-        ago_s: (K, U) how long ago the last of them failed; NaN where none did.
+        ago_s: (K, U) seconds since the last of them failed; NaN where none did.
     """
 
     row: Ints
@@ -40,17 +40,17 @@ class Failed:
 class RetryElsewhere(GroupFilter[JobPairs]):
     """Rejects queues at which LEARNED_RETRY_SHARE of the waiting files of a chunk failed, with LEARNED_RETRY_ELSEWHERE.
 
-    Counted are files that wait for their next attempt and whose job failed there within LEARNED_RETRY_WITHIN hours for
-    no fault of the payload; at least one. At most LEARNED_MOST_CLOSED_SHARE of the queues that are left to the chunk is
-    avoided, those with most of these files, and never the last: then all are kept. Not for a single pre-assigned queue.
+    It counts files that wait for their next attempt and whose job failed there within LEARNED_RETRY_WITHIN hours for no
+    fault of the payload; at least one. At most LEARNED_MOST_CLOSED_SHARE of the queues left to the chunk is avoided,
+    those with most of these files, and never the last: then all are kept. Not for a single pre-assigned queue.
     Source: this broker; Armada's retry policies avoid the node of the failed attempt (``avoidSameNode``).
     """
 
     name = "retry_elsewhere"
     reason = Reason(
         code="retry_elsewhere",
-        title="The input did not fail at the queue lately, while another is left",
-        violation="Input that waits for its next attempt failed at the queue lately, and another queue is left",
+        title="The input did not fail at the queue recently, while another is left",
+        violation="Input that waits for its next attempt failed at the queue recently, and another queue is left",
         no_candidate="has not just failed this input",
         who="wait",
         cure="Nothing is wrong while another queue takes the jobs. The queue may have them again after "
@@ -64,11 +64,11 @@ class RetryElsewhere(GroupFilter[JobPairs]):
     provenance = "Armada, retry policies"
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """Nothing while it is switched off."""
+        """No sources while the rule is switched off."""
         return self.sources if tuning.flag(SWITCH) else ()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Failed | None:
-        """Where input of the work failed; None while it is switched off or none did."""
+        """The queues at which input of the work failed; None if the rule is switched off or no input failed."""
         learned: FailedInputs = snapshot.offered.get(FAILED_INPUTS, {})
         if not learned or not tuning.flag(SWITCH):
             return None
@@ -80,17 +80,17 @@ class RetryElsewhere(GroupFilter[JobPairs]):
         ago: list[Floats] = []
         for at, key in enumerate(chunks):
             ends = [(place[queue], one) for queue, one in learned.get(key, {}).items() if queue in place]
-            lately = [(queue, one) for queue, one in ends if snapshot.now_s - one.last_s <= within_s]
-            if lately:
+            recent = [(queue, one) for queue, one in ends if snapshot.now_s - one.last_s <= within_s]
+            if recent:
                 row[at] = len(files)
                 files.append(np.zeros(len(place)))
                 ago.append(np.full(len(place), np.nan))
-            for queue, one in lately:
+            for queue, one in recent:
                 files[-1][queue], ago[-1][queue] = one.files, snapshot.now_s - one.last_s
         return Failed(row, np.array(files), snapshot.queues.unified, np.array(ago)) if files else None
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks without a single pre-assigned queue, of which input failed somewhere."""
+        """Chunks without a single pre-assigned queue whose input failed somewhere."""
         known: Failed | None = pairs.prepared.get(self.name)
         if known is None:
             return np.zeros((len(pairs.chunks.n_files), 1), dtype=np.bool_)
@@ -98,7 +98,7 @@ class RetryElsewhere(GroupFilter[JobPairs]):
         return np.asarray(not_single(pairs.facts) & failed[:, None])
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q): false at the queues that are avoided, for all of their candidates."""
+        """(T, Q): false at all candidates of the avoided queues."""
         known: Failed | None = pairs.prepared.get(self.name)
         if known is None:
             return np.ones(alive.shape, dtype=np.bool_)
@@ -110,7 +110,7 @@ class RetryElsewhere(GroupFilter[JobPairs]):
         return np.asarray(~avoided_queues(files, least, left, pairs.tuning.number(MOST_CLOSED))[:, of])
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Waiting files of the chunk that failed at the queue; a last queue passes whatever their number."""
+        """Waiting files of the chunk that failed at the queue; a last queue passes regardless of their number."""
         waiting = int(pairs.chunks.n_files.item())
         least = float(least_files(pairs.tuning.number(SHARE), np.array([waiting])).item())
         known: Failed | None = pairs.prepared.get(self.name)

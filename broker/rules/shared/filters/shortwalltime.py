@@ -12,7 +12,7 @@ from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.walltime import longest_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
 
-#: What is compared of a queue.
+#: The columns of a queue that are compared.
 _COMPARED = ("maxtime_s", "mintime_s", "cores", "corepower")
 
 
@@ -56,13 +56,13 @@ class Shortwalltime(Filter[JobPairs]):
         return kept_by_kind(pairs.candidates, _COMPARED, ends)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The expected walltime, or what the job needs; no limit where it is undefined."""
+        """The expected walltime, or the need of the job; no limit where it is undefined."""
         if self.options.by_capacity:
             room = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.maxtime_s))
             needed = number(least_demand(pairs.chunks, pairs.candidates, pairs.facts))
-            asked = bool(limit_number(pairs.candidates.maxtime_s)) and needed is not None and needed > 0
+            limited = bool(limit_number(pairs.candidates.maxtime_s)) and needed is not None and needed > 0
             inputs = walltime_inputs(pairs.chunks, pairs.candidates)
-            return Observation(needed, "<=", room if asked else None, "HS06s", "queue.maxtime", inputs)
+            return Observation(needed, "<=", room if limited else None, "HS06s", "queue.maxtime", inputs)
         expected = number(longest_walltime(pairs.chunks, pairs.facts).at(pairs.candidates))
         limit = None if expected is None else limit_number(time_limit_s(pairs.candidates.maxtime_s, np.inf))
         return Observation(expected, "<=", limit, "s", "queue.maxtime", walltime_inputs(pairs.chunks, pairs.candidates))

@@ -10,9 +10,9 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason
 class SubmitPool(Filter[JobPairs]):
     """Keeps queues with a place (Site/CE/queue) that is eligible for the SubmitPool of the chunk's jobs.
 
-    The place is at a site that the jobs ask for, where they ask for any. Holds for pre-assigned queues too: a job must
-    not run where a requirement fails. While the mapping is not refreshed, the answer is unknown, and such chunks wait.
-    Source: DIRAC RFC 7, Job Requirements.
+    If the jobs request sites, the place must be at one of them. Applies to pre-assigned queues too: a job must not run
+    where a requirement fails. While the mapping is not refreshed, the result is unknown and such chunks wait. Source:
+    DIRAC RFC 7, Job Requirements.
     """
 
     name = "submit_pool"
@@ -38,6 +38,6 @@ class SubmitPool(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether a place of the queue is eligible for the pool."""
-        asked: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
-        pool = asked.pool
+        constraints: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
+        pool = constraints.pool
         return Observation(bool(pairs.facts.pool_admitted.item()), "==", True, "-", "task.submit_pool", {"pool": pool})

@@ -1,4 +1,4 @@
-"""A task of which a few jobs failed at a queue is sent elsewhere for a while; other tasks are not asked."""
+"""A task whose own jobs fail at a queue is sent elsewhere for a while; failures of other tasks do not matter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Failing:
     """The queues at which tasks fail.
 
     Attributes:
-        queues: by task, each with the ends there and elsewhere.
+        queues: by task and queue, the finished and failed jobs there and elsewhere.
     """
 
     queues: dict[int, dict[str, TaskFailures]]
@@ -32,8 +32,8 @@ class Failing:
 class TaskFailsHere(Filter[JobPairs]):
     """Rejects queues at which a few jobs of the chunk's own task failed within six hours, with LEARNED_TASK_FAILS_HERE.
 
-    Three failures of three are enough, or four of five. A task of which half of the jobs fail elsewhere, too, is kept:
-    no queue is better. Not for a single pre-assigned queue. Source: A. Wald, Sequential tests of statistical
+    Three failures of three are enough, or four of five. If half of the task's jobs fail elsewhere too, the queue is
+    kept: no other is better. Not for a single pre-assigned queue. Source: A. Wald, Sequential tests of statistical
     hypotheses, 1945.
     """
 
@@ -42,8 +42,8 @@ class TaskFailsHere(Filter[JobPairs]):
     reason = Reason(
         code="task_fails_here",
         title="Jobs of the task do not fail at the queue",
-        violation="Jobs of the task failed at the queue lately",
-        no_candidate="has not failed jobs of this task lately",
+        violation="Jobs of the task failed at the queue recently",
+        no_candidate="has not failed jobs of this task recently",
         who="wait",
         cure="Wait: the task is sent there again when the failures are six hours old, or when its jobs fail elsewhere, "
         "too. Operators may switch `LEARNED_TASK_FAILS_HERE` off.",
@@ -55,17 +55,17 @@ class TaskFailsHere(Filter[JobPairs]):
     provenance = "Wald, Sequential tests of statistical hypotheses"
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """Nothing while it is switched off."""
+        """No sources while the rule is switched off."""
         return self.sources if tuning.flag(SWITCH) else ()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Failing | None:
-        """Where tasks of the work fail; None while it is switched off or none does."""
+        """The queues at which tasks of the work fail; None if the rule is switched off or no task fails."""
         learned: FailingTasks = snapshot.offered.get(TASK_FAILURES, {})
         if not learned or not tuning.flag(SWITCH):
             return None
-        wanted = sorted({*work.chunks.jeditaskid.tolist()} & learned.keys())
-        found = failing_tasks(learned, wanted, snapshot.now_s, tuning.number(EVIDENCE))
-        return Failing(found) if found else None
+        tasks = sorted({*work.chunks.jeditaskid.tolist()} & learned.keys())
+        queues = failing_tasks(learned, tasks, snapshot.now_s, tuning.number(EVIDENCE))
+        return Failing(queues) if queues else None
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks without a single pre-assigned queue, of tasks that fail somewhere."""
@@ -76,7 +76,7 @@ class TaskFailsHere(Filter[JobPairs]):
         return np.asarray(not_single(pairs.facts) & failing[:, None])
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the task does not fail at the queue."""
         known: Failing | None = pairs.prepared.get(self.name)
         names, tasks = pairs.candidates.unified_name[0], pairs.chunks.jeditaskid[:, 0].tolist()
         result = np.ones((len(tasks), len(names)), dtype=np.bool_)
@@ -87,18 +87,18 @@ class TaskFailsHere(Filter[JobPairs]):
         return result
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The evidence, and how many jobs of the task failed there and elsewhere."""
+        """The evidence, with the numbers of failed jobs of the task there and elsewhere."""
         limit = pairs.tuning.number(EVIDENCE)
         known: Failing | None = pairs.prepared.get(self.name)
         of_task = {} if known is None else known.queues.get(int(pairs.chunks.jeditaskid.item()), {})
-        one = of_task.get(str(pairs.candidates.unified_name.item()))
-        if one is None:
+        failures = of_task.get(str(pairs.candidates.unified_name.item()))
+        if failures is None:
             return Observation(None, "<", limit, "ln", EVIDENCE)
         figures: dict[str, Value] = {
-            "failed_jobs": one.failed,
-            "ended_jobs": one.ended,
-            "failed_elsewhere": one.failed_elsewhere,
-            "ended_elsewhere": one.ended_elsewhere,
+            "failed_jobs": failures.failed,
+            "ended_jobs": failures.ended,
+            "failed_elsewhere": failures.failed_elsewhere,
+            "ended_elsewhere": failures.ended_elsewhere,
             "within_h": WITHIN_H,
         }
-        return Observation(one.evidence, "<", limit, "ln", EVIDENCE, figures)
+        return Observation(failures.evidence, "<", limit, "ln", EVIDENCE, figures)

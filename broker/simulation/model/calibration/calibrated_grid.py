@@ -1,4 +1,4 @@
-"""A grid whose jobs, failures and limits are those of a calibration; its size is that of the parameters."""
+"""A grid with the jobs, failures and limits of a calibration and the size of its parameters."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from broker.simulation.model.job_kinds import JobKind
 from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task, check, fits
 from broker.simulation.model.streams import stream
 
-#: Classes of memory with a smaller part of a label's jobs are left out.
+#: Minimum part of a label's jobs for a class of memory to be included.
 LEAST_PART = 0.02
-#: Failures of queues whatever they run, and parts of the pairs of queue and kind that fail often, and mostly (assumed).
+#: Beta distribution of failures of queues for any job; parts of the pairs of queue and kind that fail often, and mostly
+#: (assumed).
 QUEUE_FAILURES, BAD_PAIRS, BROKEN_PAIRS = (1.0, 200.0), 0.02, 0.005
-#: A job that uses more than it asked for by this part is killed: finished jobs are seen at 1.4 times (assumed).
+#: A job that exceeds its request by more than this part is killed: finished jobs have reached 1.4 times (assumed).
 MEMORY_SLACK = 0.5
 SHARE = "Production"
 
 
 @dataclass(frozen=True)
 class CalibratedChoice:
-    """A calibrated grid of a size; called with a seed it makes the scenario.
+    """A calibrated grid of a size; calling it with a seed makes the scenario.
 
     Attributes:
-        changes: fields of the scenario that are set afterwards; of those that are parts, such as ``tape``, the entries
-            that are set, the others being as they were fitted.
+        changes: fields of the scenario that are set afterwards; for parts such as ``tape``, only the entries that are
+            set, while the others stay as fitted.
     """
 
     calibration: Calibration
@@ -46,10 +47,10 @@ class CalibratedChoice:
     changes: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario of a seed.
+        """Make the scenario of a seed.
 
         Raises:
-            SimulationError: the parameters make no grid that work fits in, or a trace has no queues to run at.
+            SimulationError: no work fits the grid of the parameters, or a trace has no queues to run at.
         """
         site = self.calibration.site
         if site is None and self.trace is not None:
@@ -57,27 +58,28 @@ class CalibratedChoice:
                 "a trace needs the site's own queues", self.name, "calibrate with --since, or --from and --to"
             )
         if site is None:
-            made = calibrated_scenario(self.calibration, self.parameters, self.name, seed)
+            scenario = calibrated_scenario(self.calibration, self.parameters, self.name, seed)
         elif self.trace is None:
-            made = own_scenario(self.calibration, site, self.parameters, self.name, seed)
+            scenario = own_scenario(self.calibration, site, self.parameters, self.name, seed)
         else:
-            made = traced_scenario(site, self.trace, self.parameters, self.name, seed)
-        made = dataclasses.replace(made, ages=self.ages)
+            scenario = traced_scenario(site, self.trace, self.parameters, self.name, seed)
+        scenario = dataclasses.replace(scenario, ages=self.ages)
         changed = {
-            key: dataclasses.replace(getattr(made, key), **value) if isinstance(value, dict) else value
+            key: dataclasses.replace(getattr(scenario, key), **value) if isinstance(value, dict) else value
             for key, value in self.changes
         }
-        return check(dataclasses.replace(made, **changed)) if changed else made
+        return check(dataclasses.replace(scenario, **changed)) if changed else scenario
 
 
 def own_scenario(calibration: Calibration, site: SiteFit, parameters: GridParameters, name: str, seed: int) -> Scenario:
-    """The site's own queues with tasks of calibrated kinds, as often as the load asks, when tasks came.
+    """The site's own queues with tasks of calibrated kinds until the load is reached, at the hours when tasks came.
 
-    The load is what the site's queues were in use, where none is given; kinds fail beside their queues.
+    The default load is the use of the site's queues. Failure rates of kinds exclude the mean failure rate of queues,
+    which is added where jobs run.
     """
-    middle = sum(queue.failure.value * queue.jobs for queue in site.queues) / max(1, sum(q.jobs for q in site.queues))
+    mean = sum(queue.failure.value * queue.jobs for queue in site.queues) / max(1, sum(q.jobs for q in site.queues))
     kinds = {
-        name: (dataclasses.replace(kind, failure_rate=max(0.0, kind.failure_rate - middle)), part)
+        name: (dataclasses.replace(kind, failure_rate=max(0.0, kind.failure_rate - mean)), part)
         for name, (kind, part) in _kinds(calibration).items()
     }
     load = site.use if parameters.load is None else parameters.load
@@ -95,15 +97,15 @@ def own_scenario(calibration: Calibration, site: SiteFit, parameters: GridParame
 
 
 def calibrated_scenario(calibration: Calibration, parameters: GridParameters, name: str, seed: int) -> Scenario:
-    """The scenario: generated queues, sites and links, with calibrated jobs in tasks that differ.
+    """A scenario of generated queues, sites and links, with calibrated jobs in tasks that differ.
 
     Raises:
-        SimulationError: the parameters make no grid that work fits in.
+        SimulationError: no work fits the grid of the parameters.
     """
     base = generate(dataclasses.replace(parameters, load=1e-6, jobs=None), seed)
     kinds = _kinds(calibration)
     queues = tuple(_failing(queue, sorted(kinds), seed) for queue in _roomy(base.queues, kinds, seed))
-    usable = {name: one for name, one in kinds.items() if any(fits(queue, one[0]) for queue in queues)}
+    usable = {name: entry for name, entry in kinds.items() if any(fits(queue, entry[0]) for queue in queues)}
     return check(
         dataclasses.replace(
             base,
@@ -119,21 +121,21 @@ def calibrated_scenario(calibration: Calibration, parameters: GridParameters, na
 
 
 def _kinds(calibration: Calibration) -> dict[str, tuple[JobKind, float]]:
-    """Each kind and class of memory with its part of all jobs; kills for memory come out of the run, not of a rate."""
+    """Each kind and class of memory with its part of all jobs; the failure rates exclude kills for memory."""
     whole = sum(kind.jobs for kind in calibration.kinds)
-    found = {}
+    kinds = {}
     for rank, kind in enumerate(calibration.kinds):
         for asked, part in kind.asked_mb.items():
             if part >= LEAST_PART:
                 name = f"kind-{rank:03d}-{asked:.0f}"
                 rate = kind.failure_rate * (1.0 - kind.failures.get("memory", 0.0))
-                made = dataclasses.replace(kind.kind(name, asked), failure_rate=rate)
-                found[name] = (made, part * kind.jobs / whole)
-    return found
+                job_kind = dataclasses.replace(kind.kind(name, asked), failure_rate=rate)
+                kinds[name] = (job_kind, part * kind.jobs / whole)
+    return kinds
 
 
 def _roomy(queues: Sequence[Queue], kinds: dict[str, tuple[JobKind, float]], seed: int) -> list[Queue]:
-    """The queues with as much memory a core as the classes ask for, as often as jobs ask for it; the last has most."""
+    """The queues with memory per core drawn from the requests of the classes by jobs; the last one has the maximum."""
     gb = np.array([kind.memory_gb_core for kind, _ in kinds.values()])
     parts = np.array([part for _, part in kinds.values()])
     drawn = [float(stream(seed, queue.name, "memory").choice(gb, p=parts / parts.sum())) for queue in queues]
@@ -147,7 +149,7 @@ def _roomy(queues: Sequence[Queue], kinds: dict[str, tuple[JobKind, float]], see
 
 
 def _failing(queue: Queue, kinds: Sequence[str], seed: int) -> Queue:
-    """A queue of which most hardly fail, and a few fail with single kinds."""
+    """The queue with drawn failures: most queues hardly fail, and a few fail with single kinds."""
     rate = float(stream(seed, queue.name, "queue failure").beta(*QUEUE_FAILURES))
     pairs = {}
     for kind in kinds:
@@ -167,7 +169,7 @@ def _tasks(
     sites: tuple[Site, ...],
     seed: int,
 ) -> tuple[Task, ...]:
-    """Tasks until the load is offered: kinds as often as their parts of all jobs, each task with its own number."""
+    """Draw numbered tasks until the load is offered, with kinds in proportion to their parts of all jobs."""
     random = stream(seed, "calibrated", "arrivals")
     names, parts = list(kinds), np.array([part for _, part in kinds.values()])
     cost = {name: _core_s(kind) for name, (kind, _) in kinds.items()}
@@ -184,7 +186,7 @@ def _tasks(
 
 
 def _core_s(kind: JobKind) -> float:
-    """Cores times mean wall time of a job."""
+    """Mean core seconds of a job."""
     if kind.wall_s is None:
         return 1.0
     return kind.cores * float(kind.wall_s.quantile((np.arange(200) + 0.5) / 200).mean())

@@ -1,4 +1,4 @@
-"""Calibrations as YAML: the form that ``broker calibrate --out`` writes and ``broker simulate --grid FILE`` takes."""
+"""Calibrations as YAML: the format that ``broker calibrate --out`` writes and ``broker simulate --grid FILE`` reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from broker.simulation.model.calibration.fit import Calibration
 from broker.simulation.model.errors import SimulationError
 
-#: In place of the name of a grid.
+#: Value in place of the name of a grid.
 CALIBRATED = "calibrated"
 VERSION = 1
-#: Digits of a figure that are written.
+#: Significant digits of a written figure.
 DIGITS = 6
 _HEAD = """# A calibrated grid, written by broker calibrate. Kinds of jobs are labels by rank, without their names.
 # Every figure has the number of jobs or cells it is of. The same input gives the same bytes.
@@ -22,7 +22,7 @@ _HEAD = """# A calibrated grid, written by broker calibrate. Kinds of jobs are l
 
 
 def write_calibration(calibration: Calibration, parameters: Mapping[str, Any] | None = None) -> str:
-    """The text of a calibration; ``parameters`` are those of the grid, as in a scenario file."""
+    """The YAML text of a calibration; ``parameters`` are those of the grid, as in a scenario file."""
     content = TypeAdapter(Calibration).dump_python(calibration, mode="json")
     document = {
         "grid": CALIBRATED, "version": VERSION, "parameters": dict(parameters or {}), "calibration": _rounded(content),
@@ -31,29 +31,29 @@ def write_calibration(calibration: Calibration, parameters: Mapping[str, Any] | 
 
 
 def read_calibration(content: Mapping[str, Any], where: str) -> Calibration:
-    """The calibration of a document.
+    """Read the calibration of a document.
 
     Raises:
-        SimulationError: it is none, or of another version; the message names the entry.
+        SimulationError: the document is no calibration, or of another version; the message names the entry.
     """
     if content.get("grid") != CALIBRATED or not isinstance(content.get("calibration"), Mapping):
         raise SimulationError("the file holds no calibrated grid", where, "write one with broker calibrate --out FILE")
     if content.get("version") != VERSION:
         raise SimulationError(f"version {content.get('version')!r}", where, f"this broker reads version {VERSION}")
     try:
-        found = TypeAdapter(Calibration).validate_python(content["calibration"])
+        calibration = TypeAdapter(Calibration).validate_python(content["calibration"])
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise SimulationError(f"{place}: {first['msg']}", where, "calibrate again") from error
-    if not found.kinds:
+    if not calibration.kinds:
         raise SimulationError("no kind of jobs", where, "calibrate with more jobs")
-    return found
+    return calibration
 
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

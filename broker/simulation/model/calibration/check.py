@@ -1,7 +1,7 @@
-"""How near a calibration comes to figures that it was not fitted to: each measure with its limit, and whether it holds.
+"""Compare a calibration with figures that it was not fitted to: each measure has a limit, which holds or does not.
 
-Labels have no names here, so cells are matched by the order of their values: the smallest median simulated with the
-smallest measured, and so on. Queues are matched by campaign, site and memory asked, as far as the fit knows them.
+Labels have no names here, so cells are matched by the order of their values: the smallest simulated median with the
+smallest measured one, and so on. Queues are matched by campaign, site and requested memory, if the fit has them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from broker.simulation.model.calibration.profiles import CLASSES, PROBABILITIES,
 from broker.simulation.model.job_kinds import REFERENCE_HS06, draw_jobs, draw_memory_used_mb
 from broker.simulation.model.streams import stream
 
-#: Cells of fewer jobs do not judge a fit.
+#: Cells with fewer jobs are not used to judge a fit.
 FEWEST_JOBS = 300
-#: Jobs that are simulated of each kind, and seeds of links.
+#: Simulated jobs of each kind, and seeds of links.
 SIMULATED_JOBS, SEEDS = 4000, 10
 MEDIAN_LIMIT, P90_LIMIT = 0.10, 0.35
 DISTANCE_LIMIT, POOLED_LIMIT, MIX_LIMIT = 0.15, 0.10, 0.10
 LINK_LIMIT, CONCENTRATION_LIMIT, ASKED_LIMIT = 0.25, 0.10, 0.15
 TOP_PARTS = (0.01, 0.05, 0.1)
 RESAMPLES = 200
-#: Halves that are drawn for a floor, and cells that each needs at least.
+#: Number of random splits for a floor, and minimum cells of each half.
 SPLITS, FEWEST_FOR_FLOOR = 100, 5
 NAMES = {0.1: "p10", 0.5: "p50", 0.75: "p75", 0.9: "p90"}
 
@@ -45,13 +45,15 @@ class Measure:
     """One measure of a fit.
 
     Attributes:
-        quantity: what is compared; ``measure`` how; ``cells`` how many judge.
-        value: found, None where nothing can be compared; ``note`` says why.
-        limit: that the value may not exceed.
-        low, high: 95 % interval of the value by drawing cells again, None where there are too few.
-        floor: what two halves of the real cells would be off from each other, were each as large as all of them; None
-            where cells are matched one by one, or are too few. A limit below it cannot be asked of a fit to another
-            half, however good.
+        quantity: quantity that is compared.
+        measure: how it is compared.
+        value: result, None if nothing can be compared; ``note`` says why.
+        limit: largest value that passes.
+        cells: number of cells compared.
+        low, high: 95 % interval of the value by resampling cells, None if there are too few.
+        floor: expected difference of two halves of the real cells, if each were as large as all of them; None if cells
+            are matched one by one, or are too few. No fit to another half, however good, can be expected to keep a
+            limit below it.
     """
 
     quantity: str
@@ -66,12 +68,12 @@ class Measure:
 
     @property
     def below_floor(self) -> bool:
-        """Whether the limit is smaller than what true halves differ by."""
+        """Whether the limit is smaller than the difference of true halves."""
         return self.floor is not None and self.limit < self.floor
 
     @property
     def passes(self) -> bool | None:
-        """Whether the limit is kept; None where it is not known."""
+        """Whether the value is within the limit; None if it is not known."""
         return None if self.value is None else self.value <= self.limit
 
     def document(self) -> dict[str, Any]:
@@ -85,37 +87,37 @@ class Measure:
 
 
 def check_profiles(calibration: Calibration, profiles: Profiles) -> list[Measure]:
-    """All measures of jobs; ``profiles`` are of another half, time or site than the fit."""
+    """All measures of jobs; ``profiles`` come from another half, time or site than the fit."""
     labels = sorted((cell for cell in profiles.labels if cell.jobs >= FEWEST_JOBS), key=lambda cell: -cell.jobs)
     queues = [cell for cell in profiles.queues if cell.jobs >= FEWEST_JOBS]
     kinds = [kind for kind in calibration.kinds if kind.jobs >= FEWEST_JOBS]
-    made = [simulated(kind, number) for number, kind in enumerate(kinds)]
-    found = _of_labels(labels, made)
-    matched = [(cell, one) for cell in queues if (one := _class_of(calibration.classes, cell)) is not None]
+    quantiles = [simulated(kind, number) for number, kind in enumerate(kinds)]
+    measures = _of_labels(labels, quantiles)
+    matched = [(cell, fitted) for cell in queues if (fitted := _class_of(calibration.classes, cell)) is not None]
     missed = [
         f"{cell.campaign} {cell.site} {cell.name}" for cell in queues if cell not in [pair[0] for pair in matched]
     ]
-    found += _of_queues(matched, missed)
-    found += _failures("labels", [c.failure_rate for c in labels], [k.failure_rate for k in kinds],
-                       [c.jobs for c in labels], [k.jobs for k in kinds])  # fmt: skip
-    found += _failures("queues", [c.failure_rate for c, _ in matched], [k.failure_rate for _, k in matched],
-                       [c.jobs for c, _ in matched], [c.jobs for c, _ in matched])  # fmt: skip
-    found.append(_mix(labels, kinds))
-    found += _asked(matched)
-    found.append(
+    measures += _of_queues(matched, missed)
+    measures += _failures("labels", [c.failure_rate for c in labels], [k.failure_rate for k in kinds],
+                          [c.jobs for c in labels], [k.jobs for k in kinds])  # fmt: skip
+    measures += _failures("queues", [c.failure_rate for c, _ in matched], [k.failure_rate for _, k in matched],
+                          [c.jobs for c, _ in matched], [c.jobs for c, _ in matched])  # fmt: skip
+    measures.append(_mix(labels, kinds))
+    measures += _requested_memory(matched)
+    measures.append(
         Measure("queue time", "p50 and p90 inside the simulated interval", None, 0.0, 0,
                 note="profiles hold no queue times, and no calibration says how much work arrives when")
     )  # fmt: skip
-    return found
+    return measures
 
 
 def simulated(kind: KindFit, number: int) -> dict[str, tuple[float, ...]]:
-    """p10, p50, p90 of what jobs of a kind take in the simulator, by quantity."""
+    """p10, p50, p90 of the simulated jobs of a kind, by quantity."""
     job_kind = kind.kind(f"kind-{number:03d}", next(iter(kind.asked_mb)))
     draws = draw_jobs(job_kind, SIMULATED_JOBS, 0, number + 1, 1)
     wall = draws.work_hs06s / (REFERENCE_HS06 * kind.cores * draws.efficiency)
     columns = {"cpu_s": draws.work_hs06s / REFERENCE_HS06, "wall_s": wall}
-    # what a source calls efficiency need not be CPU over wall time of the payload: it has a distribution of its own
+    # the efficiency of a source need not be CPU over wall time of the payload: it has a distribution of its own
     uniform = stream(0, number + 1, "efficiency").random(SIMULATED_JOBS)
     columns["cpu_efficiency"] = job_kind.efficiency.quantile(uniform)
     memory = draw_memory_used_mb(job_kind, SIMULATED_JOBS, 0, number + 1)
@@ -124,53 +126,53 @@ def simulated(kind: KindFit, number: int) -> dict[str, tuple[float, ...]]:
     return {name: tuple(np.quantile(values, PROBABILITIES).tolist()) for name, values in columns.items()}
 
 
-def _of_labels(labels: Sequence[Cell], made: Sequence[Mapping[str, tuple[float, ...]]]) -> list[Measure]:
-    found, every, rows = [], [], []
+def _of_labels(labels: Sequence[Cell], simulated_kinds: Sequence[Mapping[str, tuple[float, ...]]]) -> list[Measure]:
+    measures, every, rows = [], [], []
     for name in QUANTITIES:
-        real = np.array([_three(cell, name) for cell in labels if name in cell.quantities]).reshape(-1, 3)
-        model = np.array([one[name] for one in made if name in one]).reshape(-1, 3)
+        real = np.array([_three_quantiles(cell, name) for cell in labels if name in cell.quantities]).reshape(-1, 3)
+        model = np.array([quantiles[name] for quantiles in simulated_kinds if name in quantiles]).reshape(-1, 3)
         if not len(real) or not len(model):
-            found.append(Measure(f"{name} by label", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note="no cells"))
+            measures.append(Measure(f"{name} by label", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note="no cells"))
             continue
         off = in_order(real, model)
         every.append(off)
-        found += _two(f"{name} by label", off, halves=[real])
+        measures += _median_and_p90(f"{name} by label", off, halves=[real])
         rows.append(real)
-    return found + (_two("all quantities by label", np.concatenate(every), halves=rows) if every else [])
+    return measures + (_median_and_p90("all quantities by label", np.concatenate(every), halves=rows) if every else [])
 
 
 def in_order(real: Floats, model: Floats) -> Floats:
-    """(cells, 3) abs(ln simulated/real), where cells are matched by the order of each quantile."""
+    """(cells, 3) abs(ln simulated/real), with cells matched by the order of each quantile."""
     places = (np.arange(len(real)) + 0.5) / len(real)
     known = (np.arange(len(model)) + 0.5) / len(model)
     columns = []
-    for at in range(3):
-        ordered = np.interp(places, known, np.sort(np.log(model[:, at])))
-        columns.append(np.abs(ordered - np.sort(np.log(real[:, at]))))
+    for column in range(3):
+        ordered = np.interp(places, known, np.sort(np.log(model[:, column])))
+        columns.append(np.abs(ordered - np.sort(np.log(real[:, column]))))
     return np.array(columns).T
 
 
 def _of_queues(matched: Sequence[tuple[Cell, KindFit]], missed: Sequence[str]) -> list[Measure]:
     note = f"not known to the calibration: {', '.join(missed)}" if missed else ""
-    made = {id(kind): simulated(kind, 10_000 + number) for number, (_, kind) in enumerate(matched)}
-    found, every = [], []
+    quantiles = {id(kind): simulated(kind, 10_000 + number) for number, (_, kind) in enumerate(matched)}
+    measures, every = [], []
     for name in QUANTITIES:
         pairs = [
-            (_three(cell, name), made[id(kind)][name])
+            (_three_quantiles(cell, name), quantiles[id(kind)][name])
             for cell, kind in matched
-            if name in cell.quantities and name in made[id(kind)]
+            if name in cell.quantities and name in quantiles[id(kind)]
         ]
         if not pairs:
-            found.append(Measure(f"{name} by queue", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note=note))
+            measures.append(Measure(f"{name} by queue", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note=note))
             continue
-        off = np.abs(np.log([one for _, one in pairs]) - np.log([cell for cell, _ in pairs]))
+        off = np.abs(np.log([model for _, model in pairs]) - np.log([real for real, _ in pairs]))
         every.append(off)
-        found += _two(f"{name} by queue", off, note)
-    return found + (_two("all quantities by queue", np.concatenate(every), note) if every else [])
+        measures += _median_and_p90(f"{name} by queue", off, note)
+    return measures + (_median_and_p90("all quantities by queue", np.concatenate(every), note) if every else [])
 
 
-def _two(quantity: str, off: Floats, note: str = "", halves: Sequence[Floats] = ()) -> list[Measure]:
-    """Both limits of a quantity; ``halves`` are the real cells of each quantity where they are matched by order."""
+def _median_and_p90(quantity: str, off: Floats, note: str = "", halves: Sequence[Floats] = ()) -> list[Measure]:
+    """The measures of median and p90 of a quantity; ``halves`` are the real cells of each quantity matched by order."""
 
     def between(part: float, one: Sequence[int], other: Sequence[int]) -> float:
         pairs = [in_order(real[_inside(other, real)], real[_inside(one, real)]) for real in halves]
@@ -179,7 +181,7 @@ def _two(quantity: str, off: Floats, note: str = "", halves: Sequence[Floats] = 
     cells = min((len(real) for real in halves), default=0)
     return [
         Measure(quantity, f"{word} abs ln ratio of p10, p50, p90", float(np.quantile(off, part)), limit, len(off),
-                *_again(off, lambda rows, part=part: float(np.quantile(rows, part))), note=note,
+                *_interval_of(off, lambda rows, part=part: float(np.quantile(rows, part))), note=note,
                 floor=sampling_floor(cells, partial(between, part)))
         for word, part, limit in (("median", 0.5, MEDIAN_LIMIT), ("p90", 0.9, P90_LIMIT))
     ]  # fmt: skip
@@ -190,15 +192,15 @@ def _inside(places: Sequence[int], rows: Floats) -> list[int]:
 
 
 def sampling_floor(cells: int, off: Callable[[Sequence[int], Sequence[int]], float]) -> float | None:
-    """What a measure says of two samples of so many cells that differ by chance alone.
+    """The expected value of a measure for two samples of this many cells that differ by chance alone.
 
     The cells are split into halves at random, a hundred times; neighbours in order of size are put on different sides,
-    as in halves by odd and even rank. The middle of what the halves are off is for half the cells: for all of them it
-    is smaller by the root of two.
+    as in halves by odd and even rank. The median difference of the halves is that of half the cells: for all of them it
+    is smaller by the square root of two.
 
     Args:
-        cells: in order of size.
-        off: of two lists of their positions.
+        cells: number of cells, in order of size.
+        off: difference of the cells at two lists of positions.
 
     >>> sampling_floor(4, lambda one, other: 1.0) is None
     True
@@ -208,7 +210,7 @@ def sampling_floor(cells: int, off: Callable[[Sequence[int], Sequence[int]], flo
     if cells < 2 * FEWEST_FOR_FLOOR:
         return None
     random = stream(0, "calibration", "halves")
-    found = []
+    values = []
     for _ in range(SPLITS):
         turned = random.integers(2, size=(cells + 1) // 2)
         sides: tuple[list[int], list[int]] = ([], [])
@@ -216,12 +218,12 @@ def sampling_floor(cells: int, off: Callable[[Sequence[int], Sequence[int]], flo
             sides[(place + int(turned[place // 2])) % 2].append(place)
         value = off(*sides)
         if math.isfinite(value):
-            found.append(value)
-    return float(np.median(found) / math.sqrt(2.0)) if found else None
+            values.append(value)
+    return float(np.median(values) / math.sqrt(2.0)) if values else None
 
 
-def _again(rows: Floats, figure: Any) -> tuple[float | None, float | None]:
-    """95 % interval of a figure by drawing cells again."""
+def _interval_of(rows: Floats, figure: Any) -> tuple[float | None, float | None]:
+    """95 % interval of a figure by resampling cells."""
     if len(rows) < 5:
         return None, None
     random = stream(0, "calibration", "check")
@@ -230,13 +232,13 @@ def _again(rows: Floats, figure: Any) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _three(cell: Cell, name: str) -> tuple[float, float, float]:
-    one = cell.quantities[name]
-    return one.p10, one.p50, one.p90
+def _three_quantiles(cell: Cell, name: str) -> tuple[float, float, float]:
+    quantiles = cell.quantities[name]
+    return quantiles.p10, quantiles.p50, quantiles.p90
 
 
 def _class_of(classes: Sequence[ClassFit], cell: Cell) -> KindFit | None:
-    """The same queue, else its class over the sites of its campaign; a queue of no known campaign is not matched."""
+    """The fit of the same queue, else of its class over the sites of its campaign; None for an unknown campaign."""
     same = [one for one in classes if one.campaign == cell.campaign and one.asked_mb == cell.memory_asked_mb]
     here = [one for one in same if one.site == cell.site and (one.asked_mb is not None or one.fitted.jobs == cell.jobs)]
     return next((one.fitted for one in (*here, *(one for one in same if not one.site and cell.site))), None)
@@ -251,7 +253,7 @@ def _failures(
     rates, made = np.array(real), np.array(model)
     pooled, pooled_made = np.average(rates, weights=real_jobs), np.average(made, weights=model_jobs)
     off = abs(pooled_made / pooled - 1) if pooled > 0 else math.inf
-    low, high = _again(rates, lambda rows: kolmogorov(rows, made))
+    low, high = _interval_of(rates, lambda rows: kolmogorov(rows, made))
     jobs, some = np.array(real_jobs), 0 if by == "queues" else len(rates)
 
     def apart(one: Sequence[int], other: Sequence[int]) -> float:
@@ -270,13 +272,13 @@ def _failures(
 
 
 def kolmogorov(one: Floats, other: Floats) -> float:
-    """The largest distance of two distribution functions.
+    """The largest distance between two distribution functions.
 
     >>> kolmogorov(np.array([1.0, 2.0]), np.array([1.0, 3.0]))
     0.5
     """
-    at = np.concatenate([one, other])
-    below = [np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (one, other)]
+    points = np.concatenate([one, other])
+    below = [np.searchsorted(np.sort(side), points, side="right") / len(side) for side in (one, other)]
     return float(np.abs(below[0] - below[1]).max())
 
 
@@ -300,44 +302,44 @@ def _mix(labels: Sequence[Cell], kinds: Sequence[KindFit]) -> Measure:
     return Measure("classes of failure", "total variation", off, MIX_LIMIT, len(labels), note=note, floor=floor)
 
 
-def _asked(matched: Sequence[tuple[Cell, KindFit]]) -> list[Measure]:
-    """Used over asked memory by class; what is asked is the same on both sides."""
-    found = []
+def _requested_memory(matched: Sequence[tuple[Cell, KindFit]]) -> list[Measure]:
+    """Used over requested memory by class; the request is the same on both sides."""
+    rows = []
     for at, word in ((1, "p50"), (2, "p90")):
         off = [
             abs(math.log(kind.quantities["max_rss_mb"].quantile(np.array([PROBABILITIES[at]]))[0]
-                         / _three(cell, "max_rss_mb")[at]))
+                         / _three_quantiles(cell, "max_rss_mb")[at]))
             for cell, kind in matched
             if cell.memory_asked_mb and "max_rss_mb" in cell.quantities and "max_rss_mb" in kind.quantities
         ]  # fmt: skip
         value = float(np.max(off)) if off else None
-        found.append(Measure("used over asked memory by class", f"largest abs ln ratio of {word}", value, ASKED_LIMIT,
-                             len(off), note="" if off else "no class of memory is known to both"))  # fmt: skip
-    return found
+        rows.append(Measure("used over asked memory by class", f"largest abs ln ratio of {word}", value, ASKED_LIMIT,
+                            len(off), note="" if off else "no class of memory is known to both"))  # fmt: skip
+    return rows
 
 
 def check_transfers(calibration: Calibration, figures: TransferFigures) -> list[Measure]:
-    """The measures of links: the mean over ten seeds against what was counted."""
+    """The measures of links: the mean over ten seeds against the counted figures."""
     if calibration.links is None:
         return [Measure("links", "failure quantiles", None, LINK_LIMIT, 0, note="the calibration has no links")]
-    made = [drawn_figures(draw_links(calibration.links, seed), TOP_PARTS) for seed in range(1, SEEDS + 1)]
-    found = []
+    draws = [drawn_figures(draw_links(calibration.links, seed), TOP_PARTS) for seed in range(1, SEEDS + 1)]
+    measures = []
     for part in (0.5, 0.75, 0.9):
         at = LINK_PROBABILITIES.index(part)
         real = figures.error_quantiles[at]
-        own = np.array([max(one.error_quantiles[at], 1e-6) for one in made])
+        own = np.array([max(draw.error_quantiles[at], 1e-6) for draw in draws])
         off = abs(float(np.log(own).mean()) - math.log(real)) if real > 0 else None
-        found.append(
+        measures.append(
             Measure("failures of links of 100 attempts", f"abs ln ratio of {NAMES[part]}", off, LINK_LIMIT, SEEDS,
                     note=f"real {real:.4g}, simulated {math.exp(np.log(own).mean()):.4g}, "
                          f"seeds {own.min():.3g} to {own.max():.3g}")
         )  # fmt: skip
     for top in TOP_PARTS:
         wanted = figures.concentration.get(top)
-        mean = float(np.mean([one.concentration[top] for one in made]))
-        found.append(
+        mean = float(np.mean([draw.concentration[top] for draw in draws]))
+        measures.append(
             Measure(f"bytes of the top {100 * top:g} % of links", "difference of parts",
                     None if wanted is None else abs(mean - wanted), CONCENTRATION_LIMIT, SEEDS,
                     note="not counted" if wanted is None else f"real {wanted:.3f}, simulated {mean:.3f}")
         )  # fmt: skip
-    return found
+    return measures

@@ -1,17 +1,17 @@
-"""Figures with what is known of them: how many cells they are of, their interval, and how far off they were."""
+"""Figures with their uncertainty: the number of cells behind them, their interval, and their error in a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Part of the cells that must lie in their 80 % interval.
+#: Minimum part of the cells that must lie in their 80 % interval.
 LEAST_INSIDE = 0.70
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with the number of cells it is of, and its 95 % interval by drawing cells again."""
+    """A figure with the number of cells behind it, and its 95 % interval by resampling cells."""
 
     value: float
     low: float
@@ -21,13 +21,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Checked:
-    """How far a grid was off from what really was.
+    """The error of a grid in a comparison with measured figures.
 
     Attributes:
-        span: that it was compared with, as text; ``policy`` that placed the jobs, over ``seeds`` seeds.
-        cells: that counted, and the part ``inside`` their interval.
-        error: median absolute error of each figure over queues; ``by_queue`` over the figures of each.
-        half_width: median half of the interval of each figure, as errors are measured.
+        span: span that it was compared with, as text.
+        policy: policy that placed the jobs.
+        seeds: number of seeds.
+        cells: cells that counted.
+        inside: part of the cells whose value lies in its interval.
+        error: median absolute error of each figure over queues.
+        by_queue: median absolute error of each queue over figures.
+        half_width: median half-width of the interval of each figure, in the scale of errors.
     """
 
     span: str
@@ -41,5 +45,5 @@ class Checked:
 
     @property
     def holds(self) -> bool:
-        """Whether any cell counted, and enough of them lie in their interval."""
+        """Whether any cells counted, and enough of them lie in their interval."""
         return self.cells > 0 and self.inside >= LEAST_INSIDE

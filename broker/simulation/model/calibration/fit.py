@@ -1,4 +1,4 @@
-"""What is fitted to profiles: kinds of jobs without names, classes of memory by site, and what spreads them."""
+"""Fit profiles: kinds of jobs without names, classes of memory by site, and the spread between them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from broker.simulation.model.streams import stream
 
 #: Rank correlation of CPU time and wall time within a label, for which no joint figures are known (assumed).
 CPU_WALL_RANK = 0.6
-#: What a request has over the memory that is used at the 90 % quantile, where the request is not known; whole GB.
+#: Ratio of an unknown request to the 90 % quantile of the used memory; the request is rounded up to whole GB.
 HEADROOM = 1.3
-#: Draws of labels for intervals.
+#: Number of resamples of labels for intervals.
 RESAMPLES = 200
-#: Without these a cell makes no kind of jobs.
+#: Quantities that a cell needs to become a kind of jobs.
 NEEDED = frozenset({"cpu_s", "wall_s", "cpu_efficiency"})
 MB_A_GB = 1024.0
 Figure = Callable[[Floats], float]
@@ -35,11 +35,12 @@ class KindFit:
     """Jobs of one label, by rank and without its name.
 
     Attributes:
-        jobs: that were counted, and ``failed`` of them.
-        quantities: fitted, by name.
-        cores: of a job.
+        jobs: counted jobs.
+        failed: failed jobs among them.
+        quantities: fitted quantities by name.
+        cores: cores of a job.
         failures: parts of the failed jobs by class.
-        asked_mb: part of the jobs by the memory that they ask for.
+        asked_mb: part of the jobs by requested memory.
     """
 
     jobs: int
@@ -51,11 +52,11 @@ class KindFit:
 
     @property
     def failure_rate(self) -> float:
-        """Part that failed."""
+        """Part of the jobs that failed."""
         return self.failed / self.jobs
 
     def kind(self, name: str, asked_mb: float) -> JobKind:
-        """The kind of jobs as the simulator runs it: wall and CPU time by their fits, correlated."""
+        """The kind of jobs for the simulator, with correlated wall and CPU times from their fits."""
         rank = CPU_WALL_RANK
         return JobKind(
             name, "calibrated", 1, self.cores, Scaled(self.quantities["cpu_s"], REFERENCE_HS06),
@@ -74,13 +75,13 @@ class Scaled:
     factor: float
 
     def quantile(self, probability: Floats) -> Floats:
-        """The values below which a draw lies with these probabilities."""
+        """Return the quantiles at these probabilities."""
         return self.factor * self.of.quantile(probability)
 
 
 @dataclass(frozen=True)
 class ClassFit:
-    """Jobs of one class of memory of a campaign, at one site or over its sites (``site`` empty)."""
+    """Jobs of one class of memory of a campaign, at one site or over all its sites (``site`` empty)."""
 
     campaign: str
     site: str
@@ -90,18 +91,18 @@ class ClassFit:
 
 @dataclass(frozen=True)
 class Calibration:
-    """All that was fitted.
+    """The complete fit.
 
     Attributes:
-        origin: of the figures.
-        kinds: of jobs, the most frequent first.
-        classes: of memory.
-        between: what spreads the kinds: medians and s of ln(median) of wall time and memory weighted by jobs, and the
+        origin: origin of the figures.
+        kinds: kinds of jobs, the most frequent first.
+        classes: classes of memory.
+        between: spread of the kinds: medians and s of ln(median) of wall time and memory weighted by jobs, and the
             failures of labels: the part that never fails, and the Beta distribution of the others.
-        links: of transfers, None where there were none.
+        links: links of transfers, None if there were none.
         left_out: cells that were too small.
-        site: its own queues and when tasks came, of a site's own history; None of profiles and records.
-        checked: how far a simulation of a later span was off, None where none was compared.
+        site: queues and arrivals of tasks from a site's own history; None for profiles and records.
+        checked: error of a simulation of a later span, None if none was compared.
     """
 
     origin: str
@@ -116,7 +117,7 @@ class Calibration:
 
 
 def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
-    """Fit everything to profiles, and to transfers where there are any."""
+    """Fit everything to profiles, and to transfers if there are any."""
     asked = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
     usable = [cell for cell in profiles.labels if set(cell.quantities) >= NEEDED]
     ordered = sorted(usable, key=lambda cell: (-cell.jobs, cell.quantities["cpu_s"].p50))
@@ -135,16 +136,16 @@ def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
 def _to_queues(
     kinds: list[KindFit], labels: Sequence[Cell], queues: Sequence[Cell]
 ) -> tuple[list[KindFit], tuple[str, ...]]:
-    """The kinds with failures scaled to the rate of the queues where these count more jobs than the labels do.
+    """The kinds, with failures scaled to the rate of the queues if these count more jobs than the labels do.
 
-    A few large labels make the pooled rate of a part of the labels, and say little of the others. Queues whose labels
-    are told count all jobs that ran there, so that their rate is that of all labels.
+    A few large labels dominate the pooled rate of a part of the labels, and say little about the others. Queues with
+    known labels count all jobs that ran there, so that their rate is that of all labels.
     """
-    told = {queue for cell in labels for queue in (cell.queues or {})}
-    campaigns = {cell.campaign for cell in queues if cell.name in told and not cell.site}
-    there = [cell for cell in queues if cell.campaign in campaigns and not cell.site]
-    jobs, of_labels = sum(cell.jobs for cell in there), sum(cell.jobs for cell in labels)
-    failed, failed_here = sum(cell.failed for cell in there), sum(cell.failed for cell in labels)
+    known_queues = {queue for cell in labels for queue in (cell.queues or {})}
+    campaigns = {cell.campaign for cell in queues if cell.name in known_queues and not cell.site}
+    counted = [cell for cell in queues if cell.campaign in campaigns and not cell.site]
+    jobs, of_labels = sum(cell.jobs for cell in counted), sum(cell.jobs for cell in labels)
+    failed, failed_here = sum(cell.failed for cell in counted), sum(cell.failed for cell in labels)
     if jobs <= of_labels or not failed_here or not failed:
         return kinds, ()
     factor = (failed / jobs) / (failed_here / of_labels)
@@ -165,14 +166,14 @@ def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:
 
 
 def _cores(cell: Cell) -> int:
-    """Cores that CPU time, wall time and efficiency agree on, where these are at least 3; else 1."""
+    """Cores that follow from CPU time, wall time and efficiency, if they are at least 3; else 1."""
     cpu, wall, efficiency = (cell.quantities[name].p50 for name in ("cpu_s", "wall_s", "cpu_efficiency"))
-    found = cpu / (wall * efficiency)
-    return int(min(64, max(1, round(found)))) if found >= 3.0 else 1
+    cores = cpu / (wall * efficiency)
+    return int(min(64, max(1, round(cores)))) if cores >= 3.0 else 1
 
 
 def _asked(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
-    """Part of a label's jobs by memory asked; where a queue says nothing, what the jobs use with headroom."""
+    """Part of a label's jobs by requested memory; if a queue has no request, the used memory with headroom."""
     used = cell.quantities.get("max_rss_mb")
     guess = math.ceil((used.p90 if used else 2000.0) * HEADROOM / MB_A_GB) * MB_A_GB
     parts: dict[float, float] = {}
@@ -183,16 +184,16 @@ def _asked(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
 
 
 def _classes(queues: Sequence[Cell]) -> list[ClassFit]:
-    """Each queue, and each class of a campaign over its sites: sites count alike, as a new one is one more of them."""
+    """Each queue, and each class of a campaign over its sites; sites have equal weight, as a new site is one more."""
     usable = [cell for cell in queues if set(cell.quantities) >= NEEDED]
-    found = [ClassFit(cell.campaign, cell.site, cell.memory_asked_mb, _fit_class(cell)) for cell in usable]
+    classes = [ClassFit(cell.campaign, cell.site, cell.memory_asked_mb, _fit_class(cell)) for cell in usable]
     groups: dict[tuple[str, float], list[Cell]] = {}
     for cell in usable:
         if cell.site and cell.memory_asked_mb is not None:
             groups.setdefault((cell.campaign, cell.memory_asked_mb), []).append(cell)
     for (campaign, asked), cells in sorted(groups.items()):
-        found.append(ClassFit(campaign, "", asked, _fit_class(_over_sites(cells))))
-    return found
+        classes.append(ClassFit(campaign, "", asked, _fit_class(_over_sites(cells))))
+    return classes
 
 
 def _fit_class(cell: Cell) -> KindFit:
@@ -218,19 +219,19 @@ def _geometric(quantiles: Sequence[Quantiles]) -> Quantiles:
 
 
 def _between(cells: Sequence[Cell]) -> dict[str, Estimate]:
-    found = {}
+    estimates = {}
     for name in ("wall_s", "max_rss_mb"):
         own = [cell for cell in cells if name in cell.quantities]
         if len(own) >= 2:
             rows = np.array([[math.log(cell.quantities[name].p50), cell.jobs] for cell in own])
-            found[f"{name}_median"] = _estimate(rows, lambda x: math.exp(_weighted_median(x)))
-            found[f"{name}_s"] = _estimate(rows, _weighted_spread)
+            estimates[f"{name}_median"] = _estimate(rows, lambda x: math.exp(_weighted_median(x)))
+            estimates[f"{name}_s"] = _estimate(rows, _weighted_spread)
     rates = np.array([[cell.failure_rate, cell.jobs] for cell in cells if cell.jobs >= 300])
     if len(rates) >= 2:
-        found["failure_none"] = _estimate(rates, lambda x: float((x[:, 0] == 0).mean()))
-        found["failure_alpha"] = _estimate(rates, lambda x: _beta(x)[0])
-        found["failure_beta"] = _estimate(rates, lambda x: _beta(x)[1])
-    return found
+        estimates["failure_none"] = _estimate(rates, lambda x: float((x[:, 0] == 0).mean()))
+        estimates["failure_alpha"] = _estimate(rates, lambda x: _beta(x)[0])
+        estimates["failure_beta"] = _estimate(rates, lambda x: _beta(x)[1])
+    return estimates
 
 
 def _estimate(rows: Floats, figure: Figure) -> Estimate:

@@ -1,7 +1,8 @@
-"""How often transfers fail by link, and how unequally bytes spread over links, fitted to counts of transfers.
+"""Fit the failure rates of links and the uneven distribution of bytes over links to counts of transfers.
 
-Source: the logit of the failure rate of a link is normal, made of the source, the destination and the link itself. The
-bytes of a link follow gravity between what its source sends and its destination receives, with a lognormal deviation.
+Source: the logit of the failure rate of a link is normal, the sum of parts of the source, the destination and the link.
+The bytes of a link follow a gravity model between the bytes that its source sends and those that its destination
+receives, with a lognormal deviation.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from broker.domain.arrays import Floats
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.streams import stream
 
-#: Columns of quantiles, as the document has them.
+#: Probabilities of the quantiles in the document.
 PROBABILITIES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-#: Links of fewer attempts say nothing of their rate.
+#: Links with fewer attempts are not used for rates.
 FEWEST_ATTEMPTS = 100
-#: Parts of the variance of the logit where they are not given: source, destination, link.
+#: Default standard deviations of the logit: source, destination, link.
 USUAL_SD = (1.22, 2.19, 1.38)
 FILE_MB = (700.0, 0.7)
 #: Rounds in which the flows are scaled to the sums of the sites.
@@ -34,11 +35,13 @@ class LinkFit:
     """Failures and bytes of links.
 
     Attributes:
-        mean_logit, sd_source, sd_destination, sd_link: of the logit of the failure rate.
-        links: that carried anything; ``bytes`` of all of them; ``mean_file_mb`` over all files.
-        site_bytes: out of and into each site, the largest first; sites without either are left out.
-        gravity_s: of ln bytes of a link around what its source and destination, which keep their sums, give it.
-        n: links that the rates are of.
+        mean_logit, sd_source, sd_destination, sd_link: parameters of the logit of the failure rate.
+        links: number of links that carried anything.
+        bytes: bytes of all links.
+        mean_file_mb: mean size of all files.
+        site_bytes: bytes out of and into each site, the largest first; sites that lack either are left out.
+        gravity_s: spread of ln bytes of a link around the gravity model; sources and destinations keep their sums.
+        n: number of links behind the rates.
     """
 
     mean_logit: float
@@ -55,7 +58,7 @@ class LinkFit:
 
 @dataclass(frozen=True)
 class TransferFigures:
-    """Of links: error parts at :data:`PROBABILITIES`, and the part of all bytes on the top links."""
+    """Figures of links: failed parts at :data:`PROBABILITIES`, and the part of all bytes on the top links."""
 
     error_quantiles: tuple[float, ...]
     concentration: Mapping[float, float]
@@ -67,10 +70,10 @@ def is_transfers(document: Any) -> bool:
 
 
 def transfer_figures(document: Mapping[str, Any], where: str) -> TransferFigures:
-    """The figures that a fit is judged by.
+    """Read the figures that a fit is compared with.
 
     Raises:
-        SimulationError: one is missing, or is no number.
+        SimulationError: a figure is missing, or is no number.
     """
     try:
         quantiles = tuple(float(one) for one in document["error_part_of_links_with_100_files"])
@@ -89,21 +92,21 @@ def fit_links(document: Mapping[str, Any], where: str) -> LinkFit:
     """Fit the links of a document.
 
     Raises:
-        SimulationError: it lacks a figure.
+        SimulationError: the document lacks a figure.
     """
     figures = transfer_figures(document, where)
     mean, sd = _logit_normal(figures.error_quantiles, where)
-    given = document.get("error_components") or {}
-    parts = [float(given.get(f"sd_{name}", usual)) for name, usual in zip(_PARTS, USUAL_SD, strict=True)]
-    scale = sd / math.sqrt(sum(one**2 for one in parts))
+    components = document.get("error_components") or {}
+    parts = [float(components.get(f"sd_{name}", usual)) for name, usual in zip(_PARTS, USUAL_SD, strict=True)]
+    scale = sd / math.sqrt(sum(value**2 for value in parts))
     try:
         rows, totals = document["sites"]["rows"], document["totals"]
-        moved = [(float(row[1]), float(row[4])) for row in rows]
+        sites_bytes = [(float(row[1]), float(row[4])) for row in rows]
         count = (int(totals["links"]), float(totals["bytes"]), float(totals["mean_file_mb"]))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise SimulationError(f"{type(error).__name__}: {error}", where, "give sites and totals of links") from error
-    some = tuple(sorted((one for one in moved if min(one) > 0), reverse=True))
-    if len(some) < 2:
+    site_bytes_known = tuple(sorted((value for value in sites_bytes if min(value) > 0), reverse=True))
+    if len(site_bytes_known) < 2:
         raise SimulationError("fewer than two sites sent and received", where, "count more sites")
     return LinkFit(
         mean_logit=mean,
@@ -113,9 +116,9 @@ def fit_links(document: Mapping[str, Any], where: str) -> LinkFit:
         links=count[0],
         bytes=count[1],
         mean_file_mb=count[2],
-        site_bytes=some,
-        gravity_s=_gravity_s(some, count[0], figures.concentration),
-        n=int(given.get("links", count[0])),
+        site_bytes=site_bytes_known,
+        gravity_s=_gravity_s(site_bytes_known, count[0], figures.concentration),
+        n=int(components.get("links", count[0])),
     )
 
 
@@ -123,7 +126,7 @@ _PARTS = ("source", "destination", "link")
 
 
 def _logit_normal(quantiles: Sequence[float], where: str) -> tuple[float, float]:
-    """Mean and s of the logit by least squares over the quantiles above 0: those at 0 saw too few attempts to tell."""
+    """Mean and s of the logit by least squares over the quantiles above 0: those at 0 rest on too few attempts."""
     from scipy.special import logit, ndtri
 
     known = [(p, q) for p, q in zip(PROBABILITIES, quantiles, strict=True) if 0 < q < 1]
@@ -135,7 +138,7 @@ def _logit_normal(quantiles: Sequence[float], where: str) -> tuple[float, float]
 
 
 def _gravity_s(site_bytes: SiteBytes, links: int, wanted: Mapping[float, float]) -> float:
-    """The spread with which the top links carry most nearly what they carried."""
+    """The spread whose drawn top links best match the measured ones."""
 
     def off(s: float) -> float:
         moved = _flows(site_bytes, s, stream(0, "links", "gravity"))[~np.eye(len(site_bytes), dtype=np.bool_)]
@@ -147,7 +150,7 @@ def _gravity_s(site_bytes: SiteBytes, links: int, wanted: Mapping[float, float])
 
 
 def _flows(site_bytes: SiteBytes, s: float, random: np.random.Generator) -> Floats:
-    """(sites, sites) bytes: drawn around out times into, and scaled until each site sends and receives what it did."""
+    """(sites, sites) bytes, drawn around out times into and scaled until each site sends and receives its sum."""
     out, into = np.array(site_bytes).T
     into = into * out.sum() / into.sum()
     flows = out[:, None] * into[None, :] * np.exp(s * random.standard_normal((len(out), len(out))))
@@ -160,7 +163,7 @@ def _flows(site_bytes: SiteBytes, s: float, random: np.random.Generator) -> Floa
 
 @dataclass(frozen=True)
 class DrawnLinks:
-    """Links as they are drawn: bytes, attempts, and the part of these that failed."""
+    """Drawn links: bytes, attempts, and the failed part of the attempts."""
 
     bytes: Floats
     attempts: Floats
@@ -168,7 +171,7 @@ class DrawnLinks:
 
 
 def draw_links(fitted: LinkFit, seed: int) -> DrawnLinks:
-    """A grid's links: all pairs of sites by gravity, of which those that carry most are there."""
+    """Draw the links of a grid: of all pairs of sites by gravity, those with the most bytes are kept."""
     from scipy.special import expit
 
     random = stream(seed, "links", "gravity")
@@ -184,19 +187,19 @@ def draw_links(fitted: LinkFit, seed: int) -> DrawnLinks:
     )
     pairs = ~np.eye(sites, dtype=np.bool_)
     moved, rates = moved[pairs], expit(logits[pairs])
-    there = np.argsort(-moved, kind="stable")[: fitted.links]
-    moved = moved[there] * fitted.bytes / moved[there].sum()
-    file_bytes = 1e6 * FILE_MB[0] * np.exp(FILE_MB[1] * random.standard_normal(len(there)))
+    largest = np.argsort(-moved, kind="stable")[: fitted.links]
+    moved = moved[largest] * fitted.bytes / moved[largest].sum()
+    file_bytes = 1e6 * FILE_MB[0] * np.exp(FILE_MB[1] * random.standard_normal(len(largest)))
     files = np.maximum(1.0, np.rint(moved / file_bytes))
-    attempts = np.rint(files / np.maximum(1.0 - rates[there], 0.01))
-    failed = failing.binomial(attempts.astype(np.int64), rates[there])
+    attempts = np.rint(files / np.maximum(1.0 - rates[largest], 0.01))
+    failed = failing.binomial(attempts.astype(np.int64), rates[largest])
     return DrawnLinks(moved, attempts, failed / attempts)
 
 
 def drawn_figures(drawn: DrawnLinks, parts: Sequence[float]) -> TransferFigures:
-    """The same figures of drawn links; ``parts`` of the links whose bytes are asked for."""
-    some = drawn.failed_part[drawn.attempts >= FEWEST_ATTEMPTS]
+    """The figures of drawn links; ``parts`` are the parts of the top links whose bytes are needed."""
+    failed_parts = drawn.failed_part[drawn.attempts >= FEWEST_ATTEMPTS]
     ordered = np.sort(drawn.bytes)[::-1]
     whole = ordered.sum()
     tops = {part: float(ordered[: max(1, round(part * len(ordered)))].sum() / whole) for part in parts}
-    return TransferFigures(tuple(np.quantile(some, PROBABILITIES).tolist()), tops)
+    return TransferFigures(tuple(np.quantile(failed_parts, PROBABILITIES).tolist()), tops)

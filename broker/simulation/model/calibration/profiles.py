@@ -1,7 +1,7 @@
-"""Profiles: for each label of jobs and each queue counts, failures by code, and quantiles of what finished jobs took.
+"""Profiles: counts, failures by code and quantiles of finished jobs, for each label of jobs and each queue.
 
-The form is that of public profiles of jobs, and that in which a site's own tables and records are counted. A label is a
-task or a kind of jobs; no fit looks at its name.
+Public profiles of jobs have this form, and a site's own tables and records are counted in it. A label is a task or a
+kind of jobs; no fit uses its name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from broker.simulation.model.errors import SimulationError
 
-#: What finished jobs took, by the names of the document.
+#: Quantities of finished jobs, by their names in the document.
 QUANTITIES = ("wall_s", "cpu_s", "cpu_efficiency", "max_rss_mb")
 #: The probabilities of the three quantiles that follow the mean.
 PROBABILITIES = (0.1, 0.5, 0.9)
-#: Cells of fewer jobs are pooled: their quantiles say nothing.
+#: Minimum jobs of a cell: the quantiles of smaller ones mean nothing.
 FEWEST_JOBS = 30
 LOOPING = frozenset({1150, 1344})
 MEMORY = frozenset({1212, 1235})
@@ -40,13 +40,15 @@ class Cell:
     """Jobs of one label, or at one queue.
 
     Attributes:
-        name: of the label or queue; for a queue beside its set.
-        jobs: that ended, of which ``failed`` failed.
-        quantities: of finished jobs, by the names of :data:`QUANTITIES`; one that is not known is left out.
+        name: name of the label or queue; that of a queue without its set.
+        jobs: ended jobs.
+        failed: failed jobs among them.
+        quantities: quantiles of finished jobs, by the names of :data:`QUANTITIES`; unknown ones are left out.
         failures: failed jobs by class of failure.
-        memory_asked_mb: of a queue, None where its jobs ask for different memory.
+        memory_asked_mb: requested memory at a queue, None if its jobs request different memory.
         queues: jobs of a label by queue.
-        campaign: of a queue, whose sets at several sites ran alike; ``site`` where it is, empty for a single one.
+        campaign: campaign of a queue, whose sets ran alike at several sites.
+        site: site of a queue, empty for a single one.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Profiles:
-    """The labels and the queues of a document; ``origin`` says where its figures are from."""
+    """The labels and the queues of a document; ``origin`` names the source of its figures."""
 
     origin: str
     labels: tuple[Cell, ...]
@@ -95,10 +97,10 @@ def failure_class(code: str) -> str:
 
 
 def read_profiles(document: Any, where: str) -> Profiles:
-    """The profiles of a document; cells of fewer than 30 jobs, and those without quantiles, are left out and named.
+    """Read the profiles of a document; cells with fewer than 30 jobs or without quantiles are left out and listed.
 
     Raises:
-        SimulationError: it has another form; the message names the entry.
+        SimulationError: the document has another form; the message names the entry.
     """
     if not isinstance(document, Mapping) or not isinstance(document.get("labels"), list):
         raise SimulationError("the file holds no profiles of jobs", where, "give a document with labels and queues")
@@ -113,7 +115,7 @@ def read_profiles(document: Any, where: str) -> Profiles:
 def _cells(entries: Any, key: str, where: str, dropped: list[str]) -> tuple[Cell, ...]:
     if not isinstance(entries, Sequence):
         raise SimulationError("this is no list", where, "give a list of cells")
-    found = []
+    cells = []
     for number, entry in enumerate(entries):
         place = f"{where}[{number}]"
         if not isinstance(entry, Mapping):
@@ -126,8 +128,8 @@ def _cells(entries: Any, key: str, where: str, dropped: list[str]) -> tuple[Cell
         if jobs < FEWEST_JOBS or not known:
             dropped.append(f"{place}: {jobs} jobs" if jobs < FEWEST_JOBS else f"{place}: no quantiles")
             continue
-        found.append(_cell(entry, key, jobs, failed, known))
-    return tuple(found)
+        cells.append(_cell(entry, key, jobs, failed, known))
+    return tuple(cells)
 
 
 def _cell(entry: Mapping[str, Any], key: str, jobs: int, failed: int, known: Mapping[str, Quantiles]) -> Cell:
@@ -157,7 +159,7 @@ def _count(entry: Mapping[str, Any], key: str, where: str) -> int:
 
 
 def _quantiles(value: Any, where: str) -> Quantiles | None:
-    """Mean, p10, p50, p90; None where one of them is not above 0, as nothing can be fitted then."""
+    """Mean, p10, p50, p90; None unless all are above 0, as nothing can be fitted otherwise."""
     if not isinstance(value, Sequence) or len(value) != 4 or not all(isinstance(one, int | float) for one in value):
         raise SimulationError(f"{value!r} is not mean, p10, p50, p90", where, "give four numbers")
     mean, p10, p50, p90 = (float(one) for one in value)

@@ -1,4 +1,4 @@
-"""Records of single jobs as a document of profiles: counted, with quantiles, without anything of a single job."""
+"""Records of single jobs as a document of profiles: counts and quantiles, without anything about a single job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from broker.simulation.model.calibration.profiles import FEWEST_JOBS
 from broker.simulation.model.errors import SimulationError
 
-#: Columns of a record, as PanDA names them; the first of each group that is there is read.
+#: Columns of a record by PanDA's names; the first existing column of each group is read.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "task": ("jeditaskid", "task"),
     "queue": ("computingsite",),
@@ -29,7 +29,7 @@ LEAST = ("task", "queue", "wall_s", "cpu_s")
 
 @dataclass(frozen=True)
 class Record:
-    """One job that ended; figures that are not known are NaN."""
+    """One ended job; unknown figures are NaN."""
 
     task: str
     queue: str
@@ -43,25 +43,25 @@ class Record:
 
 
 def read_records(text: str, where: str) -> list[Record]:
-    """The records of a CSV text with a head.
+    """Read the records of a CSV text with a header.
 
     Columns: ``jeditaskid`` (or ``task``), ``computingsite``, ``wall_time`` and ``cpuconsumptiontime`` in s,
-    ``actualcorecount``, ``maxrss`` in kB, ``minramcount`` in MB; with ``jobstatus`` also those that failed, with
+    ``actualcorecount``, ``maxrss`` in kB, ``minramcount`` in MB; with ``jobstatus``, failed jobs may be included, with
     ``piloterrorcode``, ``exeerrorcode`` and ``transexitcode``.
 
     Raises:
         SimulationError: a column is missing, or there is no record.
     """
     reader = csv.DictReader(io.StringIO(text))
-    there = reader.fieldnames or ()
-    of = {name: next((one for one in names if one in there), None) for name, names in COLUMNS.items()}
+    header = reader.fieldnames or ()
+    of = {name: next((column for column in names if column in header), None) for name, names in COLUMNS.items()}
     missing = [COLUMNS[name][0] for name in LEAST if of[name] is None]
     if missing:
-        raise SimulationError(f"no column {missing[0]}", where, f"there are {', '.join(there)[:200]}")
-    found = [_record(row, of) for row in reader]
-    if not found:
+        raise SimulationError(f"no column {missing[0]}", where, f"there are {', '.join(header)[:200]}")
+    records = [_record(row, of) for row in reader]
+    if not records:
         raise SimulationError("the file holds no record", where, "give a line a job below the head")
-    return found
+    return records
 
 
 def _record(row: Mapping[str, str], of: Mapping[str, str | None]) -> Record:
@@ -91,7 +91,7 @@ def profiles_of(records: Sequence[Record], source: str) -> dict[str, Any]:
         "source": source,
         "labels": [_cell(own, {"label": f"task {name}", "queues": _counts(own)}) for name, own in _by(records, "task")],
         "queues": [
-            _cell(own, {"set": "own", "queue": name, "memory_asked_mb": _asked(own)})
+            _cell(own, {"set": "own", "queue": name, "memory_asked_mb": _requested_mb(own)})
             for name, own in _by(records, "queue")
         ],
     }
@@ -99,8 +99,8 @@ def profiles_of(records: Sequence[Record], source: str) -> dict[str, Any]:
 
 def _by(records: Iterable[Record], field: str) -> list[tuple[str, list[Record]]]:
     groups: dict[str, list[Record]] = {}
-    for one in records:
-        groups.setdefault(getattr(one, field), []).append(one)
+    for record in records:
+        groups.setdefault(getattr(record, field), []).append(record)
     return sorted(groups.items())
 
 
@@ -108,29 +108,29 @@ def _counts(records: Iterable[Record]) -> dict[str, int]:
     return {name: len(own) for name, own in _by(records, "queue")}
 
 
-def _asked(records: Sequence[Record]) -> float | None:
-    """What all jobs at a queue ask for, None where they ask for different memory."""
-    asked = {one.asked_mb for one in records}
-    (only,) = asked if len(asked) == 1 else (math.nan,)
+def _requested_mb(records: Sequence[Record]) -> float | None:
+    """Requested memory of all jobs at a queue, None if their requests differ."""
+    requests = {record.asked_mb for record in records}
+    (only,) = requests if len(requests) == 1 else (math.nan,)
     return only if only > 0 else None
 
 
-def _cell(records: Sequence[Record], named: Mapping[str, Any]) -> dict[str, Any]:
-    failed = [one for one in records if one.failed]
-    codes = [one.code for one in failed]
-    good = [one for one in records if not one.failed and one.wall_s > 0]
-    wall, cpu = np.array([one.wall_s for one in good]), np.array([one.cpu_s for one in good])
-    cores = np.array([one.cores if one.cores > 0 else 1.0 for one in good])
+def _cell(records: Sequence[Record], fields: Mapping[str, Any]) -> dict[str, Any]:
+    failed = [record for record in records if record.failed]
+    codes = [record.code for record in failed]
+    good = [record for record in records if not record.failed and record.wall_s > 0]
+    wall, cpu = np.array([record.wall_s for record in good]), np.array([record.cpu_s for record in good])
+    cores = np.array([record.cores if record.cores > 0 else 1.0 for record in good])
     columns = {
         "wall_s": wall,
         "cpu_s": cpu,
         "cpu_efficiency": cpu / (wall * cores) if len(good) else cpu,
-        "max_rss_mb": np.array([one.max_rss_mb for one in good]),
+        "max_rss_mb": np.array([record.max_rss_mb for record in good]),
     }
-    found = {name: _quantiles(values[values > 0]) for name, values in columns.items()}
+    quantiles = {name: _quantiles(values[values > 0]) for name, values in columns.items()}
     return {
-        **named, "jobs": len(records), "failed": len(failed),
-        **{name: value for name, value in found.items() if value is not None},
+        **fields, "jobs": len(records), "failed": len(failed),
+        **{name: value for name, value in quantiles.items() if value is not None},
         "failures": {code: codes.count(code) for code in sorted(set(codes))},
     }  # fmt: skip
 

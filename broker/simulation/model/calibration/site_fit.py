@@ -1,8 +1,8 @@
-"""What a site's history says of its queues, of when tasks come, and of sizes; and the tasks as a trace.
+"""Fit queues, arrivals of tasks and sizes of files to a site's history.
 
-Speeds: of ln(median wall time) of a task at a queue, a task and a queue each have a part, by medians in turn. Failures:
-the part of the attempts that fails is that of the task plus that of the queue, neither below 0. Intervals by drawing
-tasks again, as jobs of a task are copies.
+Speeds: ln(median wall time) of a task at a queue is the sum of a part of the task and a part of the queue, fitted by
+medians in turn. Failures: the failing part of the attempts is that of the task plus that of the queue, neither below 0.
+Intervals come from resampling tasks, as the jobs of a task are copies of each other.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from broker.simulation.model.calibration.site_history import Counted, History, T
 from broker.simulation.model.scenario_parts import Tape, Workers
 from broker.simulation.model.streams import stream
 
-#: A task at a queue says something of its speed from so many finished attempts on, a queue from so many of its own.
+#: Minimum finished attempts of a task at a queue to count for its speed, and minimum jobs of a queue.
 FEWEST_AT_QUEUE, FEWEST_JOBS = 10, 30
-#: Waits of workers say something from so many on.
+#: Minimum number of waits of workers to count.
 FEWEST_WAITS = 10
-#: A queue has a speed of its own for a type of processing from so many tasks on.
+#: Minimum tasks of a type of processing for a queue to have a speed of its own for that type.
 FEWEST_TASKS = 3
 RESAMPLES, ROUNDS = 100, 15
-#: Spread of ln(speed) of a queue about which nothing is known, and its failures (assumed, as of generated grids).
+#: Spread of ln(speed) of an unknown queue, and its failures (assumed, as for generated grids).
 UNKNOWN_SPEED_S, UNKNOWN_FAILURE = 0.3, 0.05
 HOUR_S, HOURS_OF_WEEK = 3600.0, 168
 #: The 90 % quantile of the standard normal distribution.
 Z90 = 1.2815515655446004
-#: A request that always failed would be made again for ever.
+#: Upper limit of failures: a request that always failed would be repeated for ever.
 MOST_TAPE_FAILURE = 0.95
-#: A figure by queue, of some rows.
+#: Computes a figure by queue from some rows.
 Figures = Callable[[Ints], Floats]
 
 
 @dataclass(frozen=True)
 class SiteQueue:
-    """A queue as its history has it.
+    """A queue as described by its history.
 
     Attributes:
-        name: of the queue, or its rank where names are dropped.
-        cores: most that ran at once.
-        jobs: that ended there.
-        speed: wall times of the same task elsewhere over those here; 1 is the middle queue.
-        speed_of_kind: the same by type of processing, where at least three tasks of it were compared.
+        name: name of the queue, or its rank if names are dropped.
+        cores: most cores that ran at once.
+        jobs: jobs that ended there.
+        speed: wall times of the same task elsewhere over those here; 1 is the median queue.
         failure: part of the attempts that fails whatever runs.
-        wait_s: from activated to running: what came out, never drawn.
-        corepower: as published, HS06 a core; None where it is not. What it is off from the truth is in ``speed``.
-        worker_delay_s: from submitted to started (:func:`_delay_of`); ``empty`` part of the workers that had no job.
+        wait_s: time from activated to running: a result, never drawn.
+        corepower: published HS06 a core; None if not published. Its deviation from the truth is part of ``speed``.
+        worker_delay_s: time from submitted to started (:func:`_delay_of`).
+        empty: part of the workers that had no job.
+        speed_of_kind: speed by type of processing, for types with at least three compared tasks.
     """
 
     name: str
@@ -69,17 +70,18 @@ class SiteQueue:
 
 @dataclass(frozen=True)
 class SiteFit:
-    """A site.
+    """The fit of a site.
 
     Attributes:
-        days: of its history; ``tasks`` that came in it.
-        queues: by name.
+        days: length of its history.
+        tasks: tasks that came in these days.
+        queues: queues by name.
         use: part of the cores that ran.
         arrivals_production, arrivals_analysis: tasks by hour of the week, from Monday 0 h UTC on.
-        sizes_gb: of input and output of a job, over tasks, where files are on record.
+        sizes_gb: input and output of a job, over tasks with recorded files.
         pooled: queues with fewer than 30 jobs, whose speed and failures are those of all.
-        lost_workers: part of the workers that vanished; None where no starts of workers are known.
-        tape: how input on tape was read; None, and ``without_tape`` says why, where that is not known.
+        lost_workers: part of the workers that vanished; None if no starts of workers are known.
+        tape: how input on tape was read; None if unknown, and ``without_tape`` says why.
     """
 
     days: float
@@ -96,14 +98,14 @@ class SiteFit:
 
     @property
     def workers(self) -> Workers:
-        """Workers of Harvester as they were; off where nobody saw how long they wait in the batch system."""
+        """Workers of Harvester as recorded; disabled if their waits in the batch system are not known."""
         if self.lost_workers is None:
             return Workers()
         return Workers(enabled=True, lost=self.lost_workers)
 
     @property
     def read_tape(self) -> Tape:
-        """Tape as it was read; off where that is not known."""
+        """Reading of tape as recorded; disabled if it is not known."""
         tape = self.tape
         if tape is None or tape.took_s is None or tape.took_s.p50 <= 0:
             return Tape()
@@ -112,12 +114,12 @@ class SiteFit:
 
 
 def spread_of(values: Counted) -> float:
-    """The spread of ln of what is counted, by its upper half."""
+    """The spread of ln of the counted values, by their upper half."""
     return math.log(max(values.p90, values.p50) / values.p50) / Z90
 
 
 def fit_site(history: History) -> SiteFit:
-    """The fit of a history."""
+    """Fit a site to its history."""
     ran = [queue for queue in history.queues if queue.most_cores >= 1]
     place = {queue.name: number for number, queue in enumerate(ran)}
     cells = [cell for cell in history.at_queues if cell.queue in place]
@@ -126,7 +128,7 @@ def fit_site(history: History) -> SiteFit:
         kind: _speeds([cell for cell in cells if cell.kind == kind], place, FEWEST_TASKS)
         for kind in sorted({cell.kind for cell in cells})
     }
-    workers = {one.queue: one for one in history.workers}
+    workers = {record.queue: record for record in history.workers}
     queues = []
     for queue, speed, failure in zip(ran, speeds, failures, strict=True):
         own = workers.get(queue.name)
@@ -141,7 +143,7 @@ def fit_site(history: History) -> SiteFit:
                 queue.corepower,
                 None if own is None else _delay_of(own),
                 None if own is None or not own.workers else own.empty / own.workers,
-                {kind: found[place[queue.name]] for kind, found in of_kind.items() if found[place[queue.name]].n},
+                {kind: of[place[queue.name]] for kind, of in of_kind.items() if of[place[queue.name]].n},
             )
         )
     capacity = sum(queue.most_cores for queue in ran) * history.length_s
@@ -161,23 +163,23 @@ def fit_site(history: History) -> SiteFit:
 
 
 def _delay_of(workers: WorkersRecord) -> Counted | None:
-    """How long workers wait in the batch system: those that found a slot free, as the model adds the wait for one.
+    """Delay of workers in the batch system, of those that found a slot free, as the model adds the wait for a slot.
 
-    Where these are too few, all: then the wait for a slot counts twice.
+    If these are too few, the delay of all workers: then the wait for a slot counts twice.
     """
     free = workers.free_delay_s
     return free if free is not None and free.n >= FEWEST_WAITS else workers.delay_s
 
 
 def _lost_workers(history: History) -> float | None:
-    """Part of the workers that vanished, where as many as of a cell that counts were seen to wait."""
-    seen = [one for one in history.workers if one.delay_s is not None and one.delay_s.p50 > 0]
-    workers = sum(one.workers for one in seen)
-    return sum(one.lost for one in seen) / workers if workers >= FEWEST_JOBS else None
+    """Part of the workers that vanished; None if waits are known for fewer workers than a cell needs jobs."""
+    records = [record for record in history.workers if record.delay_s is not None and record.delay_s.p50 > 0]
+    workers = sum(record.workers for record in records)
+    return sum(record.lost for record in records) / workers if workers >= FEWEST_JOBS else None
 
 
 def anonymous(fit: SiteFit) -> SiteFit:
-    """The same with ranks by cores in place of the names of queues."""
+    """The same fit with ranks by cores in place of the names of queues."""
     ordered = sorted(fit.queues, key=lambda queue: (-queue.cores, -queue.jobs, queue.name))
     rank = {queue.name: f"queue-{number:03d}" for number, queue in enumerate(ordered, start=1)}
     renamed = tuple(SiteQueue(**(vars(queue) | {"name": rank[queue.name]})) for queue in ordered)
@@ -185,7 +187,7 @@ def anonymous(fit: SiteFit) -> SiteFit:
 
 
 def speeds_of(fit: SiteFit) -> dict[tuple[str, str], float]:
-    """Speed by queue and type of processing; that of the queue where none of the type is known."""
+    """Speed by queue and type of processing; the speed of the queue if none is known for the type."""
     kinds = sorted({kind for queue in fit.queues for kind in queue.speed_of_kind})
     return {
         (queue.name, kind): queue.speed_of_kind.get(kind, queue.speed).value for queue in fit.queues for kind in kinds
@@ -193,26 +195,26 @@ def speeds_of(fit: SiteFit) -> dict[tuple[str, str], float]:
 
 
 def _speeds(cells: Sequence[TaskAtQueue], place: dict[str, int], fewest: int) -> list[Estimate]:
-    told = [cell for cell in cells if cell.wall_s and cell.jobs - cell.failed >= FEWEST_AT_QUEUE]
-    queues_of = Counter(cell.task for cell in told)
-    known = [cell for cell in told if queues_of[cell.task] >= 2]
+    usable = [cell for cell in cells if cell.wall_s and cell.jobs - cell.failed >= FEWEST_AT_QUEUE]
+    queues_of = Counter(cell.task for cell in usable)
+    known = [cell for cell in usable if queues_of[cell.task] >= 2]
     task, queue = _numbers(known, place)
     log_wall = np.log([cell.wall_s or 1.0 for cell in known])
-    found = _resampled(
+    estimates = _resampled(
         task, queue, place, lambda rows: _speed(task[rows], queue[rows], log_wall[rows], len(place)), 1.0
     )
-    return [one if one.n >= fewest else _unknown(1.0) for one in found]
+    return [estimate if estimate.n >= fewest else _unknown(1.0) for estimate in estimates]
 
 
 def _speed(task: Ints, queue: Ints, log_wall: Floats, queues: int) -> Floats:
-    """(Q,) by medians of what the task leaves and of what the queue leaves, in turn; NaN for a queue never compared."""
+    """(Q,) speeds by alternating medians of the residuals of tasks and of queues; NaN for a queue never compared."""
     own = np.zeros(queues)
     for _ in range(ROUNDS):
         of_task = _medians(task, log_wall - own[queue])
-        left = log_wall - of_task[task]
-        found = _medians(queue, left)
+        residuals = log_wall - of_task[task]
+        medians = _medians(queue, residuals)
         own = np.full(queues, np.nan)
-        own[: len(found)] = found
+        own[: len(medians)] = medians
         own -= np.nanmedian(own) if np.isfinite(own).any() else 0.0
     return np.asarray(np.exp(-own)) if len(task) else np.full(queues, np.nan)
 
@@ -226,8 +228,8 @@ def _medians(group: Ints, values: Floats) -> Floats:
     first = np.concatenate([[0], np.cumsum(count)[:-1]])
     low, high = first + (count - 1) // 2, first + count // 2
     last = len(ordered) - 1
-    middle = (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) / 2.0
-    return np.where(count > 0, middle, np.nan)
+    medians = (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) / 2.0
+    return np.where(count > 0, medians, np.nan)
 
 
 def _failures(cells: Sequence[TaskAtQueue], place: dict[str, int]) -> list[Estimate]:
@@ -242,7 +244,7 @@ def _failures(cells: Sequence[TaskAtQueue], place: dict[str, int]) -> list[Estim
 
 
 def _failure(task: Ints, queue: Ints, jobs: Floats, failed: Floats, queues: int) -> Floats:
-    """(Q,) least squares in turn, weighted by jobs, of a rate of the task and one of the queue, neither below 0."""
+    """(Q,) failure rates by alternating least squares, weighted by jobs, of tasks and queues, neither below 0."""
     of_task, of_queue = np.zeros(int(task.max(initial=-1)) + 1), np.zeros(queues)
     jobs_task = np.bincount(task, weights=jobs, minlength=len(of_task))
     jobs_queue = np.bincount(queue, weights=jobs, minlength=queues)
@@ -255,13 +257,13 @@ def _failure(task: Ints, queue: Ints, jobs: Floats, failed: Floats, queues: int)
 
 
 def _numbers(cells: Sequence[TaskAtQueue], place: dict[str, int]) -> tuple[Ints, Ints]:
-    tasks = {number: at for at, number in enumerate(dict.fromkeys(cell.task for cell in cells))}
+    tasks = {number: index for index, number in enumerate(dict.fromkeys(cell.task for cell in cells))}
     task = np.array([tasks[cell.task] for cell in cells], dtype=np.int64)
     return task, np.array([place[cell.queue] for cell in cells], dtype=np.int64)
 
 
 def _resampled(task: Ints, queue: Ints, place: dict[str, int], figure: Figures, unknown: float) -> list[Estimate]:
-    """A figure by queue with its 95 % interval; where nothing tells it, the unknown one with a wide interval."""
+    """A figure by queue with its 95 % interval; where no data determine it, ``unknown`` with a wide interval."""
     whole = figure(np.arange(len(task)))
     rows_of = [np.flatnonzero(task == number) for number in range(int(task.max(initial=-1)) + 1)]
     random = stream(0, "site", "resample")
@@ -270,16 +272,16 @@ def _resampled(task: Ints, queue: Ints, place: dict[str, int], figure: Figures, 
         for _ in range(RESAMPLES if rows_of else 0)
     ]
     counts = np.bincount(queue, minlength=len(place))
-    found = []
+    estimates = []
     for number in range(len(place)):
         if not np.isfinite(whole[number]):
-            found.append(_unknown(unknown))
+            estimates.append(_unknown(unknown))
             continue
-        own = np.array([one[number] for one in drawn])
+        own = np.array([sample[number] for sample in drawn])
         known = own[np.isfinite(own)]
         low, high = np.quantile(known, [0.025, 0.975]).tolist() if len(known) else (whole[number],) * 2
-        found.append(Estimate(float(whole[number]), float(low), float(high), int(counts[number])))
-    return found
+        estimates.append(Estimate(float(whole[number]), float(low), float(high), int(counts[number])))
+    return estimates
 
 
 def _unknown(value: float) -> Estimate:
@@ -298,10 +300,10 @@ def _arrivals(history: History, *, analysis: bool) -> tuple[int, ...]:
 
 
 def _sizes(history: History) -> dict[str, Counted]:
-    found = {}
+    sizes = {}
     for name in ("input_gb", "output_gb"):
         own = np.array([size for task in history.tasks if (size := getattr(task, name)) is not None and size > 0])
         if len(own):
             p10, p50, p90 = np.quantile(own, [0.1, 0.5, 0.9]).tolist()
-            found[name] = Counted(len(own), (p10, p50, p90))
-    return found
+            sizes[name] = Counted(len(own), (p10, p50, p90))
+    return sizes

@@ -1,4 +1,4 @@
-"""A scenario with a site's own queues, and tasks as they came or as often as they came."""
+"""Scenarios with a site's own queues, and with recorded tasks or tasks drawn at recorded rates."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from broker.simulation.model.scenario import Queue, Scenario, Site, Task, check
 from broker.simulation.model.scenario_parts import Pilots
 from broker.simulation.model.streams import stream
 
-#: Cores of a node (assumed, as of generated grids): the most of these that make up the cores of a queue within 3 %.
+#: Cores of a node (assumed, as for generated grids): the largest size that matches the cores of a queue within 3 %.
 NODE_CORES, NODES_OFF_BY = (32, 16, 8), 0.03
-#: Half of the middle 95 % of the standard normal distribution.
+#: Half-width of the central 95 % of the standard normal distribution.
 Z975 = 1.959963984540054
-#: Least spread of ln(wall time) of a task (assumed where its quantiles are equal).
+#: Minimum spread of ln(wall time) of a task (assumed for equal quantiles).
 LEAST_S = 0.01
-#: CPU and wall time of a job rank alike, by so much (assumed, as for calibrated kinds).
+#: Rank correlation of CPU and wall time of a job (assumed, as for calibrated kinds).
 CPU_WALL_RANK = 0.6
-#: A site's storages and links: wide enough to make nobody wait, as nothing is known of them.
+#: Space and rate of a site's storages and links: large enough to delay no job, as nothing is known of them.
 SPACE, RATE = 1e18, 1e12
 
 
 def traced_scenario(fit: SiteFit, trace: Trace, parameters: GridParameters, name: str, seed: int) -> Scenario:
-    """The tasks of a trace on the site's queues; what is known of these within an interval is drawn by seed.
+    """The tasks of a trace on the site's queues; figures of queues with an interval are drawn by seed.
 
     Raises:
         SimulationError: no task fits any queue, or none arrives in time.
@@ -50,11 +50,11 @@ def traced_scenario(fit: SiteFit, trace: Trace, parameters: GridParameters, name
     kinds = {f"task-{number:05d}": kind_of(task, f"task-{number:05d}") for number, task in enumerate(tasks)}
     shares = _shares(tasks)
     places = {share: place for place, (share, _) in enumerate(shares)}
-    made = tuple(
+    scenario_tasks = tuple(
         Task(number + 1, kind, task.jobs, task.arrival_s, places[task.share], task.user, task.priority, ())
         for number, (kind, task) in enumerate(zip(kinds, tasks, strict=True))
     )
-    return site_scenario(fit, parameters, name, seed, kinds, shares, made)
+    return site_scenario(fit, parameters, name, seed, kinds, shares, scenario_tasks)
 
 
 def site_scenario(
@@ -66,7 +66,7 @@ def site_scenario(
     shares: tuple[tuple[str, float], ...],
     tasks: tuple[Task, ...],
 ) -> Scenario:
-    """Any tasks on the site's queues, each at a site of its own; outages are those of no week."""
+    """Any tasks on the site's queues, each at a site of its own, without outages."""
     sites = tuple(
         Site(queue.name, place < max(1, parameters.nuclei), SPACE, 0.0, RATE, RATE)
         for place, queue in enumerate(fit.queues)
@@ -84,7 +84,7 @@ def site_scenario(
 
 
 def node_cores(cores: int, widest: int) -> int:
-    """Cores of a node of a queue, on which the widest job has room.
+    """Cores of a node of a queue, large enough for the widest job.
 
     >>> [node_cores(cores, 8) for cores in (255, 96, 48, 40, 20)], node_cores(96, 64)
     ([32, 32, 16, 8, 8], 64)
@@ -117,31 +117,31 @@ def _queue(queue: SiteQueue, site: int, widest: int, memory_gb_core: float, seed
 
 
 def _worker_wait(queue: SiteQueue) -> tuple[float, float] | None:
-    """Median and spread of how long workers of a queue waited, where enough were seen."""
-    seen = queue.worker_delay_s
-    return (seen.p50, spread_of(seen)) if seen and seen.n >= FEWEST_WAITS and seen.p50 > 0 else None
+    """Median and spread of the waits of a queue's workers; None if too few are known."""
+    delay = queue.worker_delay_s
+    return (delay.p50, spread_of(delay)) if delay and delay.n >= FEWEST_WAITS and delay.p50 > 0 else None
 
 
 def _drawn(of: Estimate, scale: Callable[[float], float], queue: str, purpose: str, seed: int) -> float:
-    """A value within what is known of a figure, normal on its scale."""
+    """A value drawn from the interval of a figure, normal on the given scale."""
     s = (scale(of.high) - scale(of.low)) / (2 * Z975)
     return float(scale(of.value) + s * stream(seed, queue, purpose).standard_normal())
 
 
 def _pilots(fit: SiteFit) -> Pilots:
-    """Start delays of workers, where any were seen; else what is assumed of every grid."""
+    """Start delays of workers if any are known; else the defaults of every grid."""
     delays = [queue.worker_delay_s for queue in fit.queues if queue.worker_delay_s and queue.worker_delay_s.p50 > 0]
     if not delays:
         return Pilots()
-    middle = float(np.median([one.p50 for one in delays]))
-    spread = float(np.median([spread_of(one) for one in delays]))
-    return dataclasses.replace(Pilots(), start_median_s=middle, start_s=spread)
+    median = float(np.median([delay.p50 for delay in delays]))
+    spread = float(np.median([spread_of(delay) for delay in delays]))
+    return dataclasses.replace(Pilots(), start_median_s=median, start_s=spread)
 
 
 def kind_of(task: TraceTask, name: str) -> JobKind:
-    """The kind of a task's jobs: its wall times, which hold stage-in and stage-out, so that no input moves beside."""
+    """The kind of a task's jobs; its wall times include stage-in and stage-out, so no input is transferred."""
     pieces = [math.log(task.wall_p50_s / task.wall_p10_s) / Z90, math.log(task.wall_p90_s / task.wall_p50_s) / Z90]
-    below, above = (max(LEAST_S, one) for one in pieces)
+    below, above = (max(LEAST_S, piece) for piece in pieces)
     cpu = TwoPiece(task.cpu_p50_s, below, above)
     rank = CPU_WALL_RANK
     return JobKind(
@@ -154,7 +154,7 @@ def kind_of(task: TraceTask, name: str) -> JobKind:
 
 
 def _shares(tasks: Sequence[TraceTask]) -> tuple[tuple[str, float], ...]:
-    """Shares with the work that came of them as targets: what a site wants is in no table of jobs."""
+    """Shares with their work as targets, as no table of jobs holds the targets of a site."""
     work: dict[str, float] = {}
     for task in tasks:
         work[task.share] = work.get(task.share, 0.0) + task.jobs * task.cores * task.wall_p50_s
@@ -162,7 +162,7 @@ def _shares(tasks: Sequence[TraceTask]) -> tuple[tuple[str, float], ...]:
 
 
 def arrival_of(fit: SiteFit, analysis: bool, days: float, random: np.random.Generator) -> float:
-    """An instant from Monday 0 h on, as often by hour of the week as tasks came; anywhere where none did."""
+    """Draw an instant from Monday 0 h on, by the recorded arrivals per hour of the week; uniformly without any."""
     counts = np.array(fit.arrivals_analysis if analysis else fit.arrivals_production, dtype=np.float64)
     hours = np.arange(max(1, math.ceil(days * 24)))
     weights = counts[hours % HOURS_OF_WEEK]

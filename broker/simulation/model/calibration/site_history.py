@@ -1,4 +1,4 @@
-"""A site's own history as it is counted: queues, tasks by queue, tasks as they came, and workers. No job, no user name.
+"""The counted history of a site: queues, tasks by queue, arrived tasks, and workers. No jobs and no names of users.
 
 Source: the columns of ``jobsarchived4`` (and its archive), ``jobs_statuslog``, ``filestable4``, ``harvester_workers``
 and ``jedi_tasks``.
@@ -12,44 +12,46 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Counted:
-    """The quantiles of 10, 50 and 90 % of ``n`` values."""
+    """The 10, 50 and 90 % quantiles of ``n`` values."""
 
     n: int
     quantiles: tuple[float, float, float]
 
     @property
     def p10(self) -> float:
-        """A tenth of the values is smaller."""
+        """The value that a tenth of the values are below."""
         return self.quantiles[0]
 
     @property
     def p50(self) -> float:
-        """Half of the values are smaller."""
+        """The value that half of the values are below."""
         return self.quantiles[1]
 
     @property
     def p90(self) -> float:
-        """A tenth of the values is larger."""
+        """The value that a tenth of the values are above."""
         return self.quantiles[2]
 
 
 def counted(n: int, quantiles: Sequence[float | None] | None) -> Counted | None:
-    """The quantiles where there are any values and all three are known; else None."""
+    """The quantiles if there are any values and all three are known; else None."""
     known = [float(one) for one in quantiles or () if one is not None]
     return Counted(int(n), (known[0], known[1], known[2])) if n and len(known) == 3 else None
 
 
 @dataclass(frozen=True)
 class QueueRecord:
-    """What a queue did in a span.
+    """The record of a queue in a span.
 
     Attributes:
-        name: of the queue.
-        jobs: attempts that ended, and ``failed`` of them; cancelled and closed ones are neither.
+        name: name of the queue.
+        jobs: ended attempts; cancelled and closed ones do not count.
+        failed: failed attempts among them.
         core_s: core seconds of all attempts inside the span.
-        most_cores: most cores that ran at once, by jobs or by workers, whichever saw more.
-        corepower: as published, HS06 a core; None where it is not.
-        wall_s: of the attempts that finished; ``wait_s`` from activated to running of those that started.
+        most_cores: maximum of concurrent cores, from jobs or from workers, whichever is larger.
+        wall_s: wall times of the finished attempts.
+        wait_s: times from activated to running of the started attempts.
+        corepower: published HS06 a core; None if not published.
     """
 
     name: str
@@ -64,7 +66,7 @@ class QueueRecord:
 
 @dataclass(frozen=True)
 class TaskAtQueue:
-    """Attempts of one task at one queue: ``jobs`` ended, ``failed`` of them, the median wall time of the others.
+    """Attempts of one task at one queue: ``jobs`` that ended, ``failed`` among them, median wall time of the others.
 
     ``kind`` is the type of processing of the task.
     """
@@ -79,19 +81,24 @@ class TaskAtQueue:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """A task that came in a span, with the figures of its attempts whenever they ended.
+    """A task that arrived in a span, with the figures of its attempts whenever they ended.
 
     Attributes:
-        task: its number.
+        task: number of the task.
         kind: type of processing of its jobs.
-        arrival_s: from the beginning of the span, in seconds.
-        share: global share; ``analysis`` whether it is a user's, ``user`` the rank of the owner by first arrival.
-        priority: as it was given.
-        jobs: first attempts; ``attempts`` that ended, and ``failed`` of them.
-        cores: of a job; ``asked_mb`` memory of a job, None where none was asked.
-        wall_s: of the finished attempts, times the speed of the queue of each where speeds are known; ``cpu_s``
-            likewise; None where none finished.
-        input_gb: of a job, and ``output_gb``: means; None where no file is on record.
+        arrival_s: seconds from the beginning of the span.
+        share: global share.
+        analysis: whether it is a user's task.
+        user: rank of the owner among all owners.
+        priority: priority of the task.
+        jobs: first attempts.
+        attempts: ended attempts.
+        failed: failed attempts among them.
+        cores: cores of a job.
+        asked_mb: requested memory of a job, None if none was requested.
+        wall_s, cpu_s: times of the finished attempts, multiplied by the speeds of their queues if these are known; None
+            if none finished.
+        input_gb, output_gb: means of a job; None if no file is recorded.
     """
 
     task: int
@@ -114,9 +121,9 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class WorkersRecord:
-    """Workers of a queue that were submitted in a span: how long they waited, how many had no job, or were lost.
+    """Workers of a queue that were submitted in a span: their delays, and how many had no job or were lost.
 
-    ``delay_s`` is from submitted to started, ``free_delay_s`` that of those which found a slot free.
+    ``delay_s`` is the time from submitted to started, ``free_delay_s`` that of workers that found a free slot.
     """
 
     queue: str
@@ -132,9 +139,11 @@ class TapeRecord:
     """Requests for input on tape that ended in a span.
 
     Attributes:
-        requests: that ended; ``files`` of them, and ``failed`` of these, which were never staged.
-        took_s: from start to end of those that were done, for each hundred files that were asked for.
-        part: of the tasks that came and read a dataset, those for which there was a request.
+        requests: ended requests.
+        files: requested files.
+        failed: files among them that were never staged.
+        took_s: time from start to end of a successful request, for each hundred requested files.
+        part: part of the arrived tasks with an input dataset for which there was a request.
     """
 
     requests: int
@@ -146,9 +155,9 @@ class TapeRecord:
 
 @dataclass(frozen=True)
 class History:
-    """All that was counted from ``since`` to ``until`` (UNIX seconds; the weekday and hour of tasks are UTC).
+    """The counted history from ``since_s`` to ``until_s`` (UNIX seconds; the weekday and hour of tasks are UTC).
 
-    ``tape`` is None, and ``without_tape`` says why, where nothing is known of it.
+    ``tape`` is None if nothing is known of it, and ``without_tape`` says why.
     """
 
     since_s: float
@@ -162,5 +171,5 @@ class History:
 
     @property
     def length_s(self) -> float:
-        """Seconds of the span."""
+        """Length of the span in seconds."""
         return self.until_s - self.since_s

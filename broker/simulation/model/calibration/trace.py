@@ -1,6 +1,6 @@
-"""Tasks that really came, as a trace: when, how many jobs, how long these run and how often they fail, without a name.
+"""Traces of recorded tasks: arrival, number of jobs, run times and failures, without names.
 
-Wall times are those at the middle queue, and failures those of the task alone: what a queue adds is its own.
+Wall times are those at the median queue, and failures those of the task alone, without the part of the queue.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ COLUMNS = (
     "arrival_s", "kind", "share", "analysis", "user", "priority", "jobs", "cores", "asked_mb", "failure", "wall_p10_s",
     "wall_p50_s", "wall_p90_s", "cpu_p50_s", "input_gb", "output_gb",
 )  # fmt: skip
-#: Memory of a job that asked for none, MB a core; CPU time over wall time and cores where none is on record (assumed).
+#: Memory of a job without a request, MB a core; CPU time over wall time and cores if none is recorded (assumed).
 USUAL_MB_CORE, USUAL_EFFICIENCY = 2000.0, 0.9
 
 
 @dataclass(frozen=True)
 class TraceTask:
-    """A task of a trace; units stand in the names, ``failure`` is the part of the attempts that fails anywhere."""
+    """A task of a trace; names contain the units, ``failure`` is the part of the attempts that fails at any queue."""
 
     arrival_s: float
     kind: str
@@ -50,31 +50,33 @@ class TraceTask:
 
 @dataclass(frozen=True)
 class Trace:
-    """The tasks by arrival; ``left_out`` are those of which no job finished, about whose length nothing is known."""
+    """The tasks by arrival; ``left_out`` counts tasks without a finished job, whose run times are unknown."""
 
     tasks: tuple[TraceTask, ...]
     left_out: int = 0
 
     @property
     def days(self) -> float:
-        """Until the last arrival, in whole days upwards."""
+        """Days until the last arrival, rounded up."""
         return float(max(1, math.ceil(max((task.arrival_s for task in self.tasks), default=0.0) / 86_400.0)))
 
 
 def trace_of(history: History, fit: SiteFit) -> Trace:
-    """The tasks of a history that was read with the speeds of a fit, less the failures of where their jobs ran."""
+    """The tasks of a history read with the speeds of a fit; the failures of the queues they ran at are subtracted."""
     cells: dict[int, list[TaskAtQueue]] = {}
     for cell in history.at_queues:
         cells.setdefault(cell.task, []).append(cell)
     failures = {queue.name: queue.failure.value for queue in fit.queues}
-    made = [
-        _traced(task, _met(cells.get(task.task, ()), failures)) for task in history.tasks if task.wall_s is not None
+    tasks = [
+        _traced(task, _failures_of_queues(cells.get(task.task, ()), failures))
+        for task in history.tasks
+        if task.wall_s is not None
     ]
-    return Trace(tuple(sorted(made, key=lambda task: task.arrival_s)), len(history.tasks) - len(made))
+    return Trace(tuple(sorted(tasks, key=lambda task: task.arrival_s)), len(history.tasks) - len(tasks))
 
 
-def _met(cells: Sequence[TaskAtQueue], failures: Mapping[str, float]) -> float:
-    """The failures of queues that the attempts of a task met, by attempts."""
+def _failures_of_queues(cells: Sequence[TaskAtQueue], failures: Mapping[str, float]) -> float:
+    """The mean failure rate of the queues where the attempts of a task ran, weighted by attempts."""
     known = [cell for cell in cells if cell.queue in failures]
     weights = [cell.jobs for cell in known]
     return float(np.average([failures[cell.queue] for cell in known], weights=weights)) if known else 0.0
@@ -92,7 +94,7 @@ def _traced(task: TaskRecord, failure: float) -> TraceTask:
 
 
 def without_names(trace: Trace) -> Trace:
-    """The trace with ranks by work in place of the names of shares and types, and without owners."""
+    """The trace without owners, and with ranks by work in place of the names of shares and types."""
     ranks = {}
     for name in ("share", "kind"):
         work: dict[str, float] = {}
@@ -108,7 +110,7 @@ def without_names(trace: Trace) -> Trace:
 
 
 def write_trace(trace: Trace) -> str:
-    """The trace as CSV with a head, six digits a figure."""
+    """The trace as CSV with a header and six digits a figure."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -124,10 +126,10 @@ def _cell(value: object) -> object:
 
 
 def read_trace(text: str, where: str) -> Trace:
-    """The trace of a CSV text.
+    """Read the trace of a CSV text.
 
     Raises:
-        SimulationError: a column is missing, or a value is none; the message names the line.
+        SimulationError: a column is missing, or a value is invalid; the message names the line.
     """
     reader = csv.DictReader(io.StringIO(text))
     missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
@@ -150,7 +152,7 @@ def _read(row: Mapping[str, str], where: str) -> TraceTask:
         if not (math.isfinite(number) and number >= 0) and entry.name != "priority":
             raise SimulationError(f"{entry.name} is {text!r}", where, "give a number not below 0")
         values[entry.name] = {"str": text, "bool": bool(number), "int": int(number)}.get(str(entry.type), number)
-    made = TraceTask(**values)  # type: ignore[arg-type]
-    if made.jobs < 1 or made.cores < 1 or not 0 < made.wall_p10_s <= made.wall_p50_s <= made.wall_p90_s:
+    task = TraceTask(**values)  # type: ignore[arg-type]
+    if task.jobs < 1 or task.cores < 1 or not 0 < task.wall_p10_s <= task.wall_p50_s <= task.wall_p90_s:
         raise SimulationError("jobs, cores or wall times", where, "give at least 1 of each, and rising quantiles")
-    return made
+    return task

@@ -1,4 +1,4 @@
-"""A task that comes to the demonstration grid later: its rows, as those of the tasks that are there from the start."""
+"""The rows of a task that arrives at the demonstration grid later, in the form of those of the initial tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMES = ("creationdate", "modificationtime", "starttime", "statechangetime")
 
 @dataclass(frozen=True)
 class NextNumbers:
-    """The first task, dataset and file that are not taken yet."""
+    """The first unused numbers of a task, a dataset and a file."""
 
     task: int
     dataset: int
@@ -28,14 +28,14 @@ class NextNumbers:
 def arrival_tables(
     facts: DemoFacts, place: int, numbers: NextNumbers, now: datetime, seed: int
 ) -> dict[str, list[Row]]:
-    """The rows of one more task like that at ``place`` of the facts, by table; of production with a tenth of its jobs.
+    """The rows of a copy of the task at ``place`` of the facts, by table; a production task has a tenth of the jobs.
 
     Args:
         facts: the grid and its tasks.
-        place: of the task among the facts.
-        numbers: that it gets.
-        now: the instant (aware) at which it comes.
-        seed: of the sizes of its files.
+        place: index of the task in the facts.
+        numbers: first numbers of its rows.
+        now: the instant (aware) at which it arrives.
+        seed: seed of the sizes of its files.
     """
     clock, task = Clock(now), facts.tasks[place]
     tables = DatasetTables(

@@ -10,7 +10,7 @@ Tables = Mapping[str, list[Row]]
 
 
 class Clock:
-    """Writes instants before and after ``now`` (aware) as scenario files have them."""
+    """Formats instants before and after ``now`` (aware) for scenario files."""
 
     def __init__(self, now: datetime) -> None:
         """Take ``now``; raises ValueError when it has no time zone."""
@@ -24,5 +24,5 @@ class Clock:
         return self._now.isoformat()
 
     def ago(self, *, hours: float = 0, minutes: float = 0) -> str:
-        """The instant that many hours and minutes earlier (negative: later)."""
+        """The instant this many hours and minutes earlier (negative: later)."""
         return (self._now - timedelta(seconds=round(hours * 3600 + minutes * 60))).isoformat()

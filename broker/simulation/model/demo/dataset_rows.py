@@ -25,7 +25,7 @@ FILES_OF_A_LOG_AND_AN_OUTPUT = (("output", "OUTPUT0"), ("log", "LOG0"))
 
 @dataclass
 class DatasetTables:
-    """The rows of the dataset tables while they grow, and the counters that number them."""
+    """The growing rows of the dataset tables, and the counters that number them."""
 
     facts: DemoFacts
     clock: Clock
@@ -39,7 +39,7 @@ class DatasetTables:
     file_ids: Iterator[int] = field(default_factory=lambda: count(FIRST_FILE))
 
     def add_task(self, index: int, task: TaskFacts) -> None:
-        """Add everything that belongs to the task at this place of the facts."""
+        """Add everything that belongs to the task with this index in the facts."""
         task_id = FIRST_TASK + index
         if task.input == "unmerged":
             self._add_unmerged(task_id, task)
@@ -73,24 +73,24 @@ class DatasetTables:
         self._add_replicas(task, name, secondary.files, size)
 
     def _add_unmerged(self, task_id: int, task: TaskFacts) -> None:
-        """Input of which every file was processed at one queue, and its output waiting to be merged."""
-        made = quick_jobs(task.jobs, self.quick) * task.files_a_job
+        """Add input whose files were all processed at one queue, and its output that waits to be merged."""
+        processed = quick_jobs(task.jobs, self.quick) * task.files_a_job
         source = self._dataset_row(task_id, next(self.dataset_ids), _dataset_name(task, task_id), "input")
-        source["nfilestobeused"] = made
-        size = self._add_files(source, task, _file_columns(task, made), used=made)
-        self._add_replicas(task, _dataset_name(task, task_id), made, size)
+        source["nfilestobeused"] = processed
+        size = self._add_files(source, task, _file_columns(task, processed), used=processed)
+        self._add_replicas(task, _dataset_name(task, task_id), processed, size)
         self.datasets.append(source)
         master_id: int | None = None
         for kind, suffix, file_mb in (("trn_output", "HITS.unmerged", task.file_mb), ("trn_log", "log.unmerged", 12)):
             name = f"{_dataset_name(task, task_id)}.{suffix}"
             row = self._dataset_row(task_id, next(self.dataset_ids), name, kind)
-            row |= {"masterid": master_id, "site": task.unmerged_at, "nfilestobeused": made}
+            row |= {"masterid": master_id, "site": task.unmerged_at, "nfilestobeused": processed}
             row["modificationtime"] = self.clock.ago(hours=task.frozen_h or 2)
             row["creationtime"] = self.clock.ago(hours=MERGE_ISSUED_H)
             shape = _FileShape(task.events_per_file, task.events_per_file, file_mb)
-            size = self._add_files(row, task, [shape.file(index) for index in range(made)], used=0)
+            size = self._add_files(row, task, [shape.file(index) for index in range(processed)], used=0)
             self.datasets.append(row)
-            self._add_replica(name, self._home(task), made, made, size)
+            self._add_replica(name, self._home(task), processed, processed, size)
             master_id = master_id or int(str(row["datasetid"]))
 
     def _home(self, task: TaskFacts) -> str:
@@ -166,8 +166,8 @@ class DatasetTables:
         }
 
     def _add_replicas(self, task: TaskFacts, name: str, files: int, size_bytes: int) -> None:
-        listed = (task.nucleus,) if task.replicas is None else task.replicas
-        for place in listed:
+        replicas = (task.nucleus,) if task.replicas is None else task.replicas
+        for place in replicas:
             site, _, state = place.partition(":")
             if state == "vp":
                 self._add_replica(name, site, 0, files, size_bytes, kind="VP_DISK")
@@ -243,7 +243,7 @@ class _FileShape:
     mb: int
 
     def file(self, index: int, lumiblock: int | None = None) -> _File:
-        """The row at this place: the next range of events of the file it falls into."""
+        """The row with this index: the next range of events of its file."""
         number, part = divmod(index, max(1, self.events // self.events_a_row))
         first = part * self.events_a_row
         return _File(number, self.mb, self.events, first, first + self.events_a_row - 1, lumiblock)

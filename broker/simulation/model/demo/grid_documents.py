@@ -1,7 +1,7 @@
-"""A synthetic grid as CRIC, Rucio, network metrics and Harvester would describe it, in the shapes of their documents.
+"""A synthetic grid in the document formats of CRIC, Rucio, network metrics and Harvester.
 
-Everything follows from the numbers of queues and endpoints: two grids of one size are equal. The names are of no real
-site. Source: CRIC, Rucio and PanDA's configurator, shapes of documents.
+Everything follows from the numbers of queues and endpoints: two grids of the same size are equal. No name belongs to a
+real site. Source of the document formats: CRIC, Rucio and PanDA's configurator.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _TB = 10**12
 _CLOUDS = ("NORTH", "EAST", "SOUTH", "WEST")
 _TYPES = ("DATADISK", "SCRATCHDISK", "LOCALGROUPDISK", "DATATAPE")
 _ACTIVITIES = ("Production Input", "Production Output", "Express")
-#: Every so many-th queue is not for brokerage, so that each state occurs.
+#: Intervals at which queues are in test or offline and sites are nuclei, so that each state occurs.
 _TEST_EVERY, _OFFLINE_EVERY, _NUCLEUS_EVERY = 17, 23, 4
 
 
 @dataclass(frozen=True)
 class GridSize:
-    """How large a grid is: queues, sites of them, and endpoints of each site (1 to 4)."""
+    """The size of a grid: queues, queues of each site, and endpoints of each site (1 to 4)."""
 
     queues: int = 200
     queues_of_a_site: int = 2
@@ -31,7 +31,7 @@ class GridSize:
 
     @property
     def sites(self) -> int:
-        """How many sites there are."""
+        """Number of sites."""
         return -(-self.queues // self.queues_of_a_site)
 
     def site_of(self, queue: int) -> int:
@@ -103,7 +103,7 @@ def network_metrics(size: GridSize, now: datetime) -> Json:
 
 
 def worker_reports(size: GridSize) -> list[Json]:
-    """What Harvester reports of the workers of each queue."""
+    """Harvester's reports on the workers of each queue."""
     return [
         {
             "harvester_id": f"harvester_{number % 3}",

@@ -1,4 +1,4 @@
-"""What is going on in the demonstration grid before the first cycle: jobs, pilots, Harvester slots and workers."""
+"""The load of the demonstration grid before the first cycle: jobs, pilots, Harvester slots and workers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RUNNING_STATUSES = ("online", "brokeroff", "test")
 # jobs in a status as a fraction of the running ones, and the table that holds the status
 OTHER_STATUSES = {"activated": 0.22, "starting": 0.06, "transferring": 0.08, "assigned": 0.07, "defined": 0.03}
 DEFINED_STATUSES = frozenset({"defined", "assigned"})
-#: Jobs that changed within the last half hour: a pilot reported them, or they are new. So no timeout waits for them.
+#: Statuses of jobs that changed within the last half hour, as they are new or reported by a pilot: no timeout is near.
 HEARD_STATUSES = frozenset({"running", "starting", "defined", "assigned"})
 SINGLE_CORE_SHARES = frozenset({"Evgen", "Group Production", "User Analysis", "Group Analysis"})
 PERCENT = 100
-#: Without a factor in common with 100, so that neighbours go to different users.
+#: Coprime to 100, so that neighbouring jobs go to different users.
 SCATTER = 37
 PROCESSING_OF_ANALYSIS = "panda-client-1.5.80-jedi-run"
 
@@ -57,7 +57,7 @@ def job_rows(facts: DemoFacts, clock: Clock, rng: np.random.Generator) -> tuple[
 
 
 def running_jobs(facts: DemoFacts) -> dict[str, int]:
-    """How many jobs run at each queue that takes jobs, before the first cycle."""
+    """Number of running jobs at each queue that takes jobs, before the first cycle."""
     return {
         name: min(MOST_RUNNING_JOBS, max(2, queue.slots // SLOTS_A_RUNNING_JOB))
         for name, queue in facts.queues.items()
@@ -115,7 +115,7 @@ def _job_row(facts: DemoFacts, clock: Clock, crowd: _Crowd, place: tuple[int, st
 
 
 def _user_of(facts: DemoFacts, pandaid: int) -> str:
-    """The named users have their percentage of the jobs, forty others the rest."""
+    """The user of a job: the named users have their percentage of the jobs, forty others the rest."""
     place = pandaid * SCATTER % PERCENT
     for user, percent in facts.users.items():
         if place < percent:
@@ -125,7 +125,7 @@ def _user_of(facts: DemoFacts, pandaid: int) -> str:
 
 
 def pilot_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
-    """Rows of ``sitedata``: nodes that asked for jobs or reported one in the last three hours."""
+    """Rows of ``sitedata``: nodes that requested jobs or reported one in the last three hours."""
     return [
         {
             "site": name,
@@ -142,7 +142,7 @@ def pilot_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
 
 
 def slot_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
-    """Rows of ``harvester_slots``: cores that a share (NULL: any) may fill; 0 stands for 'as many as are starting'."""
+    """Rows of ``harvester_slots``: cores that a share (NULL: any) may fill; 0 means as many as are starting."""
     rows = [
         _slot_row(clock, name, None if share == "any" else share, slots, -24)
         for name, queue in facts.queues.items()

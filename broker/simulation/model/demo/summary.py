@@ -1,6 +1,6 @@
-"""What a cycle decided, added up over all tasks: jobs by queue, the common funnel, and the tasks that wait.
+"""The decisions of a cycle, summed over all tasks: jobs by queue, the common funnel, and the waiting tasks.
 
-Works on decisions in the form in which ``broker run --json`` prints them.
+It reads decisions in the form printed by ``broker run --json``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Decision = Mapping[str, Any]
 class QueueUse:
     """Jobs that one queue got in the cycle.
 
-    ``weight`` is the mean of the weights with which its pseudo-queues were drawn, by jobs.
+    ``weight`` is the mean weight with which its pseudo-queues were drawn, weighted by jobs.
     """
 
     queue: str
@@ -31,9 +31,9 @@ class QueueUse:
 
 @dataclass(frozen=True)
 class FunnelLine:
-    """What one rule did over all chunks: queues that it removed and those left after it, and their pseudo-queues.
+    """The effect of one rule over all chunks: removed queues, queues left after it, and their pseudo-queues.
 
-    A queue counts where the last of its pseudo-queues went, as in ``broker explain``.
+    A queue counts for the rule that removed the last of its pseudo-queues, as in ``broker explain``.
     """
 
     code: str
@@ -54,10 +54,10 @@ class WaitingChunk:
 
 @dataclass(frozen=True)
 class Summary:
-    """The whole cycle.
+    """The summary of a whole cycle.
 
     ``candidate_queues`` counts (chunk, queue) pairs before any rule, ``candidates`` (chunk, pseudo-queue) pairs;
-    ``unplaced`` names brokered chunks none of whose jobs found room.
+    ``unplaced`` lists the tasks of brokered chunks none of whose jobs found room.
     """
 
     tasks: int
@@ -74,9 +74,9 @@ class Summary:
 
 @dataclass(frozen=True)
 class NucleusGiven:
-    """A task that waited for a nucleus: which it got (None: none, for ``reason``), and what became of its jobs.
+    """A task that waited for a nucleus: the nucleus that it got (None: none, for ``reason``), and its placed jobs.
 
-    ``candidates`` is the number of nuclei among which it was drawn, ``weight`` that of the one drawn.
+    ``candidates`` is the number of nuclei in the draw, ``weight`` the weight of the drawn nucleus.
     """
 
     jeditaskid: int
@@ -90,9 +90,9 @@ class NucleusGiven:
 
 @dataclass(frozen=True)
 class UserTask:
-    """What became of the task of a user: its jobs and queues, or why it has none.
+    """The outcome of a user's task: its jobs and queues, or the reason why it has none.
 
-    ``condition``, ``figure`` and ``cap`` are those of a throttle; ``codes`` are as in :class:`WaitingChunk`.
+    ``condition``, ``figure`` and ``cap`` describe a throttle; ``codes`` are as in :class:`WaitingChunk`.
     """
 
     jeditaskid: int
@@ -127,15 +127,15 @@ def _user_task(decision: Decision) -> UserTask:
 
 
 def nuclei_given(of_tasks: Iterable[Decision], of_jobs: Iterable[Decision]) -> tuple[NucleusGiven, ...]:
-    """What the task brokerage decided, with the jobs that the job brokerage then placed."""
+    """The decisions of the task brokerage, with the jobs that the job brokerage then placed."""
     jobs: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for decision in of_jobs:
         for name, number in (decision.get("assigned") or {}).items():
             jobs[int(decision["jeditaskid"])][name.partition("/")[0]] += number
-    return tuple(_given(decision, jobs[int(decision["jeditaskid"])]) for decision in of_tasks)
+    return tuple(_nucleus_given(decision, jobs[int(decision["jeditaskid"])]) for decision in of_tasks)
 
 
-def _given(decision: Decision, jobs: Counter[str]) -> NucleusGiven:
+def _nucleus_given(decision: Decision, jobs: Counter[str]) -> NucleusGiven:
     candidates = decision["candidates"] if decision["outcome"] == "brokered" else []
     first = candidates[0] if candidates else {"name": None, "weight": None}
     task, reason = int(decision["jeditaskid"]), str(decision["reason"])
@@ -143,20 +143,20 @@ def _given(decision: Decision, jobs: Counter[str]) -> NucleusGiven:
 
 
 def summarise(decisions: Iterable[Decision]) -> Summary:
-    """Add up the decisions of one cycle; queues come by jobs, most first, then by name."""
-    listed = list(decisions)
-    brokered = [decision for decision in listed if decision["outcome"] == "brokered"]
-    start, funnel = _funnel(listed)
+    """Sum the decisions of one cycle; queues are ordered by jobs, most first, then by name."""
+    all_decisions = list(decisions)
+    brokered = [decision for decision in all_decisions if decision["outcome"] == "brokered"]
+    start, funnel = _funnel(all_decisions)
     return Summary(
-        tasks=len({decision["jeditaskid"] for decision in listed}),
-        chunks=len(listed),
+        tasks=len({decision["jeditaskid"] for decision in all_decisions}),
+        chunks=len(all_decisions),
         brokered=len(brokered),
         jobs=sum(sum((decision.get("assigned") or {}).values()) for decision in brokered),
         candidate_queues=start.queues,
         candidates=start.pseudo_queues or 0,
         queues=_queues(brokered),
         funnel=funnel,
-        waiting=tuple(_waiting(decision) for decision in listed if decision["outcome"] != "brokered"),
+        waiting=tuple(_waiting(decision) for decision in all_decisions if decision["outcome"] != "brokered"),
         unplaced=tuple(decision["jeditaskid"] for decision in brokered if not decision.get("assigned")),
     )
 
@@ -179,13 +179,13 @@ def _queues(decisions: Iterable[Decision]) -> tuple[QueueUse, ...]:
 
 
 def _counts(decision: Decision) -> RejectionCounts:
-    """The candidates of a decision by reason, in numbers that add up."""
+    """The candidates of a decision by reason, in counts that add up."""
     funnel = [(str(code), int(before), int(after)) for code, before, after in decision["funnel"]]
     return rejection_counts(decision.get("rejected") or {}, funnel, [one["name"] for one in decision["candidates"]])
 
 
 def _funnel(decisions: Iterable[Decision]) -> tuple[Counts, tuple[FunnelLine, ...]]:
-    """Candidates at the start, and one line for every code by which any went, in the order of the rules."""
+    """Candidates at the start, and one line for every code that removed any, in the order of the rules."""
     queues, pseudo_queues = 0, 0
     of_queues: Counter[str] = Counter()
     of_pseudo_queues: Counter[str] = Counter()
@@ -206,7 +206,7 @@ def _funnel(decisions: Iterable[Decision]) -> tuple[Counts, tuple[FunnelLine, ..
 
 
 def _merge_order(order: list[str], codes: Sequence[str]) -> None:
-    """Put codes that are new right behind the one that they follow."""
+    """Insert new codes right after the code that they follow."""
     place = 0
     for code in codes:
         if code in order:
@@ -220,7 +220,7 @@ def _waiting(decision: Decision) -> WaitingChunk:
     counts = _counts(decision)
     removed = Counter({line.code: line.rejected.queues for line in counts.rejected if line.rejected.queues})
     if not removed:
-        # without candidates to begin with, only names that stand for no queue are rejected
+        # without any candidates, only names that stand for no queue are rejected
         removed.update(counts.not_candidates.values())
     return WaitingChunk(
         int(decision["jeditaskid"]), str(decision["reason"]), tuple(removed.most_common(REASONS_OF_A_TASK))

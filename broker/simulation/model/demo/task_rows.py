@@ -44,7 +44,7 @@ def _parameters(task: TaskFacts, task_id: int) -> dict[str, str]:
 
 
 def split_rule(task: TaskFacts) -> str:
-    """The task's split rule: how its jobs are cut, then the tokens of its own."""
+    """The task's split rule: tokens that control the cutting of jobs, then the task's own tokens."""
     rule = "ZF" if task.input == "unmerged" else "NF"
     tokens = [
         f"{rule}={task.files_per_job}" if task.files_per_job else "",
@@ -112,7 +112,7 @@ def task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts) -> R
 
 
 def _program(task: TaskFacts) -> Row:
-    """What the task runs, and how its jobs are cut."""
+    """Columns for the program of the task and the cutting of its jobs."""
     return {
         "architecture": task.architecture,
         "transuses": None if task.user else "Atlas-24.0",
@@ -124,7 +124,7 @@ def _program(task: TaskFacts) -> Row:
 
 
 def _demand(facts: DemoFacts, task: TaskFacts) -> Row:
-    """What one of its jobs needs."""
+    """Columns for the needs of one job."""
     cpu_time, cpu_unit = _cpu_time(task)
     merging = task.input == "unmerged"
     return {

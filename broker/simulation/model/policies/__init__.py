@@ -1,1 +1,1 @@
-"""Policies: which queue the jobs of which task go to. Further ones are found by the entry point ``broker.policies``."""
+"""Policies that assign jobs to queues. Further ones are found by the entry point group ``broker.policies``."""

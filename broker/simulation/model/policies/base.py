@@ -1,4 +1,4 @@
-"""What a policy is, and how it is found by name."""
+"""The interface of a policy, and the lookup of policies by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.scenario import Scenario, Task, fits
 from broker.simulation.model.streams import stream
 
-#: The entry point group of policies that other distributions offer.
+#: The entry point group of policies provided by other distributions.
 GROUP = "broker.policies"
 SHIPPED = {
     "random": "broker.simulation.model.policies.simple:RandomPolicy",
@@ -30,7 +30,7 @@ SHIPPED = {
     "clairvoyant": "broker.simulation.model.policies.clairvoyant:Clairvoyant",
     "data_first": "broker.simulation.model.policies.simple:DataFirst",
 }
-#: What decides by a profile: each shipped profile with these is a policy of its name.
+#: The factory of policies with a profile; each of these shipped profiles is a policy of its name.
 BY_PROFILE = "broker.simulation.model.real.several_vos:by_profile"
 PROFILES = ("seed", "panda", "flow", "demo")
 
@@ -50,15 +50,15 @@ class Policy(Protocol):
     name: str
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """For each task of production the site that collects its output; NOT_YET: it is asked for again later."""
+        """The site that collects the output of each production task; NOT_YET to decide again later."""
         ...
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """Jobs for queues: what is not assigned waits. ``cycle`` counts the cycles."""
+        """Assign jobs to queues; unassigned jobs wait. ``cycle`` is the number of the cycle."""
         ...
 
     def retry_s(self, task: TaskState) -> float:
-        """Seconds after which a task of the last cycle is brokered again, if jobs of it wait for a queue then."""
+        """Seconds after which a task of the last cycle is brokered again, if it has unassigned jobs then."""
         ...
 
     def retry_nucleus_s(self) -> float:
@@ -66,7 +66,7 @@ class Policy(Protocol):
         ...
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """Positions of the waiting jobs that are taken back from their queues."""
+        """Positions of the waiting jobs to take back from their queues."""
         ...
 
 
@@ -87,23 +87,23 @@ Factory = Callable[[Scenario, int], Policy]
 
 
 def offered() -> list[EntryPoint]:
-    """The policies of this and of other installed distributions; nothing of others is imported yet."""
+    """The policies of this and of other installed distributions; code of others is not imported yet."""
     own = [EntryPoint(name, value, GROUP) for name, value in SHIPPED.items()]
     own += [EntryPoint(name, BY_PROFILE, GROUP) for name in PROFILES]
     return list({(entry.name, entry.value): entry for entry in (*own, *entry_points(group=GROUP))}.values())
 
 
 def find_policy(name: str) -> Factory:
-    """What makes the policy of this name.
+    """Find the factory of the policy of this name.
 
     Raises:
-        UnknownPolicyError: there is none.
-        SimulationError: two packages offer one of this name, or it cannot be loaded.
+        UnknownPolicyError: there is no such policy.
+        SimulationError: two packages provide a policy of this name, or it cannot be loaded.
     """
-    found = offered()
-    matching = [entry for entry in found if entry.name == name]
+    entries = offered()
+    matching = [entry for entry in entries if entry.name == name]
     if not matching:
-        names = sorted({entry.name for entry in found})
+        names = sorted({entry.name for entry in entries})
         remedy = f"{did_you_mean(name, names)} known are {', '.join(names)}, and profiles with --profile FILE"
         raise UnknownPolicyError(f"no policy is called {name}", f"entry points {GROUP}", remedy.strip())
     if len(matching) > 1:
@@ -112,7 +112,7 @@ def find_policy(name: str) -> Factory:
         )
     try:
         factory: Factory = matching[0].load()
-    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+    except Exception as error:  # anything that an outside module raises on import is a fault of that distribution
         raise SimulationError(
             f"the policy {name} cannot be loaded: {type(error).__name__}: {error}", matching[0].value,
             "correct the package that offers it",
@@ -123,12 +123,12 @@ def find_policy(name: str) -> Factory:
 
 
 def taking(scenario: Scenario) -> dict[str, Bools]:
-    """(U,) by VO, the queues that take its jobs."""
+    """(U,) whether each queue takes jobs of a VO, by VO."""
     return {vo: np.array([q.takes(vo) for q in scenario.queues], dtype=np.bool_) for vo in scenario.vos}
 
 
 class FittingQueues:
-    """Which queues a job of a task fits, by what is published of them."""
+    """The queues that a job of a task fits, by their published figures."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -139,14 +139,14 @@ class FittingQueues:
         self._takes = taking(scenario)
 
     def feasible(self, view: GridView, state: TaskState) -> Bools:
-        """(U,) online, large enough, and not one that jobs of the task were lately taken back from."""
+        """(U,) online, large enough, and not a queue that jobs of the task were recently taken back from."""
         mask = self._fits[state.kind.name] & self._takes[state.task.vo] & view.online
-        mask[[queue for queue, at in state.left.items() if view.now_s - at < 6 * 3600.0]] = False
+        mask[[queue for queue, left_s in state.left.items() if view.now_s - left_s < 6 * 3600.0]] = False
         return mask
 
 
 def nucleus_by_space(scenario: Scenario, seed: int, view: GridView, task: Task) -> int:
-    """A nucleus drawn by free space."""
+    """Draw a nucleus by free space."""
     weights = np.array(
         [free if site.is_nucleus else 0.0 for site, free in zip(scenario.sites, view.free_bytes, strict=True)]
     )

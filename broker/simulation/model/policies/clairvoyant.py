@@ -1,7 +1,7 @@
 """The achievable reference: a list schedule that knows every job, the true speeds, failures and outages.
 
-It is no bound, as it does not know what arrives later, and places job after job without going back. But whatever it
-reaches can be reached on this grid, in this loop, with start-up, stage-in and outages as they are.
+It is no bound, as it does not know later arrivals and never revises a placement. But its results are achievable on this
+grid, in this loop, with the same start-up, stage-in and outages.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from broker.simulation.model.policies.base import Assignment, WaitingJobs, nucle
 from broker.simulation.model.scenario import Scenario, fits
 from broker.simulation.model.transfers import MOST_BYTES_S
 
-#: Start-up, and the seconds before the first byte of a stage-in: the means of what is drawn.
+#: Mean of the drawn start-up times plus the seconds before the first byte of a stage-in.
 START_S = 145.0
 
 
 class Clairvoyant:
-    """Each job, in the order of priority, to the queue with room for it where it ends first; the others are held back.
+    """Assigns each job, by priority, to the queue with room where it ends first; jobs without room are held back.
 
     Args:
-        scenario: of the simulation, with what no other policy may see.
-        seed: of the draws of nuclei.
+        scenario: scenario of the simulation, including the parts that no other policy may see.
+        seed: seed of the draws of nuclei.
     """
 
     name = "clairvoyant"
@@ -46,23 +46,23 @@ class Clairvoyant:
         self._grid: Grid | None = None
 
     def see(self, grid: Grid) -> None:
-        """Take the grid itself, as it is and not as it was read."""
+        """Receive the grid itself, in its current state and not as last read."""
         self._grid = grid
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """Drawn by free space."""
+        """Draw nuclei by free space."""
         return [nucleus_by_space(self._scenario, self._seed, view, state.task) for state in tasks]
 
     def retry_s(self, task: TaskState) -> float:
-        """Each cycle decides again."""
+        """Return 0: each cycle decides again."""
         return 0.0
 
     def retry_nucleus_s(self) -> float:
-        """Each cycle of the task brokerage decides again."""
+        """Return 0: each cycle of the task brokerage decides again."""
         return 0.0
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """None: what waits is about to start."""
+        """Return none: waiting jobs are about to start."""
         return ()
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
@@ -75,7 +75,7 @@ class Clairvoyant:
         return [one for state in tasks for one in self._task(state, grid, now, room)]
 
     def _task(self, state: TaskState, grid: Grid, now: float, room: Floats) -> list[Assignment]:
-        """The jobs of one task, from the top of its stack on, until no queue has room for the next."""
+        """Assign the jobs of one task from the top of its stack, until no queue has room for the next."""
         fitting, wide = self._fits[state.kind.name] & self._takes[state.task.vo], float(state.kind.cores)
         factors = np.array([grid.factors_of(queue, state.kind.name)[0] for queue in range(len(self._cores))])
         stage_s = START_S + self._stage_in_s(state)
@@ -93,7 +93,7 @@ class Clairvoyant:
         return assigned
 
     def _room(self, grid: Grid, queue: int, now: float) -> float:
-        """Cores that are free, or will be before the next cycle, beyond those that jobs already wait for."""
+        """Cores that are free or will be before the next cycle, less those that waiting jobs need."""
         slots = grid.slots[queue]
         next_s = self._scenario.cycle_s
         ending = sum(
@@ -104,7 +104,7 @@ class Clairvoyant:
         return float(slots.nodes.total_cores - slots.busy_cores + ending - slots.waiting_cores)
 
     def _stage_in_s(self, state: TaskState) -> Floats:
-        """(U,) seconds to read the input at the mean rate of its kind, over the widest link where it is not local."""
+        """(U,) seconds to read the input at the mean rate of its kind, over the widest link if it is not local."""
         size = state.kind.input_gb * 1e9
         if size <= 0 or self._grid is None:
             return np.zeros(len(self._cores))
@@ -118,7 +118,7 @@ class Clairvoyant:
         return size / np.array(rates)
 
     def _goes_wrong(self, state: TaskState, index: int, ends_s: Floats, now: float, fitting: Bools) -> Bools:
-        """(U,) where this attempt would fail, or be lost in an outage; none where it would everywhere that it fits."""
+        """(U,) whether this attempt would fail or be lost in an outage; all false if so at every queue that fits."""
         drawn = float(state.draws.fails[index, int(state.attempts[index])])
         name, anywhere = state.kind.name, state.kind.failure_rate + state.task.failure_rate
         fails = np.array(

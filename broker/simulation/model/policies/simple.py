@@ -1,4 +1,4 @@
-"""Simple policies: chance, the shortest queue, the least loaded, the data. All keep to queues that fit."""
+"""Simple policies: random, shortest queue, least loaded, data first. All use only queues that fit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from broker.simulation.model.policies.base import Assignment, FittingQueues, Wai
 from broker.simulation.model.scenario import Scenario
 from broker.simulation.model.streams import stream
 
-#: A task that found no queue is looked at again after so long.
+#: Time after which a task that found no queue is brokered again.
 RETRY_S = 600.0
-#: Part of its slots by which a queue without the input counts as fuller.
+#: Part of its slots that is added to the load of a queue without the input.
 REMOTE_PENALTY = 0.5
 
 
@@ -25,8 +25,8 @@ class SimplePolicy:
     """Assigns every job of every task at once.
 
     Args:
-        scenario: of the simulation.
-        seed: of the draws.
+        scenario: scenario of the simulation.
+        seed: seed of the draws.
     """
 
     name = ""
@@ -37,19 +37,19 @@ class SimplePolicy:
         self._random = stream(seed, self.name, "policy")
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """Drawn by free space."""
+        """Draw nuclei by free space."""
         return [nucleus_by_space(self._scenario, self._seed, view, state.task) for state in tasks]
 
     def retry_s(self, task: TaskState) -> float:
-        """A task that found no queue waits for ten minutes."""
+        """Ten minutes for a task that found no queue, else 0."""
         return RETRY_S if task.unassigned else 0.0
 
     def retry_nucleus_s(self) -> float:
-        """As long as a task waits that found no nucleus."""
+        """Seconds that a task without a nucleus waits."""
         return RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """Jobs that have waited longer than the scenario's timeout."""
+        """Positions of the jobs that have waited longer than the scenario's timeout."""
         since = np.asarray(waiting.since_s)
         return np.flatnonzero(view.now_s - since > self._scenario.job_timeout_s).tolist()
 
@@ -62,11 +62,12 @@ class SimplePolicy:
             if not len(queues):
                 continue
             chosen = self._choose(view, state, queues, load)
-            found, jobs = np.unique(chosen, return_counts=True)
+            used_queues, jobs = np.unique(chosen, return_counts=True)
             if view.own_counters:
-                np.add.at(load, found, jobs)
+                np.add.at(load, used_queues, jobs)
             assignments += [
-                Assignment(state.task.number, int(queue), int(count)) for queue, count in zip(found, jobs, strict=True)
+                Assignment(state.task.number, int(queue), int(count))
+                for queue, count in zip(used_queues, jobs, strict=True)
             ]
         return assignments
 
@@ -76,15 +77,15 @@ class SimplePolicy:
 
 
 class RandomPolicy(SimplePolicy):
-    """Uniform among the queues that fit."""
+    """Chooses uniformly among the queues that fit."""
 
     name = "random"
 
 
 def shortest(queues: Ints, load: Floats, slots: Floats, jobs: int) -> Ints:
-    """For each of so many jobs the queue with the fewest jobs a slot, each counted before the next.
+    """The queue with the fewest jobs a slot for each of these jobs, counting each job before the next.
 
-    The jobs fill the queues up to one level, as water does; equal ones are taken in the order of the queues.
+    The jobs fill the queues up to one level (water filling); ties are resolved in the order of the queues.
     """
     heights = load[queues] / slots[queues]
     step = 1.0 / slots[queues]
@@ -105,10 +106,10 @@ def shortest(queues: Ints, load: Floats, slots: Floats, jobs: int) -> Ints:
 
 
 class LeastLoaded(SimplePolicy):
-    """The queues with the fewest jobs for their cores, waiting and running.
+    """Chooses the queues with the fewest waiting and running jobs for their cores.
 
-    Without counters of its own it does not see what it has just assigned: all jobs go to the queue that the last
-    reading showed as the emptiest, by chance where several were.
+    Without own counters it does not see its latest assignments: all jobs go to the emptiest queue of the last reading,
+    with ties resolved at random.
     """
 
     name = "least_loaded"
@@ -122,7 +123,7 @@ class LeastLoaded(SimplePolicy):
 
 
 class ShortestQueue(SimplePolicy):
-    """The queues with the fewest jobs, waiting and running, whatever their size."""
+    """Chooses the queues with the fewest waiting and running jobs, whatever their size."""
 
     name = "shortest_queue"
 
@@ -131,7 +132,7 @@ class ShortestQueue(SimplePolicy):
 
 
 class LeastLoadedLocal(LeastLoaded):
-    """The least loaded queues, where one without the input counts as fuller by half of its slots."""
+    """Chooses the least loaded queues, with half of its slots added to the load of a queue without the input."""
 
     name = "least_loaded_local"
 
@@ -142,7 +143,7 @@ class LeastLoadedLocal(LeastLoaded):
 
 
 class ShortestDelay(SimplePolicy):
-    """Join the shortest expected delay, by published core power and estimated work, job after job."""
+    """Chooses the shortest expected delay for each job in turn, by published core power and estimated work."""
 
     name = "shortest_delay"
 
@@ -155,7 +156,7 @@ class ShortestDelay(SimplePolicy):
         wide, size = float(state.kind.cores), np.maximum(view.queues.cores[queues], 1)
         run_s = state.believed_work_hs06s / (wide * view.queues.corepower[queues])
         ahead = self._cores[queues]
-        heap = [(_delay_s(at, wide, int(size[n]), run_s[n]), n) for n, at in enumerate(ahead.tolist())]
+        heap = [(_delay_s(cores, wide, int(size[n]), run_s[n]), n) for n, cores in enumerate(ahead.tolist())]
         heapq.heapify(heap)
         chosen = []
         for _ in state.unassigned:
@@ -169,12 +170,12 @@ class ShortestDelay(SimplePolicy):
 
 
 def _delay_s(ahead: float, wide: float, size: int, run_s: float) -> float:
-    """Seconds until a job would end: what is ahead of it beyond the size drains at the pace of its own like."""
+    """Seconds until a job would end, if the work ahead of it beyond the size drains at the pace of similar jobs."""
     return float(run_s * (1.0 + max(0.0, ahead + wide - size) / size))
 
 
 class DataFirst(LeastLoaded):
-    """The queues at sites that hold the input, the least loaded of these; any that fits where there is none."""
+    """Chooses the least loaded queues at sites that hold the input, or of all that fit if there is none."""
 
     name = "data_first"
 

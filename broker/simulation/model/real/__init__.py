@@ -1,1 +1,1 @@
-"""The broker itself in the loop: its own functions, fed with snapshots of the simulated grid."""
+"""The broker itself in the loop: its own functions, on snapshots of the simulated grid."""

@@ -37,17 +37,17 @@ TASKS, JOBS, ANALYSIS = "production_task", "production_job", "analysis_job"
 
 
 class Brokered:
-    """The task brokerage, both job brokerages, the timeouts and both rebrokerages by one profile and one tuning.
+    """The task brokerage, both job brokerages, the timeouts and both rebrokerages with one profile and one tuning.
 
     Args:
-        scenario: of the simulation.
-        seed: of the draws.
-        values: gdpconfig keys that differ from the shipped tuning.
-        profile: by which it decides, or the name of a shipped one.
-        vo: whose tuning it has, and of whose queues it knows.
+        scenario: scenario of the simulation.
+        seed: seed of the draws.
+        values: gdpconfig values that differ from the shipped tuning.
+        profile: profile, or the name of a shipped one.
+        vo: VO whose tuning it uses and whose queues it sees.
 
     Attributes:
-        name: of the profile.
+        name: name of the profile.
 
     Raises:
         SimulationError: the profile lacks one of the three brokerages.
@@ -80,7 +80,7 @@ class Brokered:
         return cast(QueueChain, self.rules[JOBS].chain)
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """The nuclei that the task brokerage draws; NOT_YET where there is none."""
+        """The nuclei drawn by the task brokerage; NOT_YET for a task without one."""
         self._brokered = {number: state for number, state in self._brokered.items() if state.open_jobs}
         work = task_work(self.scenario, tasks, self._brokered.values())
         snapshot = self.keeper.snapshot(view)
@@ -94,7 +94,7 @@ class Brokered:
         return nuclei
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """The jobs that the brokerages make of the chunks, by queue."""
+        """The assignments that the job brokerages make from the chunks, by queue."""
         self._waits_s = {}
         assignments = []
         for name, own in by_brokerage(tasks):
@@ -115,7 +115,7 @@ class Brokered:
     def cycle_of(
         self, name: str, view: GridView, tasks: Sequence[TaskState], *, independent: bool = False
     ) -> JobsCycle:
-        """A cycle of a job brokerage over the tasks."""
+        """Make a cycle of a job brokerage over the tasks."""
         work, snapshot = self.work_of(name, tasks), self.snapshot_for(name, view, tasks)
         running = brokerage(name).cycle(snapshot, work, self.tuning, self.rules[name], independent=independent)
         if not isinstance(running, JobsCycle):
@@ -123,23 +123,23 @@ class Brokered:
         return running
 
     def work_of(self, name: str, tasks: Sequence[TaskState]) -> CycleWork:
-        """The chunks of the tasks as a job brokerage reads them."""
+        """The chunks of the tasks, as read by a job brokerage."""
         work = chunk_work(self.scenario, tasks)
         if name != ANALYSIS:
             return work
         return dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=analysis_request(tasks)))
 
     def snapshot_for(self, name: str, view: GridView, tasks: Sequence[TaskState]) -> Any:
-        """The grid as a job brokerage sees it, with the sources that its rules and steps name."""
+        """The grid as seen by a job brokerage, with the sources that its rules and steps name."""
         users = sorted({state.task.user for state in tasks}) if name == ANALYSIS else None
         return self.keeper.with_sources(view, self._sources[name], users, tasks)
 
     def retry_s(self, task: TaskState) -> float:
-        """As long as the brokerage lets a pending or throttled task wait; no time where each cycle decides again."""
+        """Seconds that the brokerage lets a pending or throttled task wait; 0 if each cycle decides again."""
         return 0.0 if self.profile.redecide == "each_cycle" else self._waits_s.get(task.task.number, 0.0)
 
     def retry_nucleus_s(self) -> float:
-        """As long as the task brokerage lets a task wait that found no nucleus."""
+        """Seconds that the task brokerage lets a task without a nucleus wait; 0 if each cycle decides again."""
         return 0.0 if self.profile.redecide == "each_cycle" else RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
@@ -148,17 +148,17 @@ class Brokered:
 
     @property
     def runs_read(self) -> int | None:
-        """Number of the first run that it has yet to learn from; None where no rule or step learns from runs."""
+        """Number of the first run that it has yet to learn from; None if no rule or step learns from runs."""
         learns = any(sources & {QUEUE_HEALTH, TASK_FAILURES} for sources in self._sources.values())
         return self.keeper.health.read if learns or self.takes_back else None
 
     @property
     def takes_back(self) -> bool:
-        """Whether jobs are taken back where jobs fail."""
+        """Whether the tuning takes jobs back from queues where jobs fail."""
         return self.tuning.flag(TAKE_BACK)
 
     def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """The jobs that wait where jobs of their kind, or of their task, were found failing."""
+        """Positions of the jobs that wait at queues where jobs of their kind or task fail."""
         names = [queue.name for queue in self.scenario.queues]
         online = [name for name, is_online in zip(names, view.online.tolist(), strict=True) if is_online]
         health, epoch_s = self.keeper.health, START.timestamp()
@@ -166,7 +166,11 @@ class Brokered:
         places = failing_places(learned, tasks, online, epoch_s + view.now_s, self.tuning)
         labels = ["user" if state.kind.analysis else "managed" for state in waiting.task]
         rows = zip(waiting.queue, labels, waiting.task, strict=True)
-        return [at for at, (queue, label, one) in enumerate(rows) if places.why(names[queue], label, one.task.number)]
+        return [
+            place
+            for place, (queue, label, state) in enumerate(rows)
+            if places.why(names[queue], label, state.task.number)
+        ]
 
     def _note_faults(self, faults: Sequence[Any]) -> None:
         for fault in faults:
@@ -183,25 +187,25 @@ def by_brokerage(tasks: Sequence[TaskState]) -> list[tuple[str, list[TaskState]]
 
 
 def shipped_profile(name: str) -> Profile:
-    """The shipped profile of a name, with what it extends.
+    """Read the shipped profile of a name, with the profiles that it extends.
 
     Raises:
-        OSError: there is none.
+        OSError: no profile of this name is shipped.
     """
     return read_profile(_shipped(name), _shipped)
 
 
 def read_own_profile(path: Path) -> Profile:
-    """The profile in a file; what it extends lies beside it as ``NAME.yaml``, or is shipped.
+    """Read the profile in a file; profiles that it extends are next to it as ``NAME.yaml``, or are shipped.
 
     Raises:
-        SimulationError: it cannot be read.
-        ProfileError: it is wrong, or extends one that is not there.
+        SimulationError: the file cannot be read.
+        ProfileError: the profile is invalid, or extends one that does not exist.
     """
 
     def other(name: str) -> str:
-        beside = path.parent / f"{name}.yaml"
-        return beside.read_text(encoding="utf-8") if beside.is_file() and beside != path else _shipped(name)
+        sibling = path.parent / f"{name}.yaml"
+        return sibling.read_text(encoding="utf-8") if sibling.is_file() and sibling != path else _shipped(name)
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -226,7 +230,7 @@ def _rules(profile: Profile, brokerage_name: str) -> Rules:
 
 
 def _named_sources(rules: Rules) -> frozenset[str]:
-    """What rules and steps ask for beside the tables of every snapshot, as the agent finds it."""
+    """The sources that rules and steps need in addition to the tables of every snapshot, as the agent finds them."""
     chains = (rules.chain, *rules.needed.values())
     of_rules = {source for chain in chains for rule in chain for source in rule.sources}
     of_steps = {source for chain in chains for step in chain.named_steps.values() for source in step.needed_sources()}

@@ -1,7 +1,7 @@
 """The unassigned jobs of simulated tasks as chunks of input files, as the broker reads them from its tables.
 
-A job is one file of the task's master dataset (split rule NF=1), so that the broker's own cutting gives back exactly
-the jobs of the simulation.
+A job is one file of the task's master dataset (split rule NF=1), so that the broker cuts the chunks into exactly the
+jobs of the simulation.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def chunk_work(scenario: Scenario, states: Sequence[TaskState], most: int | None
     """The unassigned jobs of the tasks, a chunk for each task, in the given order.
 
     Args:
-        scenario: of the simulation.
-        states: of the tasks.
-        most: jobs of each task, None for all.
+        scenario: scenario of the simulation.
+        states: states of the tasks.
+        most: maximum jobs of each task, None for all.
     """
     tasks = _tasks(scenario, states)
     rules = split_rules_of(tasks)
@@ -56,7 +56,7 @@ def chunk_work(scenario: Scenario, states: Sequence[TaskState], most: int | None
 def _left(scenario: Scenario, states: Sequence[TaskState]) -> dict[tuple[int, int], dict[str, float]]:
     return {
         (state.task.number, FIRST_DATASET + state.task.number): {
-            scenario.queues[queue].name: at + START.timestamp() for queue, at in state.left.items()
+            scenario.queues[queue].name: time_s + START.timestamp() for queue, time_s in state.left.items()
         }
         for state in states
         if state.left
@@ -80,7 +80,7 @@ def ram_mb(state: TaskState) -> float:
 
 
 def believed_work(state: TaskState) -> dict[str, Any]:
-    """CPU time of an event as the table of tasks holds it: whole HS06 s, of short events thousandths of one."""
+    """CPU time of an event as stored in the table of tasks: whole HS06 s, or mHS06 s for short events."""
     hs06s = state.believed_work_hs06s / state.kind.events
     if hs06s < _SHORT_EVENT_HS06S:
         return {"cputime": float(max(1, round(hs06s * 1000.0))), "cputimeunit": "mHS06sPerEvent"}
@@ -98,7 +98,7 @@ def _numbers(rows: Sequence[dict[str, Any]], name: str) -> Floats:
 
 
 def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
-    """The columns of a task that decide about it; whole numbers where the table takes no others."""
+    """The columns of a task that affect its brokerage; whole numbers where the table stores integers."""
     task, kind = state.task, state.kind
     return {
         "vo": task.vo,
@@ -135,7 +135,7 @@ def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _output_kb(kind: JobKind) -> float:
-    """Output of an event as a task declares it: whole kB of a middling job."""
+    """Output of an event as declared by a task: whole kB of a median job."""
     return float(max(1, round(float(kind.output_gb.quantile(np.array([0.5]))[0]) * 1e6 / kind.events)))
 
 
@@ -164,18 +164,18 @@ def _datasets(states: Sequence[TaskState]) -> DatasetTable:
 
 
 def dataset_name(state: TaskState) -> str:
-    """The input of a task, with its scope."""
+    """Name of the input dataset of a task, with its scope."""
     return f"{SCOPE}:{SCOPE}.{state.task.number}.input"
 
 
 def _inputs(states: Sequence[TaskState], most: int | None) -> InputFiles:
     # the next job is on top of the stack
     waiting = [state.unassigned[::-1][:most] for state in states]
-    sizes = np.array([len(one) for one in waiting], dtype=np.int64)
+    sizes = np.array([len(indices) for indices in waiting], dtype=np.int64)
     total = int(sizes.sum())
     chunk = np.repeat(np.arange(len(states)), sizes)
     base = np.array([state.task.number * FILES_OF_A_TASK for state in states], dtype=np.int64)
-    index = np.concatenate([np.array(one, dtype=np.int64) for one in waiting])
+    index = np.concatenate([np.array(indices, dtype=np.int64) for indices in waiting])
     fileid = base[chunk] + index
     size_bytes = np.array([int(state.kind.input_gb * 1e9) for state in states], dtype=np.int64)
     events = np.array([state.kind.events for state in states], dtype=np.int64)
@@ -199,7 +199,7 @@ def _inputs(states: Sequence[TaskState], most: int | None) -> InputFiles:
 
 
 def _places(scenario: Scenario, states: Sequence[TaskState], datasets: DatasetTable, inputs: InputFiles) -> InputPlaces:
-    """Complete replicas at the sources of each task."""
+    """Places of the input: complete replicas at the sources of each task."""
     count = len(states)
     files = np.diff(inputs.offsets).astype(np.float64)
     sizes = files * np.array([state.kind.input_gb * 1e9 for state in states])

@@ -1,6 +1,6 @@
-"""A scenario as the rows from which the broker builds its snapshot: what does not change during a simulation.
+"""The static part of a scenario as the rows from which the broker builds its snapshot.
 
-What moves (jobs, states of queues, space, transfers) is put into the snapshot afterwards, see
+Changing parts (jobs, states of queues, space, transfers) are put into the snapshot afterwards, see
 :mod:`broker.simulation.model.real.snapshots`.
 """
 
@@ -19,10 +19,10 @@ from broker.snapshot.sources.global_share_targets import targets_of
 
 #: The instant at which every simulation begins, a Monday.
 START = datetime(2026, 8, 3, tzinfo=UTC)
-#: Work queues by share: ids from here on.
+#: Id of the work queue of the first share.
 FIRST_WORK_QUEUE = 9001
 _GB = 2**30
-#: Name, fewest and most cores, least and most MB a core.
+#: Name, minimum and maximum cores, minimum and maximum MB a core.
 RESOURCE_TYPES = (("SCORE", 1, 1, None, 2000), ("SCORE_HIMEM", 1, 1, 2001, None), ("MCORE", 2, None, None, 2000),
                   ("MCORE_HIMEM", 2, None, 2001, None))  # fmt: skip
 
@@ -38,19 +38,19 @@ def endpoint(site: str) -> str:
 
 
 def static_snapshot(scenario: Scenario) -> Snapshot:
-    """The grid of a scenario without any job, as the broker builds it from rows."""
+    """The grid of a scenario without any jobs, as the broker builds it from rows."""
     sources = {source.name: source for source in sources_of(scenario)}
     return build_snapshot("simulation", START, sources, ())
 
 
 def sources_of(scenario: Scenario) -> list[RawSource]:
-    """What the sources of a snapshot read of a grid without any job; those of a stored snapshot as it has them."""
+    """The sources of a snapshot for a grid without any jobs; sources of a stored snapshot replace generated ones."""
     known = {source.name: source for source in scenario.known}
-    made = {source.name: source for source in _made(scenario)}
-    return list((made | known).values())
+    generated = {source.name: source for source in _generated_sources(scenario)}
+    return list((generated | known).values())
 
 
-def _made(scenario: Scenario) -> list[RawSource]:
+def _generated_sources(scenario: Scenario) -> list[RawSource]:
     return [
         _source("queues", panda_site=_panda_site(scenario), schedconfig_json=_queues(scenario), site=_sites(scenario)),
         _source("resource_types", resource_types=_resource_types()),
@@ -65,22 +65,22 @@ def _made(scenario: Scenario) -> list[RawSource]:
 
 
 def share_values(scenario: Scenario) -> list[tuple[str, int]]:
-    """The shares as ``global_shares`` holds them: values in whole percent."""
+    """The shares as stored in ``global_shares``: values in whole percent."""
     total = sum(weight for _, weight in scenario.shares)
     return [(name, round(100 * weight / total)) for name, weight in scenario.shares]
 
 
 def share_targets(scenario: Scenario) -> dict[str, float]:
-    """What the source ``global_share_targets`` builds of them."""
+    """The targets that the source ``global_share_targets`` builds from the shares."""
     return targets_of((name, float(value), None) for name, value in share_values(scenario))
 
 
 def _source(name: str, **tables: Sequence[Mapping[str, Any]]) -> RawSource:
-    made = {}
+    tables_of_source = {}
     for table, rows in tables.items():
         columns = tuple(rows[0]) if rows else ()
-        made[table] = Rows(columns, tuple(tuple(row[column] for column in columns) for row in rows))
-    return RawSource(name, made, START)
+        tables_of_source[table] = Rows(columns, tuple(tuple(row[column] for column in columns) for row in rows))
+    return RawSource(name, tables_of_source, START)
 
 
 def _panda_site(scenario: Scenario) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def _panda_site(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _sites(scenario: Scenario) -> list[dict[str, Any]]:
-    """The nuclei: no task of a simulation names a satellite to collect its output."""
+    """The nuclei only: no task of a simulation names a satellite to collect its output."""
     return [
         {"site_name": site.name, "role": "nucleus", "state": "ACTIVE"} for site in scenario.sites if site.is_nucleus
     ]
@@ -112,7 +112,7 @@ def _description(scenario: Scenario, number: int) -> dict[str, Any]:
     if queue.published:
         return {**queue.published, "nickname": queue.name, "atlas_site": site, "status": "online"}
     memory_mb = int(queue.node_memory_gb / max(1, queue.node_cores) * 1024)
-    # jobs of one kind have the same cores everywhere: a node that holds none of 8 cores takes only those of one
+    # jobs of one kind have the same cores everywhere: a node too small for 8 cores takes only single-core jobs
     cores = 8 if queue.node_cores >= 8 else 1
     return {
         "nickname": queue.name,
@@ -185,7 +185,7 @@ def _relations(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _links(scenario: Scenario) -> list[dict[str, Any]]:
-    """Measured throughput is the bandwidth; closeness falls with it, from 0 (widest) to 10."""
+    """Rows of links: measured throughput is the bandwidth; closeness goes from 0 (widest) to 10."""
     rows: list[dict[str, Any]] = []
     nuclei = [number for number, site in enumerate(scenario.sites) if site.is_nucleus]
     for source, site in enumerate(scenario.sites):
@@ -213,13 +213,13 @@ def _pilots(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _software(scenario: Scenario) -> list[dict[str, Any]]:
-    """The tags of each queue: its own where it has any, else the same everywhere."""
-    alike = {
+    """The tags of each queue: its own document if it has one, else the same everywhere."""
+    default = {
         "containers": ["any"],
         "cvmfs": ["atlas", "nightlies"],
         "cmtconfigs": ["x86_64-el9-gcc13-opt"],
         "tags": [],
         "architectures": [{"type": "cpu", "arch": ["x86_64"], "instr": ["avx2"], "vendor": ["any"]}],
     }
-    tags = [(q.name, alike if q.software is None else q.software) for q in scenario.queues]
+    tags = [(q.name, default if q.software is None else q.software) for q in scenario.queues]
     return [{"panda_queue": name, "data": json.dumps(data), "last_update": START} for name, data in tags if data]

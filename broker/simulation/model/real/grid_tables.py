@@ -1,4 +1,4 @@
-"""The simulated grid as rows of PanDA's tables, as old as a view of it: what the agents read in place of a snapshot."""
+"""The simulated grid as rows of PanDA's tables, with the age of a view: what agents read in place of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Tables = dict[str, list[Row]]
 
 _QUEUED = frozenset({"defined", "assigned", "activated", "starting"})
 _TRANSFERRING = COUNTED_STATUSES.index("transferring")
-#: Jobs that are there only to be counted have numbers from here on, far above those of jobs that may be ended.
+#: First number of jobs that exist only to be counted, far above the numbers of jobs that may be ended.
 FIRST_COUNTED = 5_000_000_000
 
 
 class GridTables:
-    """Turns views of the grid into rows.
+    """Converts views of the grid to rows.
 
     Args:
-        scenario: of the simulation.
+        scenario: scenario of the simulation.
         nuclei: names of the nuclei, in the order of a snapshot.
     """
 
@@ -54,13 +54,13 @@ class GridTables:
         started = dict(zip(names, last_starts_s(view).tolist(), strict=True))
         status = {name: "online" if on else "offline" for name, on in zip(names, view.online.tolist(), strict=True)}
         space = dict(zip((endpoint(site.name) for site in self._scenario.sites), free_gb(view).tolist(), strict=True))
-        found = dict(self._fixed)
-        found["schedconfig_json"] = [
+        tables = dict(self._fixed)
+        tables["schedconfig_json"] = [
             {**row, "data": {**json.loads(row["data"]), "status": status[row["panda_queue"]]}, "last_update": now}
             for row in self._fixed["schedconfig_json"]
         ]
-        found["sw_tags"] = [{**row, "last_update": now} for row in self._fixed["sw_tags"]]
-        found["ddm_endpoint"] = [
+        tables["sw_tags"] = [{**row, "last_update": now} for row in self._fixed["sw_tags"]]
+        tables["ddm_endpoint"] = [
             {
                 **row,
                 "space_free": int(space[row["ddm_endpoint_name"]]),
@@ -68,17 +68,17 @@ class GridTables:
             }
             for row in self._fixed["ddm_endpoint"]
         ]
-        found["network_matrix_kv"] = list(self._links(view))
-        found["sitedata"] = [
+        tables["network_matrix_kv"] = list(self._links(view))
+        tables["sitedata"] = [
             {**row, "laststart": _stored(started[row["site"]]), "lastmod": _stored(view.jobs_read_s)}
             for row in self._fixed["sitedata"]
         ]
-        found["metrics"] = [
+        tables["metrics"] = [
             {"computingsite": "NULL", "gshare": share, "metric": "gshare_preference",
              "value_json": {"usage_perc": usage}, "timestamp": now}
             for share, usage in share_usage(self._scenario, view).items()
         ]  # fmt: skip
-        return found
+        return tables
 
     def _links(self, view: GridView) -> Iterator[Row]:
         for row in self._fixed.get("network_matrix_kv", ()):
@@ -88,7 +88,7 @@ class GridTables:
             yield {**row, "value": value, "ts": _stored(view.links_read_s)}
 
     def counted_jobs(self, view: GridView) -> Tables:
-        """PanDA's statistics of jobs, those of users one by one, and recent starts."""
+        """PanDA's statistics of jobs, single jobs of users, and recent starts."""
         active, defined = self._statistics(view), self._assigned(view)
         cores = [
             {"computingsite": queue.name, "jobstatus": "running", "vo": VO, "prodsourcelabel": "managed",
@@ -116,7 +116,7 @@ class GridTables:
                 yield {**row, "resource_type": kind, "njobs": jobs, "ts": _stored(view.jobs_read_s)}
 
     def _statistics(self, view: GridView) -> Iterator[Row]:
-        """Counts by queue, share and status: by type where users say it, by nucleus where jobs transfer."""
+        """Counts by queue, share and status; by resource type for users' jobs, by nucleus for transferring jobs."""
         types = _ByType(view, less=view.assigned)
         at = _stored(view.jobs_read_s)
         for queue, share, status in np.argwhere(view.counts > 0).tolist():
@@ -130,13 +130,13 @@ class GridTables:
             if status == _TRANSFERRING and self._nuclei:
                 spread = over_nuclei(view.counts[queue, share, status], len(self._nuclei)).astype(int).tolist()
                 yield from (
-                    {**row, "nucleus": nucleus, "njobs": some}
-                    for nucleus, some in zip(self._nuclei, spread, strict=True)
-                    if some
+                    {**row, "nucleus": nucleus, "njobs": part}
+                    for nucleus, part in zip(self._nuclei, spread, strict=True)
+                    if part
                 )
             elif name == "running" or name in _QUEUED:
-                for kind, some in types.take(queue, share, int(name == "running"), jobs):
-                    yield {**row, "resource_type": kind, "njobs": some}
+                for kind, part in types.take(queue, share, int(name == "running"), jobs):
+                    yield {**row, "resource_type": kind, "njobs": part}
             else:
                 yield {**row, "njobs": jobs}
 
@@ -156,7 +156,7 @@ class GridTables:
             yield from (dict(row) for _ in range(int(reading.jobs[user, group, queue, runs])))
 
     def _starts(self, view: GridView) -> Iterator[tuple[Row, bool]]:
-        """A job for each start of the last six hours, and whether it is one of the last five minutes."""
+        """A job for each start of the last six hours, and whether it is a start of the last five minutes."""
         hours = 36 * 600.0 / 3600.0
         before = np.minimum(np.rint(view.users.starts_an_hour * hours), view.users.starts).astype(int).tolist()
         for queue, jobs, old in zip(self._scenario.queues, view.users.starts.astype(int).tolist(), before, strict=True):
@@ -175,7 +175,7 @@ class GridTables:
 
 
 class _ByType:
-    """Hands out the resource types of users' jobs, so that each type has as many as the users have."""
+    """Distributes the resource types of users' jobs, so that each type gets as many jobs as the users have."""
 
     def __init__(self, view: GridView, less: np.ndarray | None = None) -> None:
         reading = view.users
@@ -189,7 +189,7 @@ class _ByType:
                 list(self.take(queue, share, 0, int(less[queue, share])))
 
     def take(self, queue: int, share: int, runs: int, jobs: int) -> Iterator[tuple[str | None, int]]:
-        """So many jobs of a share at a queue by type; None for those that are no users'."""
+        """Yield counts of this many jobs of a share at a queue by type; None for jobs that are not users'."""
         left = self._left.get((queue, share, runs), {})
         for group, have in list(left.items()):
             taken = min(have, jobs)
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
 
 
 def _stored(time_s: float) -> str:
-    """A virtual time as a scenario holds it: naive UTC."""
+    """A virtual time as stored in a scenario: naive UTC."""
     return _text(instant(time_s))
 
 
@@ -219,8 +219,8 @@ def _text(moment: datetime) -> str:
 
 def merged(*parts: Mapping[str, list[Row]]) -> Tables:
     """The rows of all parts, table by table."""
-    found: Tables = {}
+    tables: Tables = {}
     for part in parts:
         for name, rows in part.items():
-            found.setdefault(name, []).extend(rows)
-    return found
+            tables.setdefault(name, []).extend(rows)
+    return tables

@@ -1,4 +1,4 @@
-"""What a broker in the simulation learns from how runs end, as the agent ``outcomes`` does from the archive."""
+"""Knowledge that a simulated broker gains from the ends of runs, as the agent ``outcomes`` does from the archive."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ PERIOD_S = 120.0
 
 
 class HealthKeeper:
-    """Folds the runs that have ended since, once in each period of the agent.
+    """Folds newly ended runs into the health of queues, once in each period of the agent.
 
     Args:
-        scenario: of the simulation.
-        limits: of the test.
+        scenario: scenario of the simulation.
+        limits: limits of the test.
 
     Attributes:
         read: number of the first run that has not been read.
-        most_probes: the most jobs that were sent in one probation.
-        closings: each exclusion of a queue: when (s), which queue and kind, and after how many counted failures.
+        most_probes: maximum number of jobs sent in one probation.
+        closings: exclusions of queues: instant (s), queue, kind, and number of counted failures.
     """
 
     def __init__(self, scenario: Scenario, limits: HealthLimits | None = None) -> None:
@@ -47,11 +47,11 @@ class HealthKeeper:
         self.closings: list[tuple[float, str, str, int]] = []
 
     def learned(self, view: GridView, epoch_s: float) -> LearnedQueues:
-        """The queues by what has been read of their ends.
+        """The health of the queues by the ends of runs read so far.
 
         Args:
-            view: of the grid.
-            epoch_s: seconds since 1970 UTC of the beginning of the simulation.
+            view: view of the grid.
+            epoch_s: beginning of the simulation in seconds since 1970 UTC.
         """
         if view.runs is None or view.now_s < self._next_s:
             return self._with_probes()
@@ -61,10 +61,10 @@ class HealthKeeper:
                 end: Literal["finished", "failed"] = "finished" if outcome == "finished" else "failed"
                 name, kind = self._names[queue], ANALYSIS if analysis else PRODUCTION
                 before = self._fold.places.get((name, kind, ""))
-                was = "" if before is None else before.state
+                state_before = "" if before is None else before.state
                 self._fold.add(EndedJob(epoch_s + end_s, 0, name, kind, task, end, epoch_s + start_s))
                 place = self._fold.places[name, kind, ""]
-                if place.state == "excluded" != was:
+                if place.state == "excluded" != state_before:
                     self.closings.append((end_s, name, kind, place.failed))
         self.read = view.runs_read
         self._fold.advance(epoch_s + view.now_s)
@@ -76,7 +76,7 @@ class HealthKeeper:
         return self._with_probes()
 
     def note_sent(self, queue: str, jobs: int, *, analysis: bool) -> None:
-        """Count jobs that were sent to a queue: to one on probation they are probe jobs."""
+        """Count jobs sent to a queue; jobs sent to a queue on probation are probe jobs."""
         place = self._fold.places.get((queue, ANALYSIS if analysis else PRODUCTION, ""))
         if place is not None and place.state == "probation":
             began_s, sent = self._probes.get((queue, place.kind), (place.changed_s, 0))
@@ -85,29 +85,29 @@ class HealthKeeper:
             self.most_probes = max(self.most_probes, sent)
 
     def _with_probes(self) -> LearnedQueues:
-        """What is known, with the probe jobs that were sent since, and have not ended as far as was read."""
-        found = dict(self._learned)
+        """The known health, with the probe jobs that were sent and have not ended according to the runs read so far."""
+        learned = dict(self._learned)
         for key, (began_s, sent) in self._probes.items():
             place = self._fold.places[*key, ""]
-            if key in found and place.state == "probation" and place.changed_s == began_s:
-                found[key] = dataclasses.replace(found[key], probes_there=max(0, sent - place.probes_ended))
-        return found
+            if key in learned and place.state == "probation" and place.changed_s == began_s:
+                learned[key] = dataclasses.replace(learned[key], probes_there=max(0, sent - place.probes_ended))
+        return learned
 
     def failing_tasks(self, view: GridView, epoch_s: float) -> FailingTasks:
-        """The tasks of which jobs failed at a queue, by what has been read of their ends; as :meth:`learned`."""
+        """The tasks with jobs that failed at a queue, by the ends of runs read so far; see :meth:`learned`."""
         self.learned(view, epoch_s)
         return self._failing
 
 
 def _failing_tasks(fold: HealthFold) -> FailingTasks:
-    found = {}
+    tasks = {}
     for task, hours in fold.task_hours.items():
         failed = Counter[str]()
         for (queue, _), (_, more) in hours.items():
             failed[queue] += more
         if failed and max(failed.values()) >= FAILED_LEAST:
-            found[task] = dict(hours)
-    return found
+            tasks[task] = dict(hours)
+    return tasks
 
 
 def _learned(place: QueueHealth) -> LearnedHealth:
@@ -124,14 +124,14 @@ def failed_inputs(
     """Jobs that wait for their next attempt, by the queues at which they failed until the agent's last cycle.
 
     Args:
-        names: of the queues.
-        tasks: that are brokered.
-        now_s: the instant; ``epoch_s`` that of the beginning of the simulation (s since 1970 UTC).
-        epoch_s: see ``now_s``.
+        names: names of the queues.
+        tasks: brokered tasks.
+        now_s: current virtual time.
+        epoch_s: beginning of the simulation in seconds since 1970 UTC.
         first_dataset: number of the dataset of task 0.
     """
     until_s = now_s // PERIOD_S * PERIOD_S
-    found: dict[tuple[int, int], dict[str, FailedFiles]] = {}
+    inputs: dict[tuple[int, int], dict[str, FailedFiles]] = {}
     for state in tasks:
         if not state.failed_at:
             continue
@@ -142,15 +142,15 @@ def failed_inputs(
                     ends.setdefault(queue, []).append(epoch_s + at_s)
         if ends:
             key = (state.task.number, first_dataset + state.task.number)
-            found[key] = {names[queue]: FailedFiles(len(at), max(at)) for queue, at in ends.items()}
-    return found
+            inputs[key] = {names[queue]: FailedFiles(len(ends_s), max(ends_s)) for queue, ends_s in ends.items()}
+    return inputs
 
 
 class CapacityKeeper:
-    """Sums up what was seen of the queues, as the agent ``outcomes`` does; walltimes are not compared.
+    """Accumulates the observed capacity of queues, as the agent ``outcomes`` does; walltimes are not compared.
 
     Args:
-        names: of the queues of the scenario.
+        names: names of the queues of the scenario.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -159,7 +159,7 @@ class CapacityKeeper:
         self._hours: set[int] = set()
 
     def learned(self, view: GridView) -> LearnedCapacity:
-        """The sums by queue, with this view."""
+        """The sums by queue, including this view."""
         self._most = np.maximum(self._most, view.busy_cores)
         self._hours.add(int(view.now_s // 3600.0))
         rows = zip(self._names, self._most.tolist(), view.outcomes.tolist(), strict=True)

@@ -21,7 +21,7 @@ def by_profile(
 
 
 class _OfVo:
-    """The waiting jobs at some places of all that wait, as columns."""
+    """The waiting jobs at some positions of all waiting jobs, as columns."""
 
     def __init__(self, waiting: WaitingJobs, places: Sequence[int]) -> None:
         self.since_s = [waiting.since_s[place] for place in places]
@@ -33,10 +33,10 @@ class _OfVo:
 class SeveralVos:
     """The brokerages of several VOs. In a cycle the VO with the highest priority is brokered first.
 
-    What is learned of queues is common: jobs fail whoever sent them.
+    Learned knowledge of queues is shared: jobs fail whoever sent them.
 
     Args:
-        parts: by VO.
+        parts: brokerages by VO.
     """
 
     def __init__(self, parts: Mapping[str, Brokered]) -> None:
@@ -50,8 +50,8 @@ class SeveralVos:
         """Choose the nucleus of each task by the brokerage of its VO, in the order of ``tasks``."""
         nuclei = [NOT_YET] * len(tasks)
         for vo, places in _by_vo(tasks):
-            found = self.parts[vo].choose_nuclei(view, [tasks[place] for place in places], cycle)
-            for place, nucleus in zip(places, found, strict=True):
+            nuclei_of_vo = self.parts[vo].choose_nuclei(view, [tasks[place] for place in places], cycle)
+            for place, nucleus in zip(places, nuclei_of_vo, strict=True):
                 nuclei[place] = nucleus
         return nuclei
 
@@ -65,7 +65,7 @@ class SeveralVos:
         return self.parts[task.task.vo].retry_s(task)
 
     def retry_nucleus_s(self) -> float:
-        """Seconds until a task without a nucleus is brokered again, as the first VO's brokerage has it."""
+        """Seconds until a task without a nucleus is brokered again, by the first VO's brokerage."""
         return next(iter(self.parts.values())).retry_nucleus_s()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
@@ -74,24 +74,24 @@ class SeveralVos:
 
     @property
     def runs_read(self) -> int | None:
-        """Number of the first run that the first VO's brokerage has yet to read; None where it learns from none."""
+        """Number of the first run that the first VO's brokerage has yet to read; None if it learns from none."""
         return next(iter(self.parts.values())).runs_read
 
     @property
     def takes_back(self) -> bool:
-        """Whether jobs are taken back where jobs fail."""
+        """Whether any brokerage takes jobs back from queues where jobs fail."""
         return any(part.takes_back for part in self.parts.values())
 
     def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """The jobs that wait where jobs of their kind, or of their task, were found failing."""
+        """Positions of the jobs that wait at queues where jobs of their kind or task fail."""
         return self._of_each(waiting, lambda part, own: part.failing(view, own))
 
-    def _of_each(self, waiting: WaitingJobs, which: Callable[[Brokered, WaitingJobs], Sequence[int]]) -> list[int]:
-        """Positions of the jobs that go, each VO by its own tuning."""
-        found = []
+    def _of_each(self, waiting: WaitingJobs, decide: Callable[[Brokered, WaitingJobs], Sequence[int]]) -> list[int]:
+        """Positions of the jobs to take back, each VO by its own tuning."""
+        positions = []
         for vo, places in _by_vo(waiting.task):
-            found += [places[place] for place in which(self.parts[vo], _OfVo(waiting, places))]
-        return sorted(found)
+            positions += [places[place] for place in decide(self.parts[vo], _OfVo(waiting, places))]
+        return sorted(positions)
 
 
 def _by_vo(tasks: Sequence[TaskState]) -> list[tuple[str, list[int]]]:

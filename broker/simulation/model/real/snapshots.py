@@ -1,4 +1,4 @@
-"""Snapshots of the simulated grid, kept up to date: only what moves is replaced in a snapshot that is built once."""
+"""Up-to-date snapshots of the simulated grid: a snapshot is built once, and only its changing parts are replaced."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _DEFINED = COUNTED_STATUSES.index("defined")
 _RUNNING = COUNTED_STATUSES.index("running")
 _TRANSFERRING = COUNTED_STATUSES.index("transferring")
 _GB = 2**30
-#: Cores that a running job counts as where only the number of jobs is known.
+#: Assumed cores of a running job if only the number of jobs is known.
 RUNNING_JOB_CORES = 8.0
 
 
 class SnapshotKeeper:
-    """Turns views of the grid into snapshots.
+    """Converts views of the grid to snapshots.
 
     Args:
-        scenario: of the simulation.
-        vo: of which snapshots hold only the queues that take its jobs; None for all queues.
+        scenario: scenario of the simulation.
+        vo: VO whose queues the snapshots hold; None for all queues.
 
     Attributes:
-        queue_of: (Q,) scenario's queue of each candidate of the snapshot.
-        site_of_nucleus: scenario's site of each nucleus of the snapshot.
+        queue_of: (Q,) queue in the scenario of each candidate of the snapshot.
+        site_of_nucleus: site in the scenario of each nucleus of the snapshot.
     """
 
     def __init__(self, scenario: Scenario, vo: str | None = None) -> None:
-        taken = tuple(queue for queue in scenario.queues if vo is None or queue.takes(vo))
-        self.scenario, self.base = scenario, static_snapshot(dataclasses.replace(scenario, queues=taken))
+        queues = tuple(queue for queue in scenario.queues if vo is None or queue.takes(vo))
+        self.scenario, self.base = scenario, static_snapshot(dataclasses.replace(scenario, queues=queues))
         self._of_vo = np.array(
             [[scenario.vo_of(s) == one for one in scenario.vos] for s in range(len(scenario.shares))]
         )
@@ -68,7 +68,7 @@ class SnapshotKeeper:
         self._queues = (self.base.queues, self.base.unified)
 
     def snapshot(self, view: GridView) -> Snapshot:
-        """The grid of a view; what was assigned since its statistics were read counts as defined."""
+        """The grid of a view; jobs assigned since its statistics were read count as defined."""
         if self._last is None or self._last[0] is not view:
             self._last = (view, self._snapshot(view))
         return self._last[1]
@@ -90,7 +90,7 @@ class SnapshotKeeper:
         )
 
     def queues_of(self, snapshot: Snapshot) -> Ints:
-        """(Q,) scenario's queue of each candidate of a snapshot as a brokerage reads it; some add candidates."""
+        """(Q,) queue in the scenario of each candidate of a brokerage's snapshot; some brokerages add candidates."""
         return self._order[snapshot.queues.unified]
 
     def with_sources(
@@ -100,13 +100,13 @@ class SnapshotKeeper:
         users: Sequence[int] | None,
         tasks: Sequence[TaskState] = (),
     ) -> Snapshot:
-        """The same with what the rules and steps of a job brokerage name.
+        """The snapshot of a view with the sources that the rules and steps of a job brokerage name.
 
         Args:
-            view: of the grid.
-            sources: that are named.
-            users: about whom the analysis brokerage asks; None for the production brokerage.
-            tasks: that are brokered.
+            view: view of the grid.
+            sources: named sources.
+            users: users whose figures the analysis brokerage needs; None for the production brokerage.
+            tasks: brokered tasks.
         """
         snapshot = self.snapshot(view)
         offered = {name: value for name, value in outside_values(self.scenario, view.users).items() if name in sources}
@@ -133,7 +133,7 @@ class SnapshotKeeper:
         transferring = over_nuclei(by_tag[:, :, _TRANSFERRING], len(self._nuclei)).sum(axis=1)
         running = view.counts[self._order][:, :, _RUNNING]
         cores: Floats = (running @ self._of_vo) * RUNNING_JOB_CORES
-        no_cores = np.zeros_like(cores)  # none of starting jobs are told apart here
+        no_cores = np.zeros_like(cores)  # cores of starting jobs are not distinguished here
         return JobCounts(
             self._tags,
             by_tag,
@@ -170,18 +170,18 @@ class SnapshotKeeper:
 
 
 def last_starts_s(view: GridView) -> Floats:
-    """(U,) virtual time of the last start at each queue; where there was none yet, it is not held against the queue."""
+    """(U,) virtual time of the last start at each queue; a minute ago if there was none, so as not to penalise it."""
     return np.where(np.isnan(view.last_start_s), view.now_s - 60.0, view.last_start_s)
 
 
 def free_gb(view: GridView) -> Floats:
-    """(sites,) free space in whole GB, as the table of endpoints holds it."""
+    """(sites,) free space in whole GB, as stored in the table of endpoints."""
     return np.asarray(np.maximum(np.floor(view.free_bytes / _GB), 0.0))
 
 
 def over_nuclei(jobs: Floats, nuclei: int) -> Floats:
-    """(..., N) whole jobs for each nucleus: the destination of each is not read, so they are spread."""
+    """(..., N) whole jobs for each nucleus; they are spread evenly, as their destinations are not read."""
     if not nuclei:
         return np.zeros((*np.shape(jobs), 0))
-    each, left = np.divmod(np.asarray(jobs, dtype=np.float64)[..., None], nuclei)
-    return np.asarray(each + (np.arange(nuclei) < left))
+    each, remainder = np.divmod(np.asarray(jobs, dtype=np.float64)[..., None], nuclei)
+    return np.asarray(each + (np.arange(nuclei) < remainder))

@@ -1,4 +1,4 @@
-"""Simulated tasks that wait for a nucleus, as the task brokerage reads them from its tables."""
+"""Simulated tasks that wait for a nucleus, in the form that the task brokerage reads from its tables."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from broker.simulation.model.real.chunk_work import FIRST_DATASET, believed_work
 from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, endpoint
 from broker.simulation.model.scenario import Scenario
 
-#: Input files by which the job brokerage is asked, as the agent reads them.
+#: Number of input files passed to the job brokerage, as read by the agent.
 HINT_FILES = 10
-#: Output datasets are numbered so far above the input.
+#: First number of output datasets, above those of the input.
 FIRST_OUTPUT = FIRST_DATASET + 10_000_000
-#: What output asks of an endpoint.
+#: Token that output requires of an endpoint.
 OUTPUT_TOKEN = "ATLASDATADISK"  # noqa: S105 - PanDA's name for it
 
 
 def task_work(scenario: Scenario, waiting: Sequence[TaskState], brokered: Iterable[TaskState]) -> TaskWork:
-    """The tasks in the given order, and the work that is left of those that have a nucleus."""
+    """The tasks in the given order, and the remaining work of tasks that have a nucleus."""
     hint = chunk_work(scenario, waiting, HINT_FILES).work
     return TaskWork(
         _assigning(scenario, waiting),
@@ -39,7 +39,7 @@ def task_work(scenario: Scenario, waiting: Sequence[TaskState], brokered: Iterab
 
 
 def remaining_hs06s(state: TaskState) -> float:
-    """CPU work of the jobs that are at no queue, as estimated."""
+    """Estimated CPU work of the jobs that are at no queue."""
     return state.jobs_left * state.kind.events * event_hs06s(state)
 
 
@@ -70,20 +70,20 @@ def _assigning(scenario: Scenario, waiting: Sequence[TaskState]) -> AssigningTab
 
 
 def _parts(scenario: Scenario, waiting: Sequence[TaskState]) -> tuple[PartTable, PartReplicaTable]:
-    """The input dataset of each task, whole at each of its sources."""
-    having = [(row, state) for row, state in enumerate(waiting) if state.task.sources]
-    files = floats(state.task.jobs for _, state in having)
-    size = floats(state.task.jobs * state.kind.input_gb * 1e9 for _, state in having)
+    """The input dataset of each task, complete at each of its sources."""
+    with_input = [(row, state) for row, state in enumerate(waiting) if state.task.sources]
+    files = floats(state.task.jobs for _, state in with_input)
+    size = floats(state.task.jobs * state.kind.input_gb * 1e9 for _, state in with_input)
     parts = PartTable(
-        task=np.array([row for row, _ in having], dtype=np.int64),
-        datasetid=np.array([FIRST_DATASET + state.task.number for _, state in having], dtype=np.int64),
-        catalogued=np.ones(len(having), dtype=np.bool_),
+        task=np.array([row for row, _ in with_input], dtype=np.int64),
+        datasetid=np.array([FIRST_DATASET + state.task.number for _, state in with_input], dtype=np.int64),
+        catalogued=np.ones(len(with_input), dtype=np.bool_),
         files=files,
         bytes=size,
-        asked=np.ones(len(having), dtype=np.bool_),
+        asked=np.ones(len(with_input), dtype=np.bool_),
     )
-    owner = np.array([at for at, (_, state) in enumerate(having) for _ in state.task.sources], dtype=np.int64)
-    places = [endpoint(scenario.sites[site].name) for _, state in having for site in state.task.sources]
+    owner = np.array([part for part, (_, state) in enumerate(with_input) for _ in state.task.sources], dtype=np.int64)
+    places = [endpoint(scenario.sites[site].name) for _, state in with_input for site in state.task.sources]
     replicas = PartReplicaTable(
         part=owner,
         rse=texts(places),

@@ -1,4 +1,4 @@
-"""What the analysis brokerage knows of users, from the readings of a simulation."""
+"""The figures of users for the analysis brokerage, from the readings of a simulation."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def user_name(user: int) -> str:
 
 
 def analysis_grid(scenario: Scenario, view: GridView, order: Ints, users: Sequence[int]) -> AnalysisGrid:
-    """Jobs of these users by queue, in the order of the snapshot, and those of all.
+    """Jobs of these users and of all users by queue, in the order of the snapshot.
 
-    Classes of queues and users, and quotas, have no part in a simulation: they count as not known.
+    A simulation has no classes of queues and users and no quotas: they count as not known.
 
     Args:
-        scenario: of the simulation.
-        view: of the grid.
-        order: (U,) scenario's queue of each unified queue.
-        users: about whom is asked.
+        scenario: scenario of the simulation.
+        view: view of the grid.
+        order: (U,) queue in the scenario of each unified queue.
+        users: users whose own figures are needed.
     """
     reading = view.users
     jobs = np.take(reading.jobs, order, axis=2)
@@ -62,35 +62,35 @@ def analysis_grid(scenario: Scenario, view: GridView, order: Ints, users: Sequen
 
 
 def share_usage(scenario: Scenario, view: GridView) -> dict[str, float]:
-    """Running over target of each share, as last read."""
+    """Running part over target of each share, as last read."""
     total = view.share_hs06.sum()
     if not total > 0:
         return {}
     part = view.share_hs06 / total / view.targets
-    return {name: float(one) for (name, _), one in zip(scenario.shares, part, strict=True)}
+    return {name: float(usage) for (name, _), usage in zip(scenario.shares, part, strict=True)}
 
 
 def outside_values(scenario: Scenario, reading: UserReading) -> dict[str, Any]:
-    """The values of the sources about users and starts that some profiles ask for beside the tables of the snapshot."""
+    """The sources about users and starts that some profiles need in addition to the tables of the snapshot."""
     names = [queue.name for queue in scenario.queues]
     counts: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
     for user, group, queue in zip(*np.nonzero(reading.jobs.sum(axis=3)), strict=True):
         share = scenario.shares[reading.groups[group][0]][0]
-        at = counts.setdefault((LABEL, share), {}).setdefault(names[queue], {})
-        waits, runs = at.get(user_name(int(user)), (0.0, 0.0))
+        by_user = counts.setdefault((LABEL, share), {}).setdefault(names[queue], {})
+        waits, runs = by_user.get(user_name(int(user)), (0.0, 0.0))
         more = reading.jobs[user, group, queue]
-        at[user_name(int(user))] = (waits + float(more[0]), runs + float(more[1]))
+        by_user[user_name(int(user))] = (waits + float(more[0]), runs + float(more[1]))
     starts = dict(zip(names, reading.starts_an_hour.tolist(), strict=True))
     return {ACTIVE_USER_JOBS: UserCounts(counts), RECENT_STARTS: starts}
 
 
 def _bad_jobs(state: TaskState) -> str | None:
-    """Finished, failed and closed jobs of a task by queue; None where no attempt has ended, or nobody counts."""
+    """Finished, failed and closed jobs of a task by queue; None if no attempt has ended, or none are counted."""
     return json.dumps({queue: [*jobs, 0] for queue, jobs in state.ended.items()}) if state.ended else None
 
 
 def analysis_request(states: Sequence[TaskState]) -> AnalysisWork:
-    """What the tasks of users ask for: nothing beyond their input; how they went so far."""
+    """The requirements of users' tasks (none beyond their input), and their outcomes so far."""
     count = len(states)
     no, none = np.zeros(count, dtype=np.bool_), texts(None for _ in states)
     return AnalysisWork(

@@ -32,13 +32,13 @@ _LONG_AGO = "2026-08-01T00:00:00"
 
 
 def task_tables(scenario: Scenario, states: Sequence[TaskState], status: str, most: int | None = None) -> Tables:
-    """The tasks with their input, and where that is.
+    """The tasks with their input and its places.
 
     Args:
-        scenario: of the simulation.
-        states: of the tasks.
-        status: of the rows: ``assigning`` for tasks that want a nucleus; they have a dataset for their output.
-        most: input files of each task, 0 for tasks that are only counted; None for all.
+        scenario: scenario of the simulation.
+        states: states of the tasks.
+        status: status of the rows; ``assigning`` for tasks that need a nucleus, which have a dataset for their output.
+        most: maximum input files of each task, 0 for tasks that are only counted; None for all.
     """
     assigning = status == "assigning"
     datasets = [_input(state) for state in states] + [_output(state) for state in states if assigning]
@@ -52,22 +52,22 @@ def task_tables(scenario: Scenario, states: Sequence[TaskState], status: str, mo
 
 
 def rebrokered_rows(scenario: Scenario, states: Iterable[TaskState]) -> list[Row]:
-    """The memory of the brokerage: the queues that jobs of the tasks were taken back from."""
+    """Rows of the brokerage's memory: the queues that jobs of the tasks were taken back from."""
     return [
         {"jeditaskid": state.task.number, "datasetid": FIRST_DATASET + state.task.number,
-         "queue": scenario.queues[queue].name, "rebrokered_at": instant(at)}
+         "queue": scenario.queues[queue].name, "rebrokered_at": instant(time_s)}
         for state in states
-        for queue, at in state.left.items()
+        for queue, time_s in state.left.items()
     ]  # fmt: skip
 
 
 def _task(scenario: Scenario, state: TaskState, status: str) -> Row:
     number = state.task.number
     row = {key: _whole(value) for key, value in task_row(scenario, state).items()}
-    about = {"jeditaskid": number, "taskname": f"simulated.{number}", "ramcount": _whole(ram_mb(state)),
+    identity = {"jeditaskid": number, "taskname": f"simulated.{number}", "ramcount": _whole(ram_mb(state)),
              "tasktype": "anal" if state.kind.analysis else "prod", "parent_tid": number}  # fmt: skip
     nucleus = {"nucleus": None} if status == "assigning" else {}
-    return {**row, **about, **nucleus, "status": status, "creationdate": _LONG_AGO, "modificationtime": _LONG_AGO}
+    return {**row, **identity, **nucleus, "status": status, "creationdate": _LONG_AGO, "modificationtime": _LONG_AGO}
 
 
 def _whole(value: Any) -> Any:
@@ -151,7 +151,7 @@ def _metadata(state: TaskState) -> Row:
 
 
 def waiting_tables(scenario: Scenario, view: GridView, waiting: WaitingJobs) -> Tables:
-    """The jobs that wait, each numbered by its position from 1 on; those that run; and what moved of submissions."""
+    """The waiting jobs, numbered by position from 1 on; the running jobs; and the last activity of submissions."""
     submissions: dict[tuple[int, float], int] = {}
     active: list[Row] = []
     archived: dict[tuple[int, int, int], Row] = {}
