@@ -22,7 +22,7 @@ UNITS: Mapping[str, str] = {
     "_24h": "in 24 hours", "core_hours": "core hours", "_core_h": "core hours", "_ln": "natural logarithm",
 }  # fmt: skip
 """The unit that the end of a name denotes."""
-_ATTRIBUTE = re.compile(r"^ {4}(\w+): ?(.*)$")
+_ATTRIBUTES = re.compile(r"^ {4}(\w+(?:, \w+)*): ?(.*)$")
 _EXAMPLES: Mapping[str, Any] = {"integer": 1, "number": 1.5, "boolean": True, "string": "text", "null": None}
 _FORMATS: Mapping[str, Any] = {"date-time": "2026-08-01T12:00:00Z", "binary": "bytes", "date": "2026-08-01"}
 
@@ -57,18 +57,20 @@ def describe_parameter(parameter: dict[str, Any]) -> None:
 def split_attributes(docstring: str) -> tuple[str, dict[str, str]]:
     r"""Split the docstring of a model into its text and the text of each attribute in ``Attributes``.
 
-    >>> split_attributes("A thing.\n\nAttributes:\n    one: first\n        line.\n    two: second.")
-    ('A thing.', {'one': 'first line.', 'two': 'second.'})
+    Attributes that share a line share its text.
+
+    >>> split_attributes("A thing.\n\nAttributes:\n    one: first\n        line.\n    two, three: others.")
+    ('A thing.', {'one': 'first line.', 'two': 'others.', 'three': 'others.'})
     """
     text, _, section = docstring.partition("\nAttributes:\n")
     texts: dict[str, str] = {}
-    last = ""
+    names: list[str] = []
     for line in section.splitlines():
-        if match := _ATTRIBUTE.match(line):
-            last = match[1]
-            texts[last] = match[2]
-        elif last and line.strip():
-            texts[last] += f" {line.strip()}"
+        if match := _ATTRIBUTES.match(line):
+            names = match[1].split(", ")
+            texts |= dict.fromkeys(names, match[2])
+        elif line.strip():
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
     return text.strip(), {name: words.strip() for name, words in texts.items()}
 
 

@@ -6,14 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from inspect import cleandoc
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from pydantic import BaseModel
 
 from broker.api.app import described
 from broker.api.browsing import operation_shown, operations
-from broker.api.property_texts import kinds_of, listed, unit_of
+from broker.api.property_texts import kinds_of, listed, split_attributes, unit_of
 
 FIGURES = {"integer", "number"}
 
@@ -42,6 +44,25 @@ def test_every_property_and_parameter_is_described() -> None:
     parameters = [(path, one) for path, operation in each_operation() for one in operation.get("parameters", ())]
     assert len(parameters) > 100
     assert [(path, one["name"]) for path, one in parameters if not one.get("description")] == []
+
+
+def models(base: type[BaseModel] = BaseModel) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield from models(model)
+        if model.__module__.startswith("broker."):
+            yield model
+
+
+def test_attributes_in_docstrings_of_models_are_their_fields() -> None:
+    description()
+    documented = {model: split_attributes(cleandoc(model.__doc__ or ""))[1] for model in models()}
+    assert sum(map(len, documented.values())) > 500
+    unknown = {
+        model.__name__: names
+        for model, texts in documented.items()
+        if (names := sorted(name for name in texts if not hasattr(model, name) and name not in model.model_fields))
+    }
+    assert unknown == {}
 
 
 def test_figures_say_their_unit() -> None:

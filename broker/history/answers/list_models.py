@@ -51,7 +51,6 @@ class TaskLine(Answer):
         chunks_waiting: number of these that got no queue.
         jobs: number of placed jobs.
         queues: queues where they were placed.
-        waiting_since: first of the uninterrupted decisions that did not place it.
         times_seen: number of consecutive cycles with this result.
         decided_at: time of the last cycle that considered the task.
     """

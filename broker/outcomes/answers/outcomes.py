@@ -22,9 +22,12 @@ class PlaceHealth(Answer):
         node: name of the node; empty for the queue as a whole.
         state: suspected, excluded (gets no jobs), or probation (gets a few probe jobs).
         statistic: logarithm of the likelihood ratio of failing to usual.
-        failed, ended, tasks: numbers of failed jobs, ended jobs, and tasks of the failed jobs, since ``since``.
+        failed: number of jobs that failed since ``since``.
+        ended: number of jobs that ended since ``since``.
+        tasks: number of tasks of the failed jobs.
         jobs: last failed jobs.
-        changed: start of the state; ``until``: its automatic end.
+        changed: start of the state.
+        until: automatic end of the state.
         sentence: summary in words.
     """
 
@@ -49,9 +52,12 @@ class QueueOutcome(Answer):
     """Totals of the jobs of a kind that ended at a queue.
 
     Attributes:
-        closed: closed or cancelled jobs; ``lost``: failed jobs that stopped reporting.
-        by_fault, by_class: failed jobs by fault and by class of error.
-        core_h, failed_core_h: core hours of all jobs that ran, and of the failed ones.
+        closed: closed or cancelled jobs.
+        lost: failed jobs that stopped reporting.
+        by_fault: failed jobs by fault.
+        by_class: failed jobs by class of error.
+        core_h: core hours of all jobs that ran.
+        failed_core_h: core hours of the failed jobs.
         wait_min: median minutes from waiting to start; null if there are none, or above 16384.
         walltime_ratio: geometric mean of actual over expected walltime of finished jobs; null if there are none.
     """

@@ -41,7 +41,9 @@ class NewRule(BaseModel):
         action: action of the rule.
         diag: regular expression that must match the message from its start.
         parameters: parameters of the action, ``name=value`` joined by ``&``, as in PanDA's tables.
-        architecture, release, work_queue: jobs that it applies to; any if omitted.
+        architecture: CmtConfig of the jobs that it applies to; any if omitted.
+        release: software release of the jobs that it applies to; any if omitted.
+        work_queue: work queue of the jobs that it applies to; any if omitted.
         active: false: the action is only recorded.
         expires: expiry of the rule.
     """

@@ -69,7 +69,8 @@ class RetryActionLine(Answer):
         active: false: the rule was passive, and nothing was done.
         target: ``files`` of the job, its ``task``, or ``none``.
         rows_changed: number of rows that it changed.
-        before, after: columns with their values.
+        before: columns with their values before the action.
+        after: columns with their values after the action.
         reason: reason in words.
         evidence: error message, and measured and requested memory and time.
     """
@@ -109,13 +110,16 @@ class RuleTest(Answer):
     """The effect that a rule would have had on the jobs that failed since an instant.
 
     Attributes:
-        looked_at: number of failed jobs examined with its source and code; ``is_cut``: there were more, and only the
-            newest were examined.
-        jobs, tasks: jobs and tasks to which it would have applied: its message and scope match them too.
-        by_queue, by_effect: these jobs by queue and by effect, most frequent first.
+        looked_at: number of failed jobs examined with its source and code.
+        is_cut: whether there were more, and only the newest were examined.
+        jobs: number of jobs to which it would have applied: its message and scope match them too.
+        tasks: number of tasks of these jobs.
+        by_queue: these jobs by queue, most frequent first.
+        by_effect: these jobs by effect, most frequent first.
         later_attempts: later jobs with the same input that the rule would have prevented.
         later_core_h: core hours of those that failed: the saving of the rule.
-        later_finished, later_finished_core_h: those that finished: the cost of the rule.
+        later_finished: number of those that finished.
+        later_finished_core_h: core hours of those that finished: the cost of the rule.
         examples: newest jobs.
     """
 

@@ -42,7 +42,8 @@ class WorkFlow(Answer):
         waiting: chunks waiting at the end of each step.
         placed: jobs that were placed at a queue.
         started: jobs that started to run.
-        finished, failed: jobs that ended.
+        finished: jobs that finished.
+        failed: jobs that failed.
         by_reason: chunks waiting at the end of each step, by reason.
         step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; the others are hourly.
     """

@@ -40,7 +40,8 @@ class TwoTimes(Answer):
     """The differences between two times.
 
     Attributes:
-        then, now: the times.
+        then: the earlier time.
+        now: the later time.
         waiting: waiting work by reason, largest difference first.
         streams: placed, started, finished and failed jobs.
         changes: changes of the tuning and the grid between the times, newest first.

@@ -24,7 +24,8 @@ class RequestValue(Answer):
     """One value that a task requests.
 
     Attributes:
-        value, unit: current value and unit.
+        value: current value.
+        unit: unit of the values.
         source: ``submission``, ``scouts`` (PanDA's formulae), ``learned`` (a quantile of its jobs), or ``kind``.
         since: time when the source set it; null for the submission.
         reason: reason with the sample; empty for the submission.
@@ -45,8 +46,10 @@ class LearnedMemory(Answer):
     """Memory used by jobs of the task, in MB of its memory unit.
 
     Attributes:
-        p50, ask: median, and the quantile that may be requested; null if unknown: ``unknown`` says why.
-        low, high: 90 % interval of ``ask``; high is null if it may exceed all jobs.
+        p50: median; null if unknown: ``unknown`` says why.
+        ask: quantile that may be requested; null if unknown: ``unknown`` says why.
+        low: lower end of the 90 % interval of ``ask``.
+        high: upper end of the 90 % interval of ``ask``; null if it may exceed all jobs.
     """
 
     evaluated_at: datetime

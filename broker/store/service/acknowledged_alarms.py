@@ -32,11 +32,13 @@ class Acknowledgement(Answer):
     """The acknowledgement of an alarm.
 
     Attributes:
-        code, about: the alarm.
+        code: code of the alarm.
+        about: subject of the alarm.
         severity: severity at that time; a higher one is a new alarm.
         reason: reason or action taken.
         editor: who acknowledged it.
-        set_at, until: validity of the acknowledgement.
+        set_at: time of the acknowledgement.
+        until: when the acknowledgement ends.
         ended_at: when it was withdrawn or replaced; null if it was not.
         ended_by: who ended it; null if it expired.
     """
