@@ -137,12 +137,12 @@ def _plain(value: object) -> str:
 
 
 SOURCES_HEAD = """\
-# What is asked of each source of a snapshot. A source over its limit makes the rules that need it answer "unknown";
-# the cycle and every decision say so. As shipped (made by `make reference`) it says what the sources ask of themselves
-# (broker/snapshot/sources/); of a source that is left out here the same is asked.
-#   max_age_s     age of the newest row in seconds; left out: the rows carry no time stamps, so there is no limit
-#   may_be_empty  false: no rows at all means that the source is missing
-#   max_shrink    share of the rows that may be gone since the last good reading; more is refused, the last one is kept
+# Requirements on each source of a snapshot. A source over its limit makes the rules that need it answer "unknown";
+# the cycle and every decision say so. As shipped (made by `make reference`) these are the sources' own requirements
+# (broker/snapshot/sources/); they also apply to a source that is left out here.
+#   max_age_s     maximum age of the newest row in seconds; left out: no limit, as the rows have no time stamps
+#   may_be_empty  false: a source without rows counts as missing
+#   max_shrink    maximum share of rows lost since the last good reading; above it, the last reading is kept
 """
 
 
