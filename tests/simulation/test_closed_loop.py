@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from broker.simulation.model.bounds import up_core_s
 from broker.simulation.model.conservation import violations
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters, generate
@@ -143,6 +144,30 @@ def test_an_outage_loses_what_runs_unless_it_was_announced(announced: bool, lost
     assert stats(run).makespan_s == pytest.approx(7200.0 + 3600.0, abs=660.0)
     # 5,400 s of down time are no capacity
     assert stats(run).use == pytest.approx(10 * (3600 + 1740 * (lost > 0)) / (16 * (86_400 - 5400)))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("second_announced", [False, True])
+def test_a_queue_is_up_when_the_last_of_its_outages_is_over(order: int, second_announced: bool) -> None:
+    first = Outage((0,), 600.0, 7200.0, announced=True, notice_s=600.0)
+    second = Outage((0,), 3600.0, 10_800.0, announced=second_announced, notice_s=1800.0)
+    run = simulated(closed(task(1), queues=1, outages=(first, second)[::order]))
+    assert run.tally.lost == 0
+    assert run.runs.start_s.min() == pytest.approx(10_800.0, abs=660.0)
+    # what both cover counts once
+    assert stats(run).use == pytest.approx(10 * 3600 / (16 * (86_400 - 10_200)))
+    slots = np.array([0.0, 3600.0, 7200.0, 10_800.0])
+    assert up_core_s(run.scenario, 0, slots, 3600.0).tolist() == [9600.0, 0.0, 0.0, 57_600.0]
+    long = up_core_s(run.scenario, 0, np.array([0.0]), 14_400.0)
+    assert long.tolist() == [16 * (14_400.0 - 10_200.0)]
+
+
+def test_the_end_of_an_outage_leaves_the_notice_of_the_next() -> None:
+    first = Outage((0,), 0.0, 3600.0, announced=True, notice_s=0.0)
+    second = Outage((0,), 5400.0, 7200.0, announced=True, notice_s=3600.0)
+    run = simulated(closed(task(1), queues=1, outages=(first, second)))
+    assert run.tally.lost == 0
+    assert run.runs.start_s.min() == pytest.approx(7200.0, abs=660.0)
 
 
 def test_a_task_waits_for_its_parents() -> None:

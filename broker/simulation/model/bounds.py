@@ -14,6 +14,7 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.simulation.model.arriving import task_draws
 from broker.simulation.model.job_kinds import JobDraws
+from broker.simulation.model.outages import spans_down
 from broker.simulation.model.scenario import Scenario, Task, fits
 
 SLOT_S = 3600.0
@@ -111,10 +112,9 @@ def _capacity(scenario: Scenario, classes: list[list[int]], slots: int) -> Float
 def up_core_s(scenario: Scenario, number: int, starts: Floats, length_s: float) -> Floats:
     """(slots,) available core seconds of a queue in slots of time that begin at ``starts``."""
     down = np.zeros(len(starts))
-    for outage in scenario.outages:
-        if number in outage.queues:
-            inside = np.minimum(starts + length_s, outage.end_s) - np.maximum(starts, outage.start_s)
-            down += np.maximum(inside, 0.0)
+    for start_s, end_s in spans_down(scenario, number):
+        inside = np.minimum(starts + length_s, end_s) - np.maximum(starts, start_s)
+        down += np.maximum(inside, 0.0)
     return np.asarray(scenario.queues[number].cores * np.maximum(length_s - down, 0.0), dtype=np.float64)
 
 

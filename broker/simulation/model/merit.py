@@ -20,6 +20,7 @@ from broker.simulation.model.merit_parts import (
     waits_of,
     work_of,
 )
+from broker.simulation.model.outages import spans_down
 from broker.simulation.model.scenario import Scenario
 
 
@@ -156,13 +157,10 @@ def capacity_hs06s(run: Run, window: Window) -> float:
     scenario = run.scenario
     total = sum(queue.cores * queue.corepower for queue in scenario.queues) * (window[1] - window[0])
     for number, queue in enumerate(scenario.queues):
-        spans = sorted((o.start_s, o.end_s) for o in scenario.outages if number in o.queues)
-        reached = window[0]
-        for start, end in spans:
-            start, end = max(start, reached), min(end, window[1])
-            if end > start:
-                total -= (end - start) * queue.cores * queue.corepower
-                reached = end
+        for start_s, end_s in spans_down(scenario, number):
+            inside_s = min(end_s, window[1]) - max(start_s, window[0])
+            if inside_s > 0:
+                total -= inside_s * queue.cores * queue.corepower
     return total
 
 
