@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, cast
 
@@ -15,7 +19,29 @@ from gridbroker_client.tokens import Token
 Document = dict[str, Any]
 V1 = "/api/v1"
 TRIES = 3
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 _AGAIN = frozenset({429, 502, 503, 504})
+
+
+def pause_s(number: int, retry_after: str | None, now: datetime) -> float:
+    """Seconds to wait after a try: as long as the broker says, at most 30; else 0.5, 1, 2 and so on.
+
+    Args:
+        number: number of the try, from 0.
+        retry_after: seconds or an HTTP date; None if the broker did not say.
+        now: time of the answer (aware).
+    """
+    text = (retry_after or "").strip()
+    if re.fullmatch("[0-9]+", text):
+        wanted_s = float(text)
+    else:
+        try:
+            at = parsedate_to_datetime(text)
+        except (ValueError, OverflowError):
+            wanted_s = FIRST_PAUSE_S * 2**number
+        else:
+            wanted_s = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds()
+    return min(max(0.0, wanted_s), LONGEST_PAUSE_S)
 
 
 class BrokerProblem(Exception):
@@ -54,6 +80,7 @@ class BrokerConnection:
         timeout_s: for each request.
         verify: whether certificates are checked, or the file of trusted ones.
         transport: of httpx, for tests.
+        sleep: waits some seconds between two tries of a request.
     """
 
     def __init__(
@@ -64,8 +91,10 @@ class BrokerConnection:
         timeout_s: float = 60.0,
         verify: bool | str = True,
         transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._token = (lambda: token) if isinstance(token, str) else token
+        self._sleep = sleep
         self._client = httpx.Client(base_url=server.rstrip("/"), timeout=timeout_s, verify=verify, transport=transport)
 
     def __enter__(self) -> BrokerConnection:
@@ -140,17 +169,20 @@ class BrokerConnection:
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {**self._headers(), **options.pop("headers", {})}
-        answer: httpx.Response | None = None
-        for number in range(TRIES):
+        number = 0
+        while True:
+            retry_after: str | None = None
             try:
                 answer = self._client.request(method, f"{V1}/{path}", headers=headers, **options)
             except httpx.TransportError as error:
                 if number == TRIES - 1:
                     raise BrokerUnreachable(f"{self._client.base_url}: {error}") from error
-                continue
-            if answer.status_code not in _AGAIN or number == TRIES - 1:
-                break
-        return cast(httpx.Response, answer)
+            else:
+                if answer.status_code not in _AGAIN or number == TRIES - 1:
+                    return answer
+                retry_after = answer.headers.get("Retry-After")
+            self._sleep(pause_s(number, retry_after, datetime.now(UTC)))
+            number += 1
 
     @staticmethod
     def _json(answer: httpx.Response) -> Document:

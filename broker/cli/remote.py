@@ -47,7 +47,7 @@ from broker.settings import read_settings
 from broker.tasks.commands.task import read_parameters
 from broker.tasks.commands.verbs import given_parameters
 from broker.tasks.model.verbs import VERBS
-from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
+from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, NoToken, find_token, token_from_file
 
 Arguments = Mapping[str, Any]
 Document = Mapping[str, Any]
@@ -204,7 +204,7 @@ def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoRet
         else:
             error.show()
         raise SystemExit(error.exit_code) from None
-    except (BrokerProblem, BrokerUnreachable, OSError, BrokerError) as error:
+    except (BrokerProblem, BrokerUnreachable, NoToken, OSError, BrokerError) as error:
         converted = _convert_error(error, server)
         emit_error(converted, as_json)
         raise SystemExit(converted.exit_status) from None
@@ -215,6 +215,8 @@ def _convert_error(error: Exception, server: str) -> BrokerError:
     """Convert an error as if it had happened here: with its exit status, and a remedy."""
     if isinstance(error, BrokerError):
         return error
+    if isinstance(error, NoToken):
+        return BrokerError("its first line holds no token", str(error.file), "write the token there, or name another")
     address = shown(server)
     if not isinstance(error, BrokerProblem):
         message = str(error).replace(server, address)

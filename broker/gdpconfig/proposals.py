@@ -216,11 +216,9 @@ class Canary:
 
     def chosen(self, jeditaskids: Iterable[int]) -> NDArray[np.bool_]:
         """(T,) whether each task is chosen."""
-        known: dict[int, bool] = {}
-        for task in jeditaskids:
-            if task not in known:
-                known[task] = self.chooses(task)
-        return np.array([known[task] for task in jeditaskids], dtype=np.bool_)
+        tasks = list(jeditaskids)
+        known = {task: self.chooses(task) for task in dict.fromkeys(tasks)}
+        return np.array([known[task] for task in tasks], dtype=np.bool_)
 
 
 def check_canary(

@@ -282,6 +282,8 @@ def test_wrong_uses_of_the_command(broker: Command, tmp_path: Path) -> None:
     file.write_text("doctor: ignored\n" + GOOD, encoding="utf-8")
     assert broker("shadow", "--html", str(tmp_path / "x.html")).status == 2
     assert broker("shadow", "--gate", str(file), "--last", "24h").status == 2
+    limited = broker("shadow", "--gate", str(file), "--limit", "20")
+    assert limited.status == 2 and "--limit does not go with --gate" in limited.err
     assert broker("shadow", "--gate", str(tmp_path / "none.yaml")).status == 4
     unwritable = broker("shadow", "--gate", str(file), "--html", str(tmp_path / "no" / "x.html"))
     assert unwritable.status == 1 and "no/x.html" in unwritable.err

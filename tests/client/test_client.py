@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 
@@ -14,7 +16,15 @@ from broker.api.server import ApiServer
 from broker.cli import entry, remote
 from broker.cli.remote import ANSWERS
 from broker.store.connection.database import Database
-from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
+from gridbroker_client import (
+    BrokerClient,
+    BrokerProblem,
+    BrokerUnreachable,
+    NoToken,
+    connection,
+    find_token,
+    token_from_file,
+)
 from tests.api.decided import decided_server
 from tests.api.serving import TOKEN
 from tests.brokerages.small_grid import TASK
@@ -64,8 +74,50 @@ def test_methods_of_the_client(client: BrokerClient) -> None:
 
 
 def test_nobody_answers() -> None:
-    with BrokerClient("http://127.0.0.1:9", timeout_s=2) as client, pytest.raises(BrokerUnreachable):
+    slept: list[float] = []
+    client = BrokerClient("http://127.0.0.1:9", timeout_s=2, sleep=slept.append)
+    with client, pytest.raises(BrokerUnreachable):
         client.whoami()
+    assert slept == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("number", "retry_after", "wait_s"),
+    [
+        (0, None, 0.5),
+        (1, None, 1.0),
+        (2, None, 2.0),
+        (0, "7", 7.0),
+        (1, " 0 ", 0.0),
+        (0, "30", 30.0),
+        (0, "31", 30.0),
+        (0, "Sat, 01 Aug 2026 12:00:09 GMT", 9.0),
+        (0, "Sat, 01 Aug 2026 11:59:00 GMT", 0.0),
+        (0, "Sun, 02 Aug 2026 12:00:00 GMT", 30.0),
+        (1, "-1", 1.0),
+        (1, "soon", 1.0),
+        (1, "\N{SUPERSCRIPT TWO}", 1.0),
+        (1, "9" * 5000, 30.0),
+        (1, "Sat, 99 Aug 2026 12:00:09 GMT", 1.0),
+    ],
+)
+def test_how_long_to_wait_before_the_next_try(number: int, retry_after: str | None, wait_s: float) -> None:
+    assert connection.pause_s(number, retry_after, datetime(2026, 8, 1, 12, tzinfo=UTC)) == wait_s
+
+
+def test_a_busy_broker_is_asked_again_when_it_says() -> None:
+    slept: list[float] = []
+    answers = iter(
+        [
+            httpx.Response(429, json={"code": "too_many_requests"}, headers={"Retry-After": "3"}),
+            httpx.Response(503, json={"code": "starting"}),
+            httpx.Response(200, json={"issuer": "local"}),
+        ]
+    )
+    transport = httpx.MockTransport(lambda request: next(answers))
+    with BrokerClient("http://broker", transport=transport, sleep=slept.append) as client:
+        assert client.whoami()["issuer"] == "local"
+    assert slept == [3.0, 1.0]
 
 
 def test_where_a_token_comes_from(tmp_path: Path) -> None:
@@ -75,8 +127,15 @@ def test_where_a_token_comes_from(tmp_path: Path) -> None:
     assert find_token({"BEARER_TOKEN_FILE": str(file)}, 8)() == "from-runtime"
     assert find_token({"XDG_RUNTIME_DIR": str(tmp_path)}, 7)() == "from-runtime"
     read = token_from_file(file)
-    file.write_text("renewed\n")
+    file.write_text("renewed\nand a remark\n")
     assert read() == "renewed"
+    assert find_token({"BEARER_TOKEN_FILE": str(file)}, 8)() == "renewed"
+    file.write_text("\nrenewed\n")
+    with pytest.raises(NoToken, match="bt_u7: its first line holds no token"):
+        read()
+    file.write_text("")
+    with pytest.raises(NoToken, match="bt_u7: its first line holds no token"):
+        find_token({"XDG_RUNTIME_DIR": str(tmp_path)}, 7)()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +240,17 @@ def test_exit_statuses_from_elsewhere(
     assert set(error) == {"code", "exit_status", "what", "where", "what_to_do"} and error["what"]
 
 
-def test_a_broker_that_is_not_there_is_an_object_too(capsys: pytest.CaptureFixture[str], token_file: Path) -> None:
+def test_a_file_without_a_token_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(SystemExit) as end:
+        entry.main(["tasks", "--server", "http://127.0.0.1:9", "--token-file", str(tmp_path / "empty")])
+    assert end.value.code == 1 and f"no token; {tmp_path / 'empty'}" in capsys.readouterr().err
+
+
+def test_a_broker_that_is_not_there_is_an_object_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], token_file: Path
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.0)
     with pytest.raises(SystemExit) as end:
         entry.main(["tasks", "--json", "--server", "http://user:secret@127.0.0.1:9", "--token-file", str(token_file)])
     error = json.loads(capsys.readouterr().out)["error"]

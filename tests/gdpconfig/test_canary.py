@@ -32,6 +32,7 @@ def test_always_the_same_tasks_and_others_for_another_canary() -> None:
     assert (first == canary().chosen(tasks)).all() and first[0] == first[2] == canary().chooses(5)
     assert (first != canary(number=2).chosen(tasks)).any()
     assert (canary(share=0.2).chosen(tasks) >= first).all()  # a larger share holds the smaller one
+    assert (canary().chosen(task for task in tasks) == first).all()
 
 
 @pytest.mark.parametrize(

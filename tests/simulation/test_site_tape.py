@@ -65,11 +65,16 @@ def test_what_the_data_carousel_staged(database: Database) -> None:
         task = "INSERT INTO {panda}.jedi_tasks (jeditaskid, taskname, status, username, creationdate, modificationtime)"
         values = " SELECT n, 't' || n, 'done', 'u', :at, :at FROM generate_series(1, 8) AS n"
         connection.execute(sa.text(database.names.sql(task + values)), {"at": start})
+        dataset = "INSERT INTO {panda}.jedi_datasets (jeditaskid, datasetid, type) VALUES (:n, :n, :type)"
+        types = ["input", "input", "input", "input", "pseudo_input", "output"]  # the last two tasks have none
+        connection.execute(
+            sa.text(database.names.sql(dataset)), [{"n": n, "type": of} for n, of in enumerate(types, start=1)]
+        )
         connection.execute(
             sa.text(database.names.sql("INSERT INTO {panda}.data_carousel_relations VALUES (1, 1), (2, 1), (3, 2)"))
         )
         found, why = site_tape(connection, database.names, *span)
-        assert found == TapeRecord(41, 7500, 1500, Counted(40, (3600.0, 3600.0, 3600.0)), 0.25) and why == ""
+        assert found == TapeRecord(41, 7500, 1500, Counted(40, (3600.0, 3600.0, 3600.0)), 0.5) and why == ""
 
 
 #: Minutes from the beginning of the span: submitted, started, ended; whether it found a slot free.

@@ -36,6 +36,8 @@ from broker.errors import GATE_CLOSED, WRONG_USAGE, BrokerError
 from broker.store.query_context import Asking, known_name
 from broker.whatif.model.plot import check_plot
 
+SHOWN_QUEUES = 20
+
 
 class NeedsAGate(BrokerError):
     """The options cannot be combined."""
@@ -51,7 +53,7 @@ def show_gate(
     context: typer.Context,
     path: Path,
     at: str | None,
-    given: Mapping[str, str | None],
+    given: Mapping[str, object],
     *,
     as_json: bool,
     html: Path | None,
@@ -60,13 +62,15 @@ def show_gate(
     """Print the verdict; if the gate stays closed, the command ends with status 6.
 
     Raises:
-        NeedsAGate: an option of ``given`` sets what the file sets.
+        NeedsAGate: an option of ``given`` sets what the file sets, or what the verdict does not show.
         GateFileError: the file cannot be used.
         CannotWritePage: the page cannot be written.
     """
     for option, value in given.items():
         if value is not None:
-            raise NeedsAGate(f"{option} does not go with --gate", option, "the file says what is looked at")
+            raise NeedsAGate(
+                f"{option} does not go with --gate", option, f"leave out {option}: the file says what is looked at"
+            )
     folder = settings_of(context).config
     criteria, where = gate_file(path, folder)
     if plot is not None:
@@ -114,6 +118,7 @@ MAX_AGE = typer.Option(
     help="How long a decision of ours is compared.",
     show_default="2h; of a gate its max_age_h",
 )
+LIMIT = typer.Option("--limit", min=1, help="Queues shown of each brokerage.", show_default=str(SHOWN_QUEUES))
 GATE = typer.Option("--gate", metavar="FILE", help="Check every criterion of the file; exit status 6 if one fails.")
 HTML = typer.Option("--html", metavar="FILE", help="Write one page with the verdict of --gate.")
 
@@ -124,7 +129,7 @@ def shadow(
     at: Annotated[str | None, at_option("Where the time of --last ends", without=SCENARIO_IF_LOADED)] = None,
     brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only this brokerage.")] = None,
     max_age: Annotated[str | None, MAX_AGE] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Queues shown of each brokerage.")] = 20,
+    limit: Annotated[int | None, LIMIT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object on one line.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw it.")] = None,
     gate: Annotated[Path | None, GATE] = None,
@@ -132,7 +137,7 @@ def shadow(
 ) -> None:
     """Compare our decisions with what JEDI did, and show which rules made the differences."""
     if gate is not None:
-        given = {"--last": last, "--max-age": max_age, "--brokerage": brokerage}
+        given = {"--last": last, "--max-age": max_age, "--brokerage": brokerage, "--limit": limit}
         show_gate(context, gate, at, given, as_json=as_json, html=html, plot=plot)
         return
     if html is not None:
@@ -149,7 +154,7 @@ def shadow(
     if as_json:
         print_json(found)
     else:
-        show(found, limit)
+        show(found, limit or SHOWN_QUEUES)
     if plot is not None:
         plot_shadow(found, plot)
 

@@ -173,13 +173,15 @@ class FeasibilityAnswer(BaseModel):
         promise: validity of the answer: the grid changes, and nothing is reserved.
         now: instant of the decision.
         seed: seed of the draws.
-        tasks: each task, as if it were alone.
+        tasks: each task, as if it were alone; at most 20.
+        left_out: number of tasks of the description beyond these, about which nothing is said.
     """
 
     promise: Literal["feasibility, no promise"]
     now: datetime
     seed: int
     tasks: list[FeasibleTask]
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ def feasibility(
         with rolled_back(database) as trial:
             submitted = submission.make(trial, question.now)
             answers.append(_task(trial, submission, submitted, question, proceed))
-    return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=answers)
+    left_out = len(submissions) - len(answers)
+    return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=answers, left_out=left_out)
 
 
 def _task(

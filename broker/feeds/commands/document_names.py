@@ -40,12 +40,16 @@ def rucio_kind(argument: str) -> tuple[str, str]:
     """Return whether a document is ``space``, ``replicas`` or ``quotas``, and its address or path.
 
     Raises:
-        UnknownDocument: it is a file that cannot be read.
+        UnknownDocument: it is a file that cannot be read, or holds no JSON.
     """
     name, separator, rest = argument.partition("=")
     if separator and name in RUCIO_KINDS:
         return name, rest
-    content = _content(argument)
+    try:
+        content = _read(argument)
+    except DocumentRefused as error:
+        hint = f"correct that, or write NAME=FILE with one of {', '.join(RUCIO_KINDS)}"
+        raise UnknownDocument(f"{error.code}: {error.what}", argument[:200], hint) from error
     if isinstance(content, dict) and isinstance(content.get("datasets"), list):
         return "replicas", argument
     if isinstance(content, dict) and content and set(content) <= {LOCAL, GLOBAL}:
@@ -87,9 +91,16 @@ def _check_json_file(address: str) -> None:
 def _content(address: str) -> object:
     """The JSON in a file; None for a web address, or for other content, which is refused later."""
     try:
-        path = path_of(address)
-        if path is None:
-            return None
-        return parse(read_file(path, MAX_DOCUMENT_BYTES).data or b"", address).content
+        return _read(address)
     except DocumentRefused:
         return None
+
+
+def _read(address: str) -> object:
+    """The JSON in a file; None for a web address.
+
+    Raises:
+        DocumentRefused: the file cannot be read, or holds no JSON.
+    """
+    path = path_of(address)
+    return None if path is None else parse(read_file(path, MAX_DOCUMENT_BYTES).data or b"", address).content

@@ -23,9 +23,11 @@ def sources_of_cap(sources: tuple[str, ...], cap: float, zero_closes_all: bool =
     return () if zero_closes_all and not cap > 0 else sources
 
 
-def against_cap(files: Floats, cap: float, key: str, equality_closes: bool = False) -> Observation:
+def against_cap(
+    files: Floats, cap: float, key: str, equality_closes: bool = False, zero_closes_all: bool = True
+) -> Observation:
     """The waiting files, 0 if unknown; where equality closes, an unknown number has no limit."""
     queued = number(files)
     limit = None if equality_closes and queued is None else cap
-    closes = equality_closes or not cap > 0
+    closes = equality_closes or (zero_closes_all and not cap > 0)
     return Observation(queued or 0.0, "<" if closes else "<=", limit, "files", key, {"known": queued is not None})

@@ -35,7 +35,8 @@ _PART = """
 SELECT count(DISTINCT t.jeditaskid) AS tasks,
     count(DISTINCT t.jeditaskid) FILTER (WHERE r.task_id IS NOT NULL) AS staged
 FROM {panda}.jedi_tasks AS t LEFT JOIN {panda}.data_carousel_relations AS r ON r.task_id = t.jeditaskid
-WHERE t.creationdate >= :since AND t.creationdate < :until"""
+WHERE t.creationdate >= :since AND t.creationdate < :until
+    AND EXISTS (SELECT FROM {panda}.jedi_datasets AS d WHERE d.jeditaskid = t.jeditaskid AND d.type = 'input')"""
 
 
 def site_tape(

@@ -98,6 +98,8 @@ def _try(context: typer.Context, database: Database, planned: tuple[Submission, 
         for task in result.tasks:
             if task.start is not None:
                 remark(f"{task.taskname}: such a task {task.start.sentence}")
+    if result.left_out:
+        remark(f"{result.left_out} tasks were left out: only the first {len(result.tasks)} are tried")
     placed = all(task.decisions and task.decisions[-1].outcome == "brokered" for task in result.tasks)
     return DONE if placed else NOT_PLACED
 

@@ -26,6 +26,12 @@ _READ_RUNNING = sa.text("""
     SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
     WHERE started_at <= :now AND ends_at > :now AND (stopped_at IS NULL OR stopped_at > :now)
     ORDER BY id DESC LIMIT 1""")
+# One that was stopped before it began never runs.
+_READ_WITHIN = sa.text("""
+    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
+    WHERE started_at < least(ends_at, stopped_at) AND least(ends_at, stopped_at) > :start
+      AND (CAST(:end AS timestamptz) IS NULL OR started_at < :end)
+    ORDER BY started_at LIMIT 1""")
 _INSERT_CANARY = sa.text("""
     INSERT INTO broker.canaries (proposals, share, editor, reason, started_at, ends_at)
     VALUES (CAST(:proposals AS jsonb), :share, :editor, :reason, :started_at, :ends_at) RETURNING id""")
@@ -111,13 +117,18 @@ def start(
         reason: why.
 
     Raises:
-        CanaryRefused: another canary runs at the first instant.
+        CanaryRefused: another canary runs at some instant of the span.
     """
     connection.execute(_LOCK)
-    other = running(connection, span[0])
+    other = _first_within(connection, *span)
     if other is not None:
-        message = f"canary {other.id} runs until {other.over_at.isoformat()}"
-        raise CanaryRefused(message, "broker.canaries", "wait, or stop it with broker config canary --stop")
+        until = f"until {other.over_at.isoformat()}"
+        if other.started_at <= span[0]:
+            message, remedy = f"canary {other.id} runs {until}", "wait, or stop it with broker config canary --stop"
+        else:
+            message = f"canary {other.id} runs from {other.started_at.isoformat()} {until}"
+            remedy = f"end before that, or cancel it with {_cancelling(other)}"
+        raise CanaryRefused(message, "broker.canaries", remedy)
     rows = json.dumps([[proposal.key, proposal.value, proposal.vo] for proposal in proposals])
     values = {"proposals": rows, "share": share, "editor": editor, "reason": reason}
     number = connection.execute(_INSERT_CANARY, {**values, "started_at": span[0], "ends_at": span[1]}).scalar_one()
@@ -135,8 +146,18 @@ def newest(connection: sa.Connection, most: int) -> list[Canary]:
     return [_canary(row) for row in connection.execute(_READ_CANARIES, {"most": most})]
 
 
+def _first_within(connection: sa.Connection, start: datetime, end: datetime | None) -> Canary | None:
+    """The first canary that runs at some instant of a span; ``end`` None: of all time from ``start``."""
+    row = connection.execute(_READ_WITHIN, {"start": start, "end": end}).one_or_none()
+    return None if row is None else _canary(row)
+
+
+def _cancelling(planned: Canary) -> str:
+    return f"broker config canary --stop --at {planned.started_at.isoformat()}"
+
+
 def stop(connection: sa.Connection, now: datetime) -> Canary:
-    """Stop the canary in force.
+    """Stop the canary in force at an instant; at its first instant, it never runs.
 
     Raises:
         CanaryRefused: no canary is in force.
@@ -144,7 +165,11 @@ def stop(connection: sa.Connection, now: datetime) -> Canary:
     connection.execute(_LOCK)
     canary = running(connection, now)
     if canary is None:
-        raise CanaryRefused("no canary runs", "broker.canaries", "nothing is to be done")
+        planned = _first_within(connection, now, None)
+        if planned is None:
+            raise CanaryRefused("no canary runs", "broker.canaries", "nothing is to be done")
+        message = f"no canary runs; canary {planned.id} begins at {planned.started_at.isoformat()}"
+        raise CanaryRefused(message, "broker.canaries", f"cancel it with {_cancelling(planned)}")
     connection.execute(_STOP_CANARY, {"id": canary.id, "now": now})
     return canary
 

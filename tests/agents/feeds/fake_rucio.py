@@ -80,6 +80,8 @@ class FakeRucio:
 
     def file_replicas(self, did: Did) -> Rows:
         self._ask("files", did)
+        if did not in self.replicas:
+            raise NotAtRucio("not known", "a test")
         return self.files.get(did, [])
 
     def tape_endpoints(self) -> dict[str, bool]:

@@ -349,3 +349,12 @@ def test_files_are_asked_for_while_daemons_have_not_counted_a_dataset_that_was_m
         rucio = FakeRucio(replicas={did: [replica("DISK", available)]})
         ask(rucio, did, Known(), {}, Questions())
         assert [question for question, _ in rucio.asked if question in ("replicas", "deep")] == questions
+
+
+def test_a_dataset_that_vanishes_before_its_files_are_asked_for_is_not_at_rucio() -> None:
+    did = ("mc23", "gone")
+    rucio = FakeRucio(replicas={did: [replica("DISK", 3)]})
+    rucio.before = lambda question: rucio.replicas.clear() if question == "files" else None
+    heard = ask(rucio, did, Known(), {}, Questions())
+    assert rucio.asked[-1] == ("files", did)
+    assert heard == ask(FakeRucio(), did, Known(), {}, Questions())

@@ -108,7 +108,8 @@ def test_a_document_that_is_none_is_refused(broker: Command, files: dict[str, st
         (("cric",), 2),
         (("network", "missing.json"), 3),
         (("workers", "missing.json"), 3),
-        (("rucio", "missing.json"), 3),
+        (("rucio", "missing.json"), 2),
+        (("rucio", "space=missing.json"), 3),
         (("cric", "queues=x.json", "--at", "soon"), 2),
     ],
 )
@@ -132,6 +133,24 @@ def test_a_file_that_is_not_there_or_no_json_is_told_so(
         file.write_text(content, encoding="utf-8")
     done = broker("import", "cric", str(file))
     assert done.status == 2 and said.replace("FILE;", f"{file};") in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("# A page", "not_json"),
+    ],
+)
+def test_what_a_document_of_rucio_is_cannot_be_told_from_a_file_that_cannot_be_read(
+    broker: Command, tmp_path: Path, content: str | None, said: str
+) -> None:
+    file = tmp_path / "replicas.json"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    done = broker("import", "rucio", str(file))
+    assert done.status == 2 and said in done.err and str(file) in done.err
+    assert "space" not in broker("import", "log").out
 
 
 def test_two_imports_of_the_same_tables_never_run_at_once(

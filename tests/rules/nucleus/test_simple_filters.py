@@ -17,6 +17,7 @@ from broker.rules.production_task.filters.transfer_backlog import TransferBacklo
 from tests.rules.nucleus.nucleus_builders import check, observed, passes
 
 TB = 1024.0
+OPEN_AT_0 = TransferBacklog().configured({"cap_of_zero": "closes_with_files"})
 CASES: list[tuple[Filter, bool, dict[str, Any]]] = [
     (Status(), True, {}),
     (Status(), False, {"state": "INACTIVE"}),
@@ -33,6 +34,9 @@ CASES: list[tuple[Filter, bool, dict[str, Any]]] = [
     (TransferBacklog(), False, {"backlog_files": 0, "NQUEUED_NUC_CAP": 0}),
     (TransferBacklog(), False, {"backlog_files": None, "NQUEUED_NUC_CAP": 0}),
     (TransferBacklog(), True, {"backlog_files": None, "NQUEUED_NUC_CAP": 0, "t1weight": -1}),
+    (OPEN_AT_0, True, {"backlog_files": 0, "NQUEUED_NUC_CAP": 0}),
+    (OPEN_AT_0, True, {"backlog_files": None, "NQUEUED_NUC_CAP": 0}),
+    (OPEN_AT_0, False, {"backlog_files": 1, "NQUEUED_NUC_CAP": 0}),
     (Match(), True, {}),
     (Match(), False, {"has_storages": False}),
     (SourceBlacklist(), True, {}),

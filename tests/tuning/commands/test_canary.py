@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.scenarios.load_dump import load
 from broker.store.snapshots.stored_snapshots import stored_snapshot
+from broker.tuning.statements import canaries
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.brokerages.small_grid import TASK
 from tests.brokerages.task_grid import cycle_at
@@ -132,6 +133,33 @@ def test_it_ends_by_itself_and_can_be_stopped(loaded: Database, config: Command)
     assert config("--stop").status == 3
     assert {one["tuning"] for one in cycle(loaded, dry_run=True).values()} == {1}
     assert config(NO_QUEUE, "--share", "0.5", "--for", "1h", "--json").document["canary"] == 2
+
+
+def test_no_two_overlap_whenever_they_begin(
+    loaded: Database, config: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def canary(*words: str) -> tuple[int, str]:
+        done = runner(capsys, "--db", loaded.url)("config", "canary", *words)
+        return done.status, done.err
+
+    def start(hour: int, hours: int) -> tuple[int, str]:
+        return canary(NO_QUEUE, "--share", "0.5", "--for", f"{hours}h", "--at", f"2026-08-01T{hour}:00:00+00:00")
+
+    assert start(16, 2)[0] == 0
+    refused = start(14, 3)
+    assert refused[0] == 3 and "canary 1 runs from 2026-08-01T16:00:00+00:00 until 2026-08-01T18:00:00" in refused[1]
+    assert "--stop --at 2026-08-01T16:00:00+00:00" in refused[1]
+    assert start(14, 6)[0] == start(17, 2)[0] == 3
+    assert start(14, 2)[0] == 0 and start(18, 1)[0] == 0  # each ends as the next begins
+    planned = config("--stop")
+    assert planned.status == 3 and "canary 2 begins at 2026-08-01T14:00:00+00:00" in planned.err
+    assert canary("--stop", "--at", "2026-08-01T15:00:00+00:00")[0] == 0
+    assert start(15, 1)[0] == 0  # the one before ends an hour earlier now
+    assert canary("--stop", "--at", "2026-08-01T16:00:00+00:00")[0] == 0
+    assert start(16, 2)[0] == 0  # the one that never began is in nobody's way
+    with loaded.begin() as connection:
+        before = canaries.running(connection, datetime(2026, 8, 1, 15, 30, tzinfo=UTC))
+        assert before is not None and before.id == 4
 
 
 def test_stopped_at_the_instant_of_a_cycle(loaded: Database, config: Command) -> None:

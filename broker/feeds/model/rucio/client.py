@@ -53,7 +53,7 @@ class Rucio(Protocol):
         """Groupings of the replication rules of a DID."""
 
     def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
-        """Replicas of the files of a dataset."""
+        """Replicas of the files of a dataset; raises :class:`NotAtRucio`."""
 
     def tape_endpoints(self) -> dict[str, bool]:
         """Whether each RSE is tape."""
@@ -126,7 +126,7 @@ class RucioClient:
         return tuple(str(getattr(rule.get("grouping"), "name", rule.get("grouping"))) for rule in rules)
 
     def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
-        """List the replicas of each file of a dataset, in all states."""
+        """List the replicas of each file of a dataset, in all states; raises :class:`NotAtRucio`."""
         dids = [{"scope": did[0], "name": did[1]}]
         return self._rows(lambda client: client.list_replicas(dids, all_states=True))
 
@@ -233,9 +233,9 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
         replicas, deep = _replicas(rucio, did)
         virtual = tuple(rucio.virtual_placements(did, deep=deep)) if questions.virtual_placement else ()
         raw = RawAnswer(did, metadata, tuple(replicas), virtual=virtual, rules=rucio.rule_groupings(did))
+        return Heard(did, digest_of(replicas), _with_files(rucio, raw, tape, questions))
     except NotAtRucio:
         return Heard(did, "", read_answer(RawAnswer(did, None), tape))
-    return Heard(did, digest_of(replicas), _with_files(rucio, raw, tape, questions))
 
 
 def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> Answer:

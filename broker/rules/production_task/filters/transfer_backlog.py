@@ -44,7 +44,7 @@ class TransferBacklog(Filter[TaskPairs]):
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
         """The links, except at a cap of 0 that closes every nucleus without them."""
-        return sources_of_cap(self.sources, tuning.number(CAP), self.options.cap_of_zero == "closes_all")
+        return sources_of_cap(self.sources, tuning.number(CAP), self._zero_closes_all)
 
     def applies(self, pairs: TaskPairs) -> Bools:
         """Tasks whose t1Weight (split rule ``TW``) is not negative."""
@@ -53,8 +53,13 @@ class TransferBacklog(Filter[TaskPairs]):
     def keep(self, pairs: TaskPairs) -> Bools:
         """(1, N): true where few files wait to be transferred to the nucleus."""
         files, cap = pairs.facts.backlog_files, pairs.tuning.number(CAP)
-        return below_cap(files, cap) if self.options.cap_of_zero == "closes_all" else np.asarray(~(files > cap))
+        return below_cap(files, cap) if self._zero_closes_all else np.asarray(~(files > cap))
 
     def observe(self, pairs: TaskPairs) -> Observation:
         """The waiting files; 0 if unknown."""
-        return against_cap(pairs.facts.backlog_files, pairs.tuning.number(CAP), CAP)
+        cap = pairs.tuning.number(CAP)
+        return against_cap(pairs.facts.backlog_files, cap, CAP, zero_closes_all=self._zero_closes_all)
+
+    @property
+    def _zero_closes_all(self) -> bool:
+        return self.options.cap_of_zero == "closes_all"
