@@ -2,10 +2,10 @@
 
 Every grid is run with what tasks asked for, with what PanDA's formula makes of their first jobs, with the learned
 quantile, with both, and with a prior of the kind before these.
-``python -m benchmarks.bench_right_sizing [SCENARIO.yaml] [--grids wrong] [--seeds 1 2 3] [--warm-up 0 48]``: a scenario of
-a calibrated grid, else the grid 2026 as it is (``2026``), with jobs that use half as much (``half``), and with requests
-that are three times too high in the mean and too low for a few tasks (``wrong``). A warm-up leaves out the jobs that start
-in its hours: in a service that has run for a month, other tasks of a kind have been seen.
+``python -m benchmarks.bench_right_sizing [SCENARIO.yaml] [--grids wrong] [--seeds 1 2 3] [--warm-up 0 48]``: a scenario
+of a calibrated grid, else the grid 2026 as it is (``2026``), with jobs that use half as much (``half``), and with
+requests that are three times too high in the mean and too low for a few tasks (``wrong``). A warm-up leaves out the
+jobs that start in its hours: in a service that has run for a month, other tasks of a kind have been seen.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class TaskFacts(TypedDict):
     created_at: str | None
     waiting_since: str | None
     next_try_at: str | None
-    redecide: Literal['timers', 'each_cycle'] | None
+    redecide: Literal["timers", "each_cycle"] | None
     errordialog: str | None
 
 
@@ -64,7 +64,7 @@ class ExplainedDecision(TypedDict):
     seen_at: str
     times_seen: int
     pending_until: str | None
-    redecide: Literal['timers', 'each_cycle'] | None
+    redecide: Literal["timers", "each_cycle"] | None
     snapshot: str | None
     tuning: int
     seed: int
@@ -72,7 +72,7 @@ class ExplainedDecision(TypedDict):
     verdict: Verdict
     throttle: Throttle | None
     together: PlacedTogether | None
-    draw: Literal['weighted', 'preset'] | None
+    draw: Literal["weighted", "preset"] | None
     candidate_kind: str
     assigned_kind: str
     summary: FilterSummary
@@ -91,7 +91,7 @@ class ExplainedDecision(TypedDict):
 class ForecastLine(TypedDict):
     """The start of the next work of a queue's line, a task, or a kind of task."""
 
-    kind: Literal['queue', 'task', 'task_kind']
+    kind: Literal["queue", "task", "task_kind"]
     subject: str
     queue: str | None
     share: str | None
@@ -103,7 +103,7 @@ class ForecastLine(TypedDict):
     p50_s: float | None
     p90_s: float | None
     horizon_s: float | None
-    basis: Literal['history', 'history and roll-out']
+    basis: Literal["history", "history and roll-out"]
     n: int
     unknown: str
     sentence: str
@@ -136,7 +136,18 @@ class HeldField(TypedDict):
 class Verdict(TypedDict):
     """The outcome of the work, as one code with its figures; the sentence is built from it."""
 
-    code: Literal['placed', 'nucleus_drawn', 'nucleus_preset', 'throttled', 'out_of_reach', 'rejected_by_rules', 'no_candidate_at_all', 'input_missing', 'came_too_late', 'not_placed']
+    code: Literal[
+        "placed",
+        "nucleus_drawn",
+        "nucleus_preset",
+        "throttled",
+        "out_of_reach",
+        "rejected_by_rules",
+        "no_candidate_at_all",
+        "input_missing",
+        "came_too_late",
+        "not_placed",
+    ]
     reason: str
     queues: int
     of_queues: int
@@ -221,7 +232,7 @@ class ReadyCheckCheck(TypedDict):
     """One line of the list."""
 
     topic: str
-    level: Literal['ok', 'note', 'problem']
+    level: Literal["ok", "note", "problem"]
     usable: int | None
     of: int | None
     finding: str
@@ -235,7 +246,7 @@ class RuleVerdict(TypedDict):
     rule: str
     code: str
     kind: str
-    verdict: Literal['pass', 'fail', 'not_reached', 'unknown', 'not_asked']
+    verdict: Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
     compared: Observation | None
 
 
@@ -268,7 +279,7 @@ class Observation(TypedDict):
     """Why a rule decided as it did about one chunk and one candidate."""
 
     value: float | int | str | bool | None
-    operator: Literal['<', '<=', '>', '>=', '==', '!=', 'in', 'not in', 'matches']
+    operator: Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
     limit: float | int | str | bool | None
     unit: str
     key: str
@@ -278,7 +289,7 @@ class Observation(TypedDict):
 class Remedy(TypedDict):
     """One change with which the decision was evaluated again."""
 
-    kind: Literal['rule', 'key', 'task', 'queue']
+    kind: Literal["rule", "key", "task", "queue"]
     name: str
     where: str | None
     now: float | int | str | bool | None

@@ -76,7 +76,7 @@ class NucleusLine(TypedDict):
     """A summary of a nucleus; ``collected``, ``candidate`` and ``considered``: decisions of the previous 24 hours."""
 
     nucleus: str
-    role: Literal['nucleus', 'satellite']
+    role: Literal["nucleus", "satellite"]
     state: str
     output_endpoint: str | None
     free_gb: float | None

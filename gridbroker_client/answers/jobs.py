@@ -117,7 +117,7 @@ class JobStep(TypedDict):
     """An event of a job."""
 
     at: str
-    event: Literal['status', 'action']
+    event: Literal["status", "action"]
     status: str | None
     queue: str | None
     rule: str | None

@@ -59,7 +59,7 @@ class UserAnswer(TypedDict):
     queued_cores: float | None
     task_classes: dict[str, str]
     quotas: list[QuotaUse]
-    advice: dict[str, Literal['you', 'wait', 'ask']]
+    advice: dict[str, Literal["you", "wait", "ask"]]
 
 
 class AgentLine(TypedDict):
@@ -114,8 +114,26 @@ class SourceLine(TypedDict):
 class Alarm(TypedDict):
     """A condition that needs attention: ``value`` is beyond ``limit``, which ``key`` sets."""
 
-    code: Literal['source_stale', 'agent_overdue', 'agent_failing', 'agent_refused', 'agent_paused', 'no_leader', 'task_starving', 'task_flapping', 'queue_failing', 'queue_closed', 'nodes_held', 'outputs_waiting', 'output_refused', 'output_dataset_open', 'config_bad_row', 'notifications_failing', 'decisions_worse']
-    severity: Literal['critical', 'warning', 'info']
+    code: Literal[
+        "source_stale",
+        "agent_overdue",
+        "agent_failing",
+        "agent_refused",
+        "agent_paused",
+        "no_leader",
+        "task_starving",
+        "task_flapping",
+        "queue_failing",
+        "queue_closed",
+        "nodes_held",
+        "outputs_waiting",
+        "output_refused",
+        "output_dataset_open",
+        "config_bad_row",
+        "notifications_failing",
+        "decisions_worse",
+    ]
+    severity: Literal["critical", "warning", "info"]
     about: str
     value: float | int | str | bool | None
     limit: float | int | str | bool | None
@@ -124,6 +142,7 @@ class Alarm(TypedDict):
     since: str | None
     details: dict[str, float | int | str | bool | None]
     acknowledged: Acknowledgement | None
+
 
 Role = dict[str, Any]
 
