@@ -112,9 +112,9 @@ def _agent(request: Asked) -> BrokerageAgent:
     return agent
 
 
-def _context(database: Database, order: Asked, emit: Callable[[dict[str, Any]], None] | None) -> CycleContext:
-    request = CycleRequest(order.tasks, dry_run=True, independent=order.independent, emit=emit, by_hand=True)
-    return CycleContext(database, order.now, order.seed, BUDGET_S, request)
+def _context(database: Database, request: Asked, emit: Callable[[dict[str, Any]], None] | None) -> CycleContext:
+    cycle = CycleRequest(request.tasks, dry_run=True, independent=request.independent, emit=emit, by_hand=True)
+    return CycleContext(database, request.now, request.seed, BUDGET_S, cycle)
 
 
 class _Trial(BrokerageAgent):

@@ -221,9 +221,8 @@ def cells_of(problem: FlowProblem) -> Ints:
 def rows_of(problem: FlowProblem, cells: Ints | None = None) -> Rows:
     """The limits, with the rows of queue and share that pairs use, or those of the sorted ``cells``."""
     pairs, queues = problem.pairs, problem.queues
-    used, room_of = np.unique(cells_of(problem), return_inverse=True)
-    if cells is not None:
-        used, room_of = cells, np.searchsorted(cells, cells_of(problem))
+    own = cells_of(problem)
+    used, room_of = np.unique(own, return_inverse=True) if cells is None else (cells, np.searchsorted(cells, own))
     gb = moved_gb(problem)
     link = queues.link[pairs.queue]
     return Rows(

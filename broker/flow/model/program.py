@@ -130,6 +130,8 @@ class FlowProgram:
         }
         ends = accumulate(sizes.values())
         self._places = {kind: slice(end - sizes[kind], end) for kind, end in zip(sizes, ends, strict=True)}
+        self._room_row = _numbered(self._binding.room, self._places["room"].start)
+        self._output_row = _numbered(self._binding.output, self._places["output"].start)
         self._earlier = earlier
         self.debt = self._requestable_debt()
 
@@ -275,10 +277,10 @@ class FlowProgram:
         row = np.stack(
             [
                 k,
-                _numbered(self._binding.room, first["room"])[rows.room_of[places]],
+                self._room_row[rows.room_of[places]],
                 first["wait"] + q,
                 np.where(link >= 0, first["link"] + link, -1),
-                _numbered(self._binding.output, first["output"])[pairs.output[places]],
+                self._output_row[pairs.output[places]],
                 first["share"] + chunks.share[k],
             ],
             axis=1,

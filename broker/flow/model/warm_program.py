@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.flow.model.problem import FlowPairs, FlowProblem, binding_of, cells_of, pairs_of, rows_of
+from broker.flow.model.problem import FlowPairs, FlowProblem, binding_of, pairs_of, rows_of
 from broker.flow.model.program import (
     MANY_COLUMNS,
     MOST_ROUNDS,
@@ -38,10 +38,8 @@ class WarmProgram(FlowProgram):
     """
 
     def __init__(self, whole: FlowProblem, inside: Bools, time_limit_s: float = 10.0) -> None:
-        self._cells: Ints = np.unique(cells_of(whole))
-        own = dataclasses.replace(whole, pairs=pairs_of(whole, inside))
-        binding = binding_of(whole, rows_of(whole, self._cells))
-        super().__init__(own, time_limit_s=time_limit_s, cells=self._cells, binding=binding)
+        own, rows = dataclasses.replace(whole, pairs=pairs_of(whole, inside)), rows_of(whole)
+        super().__init__(own, time_limit_s=time_limit_s, cells=rows.cells, binding=binding_of(whole, rows))
         self._warm: tuple[Any, Bools] | None = None
 
     def solve(self) -> LinearSolution:
@@ -79,7 +77,7 @@ class WarmProgram(FlowProgram):
         solver, inside = self._warm[0], self._warm[1].copy()
         columns, basis, cost = solver.getNumCol(), solver.getBasis(), solver.getInfo().objective_function_value
         problem, added = dataclasses.replace(self.problem, pairs=pairs), np.zeros(len(pairs), dtype=np.bool_)
-        extended = FlowProgram(problem, None, left_s, self.unplaced, self._cells, self._binding)
+        extended = FlowProgram(problem, None, left_s, self.unplaced, self.rows.cells, self._binding)
         solver.setOptionValue("time_limit", solver.getRunTime() + left_s)
         solver.setOptionValue("simplex_strategy", _PRIMAL)
         prices, saved = self._prices(solver), None

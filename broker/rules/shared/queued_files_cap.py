@@ -11,11 +11,11 @@ import numpy as np
 from broker.rules.contract import Bools, Floats, Observation, number
 
 
-def below_cap(files: Floats, cap: float, equality_closes: bool = False) -> Bools:
+def below_cap(files: Floats, cap: float, equality_closes: bool = False, zero_closes_all: bool = True) -> Bools:
     """True where the waiting files are within the cap, in the shape of ``files``; an unknown number counts as none."""
     if equality_closes:
         return np.asarray(~(files >= cap))
-    return np.asarray(~(files > cap) & (cap > 0))
+    return np.asarray(~(files > cap) & (cap > 0 or not zero_closes_all))
 
 
 def sources_of_cap(sources: tuple[str, ...], cap: float, zero_closes_all: bool = True) -> tuple[str, ...]:

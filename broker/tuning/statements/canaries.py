@@ -19,16 +19,15 @@ from broker.store.query_context import Answer
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
-_READ_CANARIES = sa.text("""
-    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at
-    FROM broker.canaries ORDER BY id DESC LIMIT :most""")
-_READ_RUNNING = sa.text("""
-    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
+_CANARIES = "SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries"
+_READ_CANARIES = sa.text(f"{_CANARIES} ORDER BY id DESC LIMIT :most")
+_READ_RUNNING = sa.text(f"""
+    {_CANARIES}
     WHERE started_at <= :now AND ends_at > :now AND (stopped_at IS NULL OR stopped_at > :now)
     ORDER BY id DESC LIMIT 1""")
 # One that was stopped before it began never runs.
-_READ_WITHIN = sa.text("""
-    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
+_READ_WITHIN = sa.text(f"""
+    {_CANARIES}
     WHERE started_at < least(ends_at, stopped_at) AND least(ends_at, stopped_at) > :start
       AND (CAST(:end AS timestamptz) IS NULL OR started_at < :end)
     ORDER BY started_at LIMIT 1""")

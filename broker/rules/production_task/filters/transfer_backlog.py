@@ -52,8 +52,8 @@ class TransferBacklog(Filter[TaskPairs]):
 
     def keep(self, pairs: TaskPairs) -> Bools:
         """(1, N): true where few files wait to be transferred to the nucleus."""
-        files, cap = pairs.facts.backlog_files, pairs.tuning.number(CAP)
-        return below_cap(files, cap) if self._zero_closes_all else np.asarray(~(files > cap))
+        cap = pairs.tuning.number(CAP)
+        return below_cap(pairs.facts.backlog_files, cap, zero_closes_all=self._zero_closes_all)
 
     def observe(self, pairs: TaskPairs) -> Observation:
         """The waiting files; 0 if unknown."""
