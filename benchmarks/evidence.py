@@ -9,6 +9,7 @@ Run: python -m benchmarks.evidence [--reduced] [--write] [--only CELL] [--seeds 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from broker.cli.context import duration
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, told
 from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.running import run_cases
@@ -35,6 +37,9 @@ def cases_of(asked: Mapping[str, Any], one: Mapping[str, Any]) -> list[Case]:
     """The simulations of one cell."""
     size = {**asked["size"], **one.get("size", {})}
     sized = size_of(size["days"], size["queues"], size["cores"], one.get("load"), size["warm_up"])
+    if "cycle" in size:
+        cycle_s = duration(size["cycle"], f"{one['name']}: cycle").total_seconds()
+        sized = dataclasses.replace(sized, changes=(("cycle_s", cycle_s),))
     made = grid_of(None, str(one["grid"]), sized)
     seeds = range(asked["first_seed"], asked["first_seed"] + asked["seeds"])
     rows = asked["sets"][one["policies"]] if "policies" in one else [{"label": policy} for policy in asked["policies"]]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from benchmarks import evidence
+from broker.cli.context import NotADuration
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.simulation.model import stresses
 from broker.simulation.model.comparing import Comparison
@@ -53,6 +54,18 @@ def test_each_difference_has_a_verdict(delivered: float, width: float, said: str
 def test_what_can_be_done_is_what_the_clairvoyant_schedule_does() -> None:
     rows = evidence.table("calm", [comparison("seed", 0.4, 0.0), comparison("clairvoyant", 0.8, 0.1, 0.4)])
     assert "| 50 % |" in rows.splitlines()[6] and "| 100 % |" in rows.splitlines()[7]
+
+
+def test_a_cell_may_set_the_period_of_cycles() -> None:
+    size = {"days": 0.25, "queues": 6, "cores": 500, "warm_up": "1h"}
+    settings = {"size": size, "first_seed": 101, "seeds": 1, "policies": ["seed"]}
+    usual, longer = (
+        evidence.cases_of(settings, {"name": "calm", "grid": "calm", "size": own})[0] for own in ({}, {"cycle": "5m"})
+    )
+    assert usual.scenario_of(101).cycle_s == 60.0
+    assert longer.scenario_of(101) == dataclasses.replace(usual.scenario_of(101), cycle_s=300.0)
+    with pytest.raises(NotADuration, match="calm: cycle"):
+        evidence.cases_of(settings, {"name": "calm", "grid": "calm", "size": {"cycle": "soon"}})
 
 
 def test_cells_that_are_made_anew_replace_their_own_tables_only() -> None:

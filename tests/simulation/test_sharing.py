@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.events import EventQueue
-from broker.simulation.model.network import Network, fair_rates
+from broker.simulation.model.fair_rates import fair_rates
+from broker.simulation.model.network import Network
 
 A, B, C = 0, 1, 2
 
@@ -18,7 +19,8 @@ def rates_of(uses: Sequence[Sequence[int]], capacity: list[float], caps: Sequenc
     width = max(map(len, uses))
     padded = [[*used, *[len(capacity)] * (width - len(used))] for used in uses]
     padded_uses = np.array(padded, dtype=np.int64).reshape(len(uses), width)
-    return fair_rates(padded_uses, np.array(capacity), np.array(caps)).tolist()
+    way = np.arange(len(uses), dtype=np.int64)
+    return fair_rates(way, padded_uses, np.array(capacity), np.array(caps)).tolist()
 
 
 def test_the_worked_example() -> None:
@@ -60,6 +62,21 @@ def test_rates_are_max_min_fair(uses: list[tuple[int, ...]], widths: list[float]
         full = [r for r in uses[flow] if load[r] >= capacity[r] * (1 - 1e-9)]
         highest = [max(rates[other] for other in flows if r in uses[other]) for r in full]
         assert rate >= caps[flow] * (1 - 1e-9) or any(rate >= top * (1 - 1e-9) for top in highest)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.1, 0.5, 1.0, 3.0, math.inf])), max_size=30),
+    st.lists(st.floats(0.5, 50), min_size=4, max_size=4),
+)
+def test_flows_of_one_way_get_the_rates_they_get_one_by_one(
+    flows: list[tuple[int, float]], capacity: list[float]
+) -> None:
+    uses = np.array([[0, 1, 2], [0, 3, 4], [2, 3, 4], [1, 4, 4]], dtype=np.int64)
+    way = np.array([number for number, _ in flows], dtype=np.int64)
+    cap, widths = np.array([most for _, most in flows]), np.array(capacity)
+    own_way = np.arange(len(flows), dtype=np.int64)
+    together, one_by_one = fair_rates(way, uses, widths, cap), fair_rates(own_way, uses[way], widths, cap)
+    assert together.tolist() == one_by_one.tolist()
 
 
 def ends(sizes: list[float], width: float, cap: float = 1e12) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -146,7 +146,7 @@ class GridSize:
     """
 
     parameters: GridParameters
-    changes: tuple[tuple[str, Ages], ...] = ()
+    changes: tuple[tuple[str, Any], ...] = ()
     said: tuple[str, ...] = ()
 
 

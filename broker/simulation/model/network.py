@@ -1,4 +1,4 @@
-"""Transfers in progress over shared storages and links, at max-min fair rates (progressive filling)."""
+"""Transfers in progress over shared storages and links, at max-min fair rates."""
 
 from __future__ import annotations
 
@@ -11,70 +11,42 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.events import EventQueue
-
-
-def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
-    """(F,) the rate of each flow.
-
-    Args:
-        uses: (F, K) the distinct resources of each flow; unused places hold R.
-        capacity: (R,) the capacity of each resource, in the unit of rates.
-        cap: (F,) the highest rate of each flow.
-
-    Example: links A = 10 (flows f1, f2, f3), B = 4 (f3, f4), C = 20 (f2), no caps: B fills first, f3 = f4 = 2; then A
-    has 8 left for two, f1 = f2 = 4.
-    """
-    flows, width = uses.shape
-    resources = len(capacity)
-    room = np.append(capacity, 0.0)
-    counts = np.bincount(uses.ravel(), minlength=resources + 1).astype(np.float64)
-    rates, free = np.zeros(flows), np.ones(flows, dtype=np.bool_)
-    by_cap = np.argsort(cap)  # the order of equal caps does not matter: each takes the same amount of a resource
-    caps = cap[by_cap]
-    first, left = 0, flows
-    while left:
-        counts[resources] = 0.0
-        level, full = _fullest(room, counts)
-        last = int(np.searchsorted(caps, level, side="right"))
-        stopped = by_cap[first:last]
-        stopped = stopped[free[stopped]]
-        first = max(first, last)
-        if len(stopped):
-            rates[stopped] = cap[stopped]
-        else:
-            stopped = np.flatnonzero(free & _of_any(uses == full))
-            rates[stopped] = level
-        free[stopped] = False
-        left -= len(stopped)
-        used = uses[stopped].ravel()
-        # subtract one by one in the order of caps: sums in another order differ in the last bits
-        np.subtract.at(room, used, np.repeat(rates[stopped], width))
-        np.maximum(room, 0.0, out=room)
-        counts -= np.bincount(used, minlength=resources + 1)
-    return rates
-
-
-def _of_any(holds: Bools) -> Bools:
-    """(F,) whether any of the K columns is true; for a few columns far faster than reducing each row."""
-    any_true = holds[:, 0].copy()
-    for column in range(1, holds.shape[1]):
-        any_true |= holds[:, column]
-    return any_true
-
-
-def _fullest(room: Floats, counts: Floats) -> tuple[float, int]:
-    """The level at which the first resource is full, and that resource; the level is infinite if none limits."""
-    level = np.full(len(room), np.inf)
-    np.divide(room, counts, out=level, where=counts > 0)
-    full = int(level.argmin())
-    return float(level[full]), full
-
+from broker.simulation.model.fair_rates import any_of_columns, fair_rates
 
 #: A flow whose rate changes by less than this part keeps its rate and its end.
 SAME_RATE = 1e-9
 #: Resources that one flow may use: storage out, link, storage in.
 MOST_RESOURCES = 3
 _FIRST_SLOTS = 64
+
+
+class Ways:
+    """The ways that flows take, each a set of resources; way 0 is that of an empty slot.
+
+    Args:
+        nothing: the number that stands for no resource.
+
+    Attributes:
+        uses: (W, MOST_RESOURCES) numbers of the resources of each way.
+        flows: (W,) flows in progress on each way.
+    """
+
+    def __init__(self, nothing: int) -> None:
+        self.uses: Ints = np.full((_FIRST_SLOTS, MOST_RESOURCES), nothing, dtype=np.int64)
+        self.flows: Ints = np.zeros(_FIRST_SLOTS, dtype=np.int64)
+        self._numbers: dict[tuple[int, ...], int] = {(): 0}
+
+    def number(self, resources: tuple[int, ...]) -> int:
+        """Return the number of the way over these resources."""
+        number = self._numbers.get(resources)
+        if number is not None:
+            return number
+        self._numbers[resources] = number = len(self._numbers)
+        if number == len(self.flows):
+            self.uses = np.concatenate([self.uses, np.full_like(self.uses, self.uses[0, 0])])
+            self.flows = np.concatenate([self.flows, np.zeros_like(self.flows)])
+        self.uses[number, : len(resources)] = resources
+        return number
 
 
 class FlowColumns:
@@ -84,19 +56,20 @@ class FlowColumns:
         nothing: the number that stands for no resource.
 
     Attributes:
-        uses: (N, MOST_RESOURCES) numbers of the resources of each flow.
+        ways: the ways that flows take.
+        way: (N,) number of the way of each flow, 0 for an empty slot.
         cap: (N,) highest rate, bytes/s.
         rate: (N,) current rate, bytes/s.
         size: (N,) total bytes.
         remaining: (N,) bytes left at ``updated_s``.
         end_s: (N,) instant of the end at the current rate, infinite for an empty slot.
         done: callback at the end.
-        of, most: copies of ``uses`` and ``cap`` for access to single flows.
+        of, most: resources and cap of each flow, for access to single flows.
     """
 
     def __init__(self, nothing: int) -> None:
-        self._nothing = nothing
-        self.uses: Ints = np.full((_FIRST_SLOTS, MOST_RESOURCES), nothing, dtype=np.int64)
+        self.ways = Ways(nothing)
+        self.way: Ints = np.zeros(_FIRST_SLOTS, dtype=np.int64)
         self.cap, self.rate, self.size, self.remaining, self.updated_s = np.zeros((5, _FIRST_SLOTS))
         self.end_s: Floats = np.full(_FIRST_SLOTS, np.inf)
         self.done: list[Callable[[], None] | None] = [None] * _FIRST_SLOTS
@@ -112,7 +85,9 @@ class FlowColumns:
         if not self._empty:
             self._double()
         slot = self._empty.pop()
-        self.uses[slot, : len(uses)] = uses
+        way = self.ways.number(uses)
+        self.ways.flows[way] += 1
+        self.way[slot] = way
         self.cap[slot], self.size[slot], self.remaining[slot] = cap, size, size
         self.rate[slot], self.updated_s[slot] = 0.0, now_s
         self.done[slot], self.number[slot] = done, number
@@ -121,7 +96,8 @@ class FlowColumns:
 
     def remove(self, slot: int) -> None:
         """Free the slot of a transfer that has ended."""
-        self.uses[slot] = self._nothing
+        self.ways.flows[self.way[slot]] -= 1
+        self.way[slot] = 0
         self.end_s[slot] = np.inf
         self.done[slot] = None
         self._empty.append(slot)
@@ -142,7 +118,7 @@ class FlowColumns:
 
     def _double(self) -> None:
         slots = len(self.done)
-        self.uses = np.concatenate([self.uses, np.full_like(self.uses, self._nothing)])
+        self.way = np.concatenate([self.way, np.zeros_like(self.way)])
         for name in ("cap", "rate", "size", "remaining", "updated_s"):
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros(slots)]))
         self.end_s = np.concatenate([self.end_s, np.full(slots, np.inf)])
@@ -269,10 +245,11 @@ class Network:
     def _recompute(self) -> None:
         self._planned = False
         columns, now_s = self._columns, self._events.now
-        slots = self._component()
+        connected = self._component()
+        slots = np.flatnonzero(connected.take(columns.way))
         self._changed.clear()
         self.totals.recomputed += 1
-        rates = self._rates_of(slots)
+        rates = self._rates_of(slots, connected)
         old = columns.rate[slots]
         moved = np.abs(rates - old) > SAME_RATE * np.maximum(rates, old)
         columns.set_rates(slots[moved], rates[moved], now_s)
@@ -280,24 +257,29 @@ class Network:
         if first_s < self._wakes_s:
             self._wake_at(first_s)
 
-    def _component(self) -> Ints:
-        """The flows connected to the changed resources, directly or through other flows that share a full resource."""
-        reached, uses = self._reached, self._columns.uses
+    def _component(self) -> Bools:
+        """(W,) the ways with flows that are connected to the changed resources.
+
+        A way is connected that uses a changed resource, or shares a full one with a connected way.
+        """
+        reached, ways = self._reached, self._columns.ways
         reached[:] = False
         reached[list(self._changed)] = True
-        flows = np.zeros(len(uses), dtype=np.bool_)
+        connected = np.zeros(len(ways.flows), dtype=np.bool_)
+        used = ways.flows > 0
         while True:
-            more = _of_any(reached.take(uses))
-            more &= ~flows
+            more = any_of_columns(reached.take(ways.uses)) & used & ~connected
             if not more.any():
-                return np.flatnonzero(flows)
-            flows |= more
-            neighbours = uses[more].ravel()
+                return connected
+            connected |= more
+            neighbours = ways.uses[more].ravel()
             reached[neighbours[self._tight[neighbours]]] = True
 
-    def _rates_of(self, slots: Ints) -> Floats:
+    def _rates_of(self, slots: Ints, connected: Bools) -> Floats:
         """(F,) fair rates of the flows in these slots; only resources that can be full count as limits."""
-        uses = self._columns.uses[slots]
+        columns = self._columns
+        ways = np.flatnonzero(connected)
+        uses = columns.ways.uses[ways]
         uses = np.where(self._tight.take(uses), uses, len(self._limit))
         limiting = self._reached
         limiting[:] = False
@@ -306,7 +288,9 @@ class Network:
         numbers = np.flatnonzero(limiting)
         self._place[numbers] = np.arange(len(numbers))
         self._place[-1] = len(numbers)
-        return fair_rates(self._place.take(uses), self._capacity[numbers], self._columns.cap[slots])
+        place_of_way = np.cumsum(connected) - 1
+        way = place_of_way.take(columns.way[slots])
+        return fair_rates(way, self._place.take(uses), self._capacity[numbers], columns.cap[slots])
 
     def _first_end(self) -> float:
         """Find the flow that ends first. Returns the instant of its end, infinite if there is no flow."""
