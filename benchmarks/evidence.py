@@ -1,9 +1,11 @@
 """The tables of docs/explanation/policies.md from shipped profiles: ``make evidence``.
 
 Each finished simulation is kept in ``build/evidence``, so that a stopped run goes on. With ``--write`` the tables are
-written anew between the marks of the page; without it they are printed. ``--reduced`` takes a few minutes.
+written anew between the marks of the page; without it they are printed. ``--reduced`` takes a few minutes. Cells with
+``by_seed: true`` take the seeds that ``benchmarks/evidence/`` holds from there, and add those that they run; ``--anew``
+runs all.
 
-Run: python -m benchmarks.evidence [--reduced] [--write] [--only CELL] [--seeds N]
+Run: python -m benchmarks.evidence [--reduced] [--write] [--only CELL] [--seeds N] [--anew]
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import dataclasses
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from benchmarks.evidence_by_seed import with_recorded
 from broker.cli.context import duration
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, told
 from broker.simulation.commands.kept_cases import KeptCases
@@ -27,6 +31,7 @@ from broker.simulation.model.comparing import PRIMARY, Case, Comparison, Scenari
 from broker.simulation.model.limits_of_work import delivered_bound, mean_wait_bound_s
 
 ROOT = Path(__file__).resolve().parents[1]
+RECORDED = ROOT / "benchmarks/evidence"
 PAGE, BEGIN, END = ROOT / "docs/explanation/policies.md", "<!-- evidence -->\n", "<!-- end of evidence -->\n"
 SECONDARY = ("wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered", "share_deviation")
 REFERENCE = "clairvoyant"
@@ -114,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write the tables into the page")
     parser.add_argument("--only", action="append", help="a cell by its name; repeat")
     parser.add_argument("--seeds", type=int, help="in place of those of evidence.yaml")
+    parser.add_argument("--anew", action="store_true", help="run seeds that are recorded in benchmarks/evidence, too")
     parser.add_argument("--processes", type=int, default=1, help="at once")
     parser.add_argument("--out", type=Path, default=ROOT / "build/evidence", help="where finished simulations are kept")
     given = parser.parse_args(arguments)
@@ -129,9 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = []
     for one in cells:
         print(f"{one['name']}:", file=sys.stderr, flush=True)
-        kept = KeptCases(given.out / str(one["name"]).replace(" ", "-").replace(",", ""))
+        folder = str(one["name"]).replace(" ", "-").replace(",", "")
+        kept = KeptCases(given.out / folder)
         cases = cases_of(asked, one)
-        compared = compare(run_cases(cases, given.processes, None, kept))
+        run = partial(run_cases, processes=given.processes, dask=None, kept=kept)
+        recorded = one.get("by_seed") and not given.reduced
+        results = with_recorded(cases, RECORDED / f"{folder}.csv", run, given.anew) if recorded else run(cases)
+        compared = compare(results)
         tables.append(table(one["name"], compared, bounds(cases)))
         print(tables[-1], flush=True)
     if given.write:

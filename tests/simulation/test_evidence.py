@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchmarks import evidence
+from benchmarks.evidence_by_seed import FIGURES, with_recorded
 from broker.cli.context import NotADuration
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.simulation.model import stresses
-from broker.simulation.model.comparing import Comparison
+from broker.simulation.model.comparing import Case, CaseResult, Comparison
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import DAY_S, GridParameters, expected_core_s
 from broker.simulation.model.grids import GRIDS
@@ -23,6 +25,7 @@ from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.merit import Stats
 from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.scenario import TransferOutage, check
+from broker.simulation.model.scenario_file import GridChoice
 from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, task
 
 SIZE = GridParameters(days=0.5, queues=6, cores=500, nuclei=2, warm_up_s=7200.0)
@@ -66,6 +69,33 @@ def test_a_cell_may_set_the_period_of_cycles() -> None:
     assert longer.scenario_of(101) == dataclasses.replace(usual.scenario_of(101), cycle_s=300.0)
     with pytest.raises(NotADuration, match="calm: cycle"):
         evidence.cases_of(settings, {"name": "calm", "grid": "calm", "size": {"cycle": "soon"}})
+
+
+def test_recorded_seeds_are_read_and_the_others_run_and_added(tmp_path: Path) -> None:
+    cases = [Case("seed", "seed", seed, GridChoice("calm", SIZE)) for seed in (101, 102, 103)]
+    ran: list[int] = []
+
+    def run(missing: Sequence[Case]) -> list[CaseResult]:
+        ran.extend(case.seed for case in missing)
+        stats = Stats(*([0.125, math.nan, math.inf] * len(FIGURES))[: len(FIGURES)])
+        return [CaseResult(case.label, case.seed, stats, (1.0,), {"use": (0.5,)}, 7, 1.26, 2.0) for case in missing]
+
+    path = tmp_path / "cell.csv"
+    first = with_recorded(cases[1:], path, run)
+    assert ran == [102, 103] and [result.seed for result in first] == [102, 103]
+    every = with_recorded(cases, path, run)
+    assert ran == [102, 103, 101] and [result.seed for result in every] == [101, 102, 103]
+    assert (every[0].label, every[0].curves, every[0].events, every[0].decide_s) == ("seed", {}, 7, 1.3)
+    assert every[0].stats.delivered == 0.125 and every[0].stats.wait_mean_s == math.inf
+    assert math.isnan(every[0].stats.finish_mean_s)
+    with_recorded(cases[:1], path, run, anew=True)
+    assert ran[3:] == [101] and len(path.read_text().splitlines()) == 4
+    # another setting is another simulation
+    with_recorded([dataclasses.replace(cases[0], values=(("KEY", 1),))], path, run)
+    assert ran[4:] == [101] and len(path.read_text().splitlines()) == 5
+    path.write_text("case,seed\n")
+    with pytest.raises(ValueError, match="columns"):
+        with_recorded(cases, path, run)
 
 
 def test_cells_that_are_made_anew_replace_their_own_tables_only() -> None:

@@ -81,10 +81,15 @@ class KeptCases:
             raise SimulationError(f"it cannot be written: {error.strerror}", str(path), "give it room") from error
 
     def _path(self, case: Case) -> Path:
-        settings = repr((__version__, case.policy, case.values, case.profile, case.scenario_of))
-        name = "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in case.label)[:80]
-        digest = hashlib.sha256(f"{case.label}\n{settings}".encode()).hexdigest()[:12]
-        return self.folder / f"{name}-seed-{case.seed:04d}-{digest}.json"
+        return self.folder / f"{name_of(case)}.json"
+
+
+def name_of(case: Case) -> str:
+    """The name of a case, different for each label, seed and setting that affects its figures."""
+    settings = repr((__version__, case.policy, case.values, case.profile, case.scenario_of))
+    name = "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in case.label)[:80]
+    digest = hashlib.sha256(f"{case.label}\n{settings}".encode()).hexdigest()[:12]
+    return f"{name}-seed-{case.seed:04d}-{digest}"
 
 
 def _read(path: Path) -> CaseResult:
