@@ -1,7 +1,7 @@
 """How fast the analysis brokerage decides: throttle, both passes, stabilizer, weights, reasons and jobs, on one core.
 
-The grid and the work are those of the production benchmark, given to 200 users. What is timed, and against what:
-``benchmarks/stages.py``.
+The grid and the work are those of the production benchmark, assigned to 200 users. ``benchmarks/stages.py`` describes
+what is timed, and the reference.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -20,7 +20,7 @@ from agents.service.configuration import config_file  # noqa: E402
 from benchmarks.measuring import NOW, asked_folder, loaded, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
 from benchmarks.scenario_users import give_to_users  # noqa: E402
-from benchmarks.stages import measured  # noqa: E402
+from benchmarks.stages import measure_stages  # noqa: E402
 from broker.brokerages.analysis_job.brokerage import chain  # noqa: E402
 from broker.brokerages.job.chunk_jobs import estimated_jobs  # noqa: E402
 from broker.engine.analysis.chain import AnalysisChain  # noqa: E402
@@ -40,15 +40,15 @@ JOBS_OF_A_TASK = 50
 
 
 def read(database: Database) -> tuple[Snapshot, CycleWork]:
-    """Give the scenario to users, and read it."""
+    """Assign the scenario to users, and read its snapshot and work."""
     give_to_users(database)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         reader = GridReader("live", config_file("sources.yaml", None), analysis=True)
         snapshot = reader.read(connection, catalogue, NOW, lambda: None).snapshot
         work = load_work(connection, catalogue, WorkSelection(labels_excluded=False))
-        asked, _ = load_analysis_work(connection, catalogue, work.work.chunks, NOW, 6.0)
-    return snapshot, replace(work, work=replace(work.work, analysis_request=asked))
+        request, _ = load_analysis_work(connection, catalogue, work.work.chunks, NOW, 6.0)
+    return snapshot, replace(work, work=replace(work.work, analysis_request=request))
 
 
 def measure(tasks: int, queues: int, new_weight: bool = False) -> dict[str, Any]:
@@ -58,12 +58,12 @@ def measure(tasks: int, queues: int, new_weight: bool = False) -> dict[str, Any]
     tuning, rules = Tuning.defaults().with_values({"NEW_BASIC_WEIGHT": new_weight}), chain()
 
     if new_weight:
-        asked = work.work.analysis_request
-        assert asked is not None
-        estimated = replace(asked, jobs_estimate=estimated_jobs(work))
-        work = replace(work, work=replace(work.work, analysis_request=estimated))
+        request = work.work.analysis_request
+        assert request is not None
+        with_estimate = replace(request, jobs_estimate=estimated_jobs(work))
+        work = replace(work, work=replace(work.work, analysis_request=with_estimate))
     make = partial(_cycle, snapshot, work, tuning, rules)
-    return {"new_weight": new_weight, **measured(make, work, ROUNDS)}
+    return {"new_weight": new_weight, **measure_stages(make, work, ROUNDS)}
 
 
 def _cycle(

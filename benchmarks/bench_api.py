@@ -1,7 +1,7 @@
-"""The HTTP API against what it wraps, in one run: matches a second, and the decision of a task against a bare route.
+"""The HTTP API against what it wraps, in one run: matches per second, and a task's decision against a bare route.
 
-Jobs are matched by processes that call the matcher, then by as many that ask the API. On both sides one of them is
-killed half-way, what it got is counted, and no job is given twice.
+Processes match jobs first by direct calls of the matcher, then as many processes through the API. In each part one
+process is killed half-way, its matches are counted, and no job may be given twice.
 Usage: ``python -m benchmarks.bench_api [--jobs N] [--processes N] [--servers N] [--seconds S]``.
 """
 
@@ -41,16 +41,16 @@ MATCH_RATIO, DECISION_RATIO = 0.7, 5.0
 
 def main() -> None:
     """Measure and report."""
-    asked = _arguments()
+    options = _arguments()
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         server = EmbeddedServer(Path(folder))
         with Database(server.start(), on_close=server.stop) as database:
             upgrade(database)
             row = decisions(database, Path(folder)) | matches(
-                database, Path(folder), asked.jobs, asked.processes, asked.servers, asked.seconds
+                database, Path(folder), options.jobs, options.processes, options.servers, options.seconds
             )
     target = f"matches >= {MATCH_RATIO} x the direct call; decision p95 <= {DECISION_RATIO:g} x a bare route"
-    report(asked.folder, "api", [row], target=target)
+    report(options.folder, "api", [row], target=target)
 
 
 def _arguments() -> argparse.Namespace:
@@ -60,12 +60,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0)
     folder_argument(parser)
-    asked = parser.parse_args()
-    return asked
+    options = parser.parse_args()
+    return options
 
 
 def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dict[str, Any]:
-    """The time for the decision of a task, and for a route of the same server that does nothing."""
+    """Measure the route of a task's decision, and a route of the same server that does nothing."""
     store_jobs(database)
     with serving(database, Listening(), home=folder, folder=None) as running:
         app: FastAPI = running.server.app
@@ -75,10 +75,10 @@ def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dic
             return {"ok": True}
 
         token = str(running.token)
-        _unlimited(app.state.api)
+        _disable_rate_limits(app.state.api)
         routes = {"bare": "/bare", "decision": f"/api/v1/tasks/{TASK}/decision"}
-        timings = _timed(running.server.url, token, routes, requests)
-    p95 = {name: float(np.percentile(found, 95)) for name, found in timings.items()}
+        timings = _time_requests(running.server.url, token, routes, requests)
+    p95 = {name: float(np.percentile(times, 95)) for name, times in timings.items()}
     return {
         "bare_p95_ms": p95["bare"],
         "decision_p95_ms": p95["decision"],
@@ -89,23 +89,23 @@ def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dic
 def matches(
     database: Database, folder: Path, jobs: int, processes: int, servers: int, seconds: float
 ) -> dict[str, Any]:
-    """Matches a second of the direct call and through the API, each with one client killed half-way.
+    """Measure matches per second by direct calls and through the API, each with one client killed half-way.
 
-    Both do the same: each request is noted under its number, so that a pilot that asks again gets the same job.
+    Both do the same work: each request is recorded under its number, so that a repeated request gets the same job.
     """
     with database.begin() as connection:
         connection.execute(sa.text("TRUNCATE doma_panda.jobsactive4, doma_panda.jobsdefined4"))
     row = _prepare(database, jobs)
     direct = _measure(database, folder, processes, seconds, killed=1, numbered=True)
     direct_sent = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-    with _served(database, folder, servers) as addresses:
-        found = _asked(addresses, folder, processes, seconds)
+    with _serve_processes(database, folder, servers) as addresses:
+        through_api = _measure_api(addresses, folder, processes, seconds)
     sent = _count(database, "broker.matched_requests") - direct_sent
     twice = _count(database, "(SELECT FROM broker.matched_requests GROUP BY pandaid HAVING count(*) > 1) AS double")
-    if twice or sent < found["api_matches"] or direct_sent < direct["matches"]:
-        raise SystemExit(f"{twice} jobs were given twice; {found['api_matches']} were told, {sent} are on record")
+    if twice or sent < through_api["api_matches"] or direct_sent < direct["matches"]:
+        raise SystemExit(f"{twice} jobs were given twice; {through_api['api_matches']} were told, {sent} are on record")
     _check(database, direct_sent + sent)
-    direct_per_s, api_per_s = direct_sent / direct["seconds"], sent / found["api_seconds"]
+    direct_per_s, api_per_s = direct_sent / direct["seconds"], sent / through_api["api_seconds"]
     return {
         "jobs": row["jobs"],
         "direct_per_s": direct_per_s,
@@ -121,8 +121,8 @@ def _count(database: Database, rows: str) -> int:
 
 
 @contextmanager
-def _served(database: Database, folder: Path, servers: int) -> Iterator[list[tuple[str, str]]]:
-    """Address and token of so many processes of the API."""
+def _serve_processes(database: Database, folder: Path, servers: int) -> Iterator[list[tuple[str, str]]]:
+    """Start processes of the API; yield the address and token of each."""
     context = multiprocessing.get_context("spawn")
     queue, ending = context.Queue(), context.Event()
     with ExitStack() as stack:
@@ -136,13 +136,13 @@ def _served(database: Database, folder: Path, servers: int) -> Iterator[list[tup
 
 def _serve(url: str, folder: str, queue: Any, ending: Any) -> None:
     with Database(url) as database, serving(database, Listening(), home=Path(folder), folder=None) as running:
-        _unlimited(running.server.app.state.api)
+        _disable_rate_limits(running.server.app.state.api)
         queue.put((running.server.url, running.token))
         ending.wait()
 
 
-def _unlimited(state: ApiState) -> None:
-    """No rate limits: the client of a benchmark is many clients."""
+def _disable_rate_limits(state: ApiState) -> None:
+    """Switch off the rate limits: the client of a benchmark stands for many clients."""
 
     def never(identity: Identity | None, address: str, stranger: str = "anonymous") -> float:
         return 0.0
@@ -150,7 +150,7 @@ def _unlimited(state: ApiState) -> None:
     state.limiter.wait_s = never  # type: ignore[method-assign]
 
 
-def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, seconds: float) -> dict[str, Any]:
+def _measure_api(addresses: list[tuple[str, str]], folder: Path, processes: int, seconds: float) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(processes + 1)
     workers = [
@@ -166,39 +166,39 @@ def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, secon
     workers[0].kill()
     for worker in workers:
         worker.join()
-    found = [json.loads((folder / f"a{number}.json").read_text()) for number in range(1, processes)]
-    jobs = [job for one in found for job in one["jobs"]]
+    outcomes = [json.loads((folder / f"a{number}.json").read_text()) for number in range(1, processes)]
+    jobs = [job for outcome in outcomes for job in outcome["jobs"]]
     if len(jobs) != len(set(jobs)):
         raise SystemExit(f"{len(jobs) - len(set(jobs))} jobs were given twice")
-    return {"api_matches": len(jobs), "api_seconds": max(one["seconds"] for one in found)}
+    return {"api_matches": len(jobs), "api_seconds": max(outcome["seconds"] for outcome in outcomes)}
 
 
 def _ask(url: str, token: str, number: int, seconds: float, file: Path, start: Any) -> None:
-    """One client: asks for pilots until its time is over, each request with a number."""
-    generator, jobs, asked, pilot = np.random.default_rng(number), [], 0, f"p{number}-{os.getpid()}"
+    """Run one client: it sends numbered requests of pilots until its time is over."""
+    generator, jobs, count, pilot = np.random.default_rng(number), [], 0, f"p{number}-{os.getpid()}"
     with PlainClient(url, token) as client:
         start.wait()
-        began = perf_counter()
-        while (elapsed := perf_counter() - began) < seconds:
-            asked += 1
+        begin_s = perf_counter()
+        while (elapsed := perf_counter() - begin_s) < seconds:
+            count += 1
             site = f"SITE_{generator.integers(QUEUES)}"
-            body = f'{{"site":"{site}","ce":"ce","queue":"q","vo":"atlas","pilot":"{pilot}","request_number":{asked}}}'
-            found = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body.encode()))
-            if found.get("pandaid") is not None:
-                jobs.append(found["pandaid"])
+            body = f'{{"site":"{site}","ce":"ce","queue":"q","vo":"atlas","pilot":"{pilot}","request_number":{count}}}'
+            response = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body.encode()))
+            if response.get("pandaid") is not None:
+                jobs.append(response["pandaid"])
     file.write_text(json.dumps({"jobs": jobs, "seconds": elapsed}))
 
 
-def _timed(url: str, token: str, paths: dict[str, str], requests: int) -> dict[str, list[float]]:
-    """Milliseconds of each request, one path after the other, after a tenth as many to warm up."""
-    found: dict[str, list[float]] = {name: [] for name in paths}
+def _time_requests(url: str, token: str, paths: dict[str, str], requests: int) -> dict[str, list[float]]:
+    """Time requests to the paths in turn, after a tenth as many to warm up; return milliseconds by name."""
+    timings: dict[str, list[float]] = {name: [] for name in paths}
     with PlainClient(url, token) as client:
         for _ in range(requests + requests // 10):
             for name, path in paths.items():
-                began = perf_counter()
+                begin_s = perf_counter()
                 client.answer(b"GET", path.encode())
-                found[name].append(1000 * (perf_counter() - began))
-    return {name: one[requests // 10 :] for name, one in found.items()}
+                timings[name].append(1000 * (perf_counter() - begin_s))
+    return {name: times[requests // 10 :] for name, times in timings.items()}
 
 
 if __name__ == "__main__":

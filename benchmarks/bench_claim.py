@@ -1,7 +1,7 @@
-"""How long claiming files takes: batches of jobs written until all files of all datasets are claimed.
+"""How long claiming files takes: batches of jobs are written until all files of all datasets are claimed.
 
-Same number of files in few large datasets and in many small ones. Statistics of the tables are those of an earlier
-state, as in service. The time for a file must not grow with the files of a dataset, nor from batch to batch.
+The number of files is the same in few large datasets and in many small ones. Table statistics are stale, as in service.
+The time per file must not grow with the size of a dataset, nor from batch to batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST_ID = 1_000
 LIMIT_S = 60.0
 NUCLEUS = "NUCLEUS"
 
-# One task a dataset, as most are.
+# One task per dataset, the usual case.
 _TASKS = """
 INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status, nucleus, vo, prodsourcelabel, username)
 SELECT t, 'task.' || t, 'running', :nucleus, 'atlas', 'managed', 'prodsys'
@@ -51,7 +51,7 @@ _READY = "UPDATE doma_panda.jedi_dataset_contents SET status = 'ready'"
 
 
 def fill(database: Database, datasets: int, files: int) -> None:
-    """Tasks with one dataset of ``files`` ready files each, which the statistics say are not ready."""
+    """Insert tasks with one dataset of ``files`` ready files each; according to the statistics no file is ready."""
     values = {"first": FIRST_ID, "datasets": datasets, "files": files, "nucleus": NUCLEUS}
     with database.begin() as connection:
         for statement in (_TASKS, _DATASETS, _FILES):
@@ -63,7 +63,7 @@ def fill(database: Database, datasets: int, files: int) -> None:
 
 
 def placements(datasets: int, files: int, batches: int) -> Iterator[Placement]:
-    """Everything in so many batches: each takes the next part of every dataset."""
+    """Yield all work in batches; each batch takes the next part of every dataset."""
     part = files // batches
     for batch in range(batches):
         within = np.arange(part, dtype=np.int64) + batch * part
@@ -82,8 +82,8 @@ def _placement(task: Ints, fileid: Ints) -> Placement:
         **constant,
     )
     claims = JobFileTable(job, task, task, fileid, np.zeros_like(fileid), np.ones(len(fileid), dtype=np.bool_))
-    seen = tuple(TaskSeen(int(one), "running", NUCLEUS) for one in np.unique(task))
-    return Placement(("QUEUE",), ("MCORE",), ("x86_64-el9",), table, claims, seen)
+    tasks_seen = tuple(TaskSeen(int(number), "running", NUCLEUS) for number in np.unique(task))
+    return Placement(("QUEUE",), ("MCORE",), ("x86_64-el9",), table, claims, tasks_seen)
 
 
 _JOB = {
@@ -103,7 +103,7 @@ _JOB = {
 
 
 def write(database: Database, placement: Placement) -> Written:
-    """One batch in its own transaction, refused when it takes too long."""
+    """Write one batch in its own transaction, which fails if it takes too long."""
     with database.begin() as connection:
         connection.execute(sa.text(f"SET LOCAL statement_timeout = '{LIMIT_S:g}s'"))
         return AssignmentWriter(Database.raw(connection), database.names, NOW).write(placement)
@@ -113,18 +113,18 @@ def measure(datasets: int, files: int, batches: int = BATCHES) -> dict[str, Any]
     """Fill a database and claim all of it, batch by batch."""
     with loaded(ColumnScenario(NOW.isoformat(), {})) as database:
         fill(database, datasets, files)
-        seconds, claimed = [], 0
+        seconds, claimed_files = [], 0
         for placement in placements(datasets, files, batches):
-            started = perf_counter()
-            claimed += write(database, placement).files
-            seconds.append(perf_counter() - started)
+            start_s = perf_counter()
+            claimed_files += write(database, placement).files
+            seconds.append(perf_counter() - start_s)
     return {
         "datasets": datasets,
         "files_of_a_dataset": files,
-        "claimed": claimed,
+        "claimed": claimed_files,
         "first_batch_s": seconds[0],
         "slowest_batch_s": max(seconds),
-        "us_a_file": 1e6 * sum(seconds) / claimed,
+        "us_a_file": 1e6 * sum(seconds) / claimed_files,
     }
 
 

@@ -1,11 +1,11 @@
-"""A whole cycle that makes 100,000 jobs, against the bare SQL that such a cycle cannot do without.
+"""A whole cycle that makes 100,000 jobs, against the bare SQL that such a cycle cannot avoid.
 
-The cycle loads, decides, cuts and writes. It is measured in two ways: as ``broker run production_job`` in a process of
-its own, whose peak memory is told, and as in the service, where a process has read the grid and decided once before it
-is measured, so that nothing is imported, loaded or read for the first time. The bare SQL is COPY of the same rows into
+The cycle loads, decides, cuts and writes. It is measured in two ways: as ``broker run production_job`` in a separate
+process, with its peak memory, and as in the service, where the process has read the grid and decided once before the
+measurement, so that nothing is imported, loaded or read for the first time. The bare SQL is COPY of the same rows into
 ``jobsdefined4``, COPY of the same (file, job) pairs into a temporary table, and one UPDATE ... FROM of the file rows.
-Each has a copy of the same database of its own, and they go in turn; the figures are medians of the ratios of a round,
-of the time that passes and of the processor time of broker and server together.
+Each runs on its own copy of the database, in turn. The figures are medians over the rounds of the ratios of wall time
+and of the CPU time of broker and server together.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _UPDATE = """
 
 
 def run_cycle(url: str) -> tuple[float, dict[str, Any], float]:
-    """Seconds of the process, its timings, and its peak memory in MB."""
+    """Run the command; return the seconds of the process, its timings, and its peak memory in MB."""
     with tempfile.TemporaryDirectory() as folder:
         timings = Path(folder) / "timings.json"
         command = [sys.executable, "-m", "broker.cli.main", "--db", url, "run", "production_job", "--at", NOW]
         command += ["--seed", str(SEED), "--timings", str(timings)]
-        started = perf_counter()
-        process = os.posix_spawn(command[0], command, os.environ, file_actions=_silent())
+        start_s = perf_counter()
+        process = os.posix_spawn(command[0], command, os.environ, file_actions=_silent_stdout())
         _, status, usage = os.wait4(process, 0)
-        seconds = perf_counter() - started
+        seconds = perf_counter() - start_s
         if os.waitstatus_to_exitcode(status):
             raise RuntimeError("the cycle failed; run the command by hand: " + " ".join(command))
         return seconds, json.loads(timings.read_text(encoding="utf-8")), usage.ru_maxrss / 1024
 
 
-def _silent() -> list[tuple[int, int, str, int, int]]:
+def _silent_stdout() -> list[tuple[int, int, str, int, int]]:
     return [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
 
 
-def exported(database: Database) -> tuple[list[bytes], list[bytes]]:
-    """The job rows that the cycle wrote, and its (file, job) pairs."""
+def export_rows(database: Database) -> tuple[list[bytes], list[bytes]]:
+    """Export the job rows that the cycle wrote, and its (file, job) pairs."""
     with database.begin() as connection:
         raw = Database.raw(connection)
         tasks = [row[0] for row in raw.execute("SELECT jeditaskid FROM doma_panda.jedi_tasks")]
@@ -74,10 +74,10 @@ def exported(database: Database) -> tuple[list[bytes], list[bytes]]:
 
 
 def bare_sql(database: Database, jobs: list[bytes], files: list[bytes]) -> tuple[float, float]:
-    """Seconds of the bare SQL in one transaction, and processor seconds of this process and the server's."""
+    """Run the bare SQL in one transaction; return wall seconds, and CPU seconds of this process and the server."""
     with database.begin() as connection:
         backend = Database.raw(connection).info.backend_pid
-    before, started = process_time() + cpu_of(backend), perf_counter()
+    cpu_before_s, start_s = process_time() + cpu_of(backend), perf_counter()
     with database.begin() as connection, Database.raw(connection).cursor() as cursor:
         if cursor.connection.info.backend_pid != backend:
             raise RuntimeError("the bare SQL went over another connection than the one that is measured")
@@ -88,14 +88,14 @@ def bare_sql(database: Database, jobs: list[bytes], files: list[bytes]) -> tuple
                 for block in blocks:
                     copy.write(block)
         cursor.execute(_UPDATE)
-    return perf_counter() - started, process_time() + cpu_of(backend) - before
+    return perf_counter() - start_s, process_time() + cpu_of(backend) - cpu_before_s
 
 
 def measure(database: Database, number: int) -> dict[str, Any]:
-    """One round: the command, the service, and the bare SQL."""
+    """Measure one round: the command, the service, and the bare SQL."""
     with copy_of(database, f"command_{number}") as copy:
         process_s, timings, peak_mb = run_cycle(copy.url)
-        jobs, files = exported(copy)
+        jobs, files = export_rows(copy)
     with copy_of(database, f"service_{number}") as copy:
         service, _ = brokers(copy, 1, "jobs")
     with copy_of(database, f"bare_{number}") as copy:

@@ -1,8 +1,8 @@
 """How fast the production job brokerage decides: what a cycle does between reading and writing, on one core.
 
-Each stage is shown, and how often the whole goes into the time of ten rules in plain Python over the same pairs in this
-run; besides, the time of a (task, queue) cell compared with that of the case of 1,000 tasks x 500 pseudo-queues: it
-stays near 1 when the cost is linear in both.
+The report shows each stage, and the time of ten rules in plain Python over the same pairs in this run as a multiple of
+the whole. It also compares the time per (task, queue) cell with the case of 1,000 tasks x 500 pseudo-queues: the ratio
+stays near 1 if the cost is linear in both.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 from benchmarks.measuring import asked_folder, loaded, read_cycle, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
-from benchmarks.stages import measured  # noqa: E402
+from benchmarks.stages import measure_stages  # noqa: E402
 from broker.brokerages.production_job.brokerage import chain  # noqa: E402
 from broker.engine.job.cycle import JobCycle  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402
@@ -30,11 +30,11 @@ JOBS_OF_A_TASK = 50
 
 
 def measure(tasks: int, queues: int) -> dict[str, Any]:
-    """Decide one scenario several times; 50 jobs a task."""
+    """Decide one scenario with 50 jobs per task several times."""
     with loaded(make_scenario(tasks, queues, JOBS_OF_A_TASK * tasks, seed=1)) as database:
         snapshot, work = read_cycle(database)
     tuning, rules = Tuning.defaults(), chain()
-    return measured(lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work, ROUNDS)
+    return measure_stages(lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work, ROUNDS)
 
 
 def main() -> None:

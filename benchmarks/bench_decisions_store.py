@@ -1,8 +1,8 @@
-"""Many stored decisions: how long ``explain`` and lists take to read, and how many bytes a decision takes.
+"""Many stored decisions: how long ``explain`` and lists take to read them, and how many bytes a decision takes.
 
 The decisions are those of one real cycle of the production job brokerage, copied to other tasks and instants over 14
-days, each day in its partition. Reading goes through the same functions as the commands. With ``--home`` the database
-stays in that folder: it is filled once, and measured as often as the benchmark is run.
+days, each day in its own partition. The benchmark reads them by the functions of the commands. With ``--home`` the
+database stays in that folder: it is filled once and measured at every run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.many_decisions import fill, sizes, stored
+from benchmarks.many_decisions import count_decisions, fill, sizes
 from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import broker_once
@@ -32,34 +32,34 @@ from broker.store.summaries.reason_counts import queue_totals, reason_counts, wa
 
 SEED, TASKS, QUEUES, JOBS = 1, 400, 500, 20_000
 ROWS = 200_000
-ASKED, LISTED = 400, 40
+EXPLAINED, LIST_CALLS = 400, 40
 
 
 def p95_ms(ask: Callable[[int], object], values: list[int]) -> float:
-    """The time within which 95 of 100 questions are answered."""
-    spent = []
+    """Return the 95th percentile of the response time in ms."""
+    durations_ms = []
     for value in values:
-        started = perf_counter()
+        start_s = perf_counter()
         ask(value)
-        spent.append(1000 * (perf_counter() - started))
-    return float(np.percentile(spent, 95))
+        durations_ms.append(1000 * (perf_counter() - start_s))
+    return float(np.percentile(durations_ms, 95))
 
 
 def measure(database: Database) -> dict[str, float]:
-    """The figures of one size."""
+    """Measure all figures of the database."""
     figures: dict[str, float] = {}
     with database.read_snapshot() as connection:
-        found = connection.execute(sa.text("SELECT DISTINCT jeditaskid FROM broker.chunk_states")).scalars()
-        tasks = np.random.default_rng(SEED).permutation(sorted(found))[:ASKED].tolist()
+        task_ids = connection.execute(sa.text("SELECT DISTINCT jeditaskid FROM broker.chunk_states")).scalars()
+        tasks = np.random.default_rng(SEED).permutation(sorted(task_ids))[:EXPLAINED].tolist()
 
-        def explained(task: int) -> int:
-            return sum(len(one.record.decision.rejected) for one in latest(connection, task))
+        def explain_now(task: int) -> int:
+            return sum(len(stored_decision.record.decision.rejected) for stored_decision in latest(connection, task))
 
-        def explained_then(task: int) -> int:
+        def explain_past(task: int) -> int:
             return len(latest(connection, task, NOW - timedelta(days=5)))
 
-        figures["explain_p95_ms"] = p95_ms(explained, tasks)
-        figures["explain_at_p95_ms"] = p95_ms(explained_then, tasks[:100])
+        figures["explain_p95_ms"] = p95_ms(explain_now, tasks)
+        figures["explain_at_p95_ms"] = p95_ms(explain_past, tasks[:100])
         day = NOW - timedelta(days=1)
         asking = Asking(connection, database.names, NOW)
         lists: dict[str, Callable[[int], object]] = {
@@ -72,7 +72,7 @@ def measure(database: Database) -> dict[str, float]:
             "broker_queues_ms": lambda _: queues(asking),
             "changes_ms": lambda _: outcome_changes(connection, day, NOW, least=6),
         }
-        figures |= {name: p95_ms(ask, [0] * LISTED) for name, ask in lists.items()}
+        figures |= {name: p95_ms(ask, [0] * LIST_CALLS) for name, ask in lists.items()}
         figures |= sizes(connection)
     return figures
 
@@ -84,17 +84,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--fill-only", action="store_true", help="fill the database and measure nothing")
-    asked = parser.parse_args()
-    with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED), asked.home) as database:
-        rows = stored(database)
+    options = parser.parse_args()
+    with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED), options.home) as database:
+        rows = count_decisions(database)
         if not rows:
-            broker_once("production_job", database, NOW, SEED, lambda told: None)
-            rows = fill(database, asked.rows)
-        if asked.fill_only:
+            broker_once("production_job", database, NOW, SEED, lambda decision: None)
+            rows = fill(database, options.rows)
+        if options.fill_only:
             return
         figures = measure(database)
     report(
-        asked.folder,
+        options.folder,
         "decisions_store",
         [{"rows": rows, **figures}],
         target="explain_p95_ms < 80, lists < 150 ms, gb_of_14_days_of_100000 < 2",

@@ -1,8 +1,8 @@
 """How fast feeds are: CRIC's documents of 1,000 queues and 3,000 endpoints, and 10,000 datasets kept fresh from Rucio.
 
 The documents are imported into an empty database, then unchanged, then with every queue, site and endpoint changed.
-The datasets are asked for at 20 requests a second on a clock that goes on only when the agent waits: the age of the
-oldest answer is that of an installation that runs for two hours, the seconds are those that the agent itself takes.
+The datasets are requested at 20 requests per second on a clock that advances only while the agent waits: the age of the
+oldest answer is that of an installation running for two hours, and the seconds are those that the agent itself takes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from broker.store.service.leases import LeaseTerms
 SIZE = GridSize(queues=1000, queues_of_a_site=1, endpoints_of_a_site=3)
 DATASETS, REQUESTS_PER_S = 10_000, 20.0
 WARM_UP_MIN, LASTS_MIN, PERIOD_S = 45, 120, 30.0
-LONG = LeaseTerms(length_s=3600.0, longest_s=3600.0)
+LONG_LEASE = LeaseTerms(length_s=3600.0, longest_s=3600.0)
 
 
 class VirtualClock(threading.Event):
-    """Time in seconds that goes on when somebody waits."""
+    """A clock in seconds that advances only when a caller waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class VirtualClock(threading.Event):
 
 
 class ManyDatasets:
-    """A Rucio with so many closed datasets, each on one disk."""
+    """A stand-in for Rucio that knows any closed dataset, each on one disk."""
 
     def metadata(self, did: Did) -> Mapping[str, Any]:
         return {"did_type": "DATASET", "length": 5, "is_open": False}
@@ -66,8 +66,8 @@ class ManyDatasets:
         return {"DISK": False}
 
 
-def changed(documents: dict[str, Any]) -> dict[str, Any]:
-    """The documents with another value in every queue, site and endpoint."""
+def change_documents(documents: dict[str, Any]) -> dict[str, Any]:
+    """Change a value in every queue, site and endpoint of the documents."""
     for queue in documents["queues"].values():
         queue["corepower"] += 1
     for site in documents["sites"].values():
@@ -78,34 +78,34 @@ def changed(documents: dict[str, Any]) -> dict[str, Any]:
 
 
 def imports(database: Database, folder: Path) -> list[dict[str, Any]]:
-    """Seconds of the three imports."""
+    """Measure the three imports."""
     documents = cric_documents(SIZE, NOW)
     rows = []
     for hours, name in enumerate(("first", "unchanged", "all changed")):
         if name == "all changed":
-            documents = changed(documents)
+            documents = change_documents(documents)
         paths = {}
         for document, content in documents.items():
             (folder / document).write_text(json.dumps(content))
             paths[document] = str(folder / document)
         agent = CricAgent(CricOptions(documents=paths), ProcessSettings())
         context = context_of(database, "cric", hours * 3600.0)
-        started = perf_counter()
-        done = agent.cycle(context)
-        rows.append({"import": name, **done.counts, "total_s": perf_counter() - started})
+        start_s = perf_counter()
+        outcome = agent.cycle(context)
+        rows.append({"import": name, **outcome.counts, "total_s": perf_counter() - start_s})
     return rows
 
 
 def context_of(database: Database, name: str, at_s: float, **changes: Any) -> CycleContext:
-    """A cycle at so many seconds after the start, under a lease of its own."""
+    """Make the context of a cycle ``at_s`` seconds after the start, under a new lease."""
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases WHERE name = :name"), {"name": name})
-        lease = leases.acquire(connection, name, "benchmark", LONG).lease
+        lease = leases.acquire(connection, name, "benchmark", LONG_LEASE).lease
     return CycleContext(database, NOW + timedelta(seconds=at_s), 1, 120.0, lease=lease, **changes)
 
 
 def fill(database: Database) -> None:
-    """A task for each dataset."""
+    """Insert a task for each dataset."""
     statements = (
         "INSERT INTO {panda}.jedi_tasks (jeditaskid, status, currentpriority) SELECT n, 'ready', n FROM {numbers}",
         "INSERT INTO {panda}.jedi_datasets (jeditaskid, datasetid, datasetname, type) "
@@ -120,26 +120,26 @@ def fill(database: Database) -> None:
 
 
 def freshness(database: Database) -> dict[str, Any]:
-    """The age of the oldest answer after the warm-up, and what it costs."""
+    """Measure the age of the oldest answer after the warm-up, and the cost of keeping it."""
     fill(database)
     clock = VirtualClock()
     options = ReplicaOptions(requests_per_s=REQUESTS_PER_S, requests_in_flight=1)
     agent = RucioReplicasAgent(options, ProcessSettings(), lambda _: ManyDatasets())  # type: ignore[arg-type,return-value]
-    oldest_s, busy_s, asked, cycles = 0.0, 0.0, 0, 0
+    oldest_s, busy_s, request_count, cycles = 0.0, 0.0, 0, 0
     while clock.now_s < LASTS_MIN * 60:
-        started_s, started = clock.now_s, perf_counter()
+        cycle_start_s, wall_start_s = clock.now_s, perf_counter()
         context = context_of(
-            database, agent.name, started_s, ending=clock, monotonic=lambda: clock.now_s, started=started_s
+            database, agent.name, cycle_start_s, ending=clock, monotonic=lambda: clock.now_s, started=cycle_start_s
         )
-        asked += agent.cycle(context).counts["requests"]
-        busy_s += perf_counter() - started
+        request_count += agent.cycle(context).counts["requests"]
+        busy_s += perf_counter() - wall_start_s
         cycles += 1
-        clock.now_s = max(clock.now_s, started_s + PERIOD_S)
+        clock.now_s = max(clock.now_s, cycle_start_s + PERIOD_S)
         if clock.now_s >= WARM_UP_MIN * 60:
             oldest_s = max(oldest_s, oldest_answer_s(database, clock.now_s))
     return {
         "datasets": DATASETS,
-        "requests_per_s": asked / clock.now_s,
+        "requests_per_s": request_count / clock.now_s,
         "oldest_answer_min": oldest_s / 60,
         "cycles": cycles,
         "busy_s": busy_s,
@@ -147,11 +147,11 @@ def freshness(database: Database) -> dict[str, Any]:
 
 
 def oldest_answer_s(database: Database, at_s: float) -> float:
-    """How old the oldest answer is; without an answer as old as the benchmark."""
+    """Return the age of the oldest answer, or the age of the benchmark if a dataset has no answer yet."""
     query = "SELECT count(*), min(answered_at) FROM broker.replica_requests HAVING count(answered_at) = :datasets"
     with database.begin() as connection:
-        found = connection.execute(sa.text(query), {"datasets": DATASETS}).first()
-    return at_s if found is None else (NOW + timedelta(seconds=at_s) - found[1]).total_seconds()
+        row = connection.execute(sa.text(query), {"datasets": DATASETS}).first()
+    return at_s if row is None else (NOW + timedelta(seconds=at_s) - row[1]).total_seconds()
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """How long one cycle of ``flow`` takes: the linear program by columns, then whole jobs by seed.
 
-The problems are made up; a third of the queues is feasible for a chunk. The gap is what whole jobs cost more than the
-linear program; limits that are broken are counted. Usage: ``python -m benchmarks.bench_flow [FOLDER]``.
+The problems are synthetic; a third of the queues is feasible for each chunk. The gap is the extra cost of whole jobs
+over the linear program. Broken limits are counted. Usage: ``python -m benchmarks.bench_flow [FOLDER]``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from time import process_time
 from typing import Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -25,11 +25,11 @@ NO_LIMIT_S = 600.0
 
 
 def measure(chunks: int, queues: int, seed: int) -> dict[str, Any]:
-    """Decide one problem without a limit of time."""
+    """Decide one problem without a time limit."""
     problem = grid_problem(chunks, queues, seed)
-    started = process_time()
+    start_s = process_time()
     result = decide(problem, seed, time_limit_s=NO_LIMIT_S)
-    cpu_s = process_time() - started
+    cpu_s = process_time() - start_s
     linear = result.linear
     return {
         "chunks": chunks,

@@ -1,7 +1,7 @@
-"""What a cycle of the agent ``forecasts`` takes at a large grid, what a roll-out of it takes, and looking a start up.
+"""What a cycle of the agent ``forecasts``, a roll-out and the look-up of a start take on a large grid.
 
-Queues, chunks that wait for a queue, jobs that wait at queues and run there, and past forecasts are made up. Processor
-seconds are those of the agent and of the database server together.
+Queues, chunks waiting for a queue, jobs waiting and running at queues, and past forecasts are synthetic. CPU seconds
+are given for the agent and for the database server.
 ``python -m benchmarks.bench_forecast_cycle [--queues 500] [--tasks 20000] [--jobs 200000]``.
 """
 
@@ -37,7 +37,7 @@ from broker.store.service.leases import LeaseTerms
 FIRST_JOB = 2_000_000_000
 PAST, TASKS_AT_QUEUES = 20_000, 4000
 LOOK_UPS = 200
-# six of ten jobs at queues wait
+# six of ten jobs at queues are waiting
 _JOBS = """
 INSERT INTO doma_panda.jobsactive4 (pandaid, jeditaskid, jobdefinitionid, jobstatus, vo, produsername, computingsite,
     gshare, resource_type, currentpriority, prodsourcelabel, processingtype, corecount, minramcount, transformation,
@@ -65,19 +65,19 @@ FROM generate_series(0, :past - 1) AS n, LATERAL (SELECT (ARRAY['queue', 'task',
 
 
 def fill(database: Database, jobs: int) -> None:
-    """Jobs at queues, and past forecasts."""
+    """Insert jobs at queues, and past forecasts."""
     now = NOW.replace(tzinfo=None)
-    given = {"first": FIRST_JOB, "jobs": jobs, "now": now, "tasks": TASKS_AT_QUEUES, "shares": list(SHARES)}
+    job_values = {"first": FIRST_JOB, "jobs": jobs, "now": now, "tasks": TASKS_AT_QUEUES, "shares": list(SHARES)}
     with database.begin() as connection:
         connection.execute(sa.text("SET LOCAL gridbroker.activates = 'on'"))
-        connection.execute(sa.text(_JOBS), given)
+        connection.execute(sa.text(_JOBS), job_values)
         connection.execute(sa.text(_PAST), {"now": NOW, "past": PAST})
     with database.autocommit() as connection:
         connection.exec_driver_sql("VACUUM (ANALYZE)")
 
 
 def cycle(database: Database, name: str, minutes: float, request: CycleRequest) -> dict[str, float]:
-    """One cycle of an agent: what it counted, its stages, and processor seconds of agent and server."""
+    """Run one cycle of an agent; return its counts and stages, and the CPU seconds of agent and server."""
     agent = registry.make(name, {}, ProcessSettings())
     with database.begin() as connection:
         lease = leases.acquire(connection, name, "bench", LeaseTerms(length_s=7200.0, longest_s=7200.0)).lease
@@ -86,54 +86,60 @@ def cycle(database: Database, name: str, minutes: float, request: CycleRequest) 
     run_id = open_run(database, name, lease)
     context = CycleContext(database, NOW + timedelta(minutes=minutes), 1, 3600.0, request, lease=lease, run_id=run_id)
     with ServerWatch(postmaster_of(database)) as server:
-        own_s, started = process_time(), perf_counter()
+        agent_cpu_s, start_s = process_time(), perf_counter()
         record = run_cycle(agent, context)
-        own_s, wall_s = process_time() - own_s, perf_counter() - started
+        agent_cpu_s, wall_s = process_time() - agent_cpu_s, perf_counter() - start_s
     if record.outcome != "done":
         raise RuntimeError(f"the cycle of {name} was {record.outcome}: {record.error}")
     with database.begin() as connection:
         leases.release(connection, lease)
-    return {**record.counts, **record.timings, "agent_cpu_s": own_s, "server_cpu_s": server.cpu_s, "wall_s": wall_s}
+    return {
+        **record.counts,
+        **record.timings,
+        "agent_cpu_s": agent_cpu_s,
+        "server_cpu_s": server.cpu_s,
+        "wall_s": wall_s,
+    }
 
 
 def rollout(database: Database, hours: float, cycle_s: float) -> dict[str, float]:
-    """A roll-out of one seed, without any limit: what it reads and takes, and of how many subjects it tells."""
+    """Measure a roll-out of one seed without limits: its CPU seconds, and the number of its subjects."""
     context = CycleContext(database, NOW + timedelta(minutes=1), 1, 3600.0, CycleRequest())
-    how = Rolling(hours, 1, cycle_s, 1e9, 1)
-    started = process_time()
-    ahead = read_ahead(context, timedelta(hours=6), shipped_profile("seed"), {}, how)
-    read_s = process_time() - started
+    rolling = Rolling(hours, 1, cycle_s, 1e9, 1)
+    start_s = process_time()
+    ahead = read_ahead(context, timedelta(hours=6), shipped_profile("seed"), {}, rolling)
+    read_s = process_time() - start_s
     if not isinstance(ahead, Ahead):
         raise RuntimeError(ahead)
-    found = rolled_out(ahead, process_time)
-    whole_s = process_time() - started
-    return {"read_cpu_s": read_s, "rollout_cpu_s": whole_s, "hours": found.hours, "tasks": len(found.tasks),
-            "lines": len(found.lines), "kinds": len(found.kinds)}  # fmt: skip
+    result = rolled_out(ahead, process_time)
+    total_s = process_time() - start_s
+    return {"read_cpu_s": read_s, "rollout_cpu_s": total_s, "hours": result.hours, "tasks": len(result.tasks),
+            "lines": len(result.lines), "kinds": len(result.kinds)}  # fmt: skip
 
 
 def look_ups(database: Database) -> dict[str, float]:
-    """Milliseconds of the slowest of many answers, by kind of answer."""
+    """Return the milliseconds of the slowest answer, by kind of answer."""
     slowest: dict[str, float] = {}
     with database.read_snapshot() as connection:
         asking = Asking(connection, database.names, NOW + timedelta(minutes=21))
         query = sa.text("SELECT subject FROM broker.forecasts WHERE is_newest AND kind = :kind ORDER BY id LIMIT :most")
 
         def subjects(kind: str) -> list[str]:
-            return [str(one) for one in connection.execute(query, {"kind": kind, "most": LOOK_UPS}).scalars()]
+            return [str(subject) for subject in connection.execute(query, {"kind": kind, "most": LOOK_UPS}).scalars()]
 
-        tasks = [int(one) for one in subjects("task")]
+        tasks = [int(subject) for subject in subjects("task")]
         actions: dict[str, list[Callable[[], Any]]] = {
-            "task": [partial(task_start, asking, one) for one in tasks],
-            "task_sooner": [partial(task_forecast, asking, one) for one in tasks],
-            "queue": [partial(queue_forecasts, asking, apart(one)[0]) for one in subjects("queue")],
+            "task": [partial(task_start, asking, subject) for subject in tasks],
+            "task_sooner": [partial(task_forecast, asking, subject) for subject in tasks],
+            "queue": [partial(queue_forecasts, asking, apart(subject)[0]) for subject in subjects("queue")],
         }
-        for name, several in actions.items():
-            taken = []
-            for action in several:
-                started = perf_counter()
+        for name, calls in actions.items():
+            durations_ms = []
+            for action in calls:
+                start_s = perf_counter()
                 action()
-                taken.append(1000.0 * (perf_counter() - started))
-            slowest[f"{name}_slowest_ms"] = max(taken, default=0.0)
+                durations_ms.append(1000.0 * (perf_counter() - start_s))
+            slowest[f"{name}_slowest_ms"] = max(durations_ms, default=0.0)
     return slowest
 
 
@@ -145,19 +151,19 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=20_000)
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--hours", type=float, default=12.0)
-    given = parser.parse_args()
-    with loaded(make_scenario(given.tasks, given.queues, 10 * given.tasks, seed=1)) as database:
-        fill(database, given.jobs)
+    options = parser.parse_args()
+    with loaded(make_scenario(options.tasks, options.queues, 10 * options.tasks, seed=1)) as database:
+        fill(database, options.jobs)
         rows = [{"cycle": number, **cycle(database, "forecasts", 10.0 * number, CycleRequest())} for number in (1, 2)]
         print(rows, flush=True)
-        told = look_ups(database)
-        print(told, flush=True)
+        slowest_look_ups = look_ups(database)
+        print(slowest_look_ups, flush=True)
         with database.begin() as connection:
             task = connection.execute(sa.text("SELECT min(jeditaskid) FROM doma_panda.jedi_tasks")).scalar_one()
         cycle(database, "production_job", 0.0, CycleRequest(task_ids=(int(task),)))
-        rolled = [rollout(database, given.hours, cycle_s) for cycle_s in (600.0,)]
-        print(rolled, flush=True)
-    report(given.folder, "forecast_cycle", rows, look_ups=told, rollouts=rolled)
+        rollouts = [rollout(database, options.hours, cycle_s) for cycle_s in (600.0,)]
+        print(rollouts, flush=True)
+    report(options.folder, "forecast_cycle", rows, look_ups=slowest_look_ups, rollouts=rollouts)
 
 
 if __name__ == "__main__":

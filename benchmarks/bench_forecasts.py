@@ -1,12 +1,12 @@
 """How good forecasts of starts are in the closed loop with drift: coverage, and loss against the usual wait.
 
-A simulated grid is steered by the code of the agents (profile ``seed``); its load rises and falls, and queues fail. At
-each hour forecasts are made from what is known then, by the code of the agent, and judged by what happened, but for
-those of the first days, while the load is new to it.
+The code of the agents (profile ``seed``) steers a simulated grid whose load rises and falls and whose queues fail. At
+each hour the agent's code makes forecasts from what is known then; they are judged by what happened, except in the
+first days, while the load is new to the agent.
 ``python -m benchmarks.bench_forecasts [--first 1] [--seeds 10] [--days 16] [--warm-up 8] [--cores 500]
 [--processes 1] [--horizon 48]``.
-With ``--rollouts 1`` the work is rolled out ahead at each look as well, so often, and the same forecasts are told with
-and without what that says.
+With ``--rollouts N`` the work is also rolled out ahead N times at each look, and the same forecasts are reported with
+and without the results of the roll-outs.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ from broker.simulation.model.rolling_out import Rolling  # noqa: E402
 def told_of(
     noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0, warm_up_s: float = 0.0
 ) -> JudgedForecasts:
-    """The forecasts of what was noted, made at each look from what was known then, with what came of them.
+    """Make forecasts at each look from what was known then, and pair them with the outcomes.
 
-    Those that are made before the end of the warm-up are left out, and those that are made less than the horizon before
-    the end: of the latter only short waits would be known.
+    Forecasts made during the warm-up are left out, and so are those made less than a horizon before the end, for which
+    only short waits would be known.
     """
-    subjects = columns_of([one.asked for one in noted])
-    made, began = (np.array([getattr(one, name) for one in noted]) for name in ("made_s", "began_s"))
-    waited = np.minimum(np.array([one.waited_s for one in noted]), settings.horizon_s)
-    known = np.array([one.is_known and one.waited_s < settings.horizon_s for one in noted], dtype=np.bool_)
-    resolved = np.array([one.resolved_s for one in noted])
-    told, usual = np.full((len(noted), len(LEVELS)), np.nan), np.full(len(noted), np.nan)
+    subjects = columns_of([item.asked for item in noted])
+    made_s, began_s = (np.array([getattr(item, name) for item in noted]) for name in ("made_s", "began_s"))
+    waited_s = np.minimum(np.array([item.waited_s for item in noted]), settings.horizon_s)
+    is_known = np.array([item.is_known and item.waited_s < settings.horizon_s for item in noted], dtype=np.bool_)
+    resolved_s = np.array([item.resolved_s for item in noted])
+    told_s, usual_s = np.full((len(noted), len(LEVELS)), np.nan), np.full(len(noted), np.nan)
     for now in instants(noted):
-        before, here = np.flatnonzero(made < now), np.flatnonzero(made == now)
-        over = resolved[before] <= now
-        so_far = np.where(over, waited[before], np.clip(now - began[before], 0.0, settings.horizon_s))
+        earlier, current = np.flatnonzero(made_s < now), np.flatnonzero(made_s == now)
+        ended = resolved_s[earlier] <= now
+        so_far = np.where(ended, waited_s[earlier], np.clip(now - began_s[earlier], 0.0, settings.horizon_s))
         past = Past(
-            kind=subjects.kind[before], cell=subjects.cell[before], situation=subjects.situation[before],
-            clues=subjects.clues[before], made_s=made[before], waited_s=so_far, is_known=known[before] & over,
-            told_s=told[before],
+            kind=subjects.kind[earlier], cell=subjects.cell[earlier], situation=subjects.situation[earlier],
+            clues=subjects.clues[earlier], made_s=made_s[earlier], waited_s=so_far, is_known=is_known[earlier] & ended,
+            told_s=told_s[earlier],
         )  # fmt: skip
-        asked = columns_of([noted[row].asked for row in here.tolist()])
-        found = make_forecasts(asked, past, float(now), settings)
-        told[here], usual[here] = found.quantiles_s, found.usual_s
-    whole = np.flatnonzero((made >= warm_up_s) & (made <= end_s - settings.horizon_s))
+        questions = columns_of([noted[row].asked for row in current.tolist()])
+        forecasts = make_forecasts(questions, past, float(now), settings)
+        told_s[current], usual_s[current] = forecasts.quantiles_s, forecasts.usual_s
+    judged_rows = np.flatnonzero((made_s >= warm_up_s) & (made_s <= end_s - settings.horizon_s))
     return JudgedForecasts(
-        kind=subjects.kind[whole],
-        subject=texts(f"{seed} {noted[row].asked.subject}" for row in whole.tolist()),
-        told_s=told[whole],
-        usual_s=usual[whole],
-        waited_s=waited[whole],
-        is_known=known[whole],
-        horizon_s=np.full(len(whole), settings.horizon_s),
+        kind=subjects.kind[judged_rows],
+        subject=texts(f"{seed} {noted[row].asked.subject}" for row in judged_rows.tolist()),
+        told_s=told_s[judged_rows],
+        usual_s=usual_s[judged_rows],
+        waited_s=waited_s[judged_rows],
+        is_known=is_known[judged_rows],
+        horizon_s=np.full(len(judged_rows), settings.horizon_s),
     )
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is run.
+class Setup:
+    """The settings of the runs.
 
     Attributes:
-        days: of virtual time, of which the first ``warm_up_days`` are not judged.
-        rolling: how work is rolled out; None for not at all.
+        days: virtual time of a run; its first ``warm_up_days`` are not judged.
+        rolling: how work is rolled out; None: not at all.
     """
 
     days: float
@@ -85,25 +85,25 @@ class Wanted:
     rolling: Rolling | None = None
 
 
-def one_seed(wanted: Wanted, seed: int) -> dict[str, JudgedForecasts]:
-    """The forecasts of one run; where work is rolled out, those without what that says, too."""
-    noted = watched(seed, wanted.days, wanted.cores, rolling=wanted.rolling)
-    end_s, warm_up_s = wanted.days * 86_400.0, wanted.warm_up_days * 86_400.0
-    found = {"without": told_of(without_rollouts(noted), wanted.settings, end_s, seed, warm_up_s)}
-    if wanted.rolling is not None:
-        found["rolled out"] = told_of(noted, wanted.settings, end_s, seed, warm_up_s)
-    return found
+def one_seed(setup: Setup, seed: int) -> dict[str, JudgedForecasts]:
+    """Make the forecasts of one run, without roll-outs and, if there are any, also with them."""
+    noted = watched(seed, setup.days, setup.cores, rolling=setup.rolling)
+    end_s, warm_up_s = setup.days * 86_400.0, setup.warm_up_days * 86_400.0
+    forecasts = {"without": told_of(without_rollouts(noted), setup.settings, end_s, seed, warm_up_s)}
+    if setup.rolling is not None:
+        forecasts["rolled out"] = told_of(noted, setup.settings, end_s, seed, warm_up_s)
+    return forecasts
 
 
 def without_rollouts(noted: Sequence[Awaited]) -> list[Awaited]:
-    """The same without what roll-outs said."""
+    """Remove the results of roll-outs from the subjects."""
     return [
-        replace(one, asked=replace(one.asked, clues={**one.asked.clues, "rollout_s": np.nan})) for one in noted
+        replace(item, asked=replace(item.asked, clues={**item.asked.clues, "rollout_s": np.nan})) for item in noted
     ]  # fmt: skip
 
 
 def line(verdict: Verdict) -> str:
-    """A verdict as a line of the table."""
+    """Format a verdict as a line of the table."""
     low, high = verdict.covered_between
     parts = (
         f"{verdict.name:10s} {verdict.told:6d} told",
@@ -118,16 +118,16 @@ def line(verdict: Verdict) -> str:
     return "  ".join(parts)
 
 
-def together_of(found: Sequence[JudgedForecasts]) -> JudgedForecasts:
-    """All of them in one."""
+def combine(parts: Sequence[JudgedForecasts]) -> JudgedForecasts:
+    """Combine several sets of forecasts into one."""
     columns: dict[str, Floats] = {
-        name: np.concatenate([getattr(one, name) for one in found]) for name in vars(found[0])
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])
     }
     return JudgedForecasts(**columns)  # type: ignore[arg-type]
 
 
 def main() -> None:
-    """Print what came of the forecasts: of all, by kind, by horizon, by whether p90 is known, and by seed."""
+    """Print the verdicts on the forecasts: of all, by kind, by horizon, by whether p90 is known, and by seed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=1, help="seed")
@@ -138,21 +138,21 @@ def main() -> None:
     parser.add_argument("--horizon", type=float, default=48.0, help="hours")
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--rollouts", type=int, default=0, help="of each look; 0 for none")
-    given = parser.parse_args()
-    if given.warm_up + given.horizon / 24.0 >= given.days:
+    options = parser.parse_args()
+    if options.warm_up + options.horizon / 24.0 >= options.days:
         parser.error("nothing would be judged: --days must be more than --warm-up and --horizon together")
-    settings = Settings(cases=given.cases, horizon_s=3600.0 * given.horizon)
-    rolling = Rolling(hours=12.0, seeds=given.rollouts) if given.rollouts else None
-    wanted = Wanted(given.days, given.warm_up, given.cores, settings, rolling)
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = list(pool.map(partial(one_seed, wanted), range(given.first, given.first + given.seeds)))
-    for name in found[0]:
+    settings = Settings(cases=options.cases, horizon_s=3600.0 * options.horizon)
+    rolling = Rolling(hours=12.0, seeds=options.rollouts) if options.rollouts else None
+    setup = Setup(options.days, options.warm_up, options.cores, settings, rolling)
+    with ProcessPoolExecutor(options.processes) as pool:
+        by_seed = list(pool.map(partial(one_seed, setup), range(options.first, options.first + options.seeds)))
+    for name in by_seed[0]:
         print(name, flush=True)
-        together = together_of([one[name] for one in found])
-        for verdict in verdicts(together):
+        combined = combine([forecasts[name] for forecasts in by_seed])
+        for verdict in verdicts(combined):
             print(line(verdict), flush=True)
-        for seed, one in enumerate(found, given.first):
-            print(f"seed {seed:2d}: {line(verdicts(one[name])[0])}", flush=True)
+        for seed, forecasts in enumerate(by_seed, options.first):
+            print(f"seed {seed:2d}: {line(verdicts(forecasts[name])[0])}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How many jobs 8 matchers give to pilots in a second, from a million that wait; no job is given twice.
+"""How many jobs per second 8 matchers give to pilots from a million waiting jobs; no job may be given twice.
 
-Each matcher is a process with its own connection and asks for pilots at queues drawn at random. One job in ten requires
+Each matcher is a process with its own connection that requests jobs for pilots at random queues. One job in ten needs
 a SubmitPool. Usage: ``python -m benchmarks.bench_match [--jobs N] [--matchers N] [--seconds S] [FOLDER]``.
 """
 
@@ -47,16 +47,16 @@ FROM generate_series(1, CAST(:jobs AS bigint)) AS number"""
 
 def main() -> None:
     """Measure and report."""
-    asked = _arguments()
+    options = _arguments()
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         server = EmbeddedServer(Path(folder))
         with Database(server.start(), on_close=server.stop) as database:
             upgrade(database)
-            row = _prepare(database, asked.jobs) | _measure(database, Path(folder), asked.matchers, asked.seconds)
+            row = _prepare(database, options.jobs) | _measure(database, Path(folder), options.matchers, options.seconds)
             _check(database, row["matches"])
     row["matches_per_s"] = row["matches"] / row["seconds"]
     target = "matches_per_s >= 2000, median < 5 ms, first_follow_s < 5; 8 matchers, 1,000,000 jobs, 2 cores"
-    report(asked.folder, "match", [row], target=target)
+    report(options.folder, "match", [row], target=target)
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,12 +65,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--matchers", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=20.0)
     folder_argument(parser)
-    asked = parser.parse_args()
-    return asked
+    options = parser.parse_args()
+    return options
 
 
 def _prepare(database: Database, jobs: int) -> dict[str, Any]:
-    """Places, a pool for each tenth task, jobs, and their task queues."""
+    """Store places, a pool for each tenth task, jobs, and their task queues."""
     places = {
         f"SITE_{number}": {
             "params": {"Memory": str(1000 * (number % 8 + 1)), "PandaQueue": f"QUEUE_{number}"},
@@ -102,14 +102,18 @@ def _prepare(database: Database, jobs: int) -> dict[str, Any]:
 
 
 def _follow(database: Database) -> tuple[dict[str, int], float, float]:
-    """Let the task queues follow the jobs, as the agent does every cycle; seconds, and those of a processor."""
+    """Let the task queues follow the jobs, as in every cycle of the agent; return counts, wall and CPU seconds."""
     with database.begin() as connection:
-        server, own_s, started = connection.scalar(sa.text("SELECT pg_backend_pid()")), process_time(), perf_counter()
-        server_s = cpu_of(server)
+        backend, own_cpu_s, start_s = (
+            connection.scalar(sa.text("SELECT pg_backend_pid()")),
+            process_time(),
+            perf_counter(),
+        )
+        backend_cpu_s = cpu_of(backend)
         counts = follow_jobs(connection, database.names, NOW)
         weigh(connection, _equal_shares, background=False)
-        cpu_s = cpu_of(server) - server_s + process_time() - own_s
-    return counts, perf_counter() - started, cpu_s
+        cpu_s = cpu_of(backend) - backend_cpu_s + process_time() - own_cpu_s
+    return counts, perf_counter() - start_s, cpu_s
 
 
 def _equal_shares(shares: Any) -> Floats:
@@ -119,9 +123,9 @@ def _equal_shares(shares: Any) -> Floats:
 def _measure(
     database: Database, folder: Path, matchers: int, seconds: float, killed: int = 0, *, numbered: bool = False
 ) -> dict[str, Any]:
-    """What matchers find in so many seconds; the first ``killed`` of them are killed half-way, and do not tell.
+    """Measure the matches of several matchers; the first ``killed`` are killed half-way and report nothing.
 
-    ``numbered``: each request is noted under a number, as pilots have it that may ask again.
+    ``numbered``: record each request under a number, as for pilots that may repeat a request.
     """
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(matchers + 1)
@@ -137,46 +141,46 @@ def _measure(
         worker.kill()
     for worker in workers:
         worker.join()
-    found = [json.loads((folder / f"{number}.json").read_text()) for number in range(killed, matchers)]
-    taken = [job for one in found for job in one["jobs"]]
-    if len(taken) != len(set(taken)):
-        raise SystemExit(f"{len(taken) - len(set(taken))} jobs were given twice")
-    asked_ms = np.array([ms for one in found for ms in one["asked_ms"]])
-    server_s, python_s = (sum(one[name] for one in found) for name in ("server_s", "python_s"))
+    outcomes = [json.loads((folder / f"{number}.json").read_text()) for number in range(killed, matchers)]
+    matched_jobs = [job for outcome in outcomes for job in outcome["jobs"]]
+    if len(matched_jobs) != len(set(matched_jobs)):
+        raise SystemExit(f"{len(matched_jobs) - len(set(matched_jobs))} jobs were given twice")
+    request_ms = np.array([ms for outcome in outcomes for ms in outcome["asked_ms"]])
+    server_s, python_s = (sum(outcome[name] for outcome in outcomes) for name in ("server_s", "python_s"))
     return {
         "matchers": matchers,
-        "matches": len(taken),
-        "misses": sum(one["misses"] for one in found),
-        "seconds": max(one["seconds"] for one in found),
-        "median_ms": float(np.median(asked_ms)),
-        "p99_ms": float(np.percentile(asked_ms, 99)),
-        "server_cpu_ms": 1000 * server_s / len(taken),
-        "python_cpu_ms": 1000 * python_s / len(taken),
+        "matches": len(matched_jobs),
+        "misses": sum(outcome["misses"] for outcome in outcomes),
+        "seconds": max(outcome["seconds"] for outcome in outcomes),
+        "median_ms": float(np.median(request_ms)),
+        "p99_ms": float(np.percentile(request_ms, 99)),
+        "server_cpu_ms": 1000 * server_s / len(matched_jobs),
+        "python_cpu_ms": 1000 * python_s / len(matched_jobs),
     }
 
 
 def _match(url: str, number: int, numbered: bool, seconds: float, file: Path, start: Any) -> None:
-    """One matcher: asks until its time is over, and writes down which jobs it got."""
+    """Run one matcher until its time is over, and write the jobs it got to a file."""
     generator = np.random.default_rng(number)
     jobs: list[int] = []
-    asked_ms: list[float] = []
+    request_ms: list[float] = []
     misses = 0
     with psycopg.connect(url, autocommit=True) as connection:
         matcher = Matcher(connection, Names(), generator)
         start.wait()
-        began, own_s, server_s = perf_counter(), process_time(), cpu_of(connection.info.backend_pid)
-        while (elapsed := perf_counter() - began) < seconds:
+        begin_s, own_cpu_s, server_cpu_s = perf_counter(), process_time(), cpu_of(connection.info.backend_pid)
+        while (elapsed := perf_counter() - begin_s) < seconds:
             pilot = Pilot(f"SITE_{generator.integers(QUEUES)}", "ce", "q", "atlas")
             now = datetime(2026, 8, 1, 12, tzinfo=UTC) + timedelta(seconds=elapsed)
-            request = (f"direct{number}", len(asked_ms)) if numbered else None
-            found, _ = matcher.match_one(pilot, request, now)
-            asked_ms.append(1000 * (perf_counter() - began - elapsed))
-            if isinstance(found, Match):
-                jobs.append(found.pandaid)
+            request = (f"direct{number}", len(request_ms)) if numbered else None
+            answer, _ = matcher.match_one(pilot, request, now)
+            request_ms.append(1000 * (perf_counter() - begin_s - elapsed))
+            if isinstance(answer, Match):
+                jobs.append(answer.pandaid)
             else:
                 misses += 1
-        cpu = {"server_s": cpu_of(connection.info.backend_pid) - server_s, "python_s": process_time() - own_s}
-    counts = {"jobs": jobs, "asked_ms": asked_ms, "misses": misses, "seconds": elapsed}
+        cpu = {"server_s": cpu_of(connection.info.backend_pid) - server_cpu_s, "python_s": process_time() - own_cpu_s}
+    counts = {"jobs": jobs, "asked_ms": request_ms, "misses": misses, "seconds": elapsed}
     file.write_text(json.dumps(counts | cpu))
 
 

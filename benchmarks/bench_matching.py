@@ -1,9 +1,9 @@
-"""Pilots against millions of waiting jobs in the likeness of LHCb's: by direct calls, and over HTTP at a fixed rate.
+"""Pilots against millions of waiting jobs modelled on LHCb's: by direct calls, and over HTTP at a fixed rate.
 
-Over HTTP each client has one connection that stays open, and sends its requests at set times whether or not the last
-one was quick; milliseconds count from the set time. In each part one client is killed half-way, what it got is counted,
-and no job is given twice. Clients, API and PostgreSQL share the processors; what each took is told. The work and the
-nodes are those of ``waiting_work``, where it says what is invented. ``--home``: the jobs are made once and stay there.
+Over HTTP each client keeps one connection open and sends its requests at scheduled times, however long the last one
+took; milliseconds count from the scheduled time. In each part one client is killed half-way, its matches are counted,
+and no job may be given twice. Clients, API and PostgreSQL share the processors; the report shows what each took. Work
+and nodes come from ``waiting_work``, which says what is invented. ``--home``: the jobs are made once and stay there.
 Usage: ``python -m benchmarks.bench_matching [--jobs N] [--rate R] [--workers N] [--home FOLDER] ... [FOLDER]``.
 """
 
@@ -41,24 +41,24 @@ TARGET = (
 
 def main() -> None:
     """Measure and report."""
-    asked = _arguments()
-    with _stored(asked) as (database, folder):
+    options = _arguments()
+    with _open_store(options) as (database, folder):
         row: dict[str, Any] = {"jobs": _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'activated'")}
         row |= {
-            "sites": asked.sites,
-            "nodes": asked.nodes,
-            "warm_s": asked.warm,
-            "shared_buffers": asked.shared_buffers,
+            "sites": options.sites,
+            "nodes": options.nodes,
+            "warm_s": options.warm,
+            "shared_buffers": options.shared_buffers,
         }
         row |= _fill(database)
-        pilots = pilots_of(asked.nodes, asked.sites)
+        pilots = pilots_of(options.nodes, options.sites)
         sent = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-        row |= ask_directly(database, folder, pilots, asked.matchers, asked)
-        row |= ask_over_http(database, folder, pilots, asked)
+        row |= ask_directly(database, folder, pilots, options.matchers, options)
+        row |= ask_over_http(database, folder, pilots, options)
         _check(database, row, sent)
         row["memory_mb"] = row["api_server_mb"] + row["workers_mb"]
-        row["disk_gb"] = _one(database, "SELECT pg_database_size(current_database())") / 1e9
-    report(asked.folder, "matching", [row], target=TARGET)
+        row["disk_gb"] = _scalar(database, "SELECT pg_database_size(current_database())") / 1e9
+    report(options.folder, "matching", [row], target=TARGET)
 
 
 def _arguments() -> argparse.Namespace:
@@ -77,25 +77,25 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--home", type=Path)
     folder_argument(parser)
-    asked = parser.parse_args()
-    return asked
+    options = parser.parse_args()
+    return options
 
 
 @contextmanager
-def _stored(asked: argparse.Namespace) -> Iterator[tuple[Database, Path]]:
-    """A database with the jobs, and a folder for what clients found."""
+def _open_store(options: argparse.Namespace) -> Iterator[tuple[Database, Path]]:
+    """Open a database with the jobs, and a folder for the results of clients."""
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
-        home = asked.home or Path(folder)
-        server = EmbeddedServer(home, {"shared_buffers": asked.shared_buffers})
+        home = options.home or Path(folder)
+        server = EmbeddedServer(home, {"shared_buffers": options.shared_buffers})
         with Database(server.start(), on_close=server.stop) as database:
             upgrade(database)
-            if not _one(database, "SELECT EXISTS (SELECT FROM doma_panda.jobsactive4)"):
-                store(database, Work(asked.jobs, asked.sites))
+            if not _scalar(database, "SELECT EXISTS (SELECT FROM doma_panda.jobsactive4)"):
+                store(database, Work(options.jobs, options.sites))
             yield database, Path(folder)
 
 
 def _fill(database: Database) -> dict[str, Any]:
-    """Let all jobs wait, as the agent does where nothing waits; then its next cycles; then the first read of all."""
+    """Fill the empty waiting lists as the agent does, run its next cycles, then read all groups for the first time."""
     with database.begin() as connection:
         connection.execute(sa.text(_EMPTY))
     counts, first_s, first_cpu_s = _cycle(database)
@@ -103,9 +103,9 @@ def _fill(database: Database) -> dict[str, Any]:
         connection.exec_driver_sql("VACUUM (ANALYZE) broker.waiting_jobs")
     cycles = [_cycle(database)[1] for _ in range(5)]
     with psycopg.connect(database.url, autocommit=True) as reader:
-        began = perf_counter()
+        begin_s = perf_counter()
         groups = read_groups(reader.cursor(row_factory=tuple_row), None)
-        read_s = perf_counter() - began
+        read_s = perf_counter() - begin_s
     return {
         "groups": len(groups.queues), "first_fill_s": first_s, "first_fill_cpu_s": first_cpu_s,
         "cycle_s": max(cycles), "queued": counts["queued"], "read_groups_s": read_s,
@@ -113,13 +113,13 @@ def _fill(database: Database) -> dict[str, Any]:
 
 
 def _cycle(database: Database) -> tuple[dict[str, int], float, float]:
-    """One cycle of following: counts, seconds, and those of a processor."""
+    """Run one cycle of following jobs; return counts, wall seconds and CPU seconds."""
     with database.begin() as connection:
-        server = connection.scalar(sa.text("SELECT pg_backend_pid()"))
-        cpu_s, started = cpu_of(server) + process_time(), perf_counter()
+        backend = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        cpu_s, start_s = cpu_of(backend) + process_time(), perf_counter()
         counts = follow_jobs(connection, database.names, NOW, _set_order)
-        cpu_s = cpu_of(server) + process_time() - cpu_s
-    return counts, perf_counter() - started, cpu_s
+        cpu_s = cpu_of(backend) + process_time() - cpu_s
+    return counts, perf_counter() - start_s, cpu_s
 
 
 def _set_order(connection: sa.Connection) -> None:
@@ -127,25 +127,28 @@ def _set_order(connection: sa.Connection) -> None:
 
 
 def _check(database: Database, row: dict[str, Any], sent: int) -> None:
-    """Nothing is given twice, and nothing is lost."""
-    given = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'") - sent
-    noted = _count(database, "broker.matched_requests")
-    twice = _count(database, "(SELECT FROM broker.matched_requests GROUP BY pandaid HAVING count(*) > 1) AS double")
+    """Check that no job was given twice and none was lost."""
+    sent_now = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'") - sent
+    recorded = _count(database, "broker.matched_requests")
+    duplicates = _count(
+        database, "(SELECT FROM broker.matched_requests GROUP BY pandaid HAVING count(*) > 1) AS double"
+    )
     waiting = _count(database, "broker.waiting_jobs")
     active = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'activated'")
-    told = row["direct_matches"] + row["api_matches"]
-    if twice or given != noted or told > noted or waiting != active:
+    reported = row["direct_matches"] + row["api_matches"]
+    if duplicates or sent_now != recorded or reported > recorded or waiting != active:
         raise SystemExit(
-            f"{twice} given twice; {told} told, {noted} noted, {given} sent; {waiting} wait, {active} are activated"
+            f"{duplicates} given twice; {reported} told, {recorded} noted, {sent_now} sent; "
+            f"{waiting} wait, {active} are activated"
         )
-    row |= {"noted": noted, "twice": twice}
+    row |= {"noted": recorded, "twice": duplicates}
 
 
 def _count(database: Database, rows: str) -> int:
-    return int(_one(database, f"SELECT count(*) FROM {rows}"))  # noqa: S608 - ours
+    return int(_scalar(database, f"SELECT count(*) FROM {rows}"))  # noqa: S608 - ours
 
 
-def _one(database: Database, query: str) -> Any:
+def _scalar(database: Database, query: str) -> Any:
     with database.begin() as connection:
         return connection.execute(sa.text(query)).scalar_one()
 

@@ -1,9 +1,9 @@
-"""Decisions of an older release: how fast they are packed, beside a broker that decides all the while.
+"""Decisions of an older release: how fast they are packed while a broker keeps deciding.
 
-The old rows have names and reasons as JSON, of ``--names`` queues each. They are packed by a process of its own, a
-batch a transaction, as the clean-up agent does it; that process is killed once on its way, and another one goes on.
-Meanwhile the production job brokerage decides every second or so about chunks that find no queue. Shown are the rate,
-the time of a cycle before and meanwhile, and how often and how long at most a session waited for a lock.
+The old rows hold names and reasons of ``--names`` queues each as JSON. A separate process packs them, one batch per
+transaction, like the clean-up agent; it is killed once, and another process continues. Meanwhile the production job
+brokerage decides about every second on chunks that find no queue. The report shows the rate, the time of a cycle before
+and during packing, and how often and how long at most a session waited for a lock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INSERT = """
     SELECT n, n, 'production_job', 'pending', 'no_candidates', :now - n * interval '0.1 seconds', 'old', 1, 1, '0',
         CAST(:funnel AS jsonb), '[]', CAST(:rejected AS jsonb), '{}', '[]'
     FROM generate_series(CAST(:first AS bigint), :last) AS n"""
-# So that every chunk waits, cycle after cycle, and gets a row of its own in each.
+# Every chunk waits, cycle after cycle, and gets a separate row in each.
 _HUGE = "UPDATE doma_panda.jedi_tasks SET ramcount = 9000000, ramunit = 'MB'"
 _FORGET = "DELETE FROM broker.chunk_states"
 _WAITING = """
@@ -47,13 +47,13 @@ _WAITING = """
 
 
 def insert_old(database: Database, rows: int, names: int) -> float:
-    """Make so many rows in the old form; bytes of JSON in each."""
-    every = [f"QUEUE_WITH_A_NAME_{number // 3:03d}/MCORE_{number % 3}" for number in range(names)]
-    rejected = {f"code_{code}": every[code::CODES] for code in range(min(CODES, names))}
-    left, funnel = names, []
-    for code, gone in rejected.items():
-        funnel.append([code, left, left - len(gone)])
-        left -= len(gone)
+    """Insert rows in the old form; return the bytes of JSON in each."""
+    names_of_queues = [f"QUEUE_WITH_A_NAME_{number // 3:03d}/MCORE_{number % 3}" for number in range(names)]
+    rejected = {f"code_{code}": names_of_queues[code::CODES] for code in range(min(CODES, names))}
+    remaining, funnel = names, []
+    for code, dropped_names in rejected.items():
+        funnel.append([code, remaining, remaining - len(dropped_names)])
+        remaining -= len(dropped_names)
     values = {"now": NOW - timedelta(days=1), "rejected": _json(rejected), "funnel": _json(funnel)}
     for first in range(1, rows + 1, _ROWS_OF_AN_INSERT):
         with database.begin() as connection:
@@ -65,16 +65,16 @@ def insert_old(database: Database, rows: int, names: int) -> float:
 
 
 def pack_all(url: str, rows: int) -> None:
-    """Pack until nothing is left, a batch a transaction."""
-    database, packer, packed = Database(url), DecisionPacker(), 1
-    while packed:
+    """Pack until nothing is left, one batch per transaction."""
+    database, packer, packed_count = Database(url), DecisionPacker(), 1
+    while packed_count:
         with database.begin() as connection:
-            packed = packer.pack(connection, rows, NOW)
+            packed_count = packer.pack(connection, rows, NOW)
     database.close()
 
 
 class LockWaits(threading.Thread):
-    """Looks all the time for sessions that wait for a lock; the longest wait is known to one look."""
+    """Samples sessions that wait for a lock; the longest wait is accurate to one sampling period."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(daemon=True)
@@ -84,7 +84,7 @@ class LockWaits(threading.Thread):
         self._database = database
 
     def run(self) -> None:
-        """Look until told that it is over."""
+        """Sample until ``over`` is set."""
         since: float | None = None
         with self._database.autocommit() as connection:
             while not self.over:
@@ -96,56 +96,58 @@ class LockWaits(threading.Thread):
                 sleep(_SAMPLED_S)
 
 
-def cycles(database: Database, first: int, on: Callable[[], bool]) -> list[float]:
-    """Decide a second later each time; the seconds of each cycle."""
-    spent: list[float] = []
-    while on():
+def cycles(database: Database, first: int, goes_on: Callable[[], bool]) -> list[float]:
+    """Run cycles one second apart; return the seconds of each cycle."""
+    durations_s: list[float] = []
+    while goes_on():
         with database.begin() as connection:
             connection.exec_driver_sql(_FORGET)
-        started = perf_counter()
-        moment = NOW + timedelta(seconds=first + len(spent))
-        broker_once("production_job", database, moment, SEED, lambda told: None)
-        spent.append(perf_counter() - started)
-        sleep(max(0.0, 1.0 - spent[-1]))
-    return spent
+        start_s = perf_counter()
+        decided_at = NOW + timedelta(seconds=first + len(durations_s))
+        broker_once("production_job", database, decided_at, SEED, lambda decision: None)
+        durations_s.append(perf_counter() - start_s)
+        sleep(max(0.0, 1.0 - durations_s[-1]))
+    return durations_s
 
 
 def measure(database: Database, rows: int, names: int, batch: int) -> dict[str, float]:
-    """The figures of one size."""
+    """Measure all figures for one number of rows."""
     size = insert_old(database, rows, names)
-    alone = cycles(database, 1, iter([True] * 5 + [False]).__next__)
+    alone_s = cycles(database, 1, iter([True] * 5 + [False]).__next__)
     watch = LockWaits(database)
     watch.start()
-    started, kills = perf_counter(), 0
+    start_s, kills = perf_counter(), 0
     worker = _worker(database.url, batch)
 
-    def on() -> bool:
+    def packing() -> bool:
         nonlocal worker, kills
-        if not kills and perf_counter() - started > 2:
+        if not kills and perf_counter() - start_s > 2:
             worker.kill()
             worker.join()
             kills, worker = 1, _worker(database.url, batch)
         return worker.is_alive()
 
-    beside = cycles(database, 10, on)
-    seconds = perf_counter() - started
+    beside_s = cycles(database, 10, packing)
+    seconds = perf_counter() - start_s
     watch.over = True
     watch.join()
     with database.begin() as connection:
-        left = decision_packing.kept(connection)
-        packed = int(connection.scalar(sa.text("SELECT count(*) FROM broker.decisions WHERE snapshot = 'old'")) or 0)
-    if left or packed != rows:
-        raise RuntimeError(f"{packed} of {rows} decisions are packed; left over: {left}")
+        unpacked = decision_packing.kept(connection)
+        packed_count = int(
+            connection.scalar(sa.text("SELECT count(*) FROM broker.decisions WHERE snapshot = 'old'")) or 0
+        )
+    if unpacked or packed_count != rows:
+        raise RuntimeError(f"{packed_count} of {rows} decisions are packed; left over: {unpacked}")
     return {
         "rows": rows,
         "json_bytes": size,
         "killed": kills,
         "seconds": seconds,
         "rows_a_second": rows / seconds,
-        "cycles_beside": len(beside),
-        "cycle_alone_p50_s": float(np.median(alone)),
-        "cycle_beside_p50_s": float(np.median(beside or [0.0])),
-        "cycle_beside_max_s": max(beside, default=0.0),
+        "cycles_beside": len(beside_s),
+        "cycle_alone_p50_s": float(np.median(alone_s)),
+        "cycle_beside_p50_s": float(np.median(beside_s or [0.0])),
+        "cycle_beside_max_s": max(beside_s, default=0.0),
         "looks": watch.looks,
         "looks_with_a_lock_wait": watch.waits,
         "longest_lock_wait_s": watch.longest_s,
@@ -170,12 +172,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="how many old decisions there are")
     parser.add_argument("--names", type=int, default=NAMES, help="queues that each of them rejects")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
-    asked = parser.parse_args()
-    with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED), asked.home) as database:
+    options = parser.parse_args()
+    with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED), options.home) as database:
         with database.begin() as connection:
             connection.execute(sa.text(_HUGE))
-        figures = measure(database, asked.rows, asked.names, BATCH)
-    report(asked.folder, "pack_decisions", [figures], target="all packed after a kill; no lock wait over 0.1 s")
+        figures = measure(database, options.rows, options.names, BATCH)
+    report(options.folder, "pack_decisions", [figures], target="all packed after a kill; no lock wait over 0.1 s")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The CPU that each page takes, on the database of a demonstration or of an installation.
+"""The CPU time of each page, on the database of a demonstration or of an installation.
 
-Requests go to the application in the same process. What PostgreSQL takes for them is counted beside it: of the
-processes that serve the connections of the application, as /proc tells.
+Requests go to the application in the same process. The CPU time of PostgreSQL is counted separately, from /proc, for
+the processes that serve the connections of the application.
 Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--decisions N] [--requests N] [--api] [--page PAGE ...]
-[--profile PAGE]``, with FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions there are first
-copied to other tasks and instants of 14 days until there are so many, which 10 million take about 10 GB for; the folder
-is for nothing else then. With ``--api`` the routes of the API are measured whose answers the pages show.
+[--profile PAGE]``, with FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions of the database are
+first copied to other tasks and instants over 14 days until there are N (10 million take about 10 GB); the folder cannot
+be used for anything else afterwards. With ``--api`` the API routes behind the pages are measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
 
-from benchmarks.many_decisions import fill, stored
+from benchmarks.many_decisions import count_decisions, fill
 from benchmarks.measuring import cpu_of
 from broker.api.app import create_app
 from broker.api.configuration import load
@@ -44,7 +44,7 @@ from broker.web.rendering import MENU
 TOKEN = "a-token-for-the-benchmark"  # noqa: S105
 MOST_MS = 100.0
 TASK_COPIES = 100
-"""Of each task of the demonstration, so that 10 million decisions are of some 10,000 open tasks."""
+"""Copies of each task of the demonstration, so that 10 million decisions belong to some 10,000 open tasks."""
 KEY, RULE, CODE, NAME = "NQUEUED_SAT_CAP", "memory_max", "lowmemory", "BNL-ATL"
 _WAITS = "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'pending'"
 _BROKERED = "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'brokered'"
@@ -101,110 +101,112 @@ _ROUTES_OF_NOTHING = (
 
 
 @dataclass(frozen=True)
-class Taken:
-    """CPU that one page took in ms: of the process, and of the database for it."""
+class PageCpu:
+    """The CPU time of one page in ms, of the process and of the database."""
 
     process: float
     database: float
 
     @property
     def both(self) -> float:
-        """Together."""
+        """The sum of both."""
         return self.process + self.database
 
 
-def about_things(database: Database, asked: Mapping[str, str]) -> list[str]:
-    """The addresses of what a database has any of."""
-    found = []
+def addresses_of_things(database: Database, queries: Mapping[str, str]) -> list[str]:
+    """Return the addresses of the things that the database has."""
+    addresses_found = []
     with database.read_snapshot() as connection:
-        for address, query in asked.items():
-            with connection.begin_nested() as tried:
+        for address, query in queries.items():
+            with connection.begin_nested() as savepoint:
                 try:
                     value = connection.scalar(sa.text(query))
                 except sa.exc.ProgrammingError:
-                    tried.rollback()
+                    savepoint.rollback()
                     value = None
             if value is not None:
-                found.append(address.partition(" (")[0].format(to_path(str(value))))
-    return found
+                addresses_found.append(address.partition(" (")[0].format(to_path(str(value))))
+    return addresses_found
 
 
 def addresses(database: Database) -> list[str]:
-    """The pages of the menu, one of each kind of thing, and lists with a filter."""
+    """Return the pages of the menu, one page for each kind of thing, and filtered lists."""
     menu = [address for _, pages in MENU for address, _ in pages]
-    return list(dict.fromkeys([*menu, *about_things(database, _PAGES), *_PAGES_OF_NOTHING]))
+    return list(dict.fromkeys([*menu, *addresses_of_things(database, _PAGES), *_PAGES_OF_NOTHING]))
 
 
 def routes(database: Database) -> list[str]:
-    """Those of the API whose answers the pages show."""
-    every = [*_ROUTES_OF_NOTHING, *about_things(database, _ROUTES)]
-    return [f"/api/v1/{address}" for address in dict.fromkeys(every)]
+    """Return the API routes whose answers the pages show."""
+    all_routes = [*_ROUTES_OF_NOTHING, *addresses_of_things(database, _ROUTES)]
+    return [f"/api/v1/{address}" for address in dict.fromkeys(all_routes)]
 
 
 async def measure(
     app: FastAPI, pages: Sequence[str], requests: int, serving_s: Callable[[], float], profiled: str | None
-) -> dict[str, Taken]:
-    """The median of the CPU of each page, after two requests to warm up; ``serving_s``: seconds of the database."""
-    found = {}
+) -> dict[str, PageCpu]:
+    """Return the median CPU time of each page after two warm-up requests; ``serving_s`` is the time of the database."""
+    cpu_by_page = {}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         client.headers.update({"Authorization": f"Bearer {TOKEN}"})
         for page in pages:
             accept = "application/json" if page.startswith("/api/") else "text/html"
-            spent = []
+            samples = []
             for _ in range(requests + 2):
-                began, served = time.process_time(), serving_s()
+                begin_s, served_s = time.process_time(), serving_s()
                 answer = await client.get(page, headers={"Accept": accept})
-                spent.append((1000 * (time.process_time() - began), 1000 * (serving_s() - served)))
+                samples.append((1000 * (time.process_time() - begin_s), 1000 * (serving_s() - served_s)))
                 if answer.status_code >= 400:
                     print(f"{page}: {answer.status_code} {answer.text[-300:]}", flush=True)
                     break
-            # a page that is refused counts as one that never comes
-            whole = len(spent) == requests + 2
-            process, behind = np.median(spent[2:], axis=0).tolist() if whole else (float("inf"), spent[-1][1])
-            found[page] = Taken(process, behind)
-            print(f"{process:8.1f} + {behind:6.1f} ms of the database  {page}", flush=True)
+            # a refused page counts as infinitely slow
+            complete = len(samples) == requests + 2
+            process_ms, database_ms = (
+                np.median(samples[2:], axis=0).tolist() if complete else (float("inf"), samples[-1][1])
+            )
+            cpu_by_page[page] = PageCpu(process_ms, database_ms)
+            print(f"{process_ms:8.1f} + {database_ms:6.1f} ms of the database  {page}", flush=True)
         if profiled is not None:
             profile = cProfile.Profile()
-            # a profile is of one thread
-            with patch("anyio.to_thread.run_sync", _here):
+            # a profile covers one thread
+            with patch("anyio.to_thread.run_sync", _run_inline):
                 profile.enable()
                 await client.get(profiled, headers={"Accept": "text/html"})
                 profile.disable()
             pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
-    return found
+    return cpu_by_page
 
 
-async def _here(work: Callable[..., Any], *values: Any, **_: Any) -> Any:
+async def _run_inline(work: Callable[..., Any], *values: Any, **_: Any) -> Any:
     return work(*values)
 
 
-def seconds_of(own: Database, watching: Database) -> Callable[[], float]:
-    """What tells the CPU seconds that the connections of a pool took of their server so far."""
+def seconds_of(serving: Database, watching: Database) -> Callable[[], float]:
+    """Return a function that gives the server CPU seconds used so far by the connections of a pool."""
     name = sa.text("SELECT pid FROM pg_stat_activity WHERE application_name = :name")
-    with own.begin() as connection:
-        mine = {"name": connection.exec_driver_sql("SHOW application_name").scalar_one()}
+    with serving.begin() as connection:
+        parameters = {"name": connection.exec_driver_sql("SHOW application_name").scalar_one()}
 
     def seconds() -> float:
         with watching.begin() as connection:
-            found = [cpu_of(process) for process in connection.scalars(name, mine)]
-        return sum(one for one in found if one == one)  # one that has ended has none
+            cpu_seconds = [cpu_of(process) for process in connection.scalars(name, parameters)]
+        return sum(value for value in cpu_seconds if value == value)  # an ended process has none
 
     return seconds
 
 
 def grow(database: Database, decisions: int) -> None:
-    """Copy the decisions of the last instant, where there are less than half of what is wanted."""
-    if stored(database) >= decisions / 2:
+    """Copy the decisions of the last instant if the database has less than half of the requested number."""
+    if count_decisions(database) >= decisions / 2:
         return
     with database.read_snapshot() as connection:
         last = connection.scalar(sa.text("SELECT max(decided_at) FROM broker.decisions"))
-    began = time.monotonic()
-    there = fill(database, decisions, last, TASK_COPIES, work_for=timedelta(days=1))
-    print(f"{there:,} decisions after {time.monotonic() - began:.0f} s", flush=True)
+    begin_s = time.monotonic()
+    count = fill(database, decisions, last, TASK_COPIES, work_for=timedelta(days=1))
+    print(f"{count:,} decisions after {time.monotonic() - begin_s:.0f} s", flush=True)
 
 
 def main() -> None:
-    """Measure and report; exit status 1 where a page takes too much."""
+    """Measure and report; the exit status is 1 if a page takes too much."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="the folder of the database")
     parser.add_argument("--requests", type=int, default=10, help="how often each page is asked for")
@@ -212,26 +214,26 @@ def main() -> None:
     parser.add_argument("--profile", help="a page of which the calls are shown")
     parser.add_argument("--api", action="store_true", help="routes of the API instead of pages")
     parser.add_argument("--decisions", type=int, default=0, help="so many are made first")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     configuration = load(path("config/api.yaml"))
     with (
-        open_database(None, asked.home) as database,
+        open_database(None, options.home) as database,
         tempfile.TemporaryDirectory() as home,
-        pool(database, configuration) as own,
+        pool(database, configuration) as serving,
     ):
-        if asked.decisions:
-            grow(database, asked.decisions)
+        if options.decisions:
+            grow(database, options.decisions)
         parts = page_parts(configuration, TOKEN, time.monotonic)
         app = create_app(
-            own, configuration, home=Path(home), folder=None, now=lambda: datetime.now(UTC),
+            serving, configuration, home=Path(home), folder=None, now=lambda: datetime.now(UTC),
             steady_s=time.monotonic, parts=parts,
         )  # fmt: skip
-        keep_what_is_there()  # as the command does that serves
+        keep_what_is_there()  # as the serving command does
         app.state.api.limiter.wait_s = lambda identity, address: 0.0
-        pages = [asked.profile] if asked.profile else asked.page
-        pages = pages or (routes(database) if asked.api else addresses(database))
-        found = asyncio.run(measure(app, pages, asked.requests, seconds_of(own, database), asked.profile))
-    slow = [f"{page} {taken.both:.0f} ms" for page, taken in found.items() if taken.both >= MOST_MS]
+        pages = [options.profile] if options.profile else options.page
+        pages = pages or (routes(database) if options.api else addresses(database))
+        cpu_by_page = asyncio.run(measure(app, pages, options.requests, seconds_of(serving, database), options.profile))
+    slow = [f"{page} {cpu.both:.0f} ms" for page, cpu in cpu_by_page.items() if cpu.both >= MOST_MS]
     if slow:
         raise SystemExit(f"more than {MOST_MS:g} ms: {', '.join(slow)}")
 

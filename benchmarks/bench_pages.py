@@ -1,8 +1,8 @@
-"""Pages against the routes of the API that they show, in one run: p95 of both, and the bytes of each page.
+"""Pages against the API routes that they show, in one run: the p95 of both, and the bytes of each page.
 
 The stored decisions are those of ``bench_decisions_store``. Requests go to the application in the same process, page
-and routes in turn, so that a slow moment meets both. A page that shows several routes is compared with their sum. With
-``--refreshes`` the first page is asked for so often, and the memory of the process before and after is compared.
+and routes in turn, so that a slow moment affects both. A page that shows several routes is compared with their sum.
+With ``--refreshes`` the first page is requested N times, and the growth of the process's memory is reported.
 Usage: ``python -m benchmarks.bench_pages [FOLDER] [--rows N] [--home FOLDER] [--requests N]
 [--refreshes N]``.
 """
@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS
-from benchmarks.many_decisions import fill, stored
+from benchmarks.many_decisions import count_decisions, fill
 from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
@@ -46,8 +46,8 @@ KEY, RULE, CODE = "NQUEUED_SAT_CAP", "memory_max", "lowmemory"
 
 
 @dataclass
-class Shown:
-    """A page, the routes of the API that it shows, and what was measured of both in ms."""
+class PageRoutes:
+    """A page, the API routes that it shows, and the times of both in ms."""
 
     page: str
     routes: Sequence[str]
@@ -56,37 +56,37 @@ class Shown:
     bytes: int = 0
 
 
-def shown(database: Database) -> list[Shown]:
-    """The pages with their routes, about things that the database has."""
+def pages_with_routes(database: Database) -> list[PageRoutes]:
+    """Return the pages with their routes, for things that the database has."""
     with database.read_snapshot() as connection:
         task = connection.scalar(sa.text("SELECT min(jeditaskid) FROM broker.chunk_states"))
         queue = connection.scalar(sa.text("SELECT min(panda_queue) FROM doma_panda.schedconfig_json"))
         user = connection.scalar(sa.text("SELECT min(username) FROM doma_panda.jedi_tasks WHERE username <> ''"))
         job = connection.scalar(sa.text("SELECT min(pandaid) FROM doma_panda.jobsactive4"))
     return [
-        Shown("/", ["reasons", "alarms", "service"]),
-        Shown("/tasks", ["tasks?limit=100"]),
-        Shown(f"/tasks/{task}", [f"tasks/{task}/decision", f"tasks/{task}/history"]),
-        Shown(f"/tasks/{task}/why-not/{queue}", [f"tasks/{task}/why-not/{queue}?every_rule=true"]),
-        Shown("/queues", ["queues"]),
-        Shown(f"/queues/{queue}", [f"queues/{queue}/summary", f"queues/{queue}/jobs"]),
-        Shown("/nuclei", ["nuclei"]),
-        Shown("/links", ["links?limit=10000"]),
-        Shown("/shares", ["shares"]),
-        Shown("/map", ["queues", "nuclei", "links?limit=40"]),
-        Shown("/rules", RULES),
-        Shown(f"/rules/{RULE}", RULES),
-        Shown(f"/reasons/{CODE}", [*RULES, f"tasks?reason={CODE}"]),
-        Shown("/tuning", ["config", "config/history", "canaries"]),
-        Shown(f"/tuning/{KEY}", [f"config/{KEY}", f"config/history?key={KEY}", "runs"]),
-        Shown("/service", ["service", "alarms"]),
-        *([Shown(f"/users/{to_path(user)}", [f"users/{to_path(user)}"])] if user else []),
-        *([Shown(f"/jobs/{job}", [f"jobs/{job}"])] if job else []),
+        PageRoutes("/", ["reasons", "alarms", "service"]),
+        PageRoutes("/tasks", ["tasks?limit=100"]),
+        PageRoutes(f"/tasks/{task}", [f"tasks/{task}/decision", f"tasks/{task}/history"]),
+        PageRoutes(f"/tasks/{task}/why-not/{queue}", [f"tasks/{task}/why-not/{queue}?every_rule=true"]),
+        PageRoutes("/queues", ["queues"]),
+        PageRoutes(f"/queues/{queue}", [f"queues/{queue}/summary", f"queues/{queue}/jobs"]),
+        PageRoutes("/nuclei", ["nuclei"]),
+        PageRoutes("/links", ["links?limit=10000"]),
+        PageRoutes("/shares", ["shares"]),
+        PageRoutes("/map", ["queues", "nuclei", "links?limit=40"]),
+        PageRoutes("/rules", RULES),
+        PageRoutes(f"/rules/{RULE}", RULES),
+        PageRoutes(f"/reasons/{CODE}", [*RULES, f"tasks?reason={CODE}"]),
+        PageRoutes("/tuning", ["config", "config/history", "canaries"]),
+        PageRoutes(f"/tuning/{KEY}", [f"config/{KEY}", f"config/history?key={KEY}", "runs"]),
+        PageRoutes("/service", ["service", "alarms"]),
+        *([PageRoutes(f"/users/{to_path(user)}", [f"users/{to_path(user)}"])] if user else []),
+        *([PageRoutes(f"/jobs/{job}", [f"jobs/{job}"])] if job else []),
     ]
 
 
 def application(database: Database, home: Path) -> FastAPI:
-    """The application with the page; a benchmark is many clients, so nothing limits their rate."""
+    """Create the application with its pages, without rate limits: a benchmark stands for many clients."""
     configuration = load(path("config/api.yaml"))
     parts = page_parts(configuration, TOKEN, time.monotonic)
     app = create_app(
@@ -96,40 +96,42 @@ def application(database: Database, home: Path) -> FastAPI:
     return app
 
 
-async def measure(app: FastAPI, pages: Sequence[Shown], requests: int) -> None:
-    """Ask for each page and its routes in turn, after two of each to warm up."""
+async def measure(app: FastAPI, pages: Sequence[PageRoutes], requests: int) -> None:
+    """Request each page and its routes in turn, after two warm-up requests of each."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
-        for one in pages:
-            one.route_ms = [[] for _ in one.routes]
-            for at in range(requests + 2):
-                milliseconds, one.bytes = await _timed(client, one.page, "text/html")
-                routes = [(await _timed(client, f"/api/v1/{route}", "application/json"))[0] for route in one.routes]
-                if at >= 2:
-                    one.page_ms.append(milliseconds)
-                    for kept, found in zip(one.route_ms, routes, strict=True):
-                        kept.append(found)
-            print(", ".join(f"{name} {value}" for name, value in row_of(one).items()), flush=True)
+        for item in pages:
+            item.route_ms = [[] for _ in item.routes]
+            for number in range(requests + 2):
+                milliseconds, item.bytes = await _time_request(client, item.page, "text/html")
+                route_times = [
+                    (await _time_request(client, f"/api/v1/{route}", "application/json"))[0] for route in item.routes
+                ]
+                if number >= 2:
+                    item.page_ms.append(milliseconds)
+                    for times_ms, time_ms in zip(item.route_ms, route_times, strict=True):
+                        times_ms.append(time_ms)
+            print(", ".join(f"{name} {value}" for name, value in row_of(item).items()), flush=True)
 
 
-async def _timed(client: httpx.AsyncClient, address: str, accept: str) -> tuple[float, int]:
-    began = perf_counter()
+async def _time_request(client: httpx.AsyncClient, address: str, accept: str) -> tuple[float, int]:
+    begin_s = perf_counter()
     answer = await client.get(address, headers={"Accept": accept})
-    spent = 1000 * (perf_counter() - began)
+    duration_ms = 1000 * (perf_counter() - begin_s)
     if answer.status_code != 200:
         raise SystemExit(f"{address}: {answer.status_code} {answer.text[:300]}")
-    return spent, len(answer.content)
+    return duration_ms, len(answer.content)
 
 
-async def grown_bytes(app: FastAPI, times: int) -> int:
-    """By how much this process grows while the first page is refreshed so often, after a tenth as many."""
+async def growth_bytes(app: FastAPI, times: int) -> int:
+    """Return how much this process grows over ``times`` refreshes of the first page, after a warm-up."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         for _ in range(times // 10):
-            await _timed(client, "/", "text/html")
-        before = _resident_bytes()
+            await _time_request(client, "/", "text/html")
+        bytes_before = _resident_bytes()
         for _ in range(times):
-            await _timed(client, "/", "text/html")
-    return _resident_bytes() - before
+            await _time_request(client, "/", "text/html")
+    return _resident_bytes() - bytes_before
 
 
 def _resident_bytes() -> int:
@@ -137,40 +139,46 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def row_of(one: Shown) -> dict[str, Any]:
-    """The figures of a page."""
-    page = float(np.percentile(one.page_ms, 95))
-    routes = sum(float(np.percentile(found, 95)) for found in one.route_ms)
-    return {"page": one.page, "page_p95_ms": page, "api_p95_ms": routes, "ratio": page / routes, "bytes": one.bytes}
+def row_of(item: PageRoutes) -> dict[str, Any]:
+    """Return the figures of a page."""
+    page = float(np.percentile(item.page_ms, 95))
+    routes = sum(float(np.percentile(times_ms, 95)) for times_ms in item.route_ms)
+    return {"page": item.page, "page_p95_ms": page, "api_p95_ms": routes, "ratio": page / routes, "bytes": item.bytes}
 
 
 def main() -> None:
-    """Measure and report; exit status 1 where a page is too slow or too large."""
+    """Measure and report; the exit status is 1 if a page is too slow or too large."""
     parser = argparse.ArgumentParser(description=__doc__)
     folder_argument(parser)
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--requests", type=int, default=40, help="how often each page is asked for")
     parser.add_argument("--refreshes", type=int, default=0, help="how often the first page is refreshed")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     scenario = make_scenario(TASKS, QUEUES, JOBS, seed=SEED)
-    with loaded(scenario, asked.home) as database, tempfile.TemporaryDirectory() as home:
-        decisions = stored(database)
+    with loaded(scenario, options.home) as database, tempfile.TemporaryDirectory() as home:
+        decisions = count_decisions(database)
         if not decisions:
-            broker_once("production_job", database, NOW, SEED, lambda told: None)
-            decisions = fill(database, asked.rows)
-        with pool(database, load(path("config/api.yaml"))) as own:
-            app, pages = application(own, Path(home)), shown(database)
-            asyncio.run(measure(app, pages, asked.requests))
-            grown = asyncio.run(grown_bytes(app, asked.refreshes)) if asked.refreshes else None
-    rows = [row_of(one) for one in pages]
+            broker_once("production_job", database, NOW, SEED, lambda emitted: None)
+            decisions = fill(database, options.rows)
+        with pool(database, load(path("config/api.yaml"))) as serving:
+            app, pages = application(serving, Path(home)), pages_with_routes(database)
+            asyncio.run(measure(app, pages, options.requests))
+            grown = asyncio.run(growth_bytes(app, options.refreshes)) if options.refreshes else None
+    rows = [row_of(item) for item in pages]
     target = f"ratio < {MOST_RATIO:g}, bytes < {MOST_BYTES}"
     report(
-        asked.folder, "pages", rows, target=target, decisions=decisions, refreshes=asked.refreshes, grown_bytes=grown
+        options.folder,
+        "pages",
+        rows,
+        target=target,
+        decisions=decisions,
+        refreshes=options.refreshes,
+        grown_bytes=grown,
     )
-    bad = [row["page"] for row in rows if row["ratio"] >= MOST_RATIO or row["bytes"] >= MOST_BYTES]
-    if bad:
-        raise SystemExit(f"too slow or too large: {', '.join(bad)}")
+    failures = [row["page"] for row in rows if row["ratio"] >= MOST_RATIO or row["bytes"] >= MOST_BYTES]
+    if failures:
+        raise SystemExit(f"too slow or too large: {', '.join(failures)}")
 
 
 if __name__ == "__main__":

@@ -1,27 +1,27 @@
-"""One broker with all of the production jobs against two with a part each, over the same work, in one run.
+"""One broker with all production jobs against two brokers with a part each, over the same work, in one run.
 
-Once the cycles make jobs, and once they only record what they decided, as alongside PanDA; then the database has less
-to do.
+The work is measured twice: with cycles that make jobs, and with cycles that only record decisions, as alongside PanDA,
+where the database has less to do.
 
-Each broker is a process of its own that runs cycle after cycle, as a service does: it has loaded the compiled loop,
-read the grid and decided without writing, then waits for the others and runs a first cycle that writes. What is
-decided in the first cycle has to be the same for one broker and for two. Measured is what comes after it: a backlog of
-tasks that nobody looked at before, 1,000 a cycle for each broker, as the limit of files holds for each part too. So
-two brokers run half as many cycles each, and go on to the next when they are done with the one before, whatever the
-other does. Throughput is all of that work over the time from the moment at which all of them begin it until the last
-one is done. The grid stays as it is but for the jobs that they make. A checkpoint is made before the first cycle and
-none after it, and autovacuum sleeps: either would fall into one run by chance and not into the other.
+Each broker is a separate process that runs cycle after cycle, as a service does. It loads the compiled loop, reads the
+grid and decides without writing, then waits for the others and runs a first cycle that writes. One broker and two must
+decide the same in this first cycle. The measurement covers what follows: a backlog of new tasks, 1,000 per cycle for
+each broker, because the limit of files also holds for each part. Two brokers therefore run half as many cycles each,
+and start the next cycle as soon as they have finished the last, whatever the other does. Throughput is all of this work
+divided by the time from the common start until the last broker is done. Apart from the jobs that the brokers make, the
+grid does not change. A checkpoint runs before the first cycle and none after it, and autovacuum is off: either could
+hit one run by chance and not the other.
 
-It was a single cycle of each at first, and the first that wrote anything to a fresh copy of the database. That measures
-what a service meets once: the server's processes read their catalogues and plan, tables grow from nothing, whole pages
-go into the log after the checkpoint that made the copy; and the work before the first batch and the wait for the last
-one, when either the broker or the server has nothing to do, are a large part of a single cycle. All of it was so for
-both sides, but what two brokers gain is a rate, and half of the difference to be told was lost in the noise.
+An earlier version measured a single cycle, the first one that wrote to a fresh copy of the database. That measures what
+a service meets only once: server processes read their catalogues and plan, tables grow from nothing, and full pages go
+into the log after the checkpoint that made the copy. The work before the first batch and the wait for the last one,
+when either the broker or the server is idle, are a large part of a single cycle. This held for both sides, but the gain
+of two brokers is a rate, and half of the difference was lost in the noise.
 
-PostgreSQL runs on the same cores: its processor time is shown, and beside the ratio of throughputs stand two more: that
-of the processor times of the brokers alone (one against the busier of two), which is what they gain where the database
-is no limit; and the most that these cores allow, which is reached when none of them waits. The rounds go in turn, and
-so does who is first; the median is told.
+PostgreSQL runs on the same cores, and its CPU time is reported. Besides the ratio of throughputs there are two more:
+the ratio of the CPU times of the brokers alone (one against the busier of two), which is the gain if the database is no
+limit; and the upper bound on these cores, reached if no core ever waits. The rounds alternate which side runs first,
+and the medians are reported.
 """
 
 from __future__ import annotations
@@ -56,72 +56,72 @@ from broker.store.service.leases import Lease
 
 AGENT = "production_job"
 TASKS, QUEUES, JOBS = 1000, 500, 50_000
-"""Tasks with a chunk each of a cycle of one broker, pseudo-queues of the grid, and jobs of such a cycle."""
+"""Tasks (one chunk each) of a cycle of one broker, pseudo-queues of the grid, and jobs of such a cycle."""
 CYCLES = 8
-"""Measured after the first, of all brokers together."""
+"""Measured cycles after the first, of all brokers together."""
 SEED = 1
 ROUNDS = 5
 MODES: dict[str, JobGeneration] = {"jobs": "broker", "decisions": "jedi"}
-"""What is written, by who makes the jobs."""
+"""What the cycles write, and the matching setting of who makes the jobs."""
 _TASKS = "SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1"
-_DECIDED = """
+_DECISIONS = """
     SELECT jeditaskid, datasetid, ramcount, outcome, CAST(assigned AS text) FROM broker.stored_decisions
     ORDER BY 1, 2, 3"""
 _QUIET = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "16GB"}
-"""Settings of the server by which nothing happens by chance."""
+"""Server settings that keep background work out of the measurement."""
 
 
 def work(url: str, part: Part, mode: str, cycles: int) -> None:
-    """A broker: get ready, then run a cycle for each line that says so, and tell what it took. Runs in its own process.
+    """Run a broker in its own process: get ready, run cycles for each line of input, and print what they took.
 
-    ``cycles``: of all brokers together after the first one; 0: there is but one, over all tasks. Else the first takes
-    as many tasks as each of the others would with one broker, and the first line is for it alone.
+    ``cycles``: the cycles of all brokers together after the first one; 0: a single cycle over all tasks. Otherwise the
+    first cycle takes as many tasks as each later cycle of a single broker, and the first line starts it alone.
     """
     agents = configuration.load(configuration.config_file("agents.yaml", None), registry.NAMES)
     agent = registry.make(AGENT, {}, ProcessSettings(job_generation=MODES[mode]))
     if find_spec("numba") is not None:
-        loading.mode = "always"  # a service has it loaded long since
+        loading.mode = "always"  # a service has loaded it long ago
     with Database(url) as database:
         lease = Lease(part.lease_of(AGENT), "rehearsal", 0)
         run_cycle(agent, CycleContext(database, NOW, SEED, 600.0, CycleRequest(dry_run=True), lease=lease))
         with database.begin() as connection:
             tasks = connection.exec_driver_sql(_TASKS).scalars().all()
-        for some in _requests(tasks, cycles, part):
+        for batch in _requests(tasks, cycles, part):
             print("ready", flush=True)
             sys.stdin.readline()
-            before, started = _own_cpu_s(), perf_counter()
+            cpu_before_s, start_s = _own_cpu_s(), perf_counter()
             sums: dict[str, float] = {}
-            for request in some:
+            for request in batch:
                 record = run_leased(agent, agents, database, NOW, SEED, request, part)
                 for name, value in {**record.timings, **record.counts}.items():
                     sums[name] = sums.get(name, 0) + value
-            told = {"wall_s": perf_counter() - started, "cpu_s": _own_cpu_s() - before, **sums}
-            told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(json.dumps(told), flush=True)
+            figures = {"wall_s": perf_counter() - start_s, "cpu_s": _own_cpu_s() - cpu_before_s, **sums}
+            figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(json.dumps(figures), flush=True)
 
 
 def _requests(tasks: Sequence[int], cycles: int, part: Part) -> Iterator[list[CycleRequest]]:
-    """What a broker is asked for, line by line."""
+    """Yield the requests that a broker runs for each line of input."""
     if not cycles:
         yield [CycleRequest()]
         return
-    mixed = np.random.default_rng(SEED).permutation(tasks).tolist()  # tasks are made in turn of several kinds
-    first = len(tasks) // (1 + cycles)
-    yield [CycleRequest(task_ids=tuple(mixed[:first]))]
-    own, unequal = divmod(cycles, part.of)
-    if unequal:
+    shuffled = np.random.default_rng(SEED).permutation(tasks).tolist()  # the scenario alternates the kinds of tasks
+    first_count = len(tasks) // (1 + cycles)
+    yield [CycleRequest(task_ids=tuple(shuffled[:first_count]))]
+    cycles_each, remainder = divmod(cycles, part.of)
+    if remainder:
         raise ValueError(f"{cycles} cycles are not the same number for each of {part.of} brokers")
-    yield [CycleRequest(task_ids=tuple(mixed[first + at :: own])) for at in range(own)]
+    yield [CycleRequest(task_ids=tuple(shuffled[first_count + offset :: cycles_each])) for offset in range(cycles_each)]
 
 
 def _own_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 @contextmanager
 def copy_of(database: Database, name: str) -> Iterator[Database]:
-    """A copy of the database; gone at the end."""
+    """Make a copy of the database, dropped at the end."""
     url = sa.make_url(database.url)
     database.engine.dispose()
     with Database(url.set(database="template1").render_as_string(hide_password=False)) as admin:
@@ -140,11 +140,11 @@ def brokers(
     cycles: int = 0,
     between: Callable[[Database], None] | None = None,
 ) -> tuple[dict[str, float], list[tuple[Any, ...]]]:
-    """Brokers of all parts at once: what they took, and what was decided with the jobs by chunk and queue.
+    """Run the brokers of all parts at once; return the figures, and the decisions with the jobs by chunk and queue.
 
-    ``cycles``: 0: each broker runs one cycle over all of its work. Else each runs one over a part of it, which is not
-    told, and then its share of so many cycles over the rest; what is given back as decided is of the first.
-    ``between``: done when all of them are ready for what is measured.
+    ``cycles``: 0: each broker runs one cycle over all of its work. Otherwise each runs one unmeasured cycle over a part
+    of it, and then its share of the cycles over the rest; the decisions returned are those of the first cycle.
+    ``between``: called when all brokers are ready for the measurement.
     """
     postmaster = postmaster_of(database)
     command = [sys.executable, "-m", "benchmarks.bench_parts", "--part", mode, str(cycles)]
@@ -159,47 +159,54 @@ def brokers(
         with database.autocommit() as connection:
             connection.exec_driver_sql("CHECKPOINT")
         _run(processes)
-        decided = _decided(database)
+        decisions = _stored_decisions(database)
         _wait_for(processes)
     if between is not None:
         between(database)
     database.engine.dispose()
-    # until they end: what their servers did for them before they were asked does not count
+    # until they end: the server's work before the request does not count
     with ServerWatch(postmaster) as server:
-        started = perf_counter()
-        told = _run(processes)
-        wall_s = perf_counter() - started
+        start_s = perf_counter()
+        reports = _run(processes)
+        wall_s = perf_counter() - start_s
     for process in processes:
         process.communicate()
     if not cycles:
-        decided = _decided(database)
-    cpu = [one["cpu_s"] for one in told]
-    figures = {"chunks": sum(one["chunks"] for one in told), "wall_s": wall_s, "brokers_cpu_s": sum(cpu)}
-    figures |= {"busiest_cpu_s": max(cpu), "server_cpu_s": server.cpu_s, "jobs": sum(one["jobs"] for one in told)}
-    figures |= {"first_done_s": min(one["wall_s"] for one in told), "broker_mb": max(one["peak_mb"] for one in told)}
-    return figures | {"server_mb": server.own_mb, "shared_buffers_mb": server.shared_mb}, decided
+        decisions = _stored_decisions(database)
+    cpu_s = [item["cpu_s"] for item in reports]
+    figures = {"chunks": sum(item["chunks"] for item in reports), "wall_s": wall_s, "brokers_cpu_s": sum(cpu_s)}
+    figures |= {
+        "busiest_cpu_s": max(cpu_s),
+        "server_cpu_s": server.cpu_s,
+        "jobs": sum(item["jobs"] for item in reports),
+    }
+    figures |= {
+        "first_done_s": min(item["wall_s"] for item in reports),
+        "broker_mb": max(item["peak_mb"] for item in reports),
+    }
+    return figures | {"server_mb": server.own_mb, "shared_buffers_mb": server.shared_mb}, decisions
 
 
 def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
     for process in processes:
-        _line(process)
+        _read_line(process)
 
 
 def _run(processes: Sequence[subprocess.Popen[str]]) -> list[dict[str, float]]:
-    """Let all brokers run what is next; what each tells of it."""
+    """Let all brokers run their next cycles; return the report of each."""
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    return [json.loads(_line(process)) for process in processes]
+    return [json.loads(_read_line(process)) for process in processes]
 
 
-def _decided(database: Database) -> list[tuple[Any, ...]]:
+def _stored_decisions(database: Database) -> list[tuple[Any, ...]]:
     with database.begin() as connection:
-        return [tuple(row) for row in connection.exec_driver_sql(_DECIDED)]
+        return [tuple(row) for row in connection.exec_driver_sql(_DECISIONS)]
 
 
-def _line(process: subprocess.Popen[str]) -> str:
+def _read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
@@ -208,36 +215,36 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 def ratios(one: list[dict[str, Any]], two: list[dict[str, Any]]) -> dict[str, float]:
-    """How much more two brokers do than one, as medians over the rounds."""
+    """Return how much more two brokers do than one, as medians over the rounds."""
     pairs = list(zip(one, two, strict=True))
     cores = os.cpu_count() or 1
 
-    def most(a: dict[str, Any], b: dict[str, Any]) -> float:
+    def upper_bound(a: dict[str, Any], b: dict[str, Any]) -> float:
         return float(a["wall_s"] * cores / (b["brokers_cpu_s"] + b["server_cpu_s"]))
 
     return {
         "throughput": statistics.median(a["wall_s"] / b["wall_s"] for a, b in pairs),
         "brokers_alone": statistics.median(a["busiest_cpu_s"] / b["busiest_cpu_s"] for a, b in pairs),
-        "most_here": statistics.median(most(a, b) for a, b in pairs),
+        "most_here": statistics.median(upper_bound(a, b) for a, b in pairs),
     }
 
 
 def measure(database: Database, mode: str, number: int) -> Iterator[dict[str, Any]]:
-    """One round: one broker and two, by turns the one first or the others.
+    """Measure one round, one broker and two; which goes first alternates.
 
     Raises:
-        RuntimeError: they did not decide the same in the first cycle, or not as many chunks in the others.
+        RuntimeError: the decisions of the first cycle differ, or the numbers of chunks in the other cycles.
     """
-    found = {}
+    results = {}
     for parts in (1, 2) if number % 2 else (2, 1):
         with copy_of(database, f"{mode}_{number}_{parts}") as copy:
-            found[parts] = brokers(copy, parts, mode, CYCLES)
-    (one, decided), (two, also) = found[1], found[2]
-    if decided != also or not decided:
+            results[parts] = brokers(copy, parts, mode, CYCLES)
+    (one, decisions_of_one), (two, decisions_of_two) = results[1], results[2]
+    if decisions_of_one != decisions_of_two or not decisions_of_one:
         raise RuntimeError("two brokers with a part each did not decide what one decides")
     if one["chunks"] != two["chunks"]:
         raise RuntimeError(f"one broker decided {one['chunks']} chunks, two of them {two['chunks']}")
-    yield from ({"writes": mode, "round": number, "brokers": parts, **found[parts][0]} for parts in (1, 2))
+    yield from ({"writes": mode, "round": number, "brokers": parts, **results[parts][0]} for parts in (1, 2))
 
 
 def main() -> None:
@@ -253,13 +260,13 @@ def main() -> None:
         for number in range(1, ROUNDS + 1):
             for mode in MODES:
                 rows += measure(database, mode, number)
-    found = {}
+    by_mode = {}
     for mode in MODES:
-        of_mode = [row for row in rows if row["writes"] == mode]
-        found[mode] = ratios(of_mode[::2], of_mode[1::2])
-        print(f"two brokers over one, {mode}: " + ", ".join(f"{name} {x:.2f} x" for name, x in found[mode].items()))
+        mode_rows = [row for row in rows if row["writes"] == mode]
+        by_mode[mode] = ratios(mode_rows[::2], mode_rows[1::2])
+        print(f"two brokers over one, {mode}: " + ", ".join(f"{name} {x:.2f} x" for name, x in by_mode[mode].items()))
     target = f"throughput >= 1.8 on 2 quiet cores; {CYCLES * TASKS} tasks"
-    report(folder, "parts", rows, ratios=found, cores=os.cpu_count(), target=target)
+    report(folder, "parts", rows, ratios=by_mode, cores=os.cpu_count(), target=target)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How long a refresh of the mapping of 1,000 SubmitPools to 5,000 queues takes, with reading, evaluating and writing.
+"""How long a refresh of the mapping of 1,000 SubmitPools to 5,000 queues takes: reading, evaluating and writing.
 
-Three refreshes: of a mapping that is empty, of one that stays, and after one queue in ten has changed.
+Three refreshes are measured: of an empty mapping, of an unchanged one, and after one site in ten has changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema.migrate import upgrade
 
 
-def changed(grid: dict[str, Any]) -> dict[str, Any]:
-    """The sites with another amount of memory at every tenth of them."""
+def change_memory(grid: dict[str, Any]) -> dict[str, Any]:
+    """Change the amount of memory at every tenth site."""
     for number, site in enumerate(grid.values()):
         if number % 10 == 0:
             for ce in site["ces"].values():
@@ -34,19 +34,19 @@ def changed(grid: dict[str, Any]) -> dict[str, Any]:
 
 
 def refresh(database: Database, name: str, hours: int) -> dict[str, Any]:
-    """One refresh with the seconds of its parts."""
-    started = perf_counter()
+    """Measure one refresh and its parts."""
+    start_s = perf_counter()
     with database.read_snapshot() as connection:
         version = current(connection)
         if version is None:
             raise SystemExit("no resources")
-        read_s = perf_counter() - started
+        read_s = perf_counter() - start_s
         mapping = new_mapping(connection, version.said.resources)
-    evaluated_s = perf_counter() - started
+    evaluated_s = perf_counter() - start_s
     with database.begin() as connection:
         now = NOW + timedelta(hours=hours)
         counts = write_mapping(connection, mapping, version.said.resources, version.id, now)
-    total_s = perf_counter() - started
+    total_s = perf_counter() - start_s
     pairs = int(mapping.counts.sum())
     seconds = {"read_s": read_s, "evaluate_s": evaluated_s - read_s, "write_s": total_s - evaluated_s}
     return {"refresh": name, **counts, "pairs": pairs, **seconds, "total_s": total_s}
@@ -61,12 +61,12 @@ def main() -> None:
             upgrade(database)
             grid = sites(QUEUES, SEED)
             with database.begin() as connection:
-                for pool in pools(POOLS, SEED):  # without resources they are only put on record
+                for pool in pools(POOLS, SEED):  # without resources the pools are only recorded
                     register(connection, pool, NOW)
                 publish(connection, ResourceText("bench", "json", json.dumps(grid)), NOW)
             rows = [refresh(database, "first", 0), refresh(database, "unchanged", 1)]
             with database.begin() as connection:
-                publish(connection, ResourceText("bench", "json", json.dumps(changed(grid))), NOW)
+                publish(connection, ResourceText("bench", "json", json.dumps(change_memory(grid))), NOW)
             rows.append(refresh(database, "a tenth changed", 2))
             with database.read_snapshot() as connection:
                 stored = connection.scalar(sa.text("SELECT count(*) FROM broker.submit_pool_links"))

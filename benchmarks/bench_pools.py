@@ -1,7 +1,7 @@
-"""How long it takes to find out which of 5,000 queues are eligible for each of 1,000 pools: the pure part of a refresh.
+"""How long it takes to find which of 5,000 queues are eligible for each of 1,000 pools: a refresh without the database.
 
-Besides the evaluation it shows the seconds of reading the resources from JSON and YAML, and of reading the pools from
-their canonical texts.
+Besides the evaluation, the report shows the seconds for reading the resources from JSON and YAML, and for reading the
+pools from their canonical texts.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ CES, QUEUES_AT_CE = 5, 10
 
 
 def sites(queues: int, seed: int) -> dict[str, Any]:
-    """Sites with five CEs of ten queues each, every level with something of its own, some for one VO."""
+    """Make sites with five CEs of ten queues each; every level has parameters, and some are for one VO only."""
     rng = np.random.default_rng(seed)
 
     def number(low: int, high: int) -> str:
         return str(rng.integers(low, high))
 
     def queue() -> dict[str, Any]:
-        own = {"Disk": number(10, 1000), f"Special{rng.integers(50)}": "yes"}
-        return {"params": own, "VO": [str(rng.choice(VOS))] if rng.random() < 0.2 else []}
+        parameters = {"Disk": number(10, 1000), f"Special{rng.integers(50)}": "yes"}
+        return {"params": parameters, "VO": [str(rng.choice(VOS))] if rng.random() < 0.2 else []}
 
     def ce() -> dict[str, Any]:
-        own = {
+        parameters = {
             "CPUModel": f"M{rng.integers(MODELS)}",
             "Memory": number(1000, 64000) + ("GB" if rng.random() < 0.01 else ""),
         }
-        return {"params": own, "queues": {f"q{index}": queue() for index in range(QUEUES_AT_CE)}}
+        return {"params": parameters, "queues": {f"q{index}": queue() for index in range(QUEUES_AT_CE)}}
 
     def site() -> dict[str, Any]:
         tags = sorted({f"V{index}" for index in rng.integers(0, TAGS, 40)})
@@ -55,34 +55,34 @@ def sites(queues: int, seed: int) -> dict[str, Any]:
 
 
 def pools(count: int, seed: int) -> list[SubmitPool]:
-    """Distinct pools of one to four requirements, of four VOs."""
+    """Make distinct pools of one to four requirements, of four VOs."""
     rng = np.random.default_rng(seed)
-    found: dict[str, SubmitPool] = {}
-    while len(found) < count:
-        asked: dict[str, RawValue] = {"Memory": NumberLiteral(str(rng.integers(1000, 32000)))}
+    pools_by_id: dict[str, SubmitPool] = {}
+    while len(pools_by_id) < count:
+        requirements: dict[str, RawValue] = {"Memory": NumberLiteral(str(rng.integers(1000, 32000)))}
         if rng.random() < 0.7:
-            asked["SoftwareTag"] = [f"V{index}" for index in rng.integers(0, TAGS, 3)]
+            requirements["SoftwareTag"] = [f"V{index}" for index in rng.integers(0, TAGS, 3)]
         if rng.random() < 0.4:
-            asked["CPUModel"] = f"M{rng.integers(MODELS)}"
+            requirements["CPUModel"] = f"M{rng.integers(MODELS)}"
         if rng.random() < 0.3:
-            asked["Disk"] = NumberLiteral(str(rng.integers(10, 500)))
-        pool = resolve_requirements(asked, VOS[len(found) % len(VOS)])
+            requirements["Disk"] = NumberLiteral(str(rng.integers(10, 500)))
+        pool = resolve_requirements(requirements, VOS[len(pools_by_id) % len(VOS)])
         if pool is not None:
-            found[pool.pool_id] = pool
-    return list(found.values())
+            pools_by_id[pool.pool_id] = pool
+    return list(pools_by_id.values())
 
 
 def measure(pool_count: int, queue_count: int, seed: int) -> dict[str, float]:
-    """All figures of one run."""
+    """Measure all figures of one run."""
     text = json.dumps(sites(queue_count, seed))
     canonical = [pool.canonical for pool in pools(pool_count, seed)]
     stats: dict[str, float] = {"pools": pool_count, "queues": queue_count}
-    stats["read_json_s"], read = best_of(1, lambda: read_resources(text, ".json"))
-    started = perf_counter()
+    stats["read_json_s"], reading = best_of(1, lambda: read_resources(text, ".json"))
+    start_s = perf_counter()
     read_resources(text, ".yaml")
-    stats["read_yaml_s"] = perf_counter() - started
-    stats["read_pools_s"], wanted = best_of(1, lambda: [parse_canonical(one) for one in canonical])
-    stats["evaluate_s"], answer = best_of(3, lambda: match_pools(wanted, read.resources))
+    stats["read_yaml_s"] = perf_counter() - start_s
+    stats["read_pools_s"], parsed_pools = best_of(1, lambda: [parse_canonical(line) for line in canonical])
+    stats["evaluate_s"], answer = best_of(3, lambda: match_pools(parsed_pools, reading.resources))
     stats["reasons_of_one_s"], _ = best_of(3, lambda: answer.reasons(0))
     stats["eligible_share"] = float(answer.eligible.mean())
     return stats

@@ -1,6 +1,6 @@
-"""What measuring one cycle costs beside it: read, judged again, the linear program, and what its rules cost.
+"""What measuring the quality of one cycle costs: reading, judging again, the linear program, and the cost of its rules.
 
-The cycle is one of 1,000 chunks as it is stored; the agent measures such cycles in a process of its own. Usage:
+The cycle is a stored one of 1,000 chunks; the agent measures such cycles in a separate process. Usage:
 ``python -m benchmarks.bench_quality [FOLDER]``.
 """
 
@@ -10,7 +10,7 @@ import os
 from time import process_time
 from typing import Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -30,8 +30,8 @@ JOBS_OF_A_TASK = 50
 ROUNDS = 3
 
 
-def stored(tasks: int, queues: int) -> Case:
-    """A cycle of a made-up grid as it is stored."""
+def stored_case(tasks: int, queues: int) -> Case:
+    """Make a stored cycle of a synthetic grid."""
     with day_of_cycles(1, tasks, queues, JOBS_OF_A_TASK * tasks) as database, database.read_snapshot() as connection:
         (key,) = cycle_keys(connection, brokerages=["production_job"])
         store = TuningStore(database.names)
@@ -40,24 +40,24 @@ def stored(tasks: int, queues: int) -> Case:
 
 def measure(tasks: int, queues: int) -> dict[str, Any]:
     """Measure one cycle several times, as the agent does; the least CPU time counts."""
-    case, rules = stored(tasks, queues), ProfileRules(load_profile("seed"))
+    case, rules = stored_case(tasks, queues), ProfileRules(load_profile("seed"))
     yardstick = DecisionQualityAgent(DecisionQualityOptions(), ProcessSettings()).yardstick()
     seconds = []
     for _ in range(ROUNDS):
-        started = process_time()
-        (one,) = measure_case(case, rules, yardstick)
-        seconds.append(process_time() - started)
-    if not isinstance(one.found, Measured):
-        raise RuntimeError(f"nothing was measured: {one.found}")
+        start_s = process_time()
+        (measurement,) = measure_case(case, rules, yardstick)
+        seconds.append(process_time() - start_s)
+    if not isinstance(measurement.found, Measured):
+        raise RuntimeError(f"nothing was measured: {measurement.found}")
     return {
         "chunks": tasks,
         "pseudo_queues": queues,
         "cpu_s": min(seconds),
         "cpu_first_s": seconds[0],
-        "regret_hs06h": one.found.regret_hs06h,
-        "best_hs06h": one.found.best.total,
-        "rules": len(one.found.rules),
-        "rules_bound": sum(line.is_bound for line in one.found.rules),
+        "regret_hs06h": measurement.found.regret_hs06h,
+        "best_hs06h": measurement.found.best.total,
+        "rules": len(measurement.found.rules),
+        "rules_bound": sum(line.is_bound for line in measurement.found.rules),
     }
 
 

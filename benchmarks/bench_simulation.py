@@ -1,6 +1,6 @@
 """How fast the simulation is: the event core against SimPy, a cycle of the broker in the loop, and ``flow``.
 
-CPU seconds of one process. SimPy is compared where it is installed; the project does not need it.
+The figures are CPU seconds of one process. SimPy is compared only if it is installed; the project does not need it.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ ENTITIES = 1000
 
 
 def own_events() -> float:
-    """Events a second of our core: entities that wait for themselves."""
+    """Return events per second of our event core, with entities that schedule themselves again."""
     events = EventQueue()
     rounds = EVENTS // ENTITIES
 
-    def again(left: int, gap_s: float) -> None:
+    def wait_again(left: int, gap_s: float) -> None:
         if left:
-            events.after(gap_s, again, left - 1, gap_s)
+            events.after(gap_s, wait_again, left - 1, gap_s)
 
     for number in range(ENTITIES):
-        events.at(0.0, again, rounds, 1.0 + number / ENTITIES)
-    started = process_time()
+        events.at(0.0, wait_again, rounds, 1.0 + number / ENTITIES)
+    start_s = process_time()
     events.run(1e9)
-    return events.events / (process_time() - started)
+    return events.events / (process_time() - start_s)
 
 
 def simpy_events() -> float | None:
-    """Events a second of the same in SimPy, None where it is not installed."""
+    """Return events per second of the same in SimPy, or None if it is not installed."""
     try:
         import simpy
     except ImportError:
@@ -54,13 +54,13 @@ def simpy_events() -> float | None:
 
     for number in range(ENTITIES):
         environment.process(entity(1.0 + number / ENTITIES))
-    started = process_time()
+    start_s = process_time()
     environment.run()
-    return EVENTS / (process_time() - started)
+    return EVENTS / (process_time() - start_s)
 
 
 def grid(policy: str, parameters: GridParameters) -> dict[str, Any]:
-    """One simulation, decisions included."""
+    """Run one simulation, decisions included."""
     scenario = generate(parameters, 1)
     run = ClosedLoop(scenario, find_policy(policy), 1).run()
     jobs = sum(task.jobs for task in scenario.tasks)
@@ -77,20 +77,20 @@ def grid(policy: str, parameters: GridParameters) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure; with ``--full`` the grid of 200 queues, 100,000 cores and 500,000 jobs."""
+    """Measure and report; ``--full`` simulates a grid of 200 queues, 100,000 cores and 500,000 jobs."""
     parser = argparse.ArgumentParser(description=__doc__)
     folder_argument(parser)
     parser.add_argument("--full", action="store_true", help="200 queues, 100,000 cores and 500,000 jobs")
-    asked = parser.parse_args()
-    ours, other = own_events(), simpy_events()
-    print(f"events a second: {ours:,.0f}; SimPy: {'not installed' if other is None else f'{other:,.0f}'}")
-    if asked.full:
+    options = parser.parse_args()
+    own_rate, simpy_rate = own_events(), simpy_events()
+    print(f"events a second: {own_rate:,.0f}; SimPy: {'not installed' if simpy_rate is None else f'{simpy_rate:,.0f}'}")
+    if options.full:
         rows = [grid("seed", GridParameters(days=3.0, queues=200, cores=100_000, jobs=500_000))]
     else:
         small = GridParameters(days=0.5, queues=20, cores=4000, warm_up_s=3600.0)
         rows = [grid(policy, small) for policy in ("random", "least_loaded", "seed", "flow")]
     report(
-        asked.folder,
+        options.folder,
         "simulation",
         rows,
         target="500,000 jobs, 200 queues, 3 days with seed in 300 s on one core, below 2 GB",

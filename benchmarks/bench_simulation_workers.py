@@ -1,10 +1,10 @@
 """What a second worker brings to ``broker simulate``: processes, and workers of a Dask cluster, against one process.
 
-The same simulations are run by each way in turn, and in the opposite order in the next round, so that whatever else the
-machine does falls on all ways alike. Efficiency in CPU is the CPU time of one process over that of all processes of the
-other way: it says what starting them, sending and sharing caches cost. Processes are started for each comparison, and
-count from then on; a cluster is there before. Efficiency by the clock is the time of one process over (workers x time),
-and tells something only where nothing else is at work.
+Each way runs the same simulations in turn, in the opposite order in the next round, so that other load on the machine
+affects all ways alike. CPU efficiency is the CPU time of one process over that of all processes of the other way: it
+shows the cost of starting processes, sending data and sharing caches. Processes are started for each comparison and
+count from then on; a cluster is started beforehand. Wall-clock efficiency is the time of one process over (workers x
+time); it is meaningful only on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Way:
     """A way to run simulations.
 
     Attributes:
-        name: of it.
-        workers: that simulate at one time.
-        run: runs all.
-        cpu_s: CPU seconds until now of all processes that take part.
+        name: the name in the report.
+        workers: how many workers simulate at the same time.
+        run: runs all simulations.
+        cpu_s: returns the CPU seconds used so far by all processes that take part.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Way:
 
 
 def own_cpu_s() -> float:
-    """CPU seconds of this process and of all that it started and that ended."""
-    found = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in found)
+    """Return the CPU seconds of this process and of its ended children."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def in_processes(count: int) -> Callable[[Sequence[Case]], None]:
-    """Run in so many processes, as ``--processes`` does."""
+    """Return a function that runs cases in ``count`` processes, as ``--processes`` does."""
     return lambda cases: _run(cases, count, None)
 
 
@@ -65,12 +65,15 @@ def _run(cases: Sequence[Case], processes: int, dask: str | None) -> None:
 
 @contextmanager
 def cluster() -> Iterator[Way]:
-    """Workers of Dask that have run a simulation each, and so have imported what they need."""
+    """Start Dask workers; each has run a simulation, so it has imported what it needs."""
     from distributed import Client, LocalCluster
 
-    made: Any = LocalCluster
+    make_cluster: Any = LocalCluster
     connect: Any = Client
-    with made(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as running, connect(running) as client:
+    with (
+        make_cluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as running,
+        connect(running) as client,
+    ):
         short = GridChoice("full", GridParameters(days=0.02, queues=4, cores=200, nuclei=1, warm_up_s=60.0))
         client.run(_run, [Case("seed", "seed", 1, short)], 1, None)
 
@@ -81,47 +84,51 @@ def cluster() -> Iterator[Way]:
 
 
 def measure(way: Way, cases: Sequence[Case]) -> tuple[float, float]:
-    """CPU seconds and seconds by the clock of one way."""
-    cpu, clock = way.cpu_s(), perf_counter()
+    """Return the CPU seconds and wall seconds of one way."""
+    cpu_start_s, clock_start_s = way.cpu_s(), perf_counter()
     way.run(cases)
-    return way.cpu_s() - cpu, perf_counter() - clock
+    return way.cpu_s() - cpu_start_s, perf_counter() - clock_start_s
 
 
-def row_of(way: Way, spent: Sequence[tuple[float, float]], alone: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """A way with its efficiencies against one process, over all rounds."""
-    (cpu, clock), (cpu_alone, clock_alone) = ((sum(part) for part in zip(*one, strict=True)) for one in (spent, alone))
+def row_of(
+    way: Way, times: Sequence[tuple[float, float]], times_alone: Sequence[tuple[float, float]]
+) -> dict[str, Any]:
+    """Return the row of a way, with its efficiencies against one process, over all rounds."""
+    (cpu, clock), (cpu_alone, clock_alone) = (
+        (sum(part) for part in zip(*pairs, strict=True)) for pairs in (times, times_alone)
+    )
     efficiency = {"efficiency_cpu": cpu_alone / cpu, "efficiency_clock": clock_alone / (way.workers * clock)}
-    return {"way": way.name, "rounds": len(spent), "cpu_s": cpu, "clock_s": clock, **efficiency}
+    return {"way": way.name, "rounds": len(times), "cpu_s": cpu, "clock_s": clock, **efficiency}
 
 
 def main() -> None:
-    """Measure; ``--short`` simulates a fifth of the time, of which starting processes is a large part."""
-    # not above: every process that is started imports this module, and the simulation needs none of that
+    """Measure and report; ``--short`` simulates a fifth of the time, where starting processes is a large part."""
+    # imported here because every started process imports this module, and the simulation does not need these
     from benchmarks.measuring import folder_argument, report
 
     parser = argparse.ArgumentParser(description=__doc__)
     folder_argument(parser)
     parser.add_argument("--short", action="store_true", help="a fifth of the time")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     grid = GRID
-    if asked.short:
+    if options.short:
         grid = GridChoice("full", GridParameters(days=0.1, queues=20, cores=4000, nuclei=5, warm_up_s=600.0))
     cases = [Case("seed", "seed", seed, grid) for seed in range(1, SEEDS + 1)]
-    _run(cases[:1], 1, None)  # imports, and what is made once
+    _run(cases[:1], 1, None)  # does the imports and the one-time work
     with cluster() as on_cluster:
         ways = [
             Way("one process", 1, in_processes(1), own_cpu_s),
             Way(f"{WORKERS} processes", WORKERS, in_processes(WORKERS), own_cpu_s),
             on_cluster,
         ]
-        spent: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways}
+        times_by_way: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways}
         for number in range(ROUNDS):
             for way in ways if number % 2 == 0 else ways[::-1]:
-                spent[way.name].append(measure(way, cases))
-    rows = [row_of(way, spent[way.name], spent[ways[0].name]) for way in ways]
-    load = [round(one, 1) for one in os.getloadavg()]
+                times_by_way[way.name].append(measure(way, cases))
+    rows = [row_of(way, times_by_way[way.name], times_by_way[ways[0].name]) for way in ways]
+    load = [round(average, 1) for average in os.getloadavg()]
     facts = {"target": "efficiency >= 0.85 a worker", "simulations": len(cases), "load": load}
-    report(asked.folder, "simulation_workers", rows, **facts)
+    report(options.folder, "simulation_workers", rows, **facts)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a production cycle takes of a machine, for several sizes: processor time, memory and disk of broker and server.
+"""What a production cycle takes of a machine, for several sizes: CPU time, memory and disk of broker and server.
 
-The broker is a process that has loaded the compiled loop and decided once before, as in service; then the grid moves on
-by a minute, and it runs one cycle that reads, decides, cuts and writes. Each size is measured three times with jobs
-made, and as often with decisions alone, as alongside PanDA; the median of each figure is given. Memory of the broker is
-the largest that its process had; that of the server is what all its processes have for themselves, and apart from it
-the shared buffers that one of them has touched. Disk is what tables and their indexes grow by, and the write-ahead log
-what the cycle adds to it.
+The broker is a process that has loaded the compiled loop and decided once before, as in service. Then the grid advances
+by a minute, and the broker runs one cycle that reads, decides, cuts and writes. Each size is measured three times with
+jobs made, and three times with decisions only, as alongside PanDA; the medians are reported. The memory of the broker
+is the peak of its process. The memory of the server is the private memory of all its processes; the shared buffers that
+one of them has touched are reported separately. Disk is the growth of tables and their indexes, and what the cycle adds
+to the write-ahead log.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _LATER = (
     "UPDATE doma_panda.ddm_endpoint SET space_free = space_free - 1 WHERE space_free % 5 = 0",
     "UPDATE doma_panda.network_matrix_kv SET value = value + 1 WHERE key LIKE '%queued' AND value % 10 = 0",
 )
-"""What a minute changes: workers everywhere, jobs that start, and some storages and links."""
+"""What changes in a minute: workers everywhere, jobs that start, and some storages and links."""
 _KINDS = ("decisions", "states", "snapshot", "jobs", "log")
 
 
 def sizes_of(database: Database) -> dict[str, int]:
-    """Bytes of tables with their indexes, and of the write-ahead log since there is a server."""
+    """Return the bytes of tables with their indexes, and of the write-ahead log since the server was created."""
     with database.begin() as connection:
         return dict(zip(_KINDS, map(int, connection.execute(_BYTES).one()), strict=True))
 
 
 def move(database: Database) -> None:
-    """Let the grid move on.
+    """Advance the grid by a minute.
 
     Raises:
-        RuntimeError: nothing of some kind has changed.
+        RuntimeError: a statement has changed nothing.
     """
     with database.begin() as connection:
         for statement in _LATER:
@@ -61,56 +61,56 @@ def move(database: Database) -> None:
 
 
 def measure(database: Database, chunks: int, queues: int, mode: str) -> dict[str, Any]:
-    """Cycles over copies of the database: the median of each figure."""
-    found = [_measured(database, chunks, queues, mode) for _ in range(ROUNDS)]
-    figures = {name: _median([one[name] for one in found]) for name in found[0] if name != "writes"}
+    """Measure cycles over copies of the database; return the median of each figure."""
+    rounds = [_measure_round(database, chunks, queues, mode) for _ in range(ROUNDS)]
+    figures = {name: _median([row[name] for row in rounds]) for name in rounds[0] if name != "writes"}
     return {"writes": mode, **figures}
 
 
 def _median(figures: Sequence[float | None]) -> float | None:
-    known = [figure for figure in figures if figure is not None]
-    return median(known) if known else None
+    values = [figure for figure in figures if figure is not None]
+    return median(values) if values else None
 
 
-def _measured(database: Database, chunks: int, queues: int, mode: str) -> dict[str, Any]:
-    before: dict[str, int] = {}
+def _measure_round(database: Database, chunks: int, queues: int, mode: str) -> dict[str, Any]:
+    sizes_before: dict[str, int] = {}
 
-    def a_minute_later(copy: Database) -> None:
+    def advance_a_minute(copy: Database) -> None:
         move(copy)
-        before.update(sizes_of(copy))
+        sizes_before.update(sizes_of(copy))
 
     with copy_of(database, f"{mode}_{chunks}_{queues}") as copy:
-        taken, _ = brokers(copy, 1, mode, between=a_minute_later)
-        grown = {kind: size - before[kind] for kind, size in sizes_of(copy).items()}
+        figures, _ = brokers(copy, 1, mode, between=advance_a_minute)
+        growth = {kind: size - sizes_before[kind] for kind, size in sizes_of(copy).items()}
     return {
         "writes": mode,
         "chunks": chunks,
         "pseudo_queues": queues,
-        "jobs": taken["jobs"],
-        "broker_cpu_s": taken["brokers_cpu_s"],
-        "server_cpu_s": taken["server_cpu_s"],
-        "broker_mb": taken["broker_mb"],
-        "server_mb": taken["server_mb"],
-        "shared_buffers_mb": taken["shared_buffers_mb"],
-        "bytes_a_decision": grown["decisions"] / chunks,
-        "bytes_a_state": grown["states"] / chunks,
-        "bytes_a_job": grown["jobs"] / taken["jobs"] if taken["jobs"] else None,
-        "snapshot_mb": grown["snapshot"] / 1e6,
-        "log_mb": grown["log"] / 1e6,
+        "jobs": figures["jobs"],
+        "broker_cpu_s": figures["brokers_cpu_s"],
+        "server_cpu_s": figures["server_cpu_s"],
+        "broker_mb": figures["broker_mb"],
+        "server_mb": figures["server_mb"],
+        "shared_buffers_mb": figures["shared_buffers_mb"],
+        "bytes_a_decision": growth["decisions"] / chunks,
+        "bytes_a_state": growth["states"] / chunks,
+        "bytes_a_job": growth["jobs"] / figures["jobs"] if figures["jobs"] else None,
+        "snapshot_mb": growth["snapshot"] / 1e6,
+        "log_mb": growth["log"] / 1e6,
     }
 
 
 def formula(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What grows with what, fitted to all sizes by relative errors."""
+    """Fit the cost per chunk, pair and job to all sizes by relative errors."""
     jobs, decisions = ([row for row in rows if row["writes"] == mode] for mode in MODES)
     pairs = list(zip(jobs, decisions, strict=True))
-    broker = _fitted(decisions, "broker_cpu_s", lambda row: (1, row["chunks"], row["chunks"] * row["pseudo_queues"]))
-    server = _fitted(decisions, "server_cpu_s", lambda row: (1, row["chunks"]))
-    memory = _fitted(rows, "broker_mb", lambda row: (1, row["chunks"], row["pseudo_queues"]))
+    broker = _fit(decisions, "broker_cpu_s", lambda row: (1, row["chunks"], row["chunks"] * row["pseudo_queues"]))
+    server = _fit(decisions, "server_cpu_s", lambda row: (1, row["chunks"]))
+    memory = _fit(rows, "broker_mb", lambda row: (1, row["chunks"], row["pseudo_queues"]))
 
     def us_a_job(figure: str) -> float:
-        of_sizes = [(made[figure] - decided[figure]) / made["jobs"] for made, decided in pairs]
-        return 1e6 * float(median(of_sizes))
+        differences = [(with_jobs[figure] - without[figure]) / with_jobs["jobs"] for with_jobs, without in pairs]
+        return 1e6 * float(median(differences))
 
     return {
         "broker_s_a_cycle": broker[0],
@@ -126,13 +126,13 @@ def formula(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _fitted(
+def _fit(
     rows: Sequence[Mapping[str, Any]], figure: str, terms: Callable[[Mapping[str, Any]], tuple[float, ...]]
 ) -> list[float]:
-    measured = np.array([row[figure] for row in rows])
+    values = np.array([row[figure] for row in rows])
     matrix = np.array([terms(row) for row in rows], dtype=np.float64)
-    found = np.linalg.lstsq(matrix / measured[:, None], np.ones(len(rows)), rcond=None)[0]
-    return [float(value) for value in found]
+    solution = np.linalg.lstsq(matrix / values[:, None], np.ones(len(rows)), rcond=None)[0]
+    return [float(value) for value in solution]
 
 
 def main() -> None:
@@ -142,9 +142,9 @@ def main() -> None:
     for chunks, queues in SIZES:
         with loaded(make_scenario(chunks, queues, JOBS_A_CHUNK * chunks, seed=SEED)) as database:
             rows += [measure(database, chunks, queues, mode) for mode in MODES]
-    found = formula(rows)
-    print(", ".join(f"{name} {value:.3g}" for name, value in found.items()))
-    report(folder, "sizes", rows, formula=found)
+    coefficients = formula(rows)
+    print(", ".join(f"{name} {value:.3g}" for name, value in coefficients.items()))
+    report(folder, "sizes", rows, formula=coefficients)
 
 
 if __name__ == "__main__":

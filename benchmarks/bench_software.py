@@ -1,7 +1,7 @@
 """How long it takes to match 200 distinct requirements with 500 queues that publish 2,000 software tags each.
 
-Besides the seconds of matching it shows those of reading the published tags, those of a second cycle on the same tags,
-published again, and the largest memory that the process took.
+Besides the seconds of matching, the report shows those of reading the published tags, those of a second cycle on the
+same tags published again, and the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def releases(count: int) -> list[tuple[str, str, str]]:
-    """Platform, project and release of the tags from which queues take theirs."""
+    """Return platform, project and release of the tags from which queues choose theirs."""
     return [
         (
             PLATFORMS[number % len(PLATFORMS)],
@@ -55,8 +55,8 @@ def releases(count: int) -> list[tuple[str, str, str]]:
     ]
 
 
-def published(pool: list[tuple[str, str, str]], tags: int, rng: np.random.Generator) -> str:
-    """What one queue publishes: every queue leaves out others of the tags."""
+def published_document(pool: list[tuple[str, str, str]], tags: int, rng: np.random.Generator) -> str:
+    """Return what one queue publishes; every queue leaves out different tags."""
     chosen = [pool[index] for index in np.sort(rng.choice(len(pool), tags, replace=False))]
     gpus = [{"type": "gpu", "vendor": ["nvidia"]}] if rng.random() < 0.15 else []
     vendors = [["intel"], ["amd"], ["intel", "amd"], ["intel", "excl"]][int(rng.integers(4))]
@@ -81,17 +81,17 @@ def published(pool: list[tuple[str, str, str]], tags: int, rng: np.random.Genera
 
 
 def rows(queues: int, tags: int, seed: int) -> RawSource:
-    """The source as it is read from the database."""
+    """Return the source as it is read from the database."""
     rng, pool = np.random.default_rng(seed), releases(tags + tags // 20)
-    values = tuple((f"QUEUE_{index}", published(pool, tags, rng)) for index in range(queues))
+    values = tuple((f"QUEUE_{index}", published_document(pool, tags, rng)) for index in range(queues))
     return RawSource("software", {"sw_tags": Rows(("panda_queue", "data"), values)})
 
 
 def requirements(count: int, tags: int) -> list[Need]:
-    """Distinct needs of every kind: releases, patterns, containers, CPUs and GPUs."""
+    """Make distinct needs of every kind: releases, patterns, containers, CPUs and GPUs."""
     pool = releases(tags)
 
-    def one(number: int) -> Need:
+    def need_of_number(number: int) -> Need:
         platform, project, release = pool[number * 7 % len(pool)]
         kinds = (
             platform,
@@ -104,33 +104,38 @@ def requirements(count: int, tags: int) -> list[Need]:
         image = f"docker://atlas/{project.lower()}:{release}" if number % 9 == 0 else None
         return production_need(kinds[number % len(kinds)], f"{project}-{release}", image, number % 18 == 0)
 
-    return [one(number) for number in range(count)]
+    return [need_of_number(number) for number in range(count)]
 
 
 def offers(source: RawSource, seed: int) -> list[QueueOffer]:
-    """What the queues offer, as a snapshot holds it."""
+    """Return what the queues offer, as a snapshot holds it."""
     names = {row["panda_queue"]: index for index, row in enumerate(source.rows("sw_tags").records())}
     tags, _ = build_software(source, names, [])
     rng = np.random.default_rng(seed)
-    seen = [tuple(SEEN_GPUS[index] for index in rng.integers(0, len(SEEN_GPUS), int(rng.integers(4)))) for _ in names]
-    return [QueueOffer(name, ("AUTO",), software, gpus) for name, software, gpus in zip(names, tags, seen, strict=True)]
+    gpus_by_queue = [
+        tuple(SEEN_GPUS[index] for index in rng.integers(0, len(SEEN_GPUS), int(rng.integers(4)))) for _ in names
+    ]
+    return [
+        QueueOffer(name, ("AUTO",), software, gpus)
+        for name, software, gpus in zip(names, tags, gpus_by_queue, strict=True)
+    ]
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """The seconds that a piece of work takes, and what it gives."""
-    started = perf_counter()
+def time_work(work: Callable[[], T]) -> tuple[float, T]:
+    """Run a piece of work; return its seconds and its result."""
+    start_s = perf_counter()
     result = work()
-    return perf_counter() - started, result
+    return perf_counter() - start_s, result
 
 
 def peak_mb() -> float:
-    """The largest memory of the process so far, in MB."""
+    """Return the peak memory of the process so far, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
 def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
-    """All figures of one run."""
+    """Measure all figures of one run."""
     source, needs, memory = rows(queues, tags, seed), requirements(count, tags), SoftwareMatcherCache()
     stats: dict[str, float] = {"queues": queues, "tags": tags, "requirements": len(set(needs))}
 
@@ -139,10 +144,10 @@ def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
         return (int((match_queue.outcomes(need) == Outcome.FITS).sum()) for need in needs)
 
     _, sources = build_software(RawSource("software", {}), {}, [])
-    stats["read_s"], grid = timed(lambda: offers(source, seed))
-    stats["match_s"], accepted = timed(lambda: sum(cycle(grid)))
-    stats["read_again_s"], same = timed(lambda: offers(source, seed))
-    stats["match_again_s"], _ = timed(lambda: sum(cycle(same)))
+    stats["read_s"], grid = time_work(lambda: offers(source, seed))
+    stats["match_s"], accepted = time_work(lambda: sum(cycle(grid)))
+    stats["read_again_s"], same = time_work(lambda: offers(source, seed))
+    stats["match_again_s"], _ = time_work(lambda: sum(cycle(same)))
     stats["accepted_share"] = accepted / (queues * count)
     stats["peak_mb"] = peak_mb()
     return stats

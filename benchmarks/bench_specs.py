@@ -1,7 +1,7 @@
 """What it takes to find the groups of waiting jobs that fit a node, by the number of groups.
 
-Groups and nodes are random, of few values, so that many nearly fit. Processor time is measured: of making the index,
-of the first look at a kind of node, and of the next. Usage: ``python -m benchmarks.bench_specs [FOLDER]``.
+Groups and nodes are random with few distinct values, so that many nearly fit. The CPU time is measured for making the
+index, and for the first and the next look-up of a kind of node. Usage: ``python -m benchmarks.bench_specs [FOLDER]``.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ def main() -> None:
 
 
 def measure(groups: int, nodes: int) -> dict[str, Any]:
-    """Seconds to make the index, and milliseconds for a node of a new kind and of one that was seen."""
+    """Return the seconds to make the index, and the milliseconds for a node of a new kind and of a known kind."""
     dice = Dice(SEED)
-    jobs, asking = [random_job(dice) for _ in range(groups)], [random_node(dice) for _ in range(nodes)]
-    began_s = process_time()
+    jobs, nodes_asking = [random_job(dice) for _ in range(groups)], [random_node(dice) for _ in range(nodes)]
+    begin_s = process_time()
     index = SpecIndex(jobs)
-    made_s = process_time()
-    fitting = sum(int(index.fits(node).sum()) for node in asking)
-    new_s = process_time()
-    for node in asking:
+    index_done_s = process_time()
+    fitting_count = sum(int(index.fits(node).sum()) for node in nodes_asking)
+    new_nodes_done_s = process_time()
+    for node in nodes_asking:
         index.fits(node)
     return {
         "groups": groups,
-        "index_s": made_s - began_s,
-        "new_node_ms": 1000 * (new_s - made_s) / nodes,
-        "seen_node_ms": 1000 * (process_time() - new_s) / nodes,
-        "fitting_groups": fitting / nodes,
+        "index_s": index_done_s - begin_s,
+        "new_node_ms": 1000 * (new_nodes_done_s - index_done_s) / nodes,
+        "seen_node_ms": 1000 * (process_time() - new_nodes_done_s) / nodes,
+        "fitting_groups": fitting_count / nodes,
     }
 
 

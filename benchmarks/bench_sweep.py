@@ -1,4 +1,4 @@
-"""How much faster ``broker sweep`` is with two processes than with one, from the command line to its last line."""
+"""How much faster ``broker sweep`` is with two processes than with one, from the start of the command to its end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PROCESSES = (1, 2)
 
 
 def measure(database: Database, processes: int) -> dict[str, Any]:
-    """Sweep with so many processes."""
+    """Measure a sweep with ``processes`` processes."""
     arguments = ["--db", database.url, "sweep", RANGE, "--last", "24h", "--at", NOW.isoformat(), "--json"]
     seconds, processor_s = seconds_of([*arguments, "--processes", str(processes)])
-    told = {"processes": processes, "cycles": CYCLES, "points": POINTS, "tasks": TASKS}
-    return {**told, "seconds": seconds, "processor_s": processor_s}
+    facts = {"processes": processes, "cycles": CYCLES, "points": POINTS, "tasks": TASKS}
+    return {**facts, "seconds": seconds, "processor_s": processor_s}
 
 
 def main() -> None:

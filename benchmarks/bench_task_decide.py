@@ -1,9 +1,9 @@
-"""How fast the production task brokerage decides: rules, the question to the job brokerage, weights, draws and reasons.
+"""How fast the production task brokerage decides: rules, the query to the job brokerage, weights, draws and reasons.
 
-One core, without the database; CPU time of each stage. It shows how often the whole goes into ten rules in plain Python
-over tasks and queues, and the time of a (task, nucleus) cell compared, inside this run,
-with that of the case of 1,000 tasks x 60 nuclei x 500 pseudo-queues: it stays near 1 or below when the cost is linear.
-Columns with ``compiled`` are of the same cycles by the compiled loop, which takes its part of the stage ``decide``.
+The figures are CPU times of each stage on one core, without the database. The report gives the time of ten rules in
+plain Python over tasks and queues as a multiple of the whole, and compares the time per (task, nucleus) cell with that
+of the case of 1,000 tasks x 60 nuclei x 500 pseudo-queues: the ratio stays near 1 or below if the cost is linear.
+Columns with ``compiled`` are of the same cycles with the compiled loop, which does part of the stage ``decide``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from time import process_time
 from typing import Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -44,7 +44,7 @@ ROUNDS = 5
 
 
 def read(database: Database) -> tuple[Snapshot, TaskWork]:
-    """The snapshot and the tasks of a cycle."""
+    """Read the snapshot and the tasks of a cycle."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         reader = GridReader("live", resources.path("config/sources.yaml"))
@@ -53,28 +53,28 @@ def read(database: Database) -> tuple[Snapshot, TaskWork]:
 
 
 def one_task_cycle(snapshot: Snapshot, work: TaskWork) -> tuple[float, float, float, list[AssignedTask]]:
-    """CPU seconds of the constructor, of deciding and of packing, in this order, and the tasks with their nuclei."""
+    """Return the CPU seconds of the constructor, of deciding and of packing, and the tasks with their nuclei."""
     rules = Rules(production_task.chain(), {"production_job": production_job.chain()})
-    started = process_time()
+    start_s = process_time()
     cycle = engine_cycle(snapshot, work, Tuning.defaults(), rules)
-    made = process_time()
+    constructed_s = process_time()
     assigned = list(assign_tasks(cycle, seed=1))
-    # a decision is made of the columns of its block when it is asked for
-    decisions = [one.decision for one in assigned]
-    decided = process_time()
-    packed([DecisionRecord(one, {}, None) for one in decisions])
-    return made - started, decided - made, process_time() - decided, assigned
+    # a decision is made from the columns of its block on first access
+    decisions = [item.decision for item in assigned]
+    decided_s = process_time()
+    packed([DecisionRecord(item, {}, None) for item in decisions])
+    return constructed_s - start_s, decided_s - constructed_s, process_time() - decided_s, assigned
 
 
 def keep_work_s(snapshot: Snapshot, work: TaskWork) -> float:
-    """CPU seconds of bringing the work of each task into the form in which it is kept, to be decided again."""
+    """Return the CPU seconds of encoding the work of each task for later replays."""
     rules = Rules(production_task.chain(), {"production_job": production_job.chain()})
     cycle = TasksCycle(engine_cycle(snapshot, work, Tuning.defaults(), rules))
     assigned = list(cycle.assign(seed=1))
-    started = process_time()
-    for one in assigned:
-        cycle.encode(one)
-    return process_time() - started
+    start_s = process_time()
+    for task in assigned:
+        cycle.encode(task)
+    return process_time() - start_s
 
 
 def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
@@ -82,17 +82,19 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
     with loaded(make_assigning_scenario(tasks, nuclei, queues, seed=1)) as database:
         snapshot, work = read(database)
     loading.mode = "never"
-    plain = (one_task_cycle(snapshot, work) for _ in range(ROUNDS))
-    constructor_s, decide_s, pack_s, assigned = min(plain, key=lambda one: sum(one[:3]))
-    by_loop: tuple[float | None, ...] = (None, None, None)
+    plain_cycles = (one_task_cycle(snapshot, work) for _ in range(ROUNDS))
+    constructor_s, decide_s, pack_s, assigned = min(plain_cycles, key=lambda stages: sum(stages[:3]))
+    compiled_times: tuple[float | None, ...] = (None, None, None)
     if find_spec("numba") is not None:
         loading.mode = "always"
-        # the first round loads or compiles it
-        by_loop = min((one_task_cycle(snapshot, work) for _ in range(ROUNDS + 1)), key=lambda one: sum(one[:3]))[:3]
+        # the first round loads or compiles the loop
+        compiled_times = min(
+            (one_task_cycle(snapshot, work) for _ in range(ROUNDS + 1)), key=lambda stages: sum(stages[:3])
+        )[:3]
     pairs, total_s = len(work.tasks) * nuclei, constructor_s + decide_s + pack_s
-    # for each nucleus the task brokerage asks what the job brokerage would do with the task
-    asked = len(work.tasks) * len(snapshot.queues)
-    reference_s = asked * reference_s_per_pair(work.hint.chunks, snapshot.queues)
+    # for each nucleus the task brokerage queries what the job brokerage would do with the task
+    question_count = len(work.tasks) * len(snapshot.queues)
+    reference_s = question_count * reference_s_per_pair(work.hint.chunks, snapshot.queues)
     return {
         "tasks": len(work.tasks),
         "nuclei": int(snapshot.nuclei.is_nucleus.sum()),
@@ -102,7 +104,7 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
         "pack_s": pack_s,
         "keep_work_s": keep_work_s(snapshot, work),
         "total_s": total_s,
-        **dict(zip(("compiled_constructor_s", "compiled_decide_s", "compiled_pack_s"), by_loop, strict=True)),
+        **dict(zip(("compiled_constructor_s", "compiled_decide_s", "compiled_pack_s"), compiled_times, strict=True)),
         "tasks_per_s": len(work.tasks) / total_s,
         "ns_per_cell": total_s / pairs * 1e9,
         "times_reference": reference_s / total_s,

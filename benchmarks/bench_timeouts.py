@@ -1,7 +1,7 @@
-"""How long the timeouts take: all jobs judged by all rules, and the jobs that are due ended, with files and counters.
+"""How long the timeouts take: judging all jobs by all rules, and ending the due jobs, with files and counters.
 
-The jobs are as wide as those that brokers make, in a mix of states over many queues; a part of them is due, each with
-input files of its own. Actions are those of one cycle of the agent, under its lease, in its own batches.
+The jobs have all columns that brokers fill, in a mix of states over many queues. Some of them are due, each with its
+own input files. The actions are those of one cycle of the agent, under its lease and in its batches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INSERT INTO doma_panda.jedi_tasks (jeditaskid, status) SELECT t, 'running' FROM 
 _DATASETS = """
 INSERT INTO doma_panda.jedi_datasets (jeditaskid, datasetid, type, nfilesused, neventsused)
 SELECT t, t, 'input', 1000000, 0 FROM generate_series(0, :tasks - 1) AS t"""
-# The first :due jobs are due: activated for three days, or silent; all others changed within the hour.
+# The first :due jobs are due: activated for three days, or silent. All others have changed within the hour.
 _JOBS = """
 INSERT INTO doma_panda.jobsactive4 (
     pandaid, jeditaskid, jobdefinitionid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label, computingsite,
@@ -76,7 +76,7 @@ FROM doma_panda.jedi_dataset_contents"""
 
 
 def fill(database: Database, jobs: int, due: int) -> None:
-    """Queues, tasks, jobs, and files for those that are due."""
+    """Insert queues, tasks, jobs, and files of the due jobs."""
     values = {"now": NOW.replace(tzinfo=None), "jobs": jobs, "due": due}
     values |= {"queues": QUEUES, "tasks": TASKS, "files": FILES}
     with database.begin() as connection:
@@ -87,7 +87,7 @@ def fill(database: Database, jobs: int, due: int) -> None:
 
 
 def scan(database: Database) -> int:
-    """Judge all jobs; how many are due."""
+    """Judge all jobs; return how many are due."""
     reader = TimeoutInputReader(config_file("sources.yaml", None))
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
@@ -96,7 +96,7 @@ def scan(database: Database) -> int:
 
 
 def cycle(database: Database) -> dict[str, Any]:
-    """One cycle of the agent that ends what is due."""
+    """Run one cycle of the agent, which ends the due jobs."""
     with database.begin() as connection:
         lease = leases.acquire(connection, "timeouts", "benchmark", LeaseTerms(length_s=3600, longest_s=7200)).lease
     if lease is None:
@@ -110,20 +110,20 @@ def cycle(database: Database) -> dict[str, Any]:
 
 
 def measure(jobs: int, due: int) -> dict[str, Any]:
-    """Fill a database, judge it several times, and end what is due."""
+    """Fill a database, judge its jobs several times, and end the due ones."""
     with loaded(ColumnScenario(NOW.isoformat(), {})) as database:
         fill(database, jobs, due)
-        scan_s, found = best_of(ROUNDS, lambda: scan(database))
-        done = cycle(database)
-        after_s, left = best_of(1, lambda: scan(database))
+        scan_s, due_count = best_of(ROUNDS, lambda: scan(database))
+        counts = cycle(database)
+        after_s, left_count = best_of(1, lambda: scan(database))
     return {
         "jobs": jobs,
-        "due": found,
+        "due": due_count,
         "scan_s": scan_s,
-        "acted": done["failed"] + done["reassigned"] + done["killed"],
-        "files": done["files"],
-        "act_s": done["write_s"],
-        "left": left,
+        "acted": counts["failed"] + counts["reassigned"] + counts["killed"],
+        "files": counts["files"],
+        "act_s": counts["write_s"],
+        "left": left_count,
         "scan_after_s": after_s,
     }
 

@@ -1,8 +1,7 @@
-"""What it takes to decide chunks that wait again in each cycle, where none of them gets jobs.
+"""What it takes to decide waiting chunks again in each cycle when none of them gets jobs.
 
-Every task of a scenario asks for more memory than any of the pseudo-queues has. After the first cycle all wait; the
-cycles after it decide them again. Rows are those that a cycle wrote, counted by the transaction that wrote their last
-version.
+Every task of the scenario needs more memory than any pseudo-queue has. After the first cycle all chunks wait, and later
+cycles decide them again. The rows that a cycle wrote are counted by the transaction of their last version.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from broker.decisions.answers.agent_cycle import JOB_AGENT, run_leased
 from broker.store.connection.database import Database
 
 CHUNKS, QUEUES, CYCLES = 10_000, 500, 5
-#: More memory for each core than any queue has, in MB.
+#: More memory per core than any queue has, in MB.
 TOO_MUCH_MB = 1_000_000
 _TABLES = """
     SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -33,11 +32,11 @@ _TABLES = """
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server stood before a cycle.
+    """The position of the server before a cycle.
 
     Attributes:
-        transaction: the number of the next one.
-        log: position in the write-ahead log.
+        transaction: the number of the next transaction.
+        log: the position in the write-ahead log.
     """
 
     transaction: int
@@ -45,14 +44,14 @@ class Server:
 
     @classmethod
     def of(cls, database: Database) -> Server:
-        """Where it stands now."""
+        """Read the current position."""
         with database.autocommit() as connection:
             row = connection.execute(sa.text("SELECT pg_current_xact_id()::text, pg_current_wal_insert_lsn()::text"))
             transaction, log = row.one()
         return cls(int(transaction), str(log))
 
     def written(self, database: Database) -> tuple[dict[str, int], float]:
-        """Rows written since then, by table, and MB of the write-ahead log."""
+        """Return the rows written since then by table, and the MB of the write-ahead log."""
         with database.autocommit() as connection:
             size = connection.scalar(sa.text("SELECT pg_current_wal_insert_lsn() - CAST(:log AS pg_lsn)"), vars(self))
             counts = {}
@@ -63,35 +62,35 @@ class Server:
 
 
 def cycle(database: Database, profile: str, now: datetime, seed: int) -> dict[str, Any]:
-    """One cycle of the production job brokerage: its time, and what it wrote."""
+    """Run one cycle of the production job brokerage; return its times and what it wrote."""
     agents = configuration.load(configuration.config_file("agents.yaml", None), registry.NAMES)
     agent = registry.make(JOB_AGENT, {}, ProcessSettings(profile=profile))
-    before, started, cpu = Server.of(database), perf_counter(), process_time()
+    server_before, start_s, cpu_start_s = Server.of(database), perf_counter(), process_time()
     record = run_leased(agent, agents, database, now, seed, CycleRequest())
-    taken = perf_counter() - started, process_time() - cpu
-    rows, log_mb = before.written(database)
+    elapsed = perf_counter() - start_s, process_time() - cpu_start_s
+    rows, log_mb = server_before.written(database)
     tasks = rows.get("doma_panda.jedi_tasks", 0) + rows.get("doma_panda.tasks_statuslog", 0)
     decisions = sum(count for table, count in rows.items() if table.startswith("broker.decisions"))
     states, all_rows = rows.get("broker.chunk_states", 0), sum(rows.values())
     figures = {"rows_of_tasks": tasks, "decisions": decisions, "states": states, "all_rows": all_rows, "log_mb": log_mb}
-    return {"chunks": record.counts["chunks"], "s": taken[0], "broker_cpu_s": taken[1], **figures}
+    return {"chunks": record.counts["chunks"], "s": elapsed[0], "broker_cpu_s": elapsed[1], **figures}
 
 
 def main() -> None:
-    """Measure both ways, and report."""
+    """Measure both profiles, and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     folder_argument(parser)
     parser.add_argument("--chunks", type=int, default=CHUNKS, help="chunks that wait")
-    asked, rows = parser.parse_args(), []
+    options, rows = parser.parse_args(), []
     for profile, minutes in (("demo", 1), ("seed", 61)):
-        with loaded(make_scenario(asked.chunks, QUEUES, 5 * asked.chunks, seed=1)) as database:
+        with loaded(make_scenario(options.chunks, QUEUES, 5 * options.chunks, seed=1)) as database:
             with database.begin() as connection:
                 query = "UPDATE doma_panda.jedi_tasks SET ramcount = :most, ramunit = 'MBPerCore'"
                 connection.execute(sa.text(query), {"most": TOO_MUCH_MB})
             for number in range(CYCLES):
-                found = cycle(database, profile, NOW + number * timedelta(minutes=minutes), number)
-                rows.append({"profile": profile, "every_min": minutes, "cycle": number + 1, **found})
-    report(asked.folder, "waiting", rows, seconds="wall clock, and CPU time of the broker")
+                figures = cycle(database, profile, NOW + number * timedelta(minutes=minutes), number)
+                rows.append({"profile": profile, "every_min": minutes, "cycle": number + 1, **figures})
+    report(options.folder, "waiting", rows, seconds="wall clock, and CPU time of the broker")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables as columns: the form in which a benchmark's rows are made, shown as a scenario, and copied into PostgreSQL."""
+"""Tables as columns: benchmarks make rows in this form, convert them to a scenario, or copy them to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def size(columns: Columns) -> int:
-    """Number of rows of a table; raises ValueError when its columns differ in length."""
+    """Return the number of rows of a table; raise ValueError if its columns differ in length."""
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of different length: { {name: len(values) for name, values in columns.items()} }")
@@ -25,7 +25,7 @@ def size(columns: Columns) -> int:
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The same table as columns; a column that a row leaves out is None there."""
+    """Convert rows to columns; a value that a row leaves out becomes None."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
@@ -35,7 +35,7 @@ class ColumnScenario:
     """A scenario whose tables are columns.
 
     Attributes:
-        now: its instant, ISO 8601 UTC.
+        now: the instant of the scenario, ISO 8601 UTC.
         tables: columns by table; every column of a table has the same length.
     """
 
@@ -43,14 +43,14 @@ class ColumnScenario:
     tables: Mapping[str, Columns]
 
     def rows(self) -> dict[str, Any]:
-        """The scenario object as ``broker db load`` takes it."""
+        """Return the scenario in the form that ``broker db load`` takes."""
         return {"now": self.now, "tables": {name: list(_records(columns)) for name, columns in self.tables.items()}}
 
     def copy_into(self, connection: psycopg.Connection[Any], names: Names) -> int:
         """Write every table by COPY and return the number of rows; the caller owns the transaction.
 
         Args:
-            connection: to a migrated database in which these tables are empty.
+            connection: a connection to a migrated database in which these tables are empty.
             names: the schemas of that database.
         """
         return sum(_copy(connection, names, table, columns) for table, columns in self.tables.items())
@@ -70,14 +70,14 @@ def _copy(connection: psycopg.Connection[Any], names: Names, table: str, columns
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(schema, table), sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     )
-    ready = [_adapted(values) for values in columns.values()]
+    adapted_columns = [_adapt(values) for values in columns.values()]
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for values in zip(*ready, strict=True):
+        for values in zip(*adapted_columns, strict=True):
             copy.write_row(values)
     return rows
 
 
-def _adapted(values: Sequence[Any]) -> Sequence[Any]:
+def _adapt(values: Sequence[Any]) -> Sequence[Any]:
     if any(isinstance(value, dict | list) for value in values):
         return [None if value is None else Jsonb(value) for value in values]
     return values

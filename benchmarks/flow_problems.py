@@ -1,4 +1,4 @@
-"""Made-up programs of one cycle, for the benchmark of flow and its tests."""
+"""Synthetic flow problems of one cycle, for the benchmark of ``flow`` and its tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ SHARES = 8
 
 
 def grid_problem(chunks: int, queues: int, seed: int, costs: FlowCosts | None = None) -> FlowProblem:
-    """A cycle of a synthetic grid: mean 13.7 jobs a chunk, a third of the queues feasible, links and shares tight."""
+    """Make a cycle of a synthetic grid: mean 13.7 jobs per chunk, a third of the queues feasible, limits tight."""
     random = np.random.default_rng(seed)
     sites = max(1, queues // 2)
     running = random.lognormal(6.0, 1.0, queues)
-    made = FlowChunks(
+    flow_chunks = FlowChunks(
         key=np.arange(chunks, dtype=np.int64),
         jobs=random.geometric(1 / 13.7, chunks).astype(np.int64),
         cores=random.choice([1.0, 8.0], chunks, p=[0.4, 0.6]),
@@ -27,7 +27,7 @@ def grid_problem(chunks: int, queues: int, seed: int, costs: FlowCosts | None = 
     chunk, queue = np.nonzero(feasible)
     local = random.random(len(chunk)) < 0.1
     return FlowProblem(
-        chunks=made,
+        chunks=flow_chunks,
         queues=FlowQueues(
             corepower=random.uniform(8, 16, queues),
             efficiency=random.uniform(0.6, 0.95, queues),

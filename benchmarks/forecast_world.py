@@ -1,4 +1,4 @@
-"""A simulated grid that drifts, and what is known of its waiting work at each look: the ground truth of forecasts."""
+"""A simulated grid with drifting load, and what is known of its waiting work: ground truth for forecasts."""
 
 from __future__ import annotations
 
@@ -34,41 +34,43 @@ from broker.simulation.model.rolling_out import Rolling, roll_out
 from broker.simulation.model.scenario import Scenario, check
 
 LOOK_S, WINDOW_S = 600.0, 7200.0
-#: That steers the grid, and by which its work is rolled out.
+#: The policy that steers the grid and rolls out its work.
 POLICY = "seed"
-#: Where nothing came for so long by which a forecast could be judged, it is not.
-NOBODY_CAME_S = 3600.0
-#: Parts of the time, and the parts of the work that arrive in them: the load is 0.6, 1.6, 0.6 and 1.2 of the usual.
+#: A forecast is not judged if no job or task that could judge it arrives within this time.
+NO_ARRIVAL_S = 3600.0
+#: Fractions of the time, and of the work that has arrived by then: the load is 0.6, 1.6, 0.6 and 1.2 of the mean.
 TIMES, WORK = (0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.15, 0.55, 0.70, 1.0)
-#: After so many days the load does the same again.
+#: The period of the load in days.
 TURN_DAYS = 8.0
 
 
-def drifting(seed: int, days: float, cores: int) -> Scenario:
-    """A grid of 12 queues with outages whose load rises and falls, in whole turns."""
+def drifting_scenario(seed: int, days: float, cores: int) -> Scenario:
+    """Make a grid of 12 queues with outages whose load rises and falls in whole periods."""
     size = GridParameters(
         days=days, queues=12, cores=cores, nuclei=2, users=30, load=0.95, warm_up_s=0.0, median_jobs=10,
         outage_mean_days=6.0,
     )  # fmt: skip
-    made = generate(size, seed)
-    turn_s = made.end_s / max(1, round(days / TURN_DAYS))
-    moved = [dataclasses.replace(one, arrival_s=_drifted(one.arrival_s / turn_s) * turn_s) for one in made.tasks]
-    return check(dataclasses.replace(made, tasks=tuple(sorted(moved, key=lambda one: one.arrival_s))))
+    scenario = generate(size, seed)
+    turn_s = scenario.end_s / max(1, round(days / TURN_DAYS))
+    moved_tasks = [
+        dataclasses.replace(task, arrival_s=_drift(task.arrival_s / turn_s) * turn_s) for task in scenario.tasks
+    ]
+    return check(dataclasses.replace(scenario, tasks=tuple(sorted(moved_tasks, key=lambda task: task.arrival_s))))
 
 
-def _drifted(turns: float) -> float:
-    """When what arrives at an even load after so many turns arrives at the load that rises and falls, in turns."""
-    whole, part = divmod(turns, 1.0)
-    return whole + float(np.interp(part, WORK, TIMES))
+def _drift(turns: float) -> float:
+    """Map an arrival time at even load to the one at drifting load, both in periods."""
+    periods, part = divmod(turns, 1.0)
+    return periods + float(np.interp(part, WORK, TIMES))
 
 
 @dataclass
 class Awaited:
-    """A subject at a look, and what came of it.
+    """A subject at a look, and its outcome.
 
     Attributes:
-        began_s: from when its wait counts; ``waited_s`` to the start, or to the end.
-        resolved_s: when that was known; infinite while it is open.
+        began_s: the begin of the wait; ``waited_s`` lasts until the start, or the end.
+        resolved_s: when the outcome was known; infinite while it is open.
     """
 
     asked: Asked
@@ -83,12 +85,12 @@ class Awaited:
 
 
 class Watching:
-    """Looks at a closed loop: what is asked at each full hour, and what came of it, seen every ten minutes.
+    """Observes a closed loop: notes subjects at each full hour, and checks their outcomes every ten minutes.
 
     Args:
-        loop: before it runs.
+        loop: the loop, before it runs.
         every_s: seconds between two looks at which subjects are noted.
-        rolling: how the work is rolled out ahead at these looks; None for not at all.
+        rolling: how the work is rolled out ahead at these looks; None: not at all.
     """
 
     def __init__(self, loop: ClosedLoop, every_s: float = 3600.0, rolling: Rolling | None = None) -> None:
@@ -105,28 +107,28 @@ class Watching:
         now = self._loop.events.now
         self._loop.events.after(LOOK_S, self._look)
         self._note_starts(now)
-        for one in self._open:
-            self._judge(one, now)
-        self._open = [one for one in self._open if one.resolved_s == np.inf and one.is_kept]
+        for waiting in self._open:
+            self._judge(waiting, now)
+        self._open = [waiting for waiting in self._open if waiting.resolved_s == np.inf and waiting.is_kept]
         if now >= self._next_s:
             self._next_s += self._every_s
-            for asked in self._asked(now):
-                made = Awaited(asked, now, now)
-                if asked.kind == TASK:
-                    made.task = self._grid.tasks[int(asked.subject)]
-                self._open.append(made)
-                self.noted.append(made)
+            for question in self._asked(now):
+                awaited = Awaited(question, now, now)
+                if question.kind == TASK:
+                    awaited.task = self._grid.tasks[int(question.subject)]
+                self._open.append(awaited)
+                self.noted.append(awaited)
 
     def _asked(self, now: float) -> list[Asked]:
-        found = asked_of(self._waiting(now), _moment(now), WINDOW_S)
+        questions = asked_of(self._waiting(now), _moment(now), WINDOW_S)
         if self._rolling is None:
-            return found
-        rolled = roll_out(ahead_of(self._loop, now), find_policy(POLICY), self._rolling, lambda: 0.0)
-        return with_rollout(found, rollout_clues(rolled.lines, rolled.tasks, rolled.kinds))
+            return questions
+        rollout = roll_out(ahead_of(self._loop, now), find_policy(POLICY), self._rolling, lambda: 0.0)
+        return with_rollout(questions, rollout_clues(rollout.lines, rollout.tasks, rollout.kinds))
 
     def _note_starts(self, now: float) -> None:
-        """Assignment, start, queue and share of what started since the last look."""
-        since, grid = now - LOOK_S, self._grid
+        """Record assignment, start, queue and share of the jobs that started since the last look."""
+        since_s, grid = now - LOOK_S, self._grid
         columns = grid.log.columns()
         rows = range(self._logged, len(columns))
         ended = [(float(columns.assigned_s[row]), float(columns.start_s[row]), int(columns.queue[row]),
@@ -136,69 +138,69 @@ class Watching:
         self._starts += [
             (assigned, start, self._queues[queue], self._shares[share])
             for assigned, start, queue, share in (*ended, *running)
-            if start >= since
+            if start >= since_s
         ]
-        self._starts = [one for one in self._starts if one[1] >= now - WINDOW_S]
+        self._starts = [entry for entry in self._starts if entry[1] >= now - WINDOW_S]
 
-    def _judge(self, one: Awaited, now: float) -> None:
-        if one.asked.kind == QUEUE:
-            self._judge_line(one, now)
+    def _judge(self, awaited: Awaited, now: float) -> None:
+        if awaited.asked.kind == QUEUE:
+            self._judge_line(awaited, now)
         else:
-            self._judge_task(one, now)
+            self._judge_task(awaited, now)
 
-    def _judge_line(self, one: Awaited, now: float) -> None:
-        if one.job is None:
-            queue, share = apart(one.asked.subject)
-            at, of = self._queues.index(queue), self._shares.index(share)
-            came = [
+    def _judge_line(self, awaited: Awaited, now: float) -> None:
+        if awaited.job is None:
+            queue, share = apart(awaited.asked.subject)
+            queue_index, share_index = self._queues.index(queue), self._shares.index(share)
+            candidates = [
                 job
-                for jobs in (self._grid.waiting_jobs[at], self._grid.running[at])
+                for jobs in (self._grid.waiting_jobs[queue_index], self._grid.running[queue_index])
                 for job in jobs
-                if job.share == of and job.assigned_s >= one.made_s
+                if job.share == share_index and job.assigned_s >= awaited.made_s
             ]
-            one.job = min(came, key=lambda job: (job.assigned_s, job.ticket), default=None)
-            if one.job is None:
-                one.is_kept = now - one.made_s < NOBODY_CAME_S
+            awaited.job = min(candidates, key=lambda job: (job.assigned_s, job.ticket), default=None)
+            if awaited.job is None:
+                awaited.is_kept = now - awaited.made_s < NO_ARRIVAL_S
                 return
-            one.began_s = one.job.assigned_s
-        job = one.job
+            awaited.began_s = awaited.job.assigned_s
+        job = awaited.job
         if not np.isnan(job.started_s):
-            one.waited_s, one.is_known, one.resolved_s = job.started_s - one.began_s, True, now
+            awaited.waited_s, awaited.is_known, awaited.resolved_s = job.started_s - awaited.began_s, True, now
         elif job not in self._grid.waiting_jobs[job.queue] and job not in self._grid.running[job.queue]:
-            one.waited_s, one.resolved_s = max(0.0, now - LOOK_S - one.began_s), now
+            awaited.waited_s, awaited.resolved_s = max(0.0, now - LOOK_S - awaited.began_s), now
         else:
-            one.waited_s = now - one.began_s
+            awaited.waited_s = now - awaited.began_s
 
-    def _judge_task(self, one: Awaited, now: float) -> None:
-        if one.task is None:
-            came = [
+    def _judge_task(self, awaited: Awaited, now: float) -> None:
+        if awaited.task is None:
+            candidates = [
                 state
                 for state in self._grid.tasks.values()
-                if state.assignable_s >= one.made_s and self._kind(state) == one.asked.subject
+                if state.assignable_s >= awaited.made_s and self._kind(state) == awaited.asked.subject
             ]
-            one.task = min(came, key=lambda state: (state.assignable_s, state.task.number), default=None)
-            if one.task is None:
-                one.is_kept = now - one.made_s < NOBODY_CAME_S
+            awaited.task = min(candidates, key=lambda state: (state.assignable_s, state.task.number), default=None)
+            if awaited.task is None:
+                awaited.is_kept = now - awaited.made_s < NO_ARRIVAL_S
                 return
-            one.began_s = one.task.assignable_s
-        start = self._first_start(one.task, one.made_s)
-        ends = np.inf if start is None else start
-        one.waited_s = max(0.0, min(now, ends) - one.began_s)
+            awaited.began_s = awaited.task.assignable_s
+        start = self._first_start(awaited.task, awaited.made_s)
+        started_s = np.inf if start is None else start
+        awaited.waited_s = max(0.0, min(now, started_s) - awaited.began_s)
         if start is not None:
-            one.is_known, one.resolved_s = True, now
-        elif one.task.open_jobs == 0:
-            one.resolved_s = now
+            awaited.is_known, awaited.resolved_s = True, now
+        elif awaited.task.open_jobs == 0:
+            awaited.resolved_s = now
 
     def _first_start(self, state: TaskState, since_s: float) -> float | None:
-        """The first start of a job of the task since then; tries again count, too."""
+        """Return the first start of a job of the task since then; retries count, too."""
         first = state.first_start_s[state.first_start_s >= since_s]
-        again = [
+        retries = [
             job.started_s
             for jobs in self._grid.running
             for job in jobs
             if job.task is state and job.started_s >= since_s
         ]
-        return min((*first.tolist(), *again), default=None)
+        return min((*first.tolist(), *retries), default=None)
 
     def _kind(self, state: TaskState) -> str:
         return together(self._shares[state.task.share], "SCORE" if state.kind.cores == 1 else "MCORE")
@@ -208,22 +210,22 @@ class Watching:
         places: dict[int, dict[str, int]] = defaultdict(dict)
         backlog: dict[str, dict[float, int]] = defaultdict(lambda: defaultdict(int))
         waits: dict[tuple[str, str], list[float]] = defaultdict(list)
-        lined: dict[tuple[str, str], list[Job]] = defaultdict(list)
+        lines: dict[tuple[str, str], list[Job]] = defaultdict(list)
         for assigned, start, queue, share in self._starts:
             waits[queue, share].append(start - assigned)
         for queue, jobs in zip(self._queues, grid.waiting_jobs, strict=True):
             for job in jobs:
-                lined[queue, self._shares[job.share]].append(job)
+                lines[queue, self._shares[job.share]].append(job)
                 backlog[self._shares[job.share]][job.priority] += 1
-        for (queue, _), line in lined.items():
+        for (queue, _), line in lines.items():
             for place, job in enumerate(sorted(line, key=lambda job: (-job.priority, job.ticket)), 1):
                 places[job.task.task.number].setdefault(queue, place)
         for state in grid.assignable.values():
             backlog[self._shares[state.task.share]][state.task.priority] += len(state.unassigned)
         return Waiting(
             status=dict(zip(self._queues, (ONLINE if up else "offline" for up in grid.online), strict=True)),
-            lines={key: _line(lined.get(key, []), waits.get(key, []), now) for key in {*lined, *waits}},
-            backlog={share: sorted(by.items()) for share, by in backlog.items()},
+            lines={key: _line(lines.get(key, []), waits.get(key, []), now) for key in {*lines, *waits}},
+            backlog={share: sorted(by_priority.items()) for share, by_priority in backlog.items()},
             tasks=tuple(self._tasks(places)),
             task_kinds=tuple(sorted({apart(self._kind(state)) for state in grid.tasks.values()})),
         )
@@ -239,8 +241,8 @@ class Watching:
 
 
 def _line(jobs: Sequence[Job], waits: Sequence[float], now: float) -> Line:
-    middle = float(np.median(waits)) if waits else float("nan")
-    return Line(len(jobs), len(waits), middle, max((now - job.assigned_s for job in jobs), default=0.0))
+    median_wait = float(np.median(waits)) if waits else float("nan")
+    return Line(len(jobs), len(waits), median_wait, max((now - job.assigned_s for job in jobs), default=0.0))
 
 
 def _moment(time_s: float) -> datetime:
@@ -248,13 +250,13 @@ def _moment(time_s: float) -> datetime:
 
 
 def watched(seed: int, days: float, cores: int, policy: str = POLICY, rolling: Rolling | None = None) -> list[Awaited]:
-    """What was asked in one run, and what came of it, in the order of the looks."""
-    loop = ClosedLoop(drifting(seed, days, cores), find_policy(policy), seed)
+    """Run a simulation; return the subjects with their outcomes, in the order of the looks."""
+    loop = ClosedLoop(drifting_scenario(seed, days, cores), find_policy(policy), seed)
     watching = Watching(loop, rolling=rolling)
     loop.run()
-    return [dataclasses.replace(one, job=None, task=None) for one in watching.noted if one.is_kept]
+    return [dataclasses.replace(awaited, job=None, task=None) for awaited in watching.noted if awaited.is_kept]
 
 
 def instants(noted: Sequence[Awaited]) -> Floats:
-    """The looks, in their order."""
-    return np.unique(np.array([one.made_s for one in noted]))
+    """Return the instants of the looks, in order."""
+    return np.unique(np.array([awaited.made_s for awaited in noted]))

@@ -1,8 +1,8 @@
-"""Calibrate eight days that the simulator itself made from a hidden truth, and compare the ninth with what it says.
+"""Calibrate on eight days that the simulator made from a hidden truth, and compare the ninth day with the forecast.
 
-The truth has speeds and failures of queues, and tasks, that nobody tells the calibration: it reads PanDA's tables,
-which hold what a site's tables would. At least 70 % of the cells of the ninth day with 200 jobs or more are to lie in
-the printed 80 % interval. A tenth day lets the jobs of the ninth end.
+The calibration does not know the true speeds and failures of queues, nor the tasks: it reads PanDA's tables, filled as
+a site's would be. At least 70 % of the cells of the ninth day with 200 jobs or more must lie in the printed 80 %
+interval. A tenth day lets the jobs of the ninth end.
 
 Run: python -m benchmarks.hidden_truth [--policy panda] [--seeds 10] [--truth 1]
 """
@@ -40,7 +40,7 @@ SIZE = GridParameters(
     days=float(DAYS), queues=5, cores=1000, nuclei=2, load=0.75, outage_mean_days=0.0, warm_up_s=0.0,
     median_jobs=20.0, spread_jobs=1.0,
 )  # fmt: skip
-#: ln(work) of tasks of a kind spreads so far.
+#: The spread of ln(work) of the tasks of a kind.
 WORK_S = 0.4
 TABLES: Mapping[str, Mapping[str, str]] = {
     "jedi_tasks": {
@@ -66,16 +66,18 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 def truth(seed: int, size: GridParameters = SIZE) -> Scenario:
-    """The hidden grid: speeds, failures and tasks by the seed; tasks of a kind differ."""
-    made = generate(size, seed)
+    """Make the hidden grid; speeds, failures and tasks depend on the seed, and tasks of a kind differ."""
+    scenario = generate(size, seed)
     random = np.random.default_rng(seed)
-    factors = np.exp(WORK_S * random.standard_normal(len(made.tasks))).tolist()
-    tasks = tuple(dataclasses.replace(t, work_factor=factor) for t, factor in zip(made.tasks, factors, strict=True))
-    return dataclasses.replace(made, tasks=tasks)
+    factors = np.exp(WORK_S * random.standard_normal(len(scenario.tasks))).tolist()
+    tasks = tuple(
+        dataclasses.replace(task, work_factor=factor) for task, factor in zip(scenario.tasks, factors, strict=True)
+    )
+    return dataclasses.replace(scenario, tasks=tasks)
 
 
 def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
-    """What PanDA's tables would hold of a simulation: each attempt is a job; jobs that still run are not there."""
+    """Return the rows of PanDA's tables for a simulation: each attempt is a job; jobs that still run are missing."""
     shares = [name for name, _ in run.scenario.shares]
     states = {state.task.number: state for state in run.tasks}
     tasks = [
@@ -85,17 +87,17 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
         for number, state in states.items()
     ]  # fmt: skip
     jobs, log, workers, runs = [], [], [], run.runs
-    seen: dict[int, int] = {}
+    attempts: dict[int, int] = {}
     finished = OUTCOMES.index("finished")
     for row in np.flatnonzero(runs.outcome != OUTCOMES.index("unfinished")).tolist():
         task, state = int(runs.task[row]), states[int(runs.task[row])]
         queue, cores = run.scenario.queues[int(runs.queue[row])].name, int(runs.cores[row])
         begin, end = at(float(runs.start_s[row])), at(float(runs.end_s[row]))
-        seen[task] = seen.get(task, 0) + 1
+        attempts[task] = attempts.get(task, 0) + 1
         cpu = float(runs.execution_s[row]) * float(runs.efficiency[row]) * cores
         jobs.append(
             (row + 1, task, "finished" if runs.outcome[row] == finished else "failed", queue, begin, end, end, cores,
-             round(1000 * state.kind.memory_gb_core * cores), int(seen[task] > state.task.jobs), round(cpu),
+             round(1000 * state.kind.memory_gb_core * cores), int(attempts[task] > state.task.jobs), round(cpu),
              "user" if state.kind.analysis else "managed", shares[state.task.share], state.kind.processingtype,
              f"user {state.task.user}")
         )  # fmt: skip
@@ -115,22 +117,22 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def at(time_s: float) -> datetime:
-    """The instant of a time of the simulation, as PanDA writes it: UTC without saying so."""
+    """Convert a time of the simulation to an instant as PanDA writes it: UTC without a time zone."""
     return (START + timedelta(seconds=time_s)).replace(tzinfo=None)
 
 
 def store(connection: sa.Connection, database: Database, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
-    """Put the rows into PanDA's tables."""
-    for table, own in rows.items():
+    """Insert the rows into PanDA's tables."""
+    for table, table_rows in rows.items():
         columns = TABLES[table]
-        values = {name: [row[place] for row in own] for place, name in enumerate(columns)}
+        values = {name: [row[index] for row in table_rows] for index, name in enumerate(columns)}
         arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in columns.items())
         statement = f"INSERT INTO {{panda}}.{table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"  # noqa: S608 - our names
         connection.execute(sa.text(database.names.sql(statement)), values)
 
 
 def compared(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) -> tuple[list[Forecast], Checked]:
-    """The cells of the last day, after a calibration of those before."""
+    """Calibrate on the days before; return the cells of the last day and the verdict on them."""
     run = ClosedLoop(truth(seed, size), find_policy(policy), seed).run()
     last, end = START + timedelta(days=size.days - 2), START + timedelta(days=size.days - 1)
     with scratch_database("hidden_truth") as database:
@@ -142,16 +144,16 @@ def compared(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the cells and what they say together; ends with status 1 where too few lie in their interval."""
+    """Print the cells and the verdict; exit with status 1 if too few lie in their interval."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", default="panda", help="that places the jobs, of the truth and of the forecast")
     parser.add_argument("--seeds", type=int, default=10, help="of the forecast")
     parser.add_argument("--truth", type=int, default=1, help="seed of the hidden truth")
-    given = parser.parse_args(arguments)
-    cells, found = compared(given.truth, given.policy, given.seeds)
+    options = parser.parse_args(arguments)
+    cells, verdict = compared(options.truth, options.policy, options.seeds)
     print_table(*cell_rows(cells))
-    print(words(found))
-    if not found.holds:
+    print(words(verdict))
+    if not verdict.holds:
         raise SystemExit(1)
 
 

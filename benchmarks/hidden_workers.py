@@ -1,8 +1,8 @@
-"""Whether a fit with workers of Harvester says better than one without how long jobs wait.
+"""Whether a fit with Harvester workers predicts the waits of jobs better than a fit without.
 
-The truth has workers: each queue has a wait in the batch system of its own, which nobody tells the calibration, and
-Harvester submits by demand. The days before the last but one are calibrated, with workers on and off; both foretell
-the waits of that one. Off, each job starts after a delay like that of workers at the middle queue.
+The truth has workers: each queue has its own wait in the batch system, unknown to the calibration, and Harvester
+submits on demand. The calibration uses the days before the last but one, with workers on and off, and both fits predict
+the waits of that day. With workers off, each job starts after a delay like that of workers at the median queue.
 
 Run: python -m benchmarks.hidden_workers [--truths 3] [--first 1] [--seeds 3] [--load 0.75] [--policy least_loaded]
 """
@@ -35,7 +35,7 @@ SIZE = GridParameters(
     days=5.0, queues=3, cores=200, nuclei=1, load=0.75, outage_mean_days=0.0, warm_up_s=0.0, median_jobs=10.0,
     spread_jobs=0.8,
 )  # fmt: skip
-#: Median waits in the batch systems of the queues of a truth: from so many seconds to so many.
+#: The range of the median waits in the batch systems of the queues of a truth.
 SHORTEST_S, LONGEST_S = 120.0, 1800.0
 WAITS = ("wait_p50_s", "wait_p90_s")
 WAYS = ("on", "off")
@@ -43,19 +43,19 @@ HEADS = ("truth", "queue", "figure", "jobs", "measured s", "on", "off", "ln, on"
 
 
 def truth_with_workers(seed: int, size: GridParameters = SIZE) -> Scenario:
-    """The hidden grid with workers: median waits in the batch systems spread evenly by ratio, in an order by seed."""
-    made = truth(seed, size)
-    medians = np.geomspace(SHORTEST_S, LONGEST_S, len(made.queues))
+    """Make the hidden grid with workers: median batch waits are spaced geometrically and shuffled by the seed."""
+    scenario = truth(seed, size)
+    medians = np.geomspace(SHORTEST_S, LONGEST_S, len(scenario.queues))
     np.random.default_rng(seed).shuffle(medians)
     queues = tuple(
         dataclasses.replace(queue, worker_wait=(median, 0.8))
-        for queue, median in zip(made.queues, medians.tolist(), strict=True)
+        for queue, median in zip(scenario.queues, medians.tolist(), strict=True)
     )
-    return dataclasses.replace(made, queues=queues, workers=Workers(enabled=True))
+    return dataclasses.replace(scenario, queues=queues, workers=Workers(enabled=True))
 
 
 def rows_with_workers(seed: int, policy: str, size: GridParameters = SIZE) -> dict[str, list[tuple[Any, ...]]]:
-    """What PanDA's tables would hold of a truth with workers: those that took a slot and left it."""
+    """Return the rows of PanDA's tables for a truth with workers, with the workers that took a slot and left it."""
     loop = ClosedLoop(truth_with_workers(seed, size), find_policy(policy), seed)
     pool = loop.grid.workers
     if pool is None:
@@ -64,15 +64,15 @@ def rows_with_workers(seed: int, policy: str, size: GridParameters = SIZE) -> di
     rows = rows_of(loop.run())
     names = [queue.name for queue in loop.scenario.queues]
     workers: list[tuple[Any, ...]] = [
-        ("h", number, "finished", names[one.queue], at(one.submitted_s), at(one.started_s), at(one.ended_s), one.cores,
-         one.jobs, at(one.ended_s))
-        for number, one in enumerate(pool.ended, 1)
+        ("h", number, "finished", names[worker.queue], at(worker.submitted_s), at(worker.started_s),
+         at(worker.ended_s), worker.cores, worker.jobs, at(worker.ended_s))
+        for number, worker in enumerate(pool.ended, 1)
     ]  # fmt: skip
     return {**rows, "harvester_workers": workers}
 
 
 def both_ways(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) -> dict[str, list[Forecast]]:
-    """The cells of the last day but one, foretold with workers ``on`` and ``off``, after a calibration of those before.
+    """Return the cells of the last day but one, predicted with workers ``on`` and ``off`` after a calibration.
 
     Raises:
         RuntimeError: the fit has no workers.
@@ -87,28 +87,28 @@ def both_ways(seed: int, policy: str, seeds: int, size: GridParameters = SIZE) -
             if fit.lost_workers is None:
                 raise RuntimeError("the fit has no workers")
             fits: dict[str, SiteFit] = {"on": fit, "off": dataclasses.replace(fit, lost_workers=None)}
-            asked = CheckAsked(last, end, policy, seeds)
-            return {way: check_week(connection, database.names, one, asked)[0] for way, one in fits.items()}
+            request = CheckAsked(last, end, policy, seeds)
+            return {way: check_week(connection, database.names, site_fit, request)[0] for way, site_fit in fits.items()}
 
 
-def off_by(cells: Sequence[Forecast], figure: str) -> float:
-    """Mean of abs(ln(simulated / measured)) over queues of a figure; NaN where there is none."""
-    own = [abs(cell.error) for cell in cells if cell.figure == figure]
-    return float(np.mean(own)) if own else math.nan
+def mean_error(cells: Sequence[Forecast], figure: str) -> float:
+    """Return the mean of abs(ln(simulated / measured)) of a figure over the queues; NaN if there is none."""
+    errors = [abs(cell.error) for cell in cells if cell.figure == figure]
+    return float(np.mean(errors)) if errors else math.nan
 
 
-def rows_of_waits(seed: int, found: Mapping[str, Sequence[Forecast]]) -> list[tuple[Any, ...]]:
-    """The rows of a truth: waits by queue, as they were and as both ways foretold them."""
+def rows_of_waits(seed: int, cells_by_way: Mapping[str, Sequence[Forecast]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a truth: waits by queue, measured and as predicted both ways."""
     rows = []
-    for on, off in zip(*(found[way] for way in WAYS), strict=True):
+    for on, off in zip(*(cells_by_way[way] for way in WAYS), strict=True):
         if on.figure in WAITS:
-            shown = f"{on.measured:.0f}", f"{on.simulated:.0f}", f"{off.simulated:.0f}"
-            rows.append((seed, on.queue, on.figure, on.jobs, *shown, f"{on.error:+.2f}", f"{off.error:+.2f}"))
+            figures = f"{on.measured:.0f}", f"{on.simulated:.0f}", f"{off.simulated:.0f}"
+            rows.append((seed, on.queue, on.figure, on.jobs, *figures, f"{on.error:+.2f}", f"{off.error:+.2f}"))
     return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print waits by truth and queue, with workers on and off, and what both are off by."""
+    """Print waits by truth and queue, with workers on and off, and the mean errors of both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--policy", default="least_loaded", help="that places the jobs, of the truth and of the forecast"
@@ -117,17 +117,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--truths", type=int, default=3, help="so many hidden truths")
     parser.add_argument("--first", type=int, default=1, help="seed of the first of them")
     parser.add_argument("--load", type=float, default=SIZE.load)
-    given = parser.parse_args(arguments)
-    size = dataclasses.replace(SIZE, load=given.load)
-    every: dict[str, list[Forecast]] = {way: [] for way in WAYS}
-    for seed in range(given.first, given.first + given.truths):
-        found = both_ways(seed, given.policy, given.seeds, size)
-        print_table(HEADS, rows_of_waits(seed, found))
+    options = parser.parse_args(arguments)
+    size = dataclasses.replace(SIZE, load=options.load)
+    all_cells: dict[str, list[Forecast]] = {way: [] for way in WAYS}
+    for seed in range(options.first, options.first + options.truths):
+        cells_by_way = both_ways(seed, options.policy, options.seeds, size)
+        print_table(HEADS, rows_of_waits(seed, cells_by_way))
         for way in WAYS:
-            every[way] += found[way]
+            all_cells[way] += cells_by_way[way]
     for figure in WAITS:
-        said = ", ".join(f"{way} {off_by(every[way], figure):.2f}" for way in WAYS)
-        print(f"{figure}: mean abs(ln(simulated / measured)): {said}")
+        errors = ", ".join(f"{way} {mean_error(all_cells[way], figure):.2f}" for way in WAYS)
+        print(f"{figure}: mean abs(ln(simulated / measured)): {errors}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Many stored decisions with all that lists are made from, for the benchmarks of their store and of the pages.
+"""Many stored decisions with the summaries behind lists, for the benchmarks of the decision store and of the pages.
 
-The decisions are those of real cycles that decided at one instant, copied to other tasks and instants over 14 days,
-each day in its partition, a batch of cycles a transaction. Of every third task the decisions are made pending.
+The decisions are those of real cycles at one instant, copied to other tasks and instants over 14 days, each day in its
+own partition, one batch of cycles per transaction. The decisions of every third task are made pending.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from broker.store.decisions import decision_days
 DAYS = 14
 _COLUMNS = "datasetid, ramcount, brokerage"
 _PACKED = """legend, reasons, candidates, candidate_count, remarks, assigned, notes, pending_until"""
-#: How many times each task of the cycle is there, with tasks of its own number.
+#: How many copies of each task of the cycle exist, with different task numbers.
 TASK_COPIES = 25
 _CYCLES_OF_A_BATCH = 250
-# A cycle has a run and a snapshot of its own.
+# Each cycle has a separate run and snapshot.
 _COPY = sa.text(f"""
     INSERT INTO broker.decisions (agent_run, jeditaskid, decided_at, snapshot, outcome, reason, tuning, seed, engine,
         {_COLUMNS}, {_PACKED}, work)
@@ -48,8 +48,8 @@ _STATES = """
         ARRAY[decided_at]
     FROM broker.decisions AS d ORDER BY brokerage, jeditaskid, datasetid, ramcount, d.decided_at DESC
     ON CONFLICT DO NOTHING"""
-# Two days of buckets of 5 minutes with the hours that are over, then hours up to 90 days; in the order of time, as
-# cycles write them.
+# Two days of 5-minute buckets with the complete hours, then hours up to 90 days; in order of time, as cycles write
+# them.
 _AGGREGATES = (
     """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts)
@@ -83,7 +83,7 @@ _AGGREGATES = (
     SELECT bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, chunks FROM broker.reason_counts
     WHERE outcome <> 'brokered' ORDER BY bucket_at ON CONFLICT DO NOTHING""",
 )
-# The tasks of the copies, open as those of the cycle are.
+# The tasks of the copies, open like those of the cycle.
 _TASKS = (
     "CREATE TEMPORARY TABLE more AS SELECT * FROM doma_panda.jedi_tasks",
     "UPDATE more SET jeditaskid = jeditaskid + 1000000",
@@ -108,35 +108,35 @@ def fill(
     task_copies: int = TASK_COPIES,
     work_for: timedelta = timedelta(days=DAYS),
 ) -> int:
-    """Copy decisions until there are so many.
+    """Copy decisions until there are ``rows`` of them.
 
     Args:
-        database: in which cycles decided at ``now``.
-        rows: how many are wanted.
+        database: a database in which cycles decided at ``now``.
+        rows: how many decisions are wanted.
         now: the instant of the cycles (aware), and the last of the copies.
-        task_copies: how many times each task of theirs is there at the end.
-        work_for: copies that are older have no work, which is two thirds of their bytes.
+        task_copies: how many copies of each task there are at the end.
+        work_for: older copies have no work, which is two thirds of their bytes.
 
     Returns:
-        How many there are.
+        The number of decisions.
     """
     with database.begin() as connection:
-        made, runs = connection.execute(sa.text(_CYCLES), {"now": now}).one()
+        decision_count, runs = connection.execute(sa.text(_CYCLES), {"now": now}).one()
         decision_days.make(connection, now - timedelta(days=DAYS), DAYS - 1)
-    copies = max(1, rows // made - 1)
+    copies = max(1, rows // decision_count - 1)
     step = timedelta(days=DAYS - 1) / copies
-    same: dict[str, Any] = {"now": now, "copies": copies, "step": step, "runs": runs, "task_copies": task_copies}
-    same["work_since"] = now - work_for
+    values: dict[str, Any] = {"now": now, "copies": copies, "step": step, "runs": runs, "task_copies": task_copies}
+    values["work_since"] = now - work_for
     for first in range(0, copies, _CYCLES_OF_A_BATCH):
         last = min(first + _CYCLES_OF_A_BATCH, copies) - 1
         with database.begin() as connection:
-            connection.execute(_COPY, {**same, "first": first, "last": last})
+            connection.execute(_COPY, {**values, "first": first, "last": last})
     _add_lists(database, now, task_copies)
-    return stored(database)
+    return count_decisions(database)
 
 
 def _add_lists(database: Database, now: datetime, task_copies: int) -> None:
-    """The tasks of the decisions, and what lists are made from."""
+    """Add the tasks of the decisions, and the summaries behind lists."""
     with database.begin() as connection:
         connection.exec_driver_sql(_TASKS[0])
         for _ in range(1, task_copies):
@@ -151,14 +151,14 @@ def _add_lists(database: Database, now: datetime, task_copies: int) -> None:
         connection.exec_driver_sql("VACUUM ANALYZE doma_panda.jedi_tasks")
 
 
-def stored(database: Database) -> int:
-    """How many decisions there are."""
+def count_decisions(database: Database) -> int:
+    """Return the number of decisions."""
     with database.begin() as connection:
         return int(connection.scalar(sa.text(_COUNT)) or 0)
 
 
 def sizes(connection: sa.Connection) -> dict[str, float]:
-    """Bytes a decision with its indexes, of all decisions, and of what lists are made from, in GB."""
+    """Return the bytes per decision with indexes, and the GB of all decisions and of the summaries behind lists."""
     rows = int(connection.scalar(sa.text(_COUNT)) or 1)
     decisions = int(connection.scalar(sa.text(_BYTES)) or 0)
     aggregates = int(connection.scalar(sa.text("SELECT " + _AGGREGATE_BYTES)) or 0)

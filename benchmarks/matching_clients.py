@@ -1,4 +1,4 @@
-"""The clients of the benchmark of matching: processes that call the matcher, and processes that ask the API."""
+"""The clients of the matching benchmark: processes that call the matcher, and processes that use the API."""
 
 from __future__ import annotations
 
@@ -35,54 +35,54 @@ _context = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Span:
-    """How long clients ask, in seconds: ``warm_s`` before it counts, then ``counts_s``."""
+    """How long clients send requests, in seconds: ``warm_s`` uncounted, then ``counts_s`` counted."""
 
     warm_s: float
     counts_s: float
 
     @property
     def ends_s(self) -> float:
-        """From the beginning."""
+        """The end, counted from the beginning."""
         return self.warm_s + self.counts_s
 
 
 def ask_directly(
-    database: Database, folder: Path, pilots: Pilots, matchers: int, asked: argparse.Namespace
+    database: Database, folder: Path, pilots: Pilots, matchers: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """What processes find that call the matcher, each as quickly as it can; ``asked``: the options of the benchmark.
+    """Measure processes that call the matcher as fast as they can; ``options``: those of the benchmark.
 
-    Nothing counts for the first ``warm`` seconds: processes read task queues and meet nodes, PostgreSQL reads pages.
+    The first ``warm`` seconds do not count: processes read task queues and see new nodes, and PostgreSQL reads pages.
     """
-    files, span = _parts(folder, "direct", pilots, matchers), Span(asked.warm, asked.seconds)
+    files, span = _parts(folder, "direct", pilots, matchers), Span(options.warm, options.seconds)
     tasks = [(_match, (database.url, span, file)) for file in files]
     with ServerWatch(postmaster_of(database)) as watch:
-        found = _run(tasks, files, span)
-    return _figures("direct", found, span, watch)
+        results = _run(tasks, files, span)
+    return _figures("direct", results, span, watch)
 
 
-def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argparse.Namespace) -> dict[str, Any]:
-    """What clients of HTTP find at a fixed rate, and what the processes of the API took."""
+def ask_over_http(database: Database, folder: Path, pilots: Pilots, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure HTTP clients at a fixed rate, and what the processes of the API took."""
     config = folder / "config"
     config.mkdir()
     (config / "api.yaml").write_text(_NO_RATE, encoding="utf-8")
-    files = _parts(folder, "http", pilots, asked.clients)
-    with workers_serving(database, Listening(port=0), asked.workers, home=folder, folder=config) as (url, workers):
+    files = _parts(folder, "http", pilots, options.clients)
+    with workers_serving(database, Listening(port=0), options.workers, home=folder, folder=config) as (url, workers):
         token = (folder / "api-token").read_text(encoding="utf-8").strip()
-        every_s = asked.clients / asked.rate
-        span = Span(asked.warm, asked.seconds)
-        tasks = [(_ask, (url, token, number / asked.rate, every_s, span, file)) for number, file in enumerate(files)]
-        before_s = sum(map(_cpu_of_threads, workers.processes))
+        every_s = options.clients / options.rate
+        span = Span(options.warm, options.seconds)
+        tasks = [(_ask, (url, token, number / options.rate, every_s, span, file)) for number, file in enumerate(files)]
+        cpu_before_s = sum(map(_cpu_of_threads, workers.processes))
         with ServerWatch(postmaster_of(database)) as watch:
-            found = _run(tasks, files, span)
-        workers_s = sum(map(_cpu_of_threads, workers.processes)) - before_s
+            results = _run(tasks, files, span)
+        workers_s = sum(map(_cpu_of_threads, workers.processes)) - cpu_before_s
         workers_mb = sum(map(_resident_mb, workers.processes))
-    figures = _figures("api", found, span, watch)
-    more = {"workers": asked.workers, "workers_mb": workers_mb, "rate": asked.rate}
-    return figures | more | {"workers_cpu_ms": 1000 * workers_s / _all_jobs(found, span)}
+    figures = _figures("api", results, span, watch)
+    api_figures = {"workers": options.workers, "workers_mb": workers_mb, "rate": options.rate}
+    return figures | api_figures | {"workers_cpu_ms": 1000 * workers_s / _all_jobs(results, span)}
 
 
 def _parts(folder: Path, kind: str, pilots: Pilots, clients: int) -> list[Path]:
-    """Files into which clients write what they found, beside those with the pilots of each."""
+    """Return the files for the results of the clients, and write the pilots of each client beside them."""
     files = [folder / f"{kind}{number}.json" for number in range(clients)]
     for number, file in enumerate(files):
         file.with_suffix(".pilots").write_bytes(pickle.dumps(pilots[number::clients]))
@@ -90,52 +90,52 @@ def _parts(folder: Path, kind: str, pilots: Pilots, clients: int) -> list[Path]:
 
 
 def _pilots(file: Path) -> Pilots:
-    found: Pilots = pickle.loads(file.with_suffix(".pilots").read_bytes())  # noqa: S301 - ours
-    return found
+    pilots: Pilots = pickle.loads(file.with_suffix(".pilots").read_bytes())  # noqa: S301 - ours
+    return pilots
 
 
 def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[Path], span: Span) -> list[Any]:
-    """Run a process for each; the first is killed half-way, and does not tell. What the others found."""
+    """Run a process for each task; the first is killed half-way. Return the results of the others."""
     start = _context.Barrier(len(tasks) + 1)
     processes = [_context.Process(target=run, args=(number, *args, start)) for number, (run, args) in enumerate(tasks)]
-    for one in processes:
-        one.start()
+    for process in processes:
+        process.start()
     start.wait()
     processes[0].join(span.warm_s + span.counts_s / 2)
     processes[0].kill()
-    for one in processes:
-        one.join()
+    for process in processes:
+        process.join()
     return [json.loads(file.read_text(encoding="utf-8")) for file in files[1:]]
 
 
-def _all_jobs(found: list[Any], span: Span) -> float:
-    """Jobs from the beginning, with those of the client that was killed after half the time."""
-    killed = (span.warm_s + span.counts_s / 2) / span.ends_s
-    return sum(len(one["jobs"]) for one in found) * (len(found) + killed) / len(found)
+def _all_jobs(results: list[Any], span: Span) -> float:
+    """Return the jobs since the beginning, with an estimate for the client that was killed after half the time."""
+    part_of_killed = (span.warm_s + span.counts_s / 2) / span.ends_s
+    return sum(len(result["jobs"]) for result in results) * (len(results) + part_of_killed) / len(results)
 
 
-def _figures(kind: str, found: list[Any], span: Span, watch: ServerWatch) -> dict[str, Any]:
-    """Rates and times of the clients that lived, in the time that counts; the one that was killed lived half of it."""
-    jobs = [job for one in found for job in one["jobs"]]
+def _figures(kind: str, results: list[Any], span: Span, watch: ServerWatch) -> dict[str, Any]:
+    """Return rates and times of the surviving clients in the counted time; the killed client lived for half of it."""
+    jobs = [job for result in results for job in result["jobs"]]
     if len(jobs) != len(set(jobs)):
         raise SystemExit(f"{kind}: {len(jobs) - len(set(jobs))} jobs were given twice")
-    times_ms = np.array([ms for one in found for ms in one["ms"]])
-    counted = sum(one["counted"] for one in found)
+    times_ms = np.array([ms for result in results for ms in result["ms"]])
+    counted_matches = sum(result["counted"] for result in results)
     return {
         f"{kind}_matches": len(jobs),
-        f"{kind}_per_s": counted / span.counts_s * (len(found) + 0.5) / len(found),
-        f"{kind}_misses": sum(one["misses"] for one in found),
+        f"{kind}_per_s": counted_matches / span.counts_s * (len(results) + 0.5) / len(results),
+        f"{kind}_misses": sum(result["misses"] for result in results),
         f"{kind}_median_ms": float(np.median(times_ms)),
         f"{kind}_p99_ms": float(np.percentile(times_ms, 99)),
         f"{kind}_max_ms": float(times_ms.max()),
-        f"{kind}_clients_cpu_ms": 1000 * sum(one["cpu_s"] for one in found) / max(len(jobs), 1),
-        f"{kind}_server_cpu_ms": 1000 * watch.cpu_s / max(_all_jobs(found, span), 1),
+        f"{kind}_clients_cpu_ms": 1000 * sum(result["cpu_s"] for result in results) / max(len(jobs), 1),
+        f"{kind}_server_cpu_ms": 1000 * watch.cpu_s / max(_all_jobs(results, span), 1),
         f"{kind}_server_mb": watch.own_mb + watch.shared_mb,
     }
 
 
-class _Found:
-    """What one client found, from the time on when it counts."""
+class _Results:
+    """The results of one client, with times of the counted requests."""
 
     def __init__(self) -> None:
         self.jobs: list[int] = []
@@ -152,58 +152,58 @@ class _Found:
             self._misses += job is None
 
     def write(self, file: Path) -> None:
-        told = {"jobs": self.jobs, "ms": self._ms, "counted": self._counted, "misses": self._misses}
-        told["cpu_s"] = process_time() - self._began_s
-        file.write_text(json.dumps(told), encoding="utf-8")
+        document = {"jobs": self.jobs, "ms": self._ms, "counted": self._counted, "misses": self._misses}
+        document["cpu_s"] = process_time() - self._began_s
+        file.write_text(json.dumps(document), encoding="utf-8")
 
 
 def _match(number: int, url: str, span: Span, file: Path, start: Any) -> None:
-    """A client that calls the matcher; each request is noted under its number, as over HTTP."""
-    generator, found, pilots = np.random.default_rng(number), _Found(), _pilots(file)
+    """Run a client that calls the matcher; each request is recorded under its number, as over HTTP."""
+    generator, results, pilots = np.random.default_rng(number), _Results(), _pilots(file)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         matcher = Matcher(connection, Names(), generator)
         start.wait()
-        began, asked = perf_counter(), 0
-        while (elapsed := perf_counter() - began) < span.ends_s:
-            asked += 1
+        begin_s, request_number = perf_counter(), 0
+        while (elapsed := perf_counter() - begin_s) < span.ends_s:
+            request_number += 1
             pilot, _ = pilots[int(generator.integers(len(pilots)))]
-            got, _ = matcher.match_one(pilot, (f"direct{number}", asked), datetime.now(UTC))
-            ms = 1000 * (perf_counter() - began - elapsed)
-            found.add(got.pandaid if isinstance(got, Match) else None, ms, counts=elapsed >= span.warm_s)
-    found.write(file)
+            answer, _ = matcher.match_one(pilot, (f"direct{number}", request_number), datetime.now(UTC))
+            ms = 1000 * (perf_counter() - begin_s - elapsed)
+            results.add(answer.pandaid if isinstance(answer, Match) else None, ms, counts=elapsed >= span.warm_s)
+    results.write(file)
 
 
 def _ask(number: int, url: str, token: str, first_s: float, every_s: float, span: Span, file: Path, start: Any) -> None:
-    """A client of HTTP: a request every ``every_s``, at once where it is late."""
-    generator, found = np.random.default_rng(number), _Found()
+    """Run an HTTP client: it sends a request every ``every_s``, and at once if it is late."""
+    generator, results = np.random.default_rng(number), _Results()
     heads = [json.dumps(body)[:-1].encode() for _, body in _pilots(file)]
     start.wait()
     with PlainClient(url, token) as client:
-        began, asked, clock = perf_counter(), 0, threading.Event()
-        while (due := first_s + asked * every_s) < span.ends_s:
-            asked += 1
-            wait_s = began + due - perf_counter()
+        begin_s, request_number, clock = perf_counter(), 0, threading.Event()
+        while (due := first_s + request_number * every_s) < span.ends_s:
+            request_number += 1
+            wait_s = begin_s + due - perf_counter()
             if wait_s > 0:
                 clock.wait(wait_s)
             head = heads[int(generator.integers(len(heads)))]
-            body = head + b',"pilot":"http%d","request_number":%d}' % (number, asked)
-            got = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body))["pandaid"]
-            ends = perf_counter() - began
-            found.add(got, 1000 * (ends - due), counts=span.warm_s <= ends < span.ends_s)
-            if ends >= span.ends_s:
+            body = head + b',"pilot":"http%d","request_number":%d}' % (number, request_number)
+            pandaid = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body))["pandaid"]
+            end_s = perf_counter() - begin_s
+            results.add(pandaid, 1000 * (end_s - due), counts=span.warm_s <= end_s < span.ends_s)
+            if end_s >= span.ends_s:
                 break
-    found.write(file)
+    results.write(file)
 
 
 def _cpu_of_threads(process: int) -> float:
-    """Seconds of a processor that all threads of a process took."""
+    """Return the CPU seconds of all threads of a process."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(process: int) -> float:
-    """Memory of a process of its own and shared, without PostgreSQL's buffers, which it does not map."""
+    """Return the private and shared memory of a process; it does not map PostgreSQL's buffers."""
     for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

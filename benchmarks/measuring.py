@@ -1,4 +1,4 @@
-"""What the benchmarks share: a server of their own, scenarios loaded into it, the best of several timings, reports."""
+"""Shared code of the benchmarks: a separate server, loaded scenarios, the best of several timings, and reports."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ T = TypeVar("T")
 def loaded(
     scenario: ColumnScenario, home: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[Database]:
-    """A fresh embedded database with the scenario in it; gone at the end. One in ``home`` is made once, and stays.
+    """Yield a fresh embedded database with the scenario, removed at the end; one in ``home`` is filled once and kept.
 
-    ``settings``: of the server, beside those that it has by default.
+    ``settings``: additional settings of the server.
     """
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         fresh = home is None or not (home / "pgdata").exists()
@@ -57,12 +57,12 @@ def loaded(
             database.close()
 
 
-#: Where reports go that nobody wants elsewhere; not a part of the project.
+#: The default folder of reports; not a part of the project.
 RESULTS = Path(__file__).parent / "results"
 
 
 def read_cycle(database: Database) -> tuple[Snapshot, CycleWork]:
-    """The snapshot and the work of a cycle."""
+    """Read the snapshot and the work of a cycle."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         reader = GridReader("live", resources.path("config/sources.yaml"))
@@ -71,17 +71,17 @@ def read_cycle(database: Database) -> tuple[Snapshot, CycleWork]:
 
 
 def best_of(rounds: int, action: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of the fastest of several rounds, and the last result."""
+    """Return the seconds of the fastest of several rounds, and the last result."""
     seconds = []
     for _ in range(rounds):
-        started = perf_counter()
+        start_s = perf_counter()
         result = action()
-        seconds.append(perf_counter() - started)
+        seconds.append(perf_counter() - start_s)
     return min(seconds), result
 
 
 def cpu_of(process: int) -> float:
-    """Seconds of a processor that a process took so far; NaN where the system does not tell."""
+    """Return the CPU seconds of a process so far, or NaN if the system does not report them."""
     try:
         return int(Path(f"/proc/{process}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
     except OSError:
@@ -89,20 +89,20 @@ def cpu_of(process: int) -> float:
 
 
 def folder_argument(parser: argparse.ArgumentParser) -> None:
-    """Let a benchmark be told where its report goes: ``folder``, by default :data:`RESULTS`."""
+    """Add the argument for the folder of the report: ``folder``, by default :data:`RESULTS`."""
     parser.add_argument("folder", nargs="?", type=_folder, default=RESULTS, help="where the report goes")
 
 
 def asked_folder(words: Sequence[str] | None = None) -> Path:
-    """Where the report of a benchmark without options goes: the one argument, by default :data:`RESULTS`.
+    """Return the folder for the report of a benchmark without options: the only argument, by default :data:`RESULTS`.
 
-    Asked before anything is measured, so that a wrong word costs nothing.
+    Call it before anything is measured, so that a wrong argument costs no time.
 
     Args:
-        words: of the command line; None takes those of the process.
+        words: the words of the command line; None: those of the process.
 
     Raises:
-        SystemExit: there is an option, or a second word.
+        SystemExit: there is an option, or a second argument.
     """
     parser = argparse.ArgumentParser()
     folder_argument(parser)
@@ -117,14 +117,14 @@ def _folder(word: str) -> Path:
 
 
 def report(folder: Path, name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
-    """Print the table, and write ``<name>.json`` into ``folder``, which is made."""
+    """Print the table, and write ``<name>.json`` into ``folder``, which is created if needed."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
-    about: dict[str, Any] = {
+    document: dict[str, Any] = {
         "benchmark": name,
         "version": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
-    about |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
+    document |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Mutants: does a wrong comparison, constant or sign fail a test of its own folder?
+"""Mutation testing: does a wrong comparison, constant or sign fail a test of the corresponding folder?
 
-Changes one comparison, number or sign at random (seeded) in a copy of the tree, and runs the tests of the folder of the
-changed file: ``broker/rules/shared/filters`` is tested by ``tests/rules``, ``broker/work`` by ``tests/work``. The test
-modules nearest to the file come first (by name, then by import, then by folder), because nearly always it is they that
-fail; the rest of the folder runs only when they pass. Prints a line a mutant and the share found. The tree itself is
-not touched. Mutants that change nothing anybody can see are in ``equivalent_mutants.tsv``, each with its reason, and
-are counted apart. Run by hand:
+The program changes one comparison, number or sign at random (seeded) in a copy of the tree, and runs the tests for the
+folder of the changed file: ``tests/rules`` for ``broker/rules/shared/filters``, ``tests/work`` for ``broker/work``. The
+test modules nearest to the file run first (by name, then by import, then by folder), because nearly always one of them
+fails; the rest of the folder runs only if they pass. The program prints a line for each mutant and the share found. The
+original tree is not touched. Mutants without a visible effect are listed in ``equivalent_mutants.tsv``, each with its
+reason, and are counted separately. Run by hand:
 
     python -m benchmarks.mutants --count 100 --seed 1 | tee mutants.txt
     python -m benchmarks.mutants --again mutants.txt        # those that survived, after tests were written
@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Folders whose files are changed, and where their tests are.
+#: Folders whose files are changed, and the folders of their tests.
 TESTED = {"broker/rules": "tests/rules", "broker/engine": "tests/engine", "broker/work": "tests/work"}
-#: Mutants that change nothing: file, code of the line, before, after, reason; parted by tabs.
+#: Mutants without effect: file, code of the line, before, after, reason; separated by tabs.
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.tsv")
 COPIED = ("broker", "agents", "tests", "config", "schema", "examples", "pyproject.toml")
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -53,18 +53,18 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What names it when lines have moved."""
+        """Identifies the mutant even if lines have moved."""
         return self.path, self.code, self.before, self.after
 
 
 def places(tree: ast.Module) -> list[ast.AST]:
-    """Comparisons, numbers and signs of a module, in order; not those of annotations."""
+    """Return the comparisons, numbers and signs of a module in order, except those of annotations."""
     annotations = {
         id(inner)
         for node in ast.walk(tree)
-        for one in (getattr(node, "annotation", None), getattr(node, "returns", None))
-        if one is not None
-        for inner in ast.walk(one)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if annotation is not None
+        for inner in ast.walk(annotation)
     }
     return [node for node in ast.walk(tree) if id(node) not in annotations and _can_change(node)]
 
@@ -78,7 +78,7 @@ def _can_change(node: ast.AST) -> bool:
 
 
 def change(node: ast.AST) -> None:
-    """Change the place: another comparison, another sign, or a number that is one larger."""
+    """Change a place: another comparison, another sign, or a number larger by one."""
     if isinstance(node, ast.Compare):
         node.ops[0] = SWAPS[type(node.ops[0])]()
     elif isinstance(node, ast.BinOp):
@@ -88,12 +88,12 @@ def change(node: ast.AST) -> None:
 
 
 def mutants_of(text: str, name: str) -> list[tuple[Mutant, bytes]]:
-    """Every change of a file, each with the bytes of the changed file."""
+    """Return every mutant of a file, each with the bytes of the changed file."""
     encoded = text.encode()
     lines = encoded.splitlines(keepends=True)
-    found = []
+    mutants = []
     for node in places(ast.parse(text)):
-        # an expression stands in one line or in few: all of them are replaced by the changed one, as Python writes it
+        # an expression may span several lines: all are replaced by the changed expression, as Python unparses it
         first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # all of them have lines
         head = b"".join(lines[: first - 1]) + lines[first - 1][: node.col_offset]  # type: ignore[attr-defined]
         tail = lines[last - 1][node.end_col_offset :] + b"".join(lines[last:])  # type: ignore[attr-defined]
@@ -102,8 +102,8 @@ def mutants_of(text: str, name: str) -> list[tuple[Mutant, bytes]]:
         after = ast.unparse(node)
         change_back(node)
         code = lines[first - 1].decode().strip()
-        found.append((Mutant(name, first, code, before, after), head + f"({after})".encode() + tail))
-    return found
+        mutants.append((Mutant(name, first, code, before, after), head + f"({after})".encode() + tail))
+    return mutants
 
 
 def change_back(node: ast.AST) -> None:
@@ -114,8 +114,8 @@ def change_back(node: ast.AST) -> None:
         change(node)
 
 
-def copied(folder: Path) -> Path:
-    """The tree in ``folder``."""
+def copy_tree(folder: Path) -> Path:
+    """Copy the tree into ``folder``."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -127,116 +127,116 @@ def copied(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Trial:
-    """How mutants are tried: the most seconds for the tests of one, whether the nearest modules are all that run."""
+    """How mutants are tried: the time limit for the tests of one mutant, and whether only the nearest modules run."""
 
     timeout_s: float
     nearest: bool
 
 
 def nearest_tests(tree: Path, tests: str, name: str) -> list[str]:
-    """Test modules that are named like the file, import it, or stand where it stands; in this order.
+    """Return test modules named like the file, importing it, or in the corresponding folder, in this order.
 
     Args:
         tree: the copy.
-        tests: folder of the tests, as ``tests/rules``.
-        name: the changed file, as ``broker/rules/shared/memory.py``.
+        tests: the folder of the tests, such as ``tests/rules``.
+        name: the changed file, such as ``broker/rules/shared/memory.py``.
     """
     file = Path(name)
-    package, room = ".".join(file.parts[:-1]), Path("tests", *file.parts[1:-1])
+    package, test_folder = ".".join(file.parts[:-1]), Path("tests", *file.parts[1:-1])
     imports = (f"import {package}.{file.stem}", f"from {package}.{file.stem} ", f"from {package} import {file.stem}")
 
     def distance(path: Path) -> int:
         if path.stem.startswith(f"test_{file.stem}"):
             return 0
-        if any(one in path.read_text(encoding="utf-8") for one in imports):
+        if any(line in path.read_text(encoding="utf-8") for line in imports):
             return 1
-        return 2 if path.parent == tree / room else 3
+        return 2 if path.parent == tree / test_folder else 3
 
-    near = [(distance(path), path) for path in sorted((tree / tests).rglob("test_*.py"))]
-    return [str(path.relative_to(tree)) for how_far, path in sorted(near) if how_far < 3]
+    by_distance = [(distance(path), path) for path in sorted((tree / tests).rglob("test_*.py"))]
+    return [str(path.relative_to(tree)) for steps, path in sorted(by_distance) if steps < 3]
 
 
 def tests_pass(tree: Path, arguments: Iterable[str], timeout_s: float) -> bool:
-    """Whether the tests pass; none collected counts as passed.
+    """Return whether the tests pass; no collected tests count as passed.
 
     Raises:
         subprocess.TimeoutExpired: they take longer than ``timeout_s`` seconds.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *arguments]
     env = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_PROFILE": "repeatable"}
-    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=timeout_s, check=False)
-    return done.returncode in (0, 5)
+    result = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=timeout_s, check=False)
+    return result.returncode in (0, 5)
 
 
 def end_of(tree: Path, tests: str, name: str, trial: Trial) -> str:
-    """``found`` when a test fails, ``timeout`` when they take too long (a loop without end), else ``survived``."""
-    near = nearest_tests(tree, tests, name)
-    rest = [tests, *(f"--ignore={one}" for one in near)]
+    """Return ``found`` if a test fails, ``timeout`` if the tests take too long (an endless loop), else ``survived``."""
+    nearest = nearest_tests(tree, tests, name)
+    remaining = [tests, *(f"--ignore={module}" for module in nearest)]
     try:
-        passed = not near or tests_pass(tree, near, trial.timeout_s)
-        if passed and not (near and trial.nearest):
-            passed = tests_pass(tree, rest, trial.timeout_s)
+        passed = not nearest or tests_pass(tree, nearest, trial.timeout_s)
+        if passed and not (nearest and trial.nearest):
+            passed = tests_pass(tree, remaining, trial.timeout_s)
     except subprocess.TimeoutExpired:
         return "timeout"
     return "survived" if passed else "found"
 
 
 def equivalents() -> dict[tuple[str, str, str, str], str]:
-    """The reason of each mutant that changes nothing, by its key."""
+    """Return the reason of each mutant without effect, by its key."""
     lines = [line.split("\t") for line in EQUIVALENT.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
     return {(path, code, before, after): reason for path, code, before, after, reason in lines}
 
 
-def chosen(count: int, seed: int) -> list[tuple[Mutant, bytes]]:
-    """Mutants at random, none twice: first the file, so that long files are not tried more often than short ones."""
-    chance = random.Random(seed)
+def choose(count: int, seed: int) -> list[tuple[Mutant, bytes]]:
+    """Choose distinct mutants at random, first the file, so that long files are not tried more often than short."""
+    random_generator = random.Random(seed)
     files = [path for folder in TESTED for path in sorted((ROOT / folder).rglob("*.py")) if path.name != "__init__.py"]
     names = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files]
-    found: dict[tuple[str, int, str], tuple[Mutant, bytes]] = {}
-    while len(found) < count:
-        name, text = chance.choice(names)
-        possible = mutants_of(text, name)
-        if possible:
-            mutant, changed = chance.choice(possible)
-            found[(name, mutant.line, mutant.before)] = mutant, changed
-    return list(found.values())
+    mutants: dict[tuple[str, int, str], tuple[Mutant, bytes]] = {}
+    while len(mutants) < count:
+        name, text = random_generator.choice(names)
+        candidates = mutants_of(text, name)
+        if candidates:
+            mutant, mutated = random_generator.choice(candidates)
+            mutants[(name, mutant.line, mutant.before)] = mutant, mutated
+    return list(mutants.values())
 
 
 def survivors(printed: str) -> list[tuple[Mutant, bytes]]:
-    """The mutants that survived an earlier run, by what it printed."""
-    wanted = [line.split("\t")[2:] for line in printed.splitlines() if line.startswith(("survived", "timeout"))]
-    found = []
-    for name, code, before, after in wanted:
+    """Return the mutants that survived an earlier run, from its output."""
+    entries = [line.split("\t")[2:] for line in printed.splitlines() if line.startswith(("survived", "timeout"))]
+    mutants = []
+    for name, code, before, after in entries:
         path = name.split(":")[0]
-        possible = mutants_of((ROOT / path).read_text(encoding="utf-8"), path)
-        found += [one for one in possible if one[0].key == (path, code, before, after)][:1]
-    return found
+        candidates = mutants_of((ROOT / path).read_text(encoding="utf-8"), path)
+        mutants += [candidate for candidate in candidates if candidate[0].key == (path, code, before, after)][:1]
+    return mutants
 
 
 def try_all(mutants: Iterable[tuple[Mutant, bytes]], trial: Trial) -> Iterator[tuple[Mutant, str, float]]:
-    """Mutants one after the other, each with what became of it and the seconds it took."""
-    unseen = equivalents()
+    """Try the mutants one after the other; yield each with its outcome and the seconds it took."""
+    equivalent = equivalents()
     with tempfile.TemporaryDirectory(prefix="gridbroker-mutants-") as place:
-        tree = copied(Path(place))
-        for mutant, changed in mutants:
-            started = time.monotonic()
+        tree = copy_tree(Path(place))
+        for mutant, mutated in mutants:
+            start_s = time.monotonic()
             file = tree / mutant.path
-            if mutant.key in unseen:
+            if mutant.key in equivalent:
                 yield mutant, "equivalent", 0.0
                 continue
-            whole = file.read_bytes()
-            written(file, changed)
+            original = file.read_bytes()
+            write_module(file, mutated)
             folder = next(folder for folder in TESTED if mutant.path.startswith(folder + "/"))
             end = end_of(tree, TESTED[folder], mutant.path, trial)
-            written(file, whole)
-            yield mutant, end, time.monotonic() - started
+            write_module(file, original)
+            yield mutant, end, time.monotonic() - start_s
 
 
-def written(file: Path, text: bytes) -> None:
-    """Write a module; what was compiled of the one before goes, which may have its length and its second."""
+def write_module(file: Path, text: bytes) -> None:
+    """Write a module and remove its cached bytecode, which may match the new file in size and time stamp."""
     file.write_bytes(text)
-    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-        compiled.unlink()
+    for cached in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        cached.unlink()
 
 
 def main() -> None:
@@ -248,10 +248,12 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0, help="mutants that an earlier run has tried [%(default)s]")
     parser.add_argument("--nearest", action="store_true", help="run the nearest modules only: fast, finds fewer")
     parser.add_argument("--again", type=Path, help="what an earlier run printed: try its survivors again")
-    asked = parser.parse_args()
-    mutants = survivors(asked.again.read_text(encoding="utf-8")) if asked.again else chosen(asked.count, asked.seed)
+    options = parser.parse_args()
+    mutants = (
+        survivors(options.again.read_text(encoding="utf-8")) if options.again else choose(options.count, options.seed)
+    )
     ends: dict[str, int] = {}
-    for mutant, end, seconds in try_all(mutants[asked.skip :], Trial(asked.timeout, asked.nearest)):
+    for mutant, end, seconds in try_all(mutants[options.skip :], Trial(options.timeout, options.nearest)):
         ends[end] = ends.get(end, 0) + 1
         line = f"{mutant.path}:{mutant.line}"
         print(end, f"{seconds:.0f} s", line, mutant.code, mutant.before, mutant.after, sep="\t", flush=True)

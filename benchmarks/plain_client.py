@@ -1,4 +1,4 @@
-"""A client of HTTP that costs next to nothing, so that a benchmark on the same cores measures the server."""
+"""A minimal HTTP client, so that a benchmark on the same cores measures the server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LENGTH = b"content-length:"
 
 
 class PlainClient:
-    """One connection that stays open; answers have a ``Content-Length``.
+    """A client with one persistent connection; answers must have a ``Content-Length``.
 
     Args:
         url: ``http://host:port`` of the server.
-        token: shown with each request.
+        token: sent with each request.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -25,25 +25,25 @@ class PlainClient:
         self._head = f" HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {token}\r\n".encode()
 
     def answer(self, method: bytes, path: bytes, body: bytes | None = None) -> bytes:
-        """The body of an answer of status 200.
+        """Send a request and return the body of its answer, which must have status 200.
 
         Raises:
-            SystemExit: it has another status, or the connection is closed.
+            SystemExit: the answer has another status, or the connection is closed.
         """
-        sent = b"" if body is None else b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
-        self._socket.sendall(method + b" " + path + self._head + sent + b"\r\n" + (body or b""))
-        got = b""
-        while _END not in got:
-            got += self._more()
-        head, _, rest = got.partition(_END)
+        body_headers = b"" if body is None else b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+        self._socket.sendall(method + b" " + path + self._head + body_headers + b"\r\n" + (body or b""))
+        received = b""
+        while _END not in received:
+            received += self._more()
+        head, _, content = received.partition(_END)
         if not head.startswith(b"HTTP/1.1 200 "):
             raise SystemExit(f"{path.decode()}: {head.splitlines()[0].decode()}")
         lower = head.lower()
-        begin = lower.index(_LENGTH) + len(_LENGTH)
-        length = int(lower[begin:].split(b"\r\n", 1)[0])
-        while len(rest) < length:
-            rest += self._more()
-        return rest
+        length_begin = lower.index(_LENGTH) + len(_LENGTH)
+        length = int(lower[length_begin:].split(b"\r\n", 1)[0])
+        while len(content) < length:
+            content += self._more()
+        return content
 
     def _more(self) -> bytes:
         part = self._socket.recv(1 << 16)

@@ -1,8 +1,8 @@
-"""The reference that the benchmarks of deciding are compared with: ten rules in plain Python, one pair at a time.
+"""The reference for the decision benchmarks: ten rules in plain Python, one pair of chunk and queue at a time.
 
-It is what a broker without vectors does: for each chunk a loop over the queues, for each queue the rules until one
-rejects, and a reason kept for it. It is not meant to be fast, nor to decide as the broker does: it is meant to stay as
-it is, so that figures of other days and machines can be compared.
+This is what a broker without vectors does: for each chunk a loop over the queues, for each queue the rules until one
+rejects it, and the reason is kept. The code is meant neither to be fast nor to decide like the broker. It must not be
+changed, so that figures of other days and machines can be compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 
-#: Chunks that are judged for one figure: enough for a tenth of a second.
+#: How many chunks are judged for one figure: enough for a tenth of a second.
 CHUNKS = 100
 
 Row = SimpleNamespace
@@ -34,16 +34,16 @@ RULES: tuple[tuple[str, Callable[[Row, Row], bool]], ...] = (
 
 
 def reference_s_per_pair(chunks: WorkTable, queues: QueueTable) -> float:
-    """CPU seconds of the ten rules for one pair of a chunk and a queue."""
-    wanted, offered = _rows(chunks)[:CHUNKS], _rows(queues)
-    started = process_time()
-    for chunk in wanted:
-        _judged(chunk, offered)
-    return (process_time() - started) / max(1, len(wanted) * len(offered))
+    """Return the CPU seconds of the ten rules per pair of chunk and queue."""
+    chunk_rows, queue_rows = _rows(chunks)[:CHUNKS], _rows(queues)
+    start_s = process_time()
+    for chunk in chunk_rows:
+        _judge(chunk, queue_rows)
+    return (process_time() - start_s) / max(1, len(chunk_rows) * len(queue_rows))
 
 
-def _judged(chunk: Row, queues: list[Row]) -> tuple[list[str], dict[str, str]]:
-    """The names of the queues that pass, and of the others the rule that rejected them."""
+def _judge(chunk: Row, queues: list[Row]) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the feasible queues, and the rule that rejected each of the others."""
     feasible: list[str] = []
     rejected: dict[str, str] = {}
     for queue in queues:

@@ -1,8 +1,8 @@
-"""Stored cycles of a day for the benchmark of comparisons: some that the agent decided, one after the other, repeated.
+"""Stored cycles of a day for the what-if benchmark: the agent decides some in sequence, and these are repeated.
 
-Each of them has work of its own, all of it new, and finds the jobs that those before it made: counts of jobs, workers
-and pilots differ from one snapshot to the next, and storages now and then. So do most cycles of a busy grid; in a quiet
-one, chunks wait from cycle to cycle.
+Each of these cycles has new work only, and sees the jobs that earlier cycles made: the counts of jobs, workers and
+pilots differ from one snapshot to the next, and storages change now and then. This is typical of a busy grid; on a
+quiet one, chunks wait from cycle to cycle.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from broker.store.connection.database import Database
 
 SEED = 1
 APART = timedelta(seconds=30)
-#: Cycles that the agent decides itself; the rest of the day repeats them.
+#: How many cycles the agent decides itself; the rest of the day repeats them.
 DECIDED = 12
-#: In so many cycles the free space of storages changes once.
+#: The free space of storages changes once in this many cycles.
 STORAGES_EVERY = 6
 
 _LATER = "UPDATE {panda}.jedi_tasks SET status = 'defined' WHERE jeditaskid >= :first"
@@ -54,13 +54,13 @@ _REPEAT = """
 
 @contextmanager
 def real_day(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[Database]:
-    """A database with so many cycles of the production job brokerage, half a minute apart, the last one now.
+    """Yield a database with ``cycles`` cycles of the production job brokerage, half a minute apart, the last one now.
 
     Args:
         cycles: a multiple of :data:`DECIDED`.
-        tasks: of each cycle, with one chunk each.
-        queues: pseudo-queues.
-        jobs: that the chunks of a cycle make together.
+        tasks: the tasks of each cycle, with one chunk each.
+        queues: the number of pseudo-queues.
+        jobs: how many jobs the chunks of a cycle make together.
     """
     with loaded(make_scenario(DECIDED * tasks, queues, DECIDED * jobs, SEED)) as database:
         _run(database, _LATER, first=FIRST_TASK)
@@ -71,27 +71,27 @@ def real_day(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[Databa
 
 
 def _next_cycle(database: Database, number: int, tasks: int) -> None:
-    """What happens in half a minute, and the cycle at its end."""
+    """Apply the changes of half a minute, and run the cycle at its end."""
     first = FIRST_TASK + number * tasks
     _run(database, _ARRIVE, first=first, stop=first + tasks)
     _run(database, _END_JOBS, first=first - 2 * tasks)
     changes = (_WORKERS, _PILOTS) if number % STORAGES_EVERY else (_WORKERS, _PILOTS, _STORAGES)
     for change in changes:
         _run(database, change, number=str(number))
-    broker_once("production_job", database, NOW - (DECIDED - 1 - number) * APART, SEED, lambda told: None)
+    broker_once("production_job", database, NOW - (DECIDED - 1 - number) * APART, SEED, lambda emitted: None)
 
 
 def _repeat(database: Database, rounds: int) -> None:
-    """The cycles again at earlier instants, so many times; each snapshot keeps its own."""
+    """Repeat the cycles ``rounds`` times at earlier instants; each copy has separate snapshots."""
     with database.begin() as connection:
-        own = list(connection.execute(sa.text("SELECT id FROM broker.snapshots")).scalars())
+        snapshot_ids = list(connection.execute(sa.text("SELECT id FROM broker.snapshots")).scalars())
         last = connection.execute(sa.text("SELECT max(id) FROM broker.decisions")).scalar_one()
         runs = connection.execute(sa.text("SELECT max(agent_run) FROM broker.decisions")).scalar_one()
-    for one in range(1, rounds + 1):
+    for number in range(1, rounds + 1):
         with database.begin() as connection:
-            connection.execute(sa.text(_ONE_SNAPSHOT_EACH), {"round": str(one), "own": own})
-            moved = {"runs": one * runs, "before": one * DECIDED * APART, "round": str(one), "last": last}
-            connection.execute(sa.text(_REPEAT), moved)
+            connection.execute(sa.text(_ONE_SNAPSHOT_EACH), {"round": str(number), "own": snapshot_ids})
+            values = {"runs": number * runs, "before": number * DECIDED * APART, "round": str(number), "last": last}
+            connection.execute(sa.text(_REPEAT), values)
 
 
 def _run(database: Database, statement: str, **values: object) -> None:

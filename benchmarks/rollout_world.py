@@ -1,4 +1,4 @@
-"""What a site knows of the work of a simulated grid, to roll it out ahead: nothing that is hidden, or to come."""
+"""What a site knows of the work of a simulated grid, for roll-outs: nothing hidden, and nothing of the future."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.records import OUTCOMES
 from broker.simulation.model.work_ahead import RunningGroup, Shape, WaitingGroup, WorkAhead
 
-#: Tasks that came within so long are what may come.
+#: Future arrivals are drawn from the tasks that came within this time.
 WINDOW_S = 21_600.0
-#: Runs that ended within so long tell how long jobs run.
+#: Run times are estimated from the runs that ended within this time.
 RUNS_OF_S = 2 * 86_400.0
 _USUAL_WALL_S, _USUAL_SPREAD = 3600.0, 1.0
 _FEW = 5
 
 
 def ahead_of(loop: ClosedLoop, now: float) -> WorkAhead:
-    """The work at ``now``."""
+    """Return the work at ``now``."""
     grid, scenario = loop.grid, loop.scenario
     walls, failed = _record(loop, now)
     shapes: dict[str, Shape] = {}
@@ -65,22 +65,22 @@ def _shape(loop: ClosedLoop, state: TaskState, name: str, walls: Floats | None, 
 
 
 def _record(loop: ClosedLoop, now: float) -> tuple[dict[str, Floats], dict[str, float]]:
-    """Walltimes on the reference machine of finished runs, and the part that failed, by shape."""
+    """Return by shape the wall times of finished runs on the reference machine, and the failed fraction of runs."""
     columns, queues, tasks = loop.grid.log.columns(), loop.scenario.queues, loop.grid.tasks
     finished: dict[str, list[float]] = defaultdict(list)
-    ended: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    done, lost = OUTCOMES.index("finished"), OUTCOMES.index("failed")
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    finished_code, failed_code = OUTCOMES.index("finished"), OUTCOMES.index("failed")
     for row in np.flatnonzero(columns.end_s >= now - RUNS_OF_S).tolist():
         name, outcome = _shape_name(loop, tasks[int(columns.task[row])]), int(columns.outcome[row])
-        if outcome not in (done, lost):
+        if outcome not in (finished_code, failed_code):
             continue
-        ended[name][int(outcome == lost)] += 1
-        if outcome == done:
+        counts[name][int(outcome == failed_code)] += 1
+        if outcome == finished_code:
             wall = float(columns.end_s[row] - columns.start_s[row])
             finished[name].append(max(1.0, wall) * queues[int(columns.queue[row])].corepower / REFERENCE_HS06)
     return (
         {name: np.array(values) for name, values in finished.items()},
-        {name: bad / (good + bad) for name, (good, bad) in ended.items()},
+        {name: failures / (successes + failures) for name, (successes, failures) in counts.items()},
     )
 
 

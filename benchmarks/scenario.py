@@ -1,7 +1,7 @@
-"""Made-up grids of any size for the benchmarks: as many tasks, pseudo-queues and jobs as asked for.
+"""Synthetic grids for the benchmarks, with any number of tasks, pseudo-queues and jobs.
 
-The mix is meant to exercise every rule: about six of ten candidates are rejected, each for one of many reasons, and
-every task keeps some. Of N pseudo-queues, 60 % belong to unified queues of four resource types each.
+The mix exercises every rule: about six of ten candidates are rejected, for many different reasons, and every task keeps
+some candidates. Of N pseudo-queues, 60 % belong to unified queues of four resource types each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATUSES = ("running", "activated", "starting", "transferring")
 SHARE_LIMIT_JOBS = 100_000
 GENEROUS_EVERY = 7
 JAMMED_EVERY = 19
-# one nucleus is for full chains, and one cannot be written to from elsewhere: its tasks stay at its own queues
+# one nucleus is for full chains, and one cannot be written to remotely, so its tasks stay at its own queues
 FULL_CHAIN_NUCLEUS = NUCLEI - 2
 CLOSED_NUCLEUS = NUCLEI - 1
 
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """Names of a made-up grid; queue ``i`` is at site ``site_of[i]``, the first ``unified`` queues are unified."""
+    """Names of a synthetic grid; queue ``i`` is at site ``site_of[i]``, the first ``unified`` queues are unified."""
 
     sites: list[str]
     queues: list[str]
@@ -44,11 +44,11 @@ class Grid:
     unified: int
 
     def generous(self, queue: int) -> bool:
-        """Whether the queue accepts nearly everything, so that every task finds a place."""
+        """Return whether the queue accepts nearly everything, so that every task finds a place."""
         return queue % GENEROUS_EVERY == 0 or self.site_of[queue] < NUCLEI
 
     def jammed(self, queue: int) -> bool:
-        """Whether most jobs of the queue wait for their output to be transferred."""
+        """Return whether most jobs of the queue wait for the transfer of their output."""
         return queue % JAMMED_EVERY == 5 and not self.generous(queue)
 
     @property
@@ -63,14 +63,14 @@ def make_scenario(tasks: int, pseudo_queues: int, jobs: int, seed: int) -> Colum
     Args:
         tasks: number of tasks, each with one input chunk.
         pseudo_queues: number of candidates before any rule.
-        jobs: number of jobs that the ready input of all tasks makes together, at least one a task.
-        seed: decides everything that is drawn.
+        jobs: number of jobs that the ready input of all tasks makes together, at least one per task.
+        seed: determines all random choices.
 
     Returns:
-        The scenario; the same arguments give the same one.
+        The scenario; equal arguments give equal scenarios.
 
     Raises:
-        ValueError: a number is too small to make a grid of.
+        ValueError: a number is too small for a grid.
     """
     if tasks < 1 or pseudo_queues < 2 * TYPES_A_UNIFIED_QUEUE or jobs < tasks:
         raise ValueError(f"no scenario of {tasks} tasks, {pseudo_queues} pseudo-queues, {jobs} jobs: too small")
@@ -156,7 +156,7 @@ def _description(grid: Grid, number: int, rng: np.random.Generator) -> Row:
 
 
 def _restrictions(rng: np.random.Generator) -> Row:
-    """What makes a queue refuse some tasks: each rule has a setting here that trips it now and then."""
+    """Draw settings that make a queue refuse some tasks; each rule is triggered now and then."""
     policies = [
         None,
         "type=simul:100%,type=evgen:100%,type=any:0%",
@@ -181,14 +181,15 @@ def _restrictions(rng: np.random.Generator) -> Row:
 
 
 def _site_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
-    busy = {grid.sites[site] for queue, site in enumerate(grid.site_of) if grid.generous(queue)}
+    generous_sites = {grid.sites[site] for queue, site in enumerate(grid.site_of) if grid.generous(queue)}
     return {
         "site": [
             {"site_name": name, "role": "nucleus" if number < NUCLEI else "satellite"}
             for number, name in enumerate(grid.sites)
         ],
         "ddm_endpoint": [
-            _endpoint(name, name in busy, number == CLOSED_NUCLEUS, rng) for number, name in enumerate(grid.sites)
+            _endpoint(name, name in generous_sites, number == CLOSED_NUCLEUS, rng)
+            for number, name in enumerate(grid.sites)
         ],
         "panda_ddm_relation": [
             {
@@ -208,7 +209,7 @@ def _site_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
             row
             for source in grid.sites
             for nucleus in grid.nuclei
-            for row in _link(source, nucleus, source in busy, rng)
+            for row in _link(source, nucleus, source in generous_sites, rng)
         ],
     }
 
@@ -257,7 +258,7 @@ def _link(source: str, nucleus: str, sound: bool, rng: np.random.Generator) -> l
 
 
 def _activity_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
-    """Pilots, slots, workers and the jobs that are there before: some queues are silent, stalled or full."""
+    """Make pilots, slots, workers and existing jobs; some queues are silent, stalled or full."""
     tables: dict[str, list[Row]] = {
         "sitedata": [],
         "harvester_slots": [],

@@ -1,4 +1,4 @@
-"""Made-up grids for the task brokerage: tasks that wait for a nucleus, and others that keep the nuclei busy."""
+"""Synthetic grids for the task brokerage: tasks that wait for a nucleus, and others that keep the nuclei busy."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Row = dict[str, Any]
 
 
 def make_assigning_scenario(tasks: int, nuclei: int, pseudo_queues: int, seed: int) -> ColumnScenario:
-    """Make a scenario with as many tasks in ``assigning``, nuclei and pseudo-queues.
+    """Make a scenario with the given numbers of tasks in ``assigning``, nuclei and pseudo-queues.
 
     Raises:
         ValueError: there are fewer sites than nuclei.
     """
-    everything = tasks + OTHER_TASKS
-    scenario = make_scenario(everything, pseudo_queues, everything * FILES_A_TASK, seed)
+    all_tasks = tasks + OTHER_TASKS
+    scenario = make_scenario(all_tasks, pseudo_queues, all_tasks * FILES_A_TASK, seed)
     tables: dict[str, Columns] = dict(scenario.tables)
     sites = tables["site"]["site_name"]
     if len(sites) < nuclei:
         raise ValueError(f"{pseudo_queues} pseudo-queues make {len(sites)} sites, too few for {nuclei} nuclei")
     roles = ["nucleus" if number < nuclei else "satellite" for number in range(len(sites))]
     tables["site"] = {**tables["site"], "role": roles}
-    waits = [number < tasks for number in range(everything)]
-    task = tables["jedi_tasks"]
+    is_waiting = [number < tasks for number in range(all_tasks)]
+    task_columns = tables["jedi_tasks"]
     tables["jedi_tasks"] = {
-        **task,
-        "status": ["assigning" if flag else old for flag, old in zip(waits, task["status"], strict=True)],
-        "nucleus": [None if flag else old for flag, old in zip(waits, task["nucleus"], strict=True)],
-        "modificationtime": [HOURS_AGO] * everything,
+        **task_columns,
+        "status": ["assigning" if flag else old for flag, old in zip(is_waiting, task_columns["status"], strict=True)],
+        "nucleus": [None if flag else old for flag, old in zip(is_waiting, task_columns["nucleus"], strict=True)],
+        "modificationtime": [HOURS_AGO] * all_tasks,
     }
     tables["jedi_datasets"] = _with_outputs(tables["jedi_datasets"], tasks)
     return ColumnScenario(scenario.now, tables)
@@ -54,7 +54,7 @@ def _with_outputs(datasets: Columns, tasks: int) -> Columns:
                     "storagetoken": "ATLASDATADISK",
                 }
             )
-    added = from_rows(rows)
-    return {name: [*values, *added.get(name, [None] * len(rows))] for name, values in datasets.items()} | {
-        "storagetoken": [*[None] * len(datasets["datasetid"]), *added["storagetoken"]]
+    output_columns = from_rows(rows)
+    return {name: [*values, *output_columns.get(name, [None] * len(rows))] for name, values in datasets.items()} | {
+        "storagetoken": [*[None] * len(datasets["datasetid"]), *output_columns["storagetoken"]]
     }

@@ -1,4 +1,4 @@
-"""The work and the jobs of a made-up grid given to users, so that the analysis brokerage decides about them."""
+"""Assigns the work and the jobs of a synthetic grid to users, so that the analysis brokerage decides on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVE_TO_USERS = (
 
 
 def give_to_users(database: Database) -> None:
-    """Give all tasks and jobs of a scenario to 200 users, and let all queues run analysis."""
+    """Assign all tasks and jobs of a scenario to 200 users, and let all queues run analysis."""
     with database.begin() as connection:
         for statement in GIVE_TO_USERS:
             connection.execute(sa.text(statement.format(panda=database.names.panda)))

@@ -1,4 +1,4 @@
-"""The work of a made-up grid: tasks of many kinds with one input dataset each, as columns."""
+"""The work of a synthetic grid: tasks of many kinds with one input dataset each, as columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAYS_AGO = "2026-07-29T12:00:00"
 HOUR_AGO = "2026-08-01T11:00:00"
 SCOPE = "mc23_13p6TeV"
 PROCESSING = ("simul", "simul", "evgen", "pile", "recon", "deriv", "reprocessing", "group", "merge", "urgent")
-# further split rule tokens, and how often each occurs
+# more split rule tokens, and how often each occurs
 RULES = ("", "IL=1", "IP=1", "IP=2", "IK=6", "CC=8", "TW=2", "TW=-1", "IL=2", "MO=1", "FU=3", "US=2")
 RULE_WEIGHTS = (0.55, 0.12, 0.05, 0.05, 0.04, 0.04, 0.03, 0.01, 0.03, 0.03, 0.02, 0.03)
 
@@ -34,16 +34,16 @@ def work_tables(
     jobs: int,
     rng: np.random.Generator,
 ) -> dict[str, Columns]:
-    """Tables of tasks, datasets, files and replicas.
+    """Make the tables of tasks, datasets, files and replicas.
 
     Args:
-        nuclei: sites that tasks may have as nucleus.
-        sites: sites that may hold replicas.
-        queues: names for the few tasks with a list of pre-assigned queues.
-        shares: leaf shares.
-        tasks: number of tasks.
-        jobs: jobs of all tasks together; one in five tasks takes two files a job, the others one.
-        rng: source of everything drawn.
+        nuclei: the sites that may be the nucleus of a task.
+        sites: the sites that may hold replicas.
+        queues: the names for the few tasks with a list of pre-assigned queues.
+        shares: the leaf shares.
+        tasks: the number of tasks.
+        jobs: the jobs of all tasks together; one in five tasks has two files per job, the others one.
+        rng: the random generator.
     """
     jobs_of = np.full(tasks, jobs // tasks, dtype=np.int64)
     jobs_of[: jobs % tasks] += 1
@@ -69,22 +69,22 @@ def _task_columns(
     ram = rng.choice([0, 1500, 1900, 2400], size=tasks, p=[0.68, 0.14, 0.12, 0.06])
     share = rng.integers(len(shares), size=tasks)
     rules = rng.choice(len(RULES), size=tasks, p=RULE_WEIGHTS)
-    scout = [RULES[rule] == "US=2" for rule in rules]
-    pinned = (rng.random(tasks) < 0.02) & (rules == 0)
-    # queues 0, 7, 14, 21 are generous, queue 11 is at the nucleus that is closed to others (60 characters fit)
-    listed = ",".join([*queues[: 7 * 4 : 7], *queues[11:12]])
+    is_scout = [RULES[rule] == "US=2" for rule in rules]
+    is_pinned = (rng.random(tasks) < 0.02) & (rules == 0)
+    # queues 0, 7, 14, 21 are generous, queue 11 is at the nucleus without remote writes (60 characters fit)
+    pinned_queues = ",".join([*queues[: 7 * 4 : 7], *queues[11:12]])
     return {
         "jeditaskid": ids,
         "taskname": [f"bench.{number}" for number in ids],
-        "status": ["scouting" if flag else "running" for flag in scout],
+        "status": ["scouting" if flag else "running" for flag in is_scout],
         "username": ["bench"] * tasks,
         "creationdate": [DAYS_AGO] * tasks,
         "modificationtime": [HOUR_AGO] * tasks,
         "prodsourcelabel": ["managed"] * tasks,
-        "workinggroup": _drawn(("AP_PROD", "AP_SUSY", "AP_HIGG"), tasks, rng),
+        "workinggroup": _draw(("AP_PROD", "AP_SUSY", "AP_HIGG"), tasks, rng),
         "vo": ["atlas"] * tasks,
         "tasktype": ["prod"] * tasks,
-        "processingtype": _drawn(PROCESSING, tasks, rng),
+        "processingtype": _draw(PROCESSING, tasks, rng),
         "currentpriority": rng.choice([140, 250, 400, 550, 700, 820, 930], size=tasks).tolist(),
         "taskpriority": [400] * tasks,
         "corecount": cores.tolist(),
@@ -102,8 +102,8 @@ def _task_columns(
         "gshare": [shares[number] for number in share],
         "resource_type": ["SCORE" if number == 1 else "MCORE" for number in cores],
         "cloud": ["WORLD"] * tasks,
-        "site": [listed if flag else None for flag in pinned],
-        "nucleus": _drawn(nuclei, tasks, rng),
+        "site": [pinned_queues if flag else None for flag in is_pinned],
+        "nucleus": _draw(nuclei, tasks, rng),
         "parent_tid": ids,
         "eventservice": ((rng.random(tasks) < 0.06) & (cores == 8)).astype(int).tolist(),
         "attemptnr": [1] * tasks,
@@ -111,7 +111,7 @@ def _task_columns(
 
 
 def _demand(tasks: int, rng: np.random.Generator) -> Columns:
-    """What one job of each task needs; some tasks have no estimate of their CPU time."""
+    """Make the demands of one job of each task; some tasks have no estimate of their CPU time."""
     return {
         "cputime": [None if number > 1000 else number for number in rng.integers(5, 1030, size=tasks).tolist()],
         "cputimeunit": ["HS06sPerEvent"] * tasks,
@@ -126,7 +126,7 @@ def _demand(tasks: int, rng: np.random.Generator) -> Columns:
     }
 
 
-def _drawn(values: Sequence[str], size: int, rng: np.random.Generator) -> list[str]:
+def _draw(values: Sequence[str], size: int, rng: np.random.Generator) -> list[str]:
     return [values[number] for number in rng.integers(len(values), size=size)]
 
 
@@ -146,7 +146,7 @@ def _dataset_columns(files_of: Ints, pseudo: NDArray[np.bool_]) -> Columns:
         "type": ["pseudo_input" if flag else "input" for flag in pseudo],
         "vo": ["atlas"] * tasks,
         "status": ["ready"] * tasks,
-        # the input may still grow, so that scouting tasks make scout jobs of it
+        # the input may still grow, so that scouting tasks make scout jobs from it
         "state": ["mutable"] * tasks,
         "streamname": ["IN"] * tasks,
         "nfiles": files_of.tolist(),
@@ -191,15 +191,15 @@ def _file_columns(files_of: Ints, pseudo: NDArray[np.bool_]) -> Columns:
 def _replica_columns(
     sites: Sequence[str], nucleus: Sequence[str], files_of: Ints, pseudo: NDArray[np.bool_], rng: np.random.Generator
 ) -> Columns:
-    """A whole replica at the nucleus, and for some tasks a part at another site."""
+    """Make a complete replica at the nucleus, and for some tasks a partial one at another site."""
     rows: list[tuple[str, str, int, int]] = []
     for task, files in enumerate(files_of.tolist()):
         if pseudo[task]:
             continue
         rows.append((_name(FIRST_TASK + task), nucleus[task], files, files))
-        other = sites[int(rng.integers(len(sites)))]
-        if other != nucleus[task]:
-            rows.append((_name(FIRST_TASK + task), other, int(rng.integers(files + 1)), files))
+        second_site = sites[int(rng.integers(len(sites)))]
+        if second_site != nucleus[task]:
+            rows.append((_name(FIRST_TASK + task), second_site, int(rng.integers(files + 1)), files))
     return {
         "scope": [SCOPE] * len(rows),
         "name": [row[0] for row in rows],
@@ -214,12 +214,12 @@ def _replica_columns(
 
 
 def _metadata_columns(files_of: Ints, pseudo: NDArray[np.bool_]) -> Columns:
-    known = np.flatnonzero(~pseudo)
+    datasets = np.flatnonzero(~pseudo)
     return {
-        "scope": [SCOPE] * len(known),
-        "name": [_name(FIRST_TASK + int(task)) for task in known],
-        "did_type": ["DATASET"] * len(known),
-        "length": files_of[known].tolist(),
-        "is_open": [False] * len(known),
-        "rule_groupings": [["DATASET"]] * len(known),
+        "scope": [SCOPE] * len(datasets),
+        "name": [_name(FIRST_TASK + int(task)) for task in datasets],
+        "did_type": ["DATASET"] * len(datasets),
+        "length": files_of[datasets].tolist(),
+        "is_open": [False] * len(datasets),
+        "rule_groupings": [["DATASET"]] * len(datasets),
     }

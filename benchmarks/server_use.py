@@ -1,4 +1,4 @@
-"""What a PostgreSQL server on this machine takes: processor time and memory of all its processes, as /proc tells."""
+"""The CPU time and memory of all processes of a PostgreSQL server on this machine, from /proc."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _PERIOD_S = 0.02
 
 
 def postmaster_of(database: Database) -> int:
-    """The process of a server on this machine that starts all others."""
+    """Return the main process of a server on this machine."""
     with database.begin() as connection:
         folder = connection.exec_driver_sql("SHOW data_directory").scalar_one()
     return int((Path(folder) / "postmaster.pid").read_text(encoding="ascii").split()[0])
 
 
 class ServerWatch:
-    """Looks at the processes of a server fifty times a second while the block runs.
+    """Samples the processes of a server fifty times a second while the block runs.
 
-    Of a process that ends meanwhile the last look counts. Figures are there after the block.
+    For a process that ends meanwhile, the last sample counts. The figures are available after the block.
 
     Attributes:
-        cpu_s: processor seconds that the processes took.
-        own_mb: most memory that they had together for themselves.
-        shared_mb: most that one of them had touched of the shared buffers.
+        cpu_s: the CPU seconds of the processes.
+        own_mb: the peak of their total private memory.
+        shared_mb: the largest amount of shared buffers that one of them had touched.
     """
 
     def __init__(self, postmaster: int) -> None:
@@ -47,10 +47,10 @@ class ServerWatch:
         own_mb = 0.0
         for process in [self._postmaster, *map(int, children.split())]:
             seconds = cpu_of(process)
-            if seconds == seconds:  # a process that has ended has none
+            if seconds == seconds:  # NaN if the process has ended
                 self._last[process] = seconds
-            own, shared = _memory_mb(process)
-            own_mb += own
+            private, shared = _memory_mb(process)
+            own_mb += private
             self.shared_mb = max(self.shared_mb, shared)
         self.own_mb = max(self.own_mb, own_mb)
 
@@ -70,11 +70,11 @@ class ServerWatch:
 
 
 def _memory_mb(process: int) -> tuple[float, float]:
-    """Memory of its own, and shared buffers that it has touched; nothing where it has ended."""
+    """Return the private memory and the touched shared buffers of a process; zeros if it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0, 0.0
     values = dict(line.split(":", 1) for line in lines if ":" in line)
-    own, shared = (int(values.get(name, "0").split()[0]) / 1024 for name in ("RssAnon", "RssShmem"))
-    return own, shared
+    private, shared = (int(values.get(name, "0").split()[0]) / 1024 for name in ("RssAnon", "RssShmem"))
+    return private, shared

@@ -1,4 +1,4 @@
-"""Stored cycles for the benchmarks of comparisons: one real cycle, and copies of it at later instants."""
+"""Stored cycles for the what-if benchmarks: one real cycle, and copies of it at earlier instants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
 
 SEED = 1
-#: In a scenario for the task brokerage.
+#: The number of nuclei in a scenario for the task brokerage.
 NUCLEI = 60
 _SNAPSHOTS = """
     INSERT INTO broker.snapshots (id, taken_at, engine, sources)
@@ -40,40 +40,40 @@ _DECISIONS = """
 def day_of_cycles(
     cycles: int, tasks: int, queues: int, jobs: int, brokerage: str = "production_job"
 ) -> Iterator[Database]:
-    """A database with so many cycles of a brokerage, a minute apart, the last one now.
+    """Yield a database with ``cycles`` cycles of a brokerage, a minute apart, the last one now.
 
-    Some hours earlier the snapshot of the scenario would be decided on otherwise, and the copies would not say what was
-    decided then.
+    With instants hours earlier, the decisions on the snapshot of the scenario would differ, and a replay of the copies
+    would not give the stored decisions.
     """
     assigning = brokerage == "production_task"
-    made = (
+    scenario = (
         make_assigning_scenario(tasks, NUCLEI, queues, SEED) if assigning else make_scenario(tasks, queues, jobs, SEED)
     )
-    with loaded(made) as database:
+    with loaded(scenario) as database:
         if brokerage == "analysis_job":
             give_to_users(database)
-        broker_once(brokerage, database, NOW, SEED, lambda told: None)
+        broker_once(brokerage, database, NOW, SEED, lambda emitted: None)
         copy_cycles(database, cycles)
         yield database
 
 
 def copy_cycles(database: Database, cycles: int) -> None:
-    """Copy the one stored cycle to earlier instants, a minute apart, until there are so many."""
+    """Copy the only stored cycle to earlier instants, a minute apart, until there are ``cycles`` cycles."""
     with database.begin() as connection:
         for statement in (_SNAPSHOTS, _DECISIONS):
             connection.execute(sa.text(statement), {"more": cycles - 1})
 
 
 def seconds_of(arguments: Sequence[str]) -> tuple[float, float]:
-    """Seconds that somebody who types a command waits for it, and seconds of processor time that it takes in all."""
+    """Run a command; return its wall seconds as seen by a user, and its total CPU seconds."""
     command = [sys.executable, "-m", "broker.cli.main", *arguments]
-    started = perf_counter()
-    process = os.posix_spawn(command[0], command, os.environ, file_actions=_silent())
+    start_s = perf_counter()
+    process = os.posix_spawn(command[0], command, os.environ, file_actions=_silent_stdout())
     _, status, usage = os.wait4(process, 0)
     if os.waitstatus_to_exitcode(status):
         raise RuntimeError("it failed; run it by hand: " + " ".join(command))
-    return perf_counter() - started, usage.ru_utime + usage.ru_stime
+    return perf_counter() - start_s, usage.ru_utime + usage.ru_stime
 
 
-def _silent() -> list[tuple[int, int, str, int, int]]:
+def _silent_stdout() -> list[tuple[int, int, str, int, int]]:
     return [(os.POSIX_SPAWN_OPEN, 1, str(Path(os.devnull)), os.O_WRONLY, 0)]

@@ -1,4 +1,4 @@
-"""Waiting work in a database: places, tasks and jobs, as the brokerage and activation leave them."""
+"""Stores waiting work in a database: places, tasks and jobs, as the brokerage and activation leave them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOBS_OF_A_COMMIT = 500_000
 _MAKE_TASKS = """
 CREATE TEMPORARY TABLE bench_tasks (task bigint, first bigint, jobs bigint, owner text, owner_group text, job_type text,
     priority integer)"""
-# our own activation notes nothing for itself
+# the broker's own activation records nothing for itself
 _ACTIVATES = "SET LOCAL gridbroker.activates = 'on'"
 _JOBS = """
 INSERT INTO doma_panda.jobsactive4 (pandaid, jeditaskid, jobdefinitionid, jobstatus, vo, produsername, workinggroup,
@@ -32,7 +32,7 @@ WHERE task.first >= %(from)s AND task.first < %(to)s"""
 
 
 def store(database: Database, work: Work) -> int:
-    """Write places, tasks and jobs; how many jobs."""
+    """Write places, tasks and jobs; return the number of jobs."""
     _publish(database, work.sites)
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(_MAKE_TASKS)

@@ -1,10 +1,10 @@
-"""Waiting work in the likeness of LHCb's, and nodes that ask for it.
+"""Waiting work modelled on LHCb's, and nodes that request it.
 
-What is LHCb's is in ``lhcb_marginals.json``: groups of owners with their classes of CPU time and the jobs of a task
-queue, types, sites by rank and platforms. Only marginals are known, so these are drawn independently of each other; the
-jobs of a task queue are drawn between one and twice the mean of their group and class. A task queue that may run at all
-sites of the source has no list of sites here. Invented: 1.5 % of the jobs ask for numbers of a node and 0.5 % for tags,
-twenty jobs a task; sites, nodes, tags, priorities and users' names.
+LHCb's data are in ``lhcb_marginals.json``: groups of owners with their classes of CPU time and the jobs of a task
+queue, types, sites by rank and platforms. Only marginals are known, so these are drawn independently of each other. The
+number of jobs of a task queue is drawn between one and twice the mean of its group and class. A task queue that may run
+at all sites of the source has no list of sites here. Invented are: the 1.5 % of the jobs with numeric requirements on
+nodes and the 0.5 % with tags, twenty jobs per task; sites, nodes, tags, priorities and user names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARM = "armv8"
 
 @dataclass(frozen=True)
 class Task:
-    """Jobs that are alike: what they ask for, and whose they are."""
+    """Similar jobs: their requirements and their owner."""
 
     jobs: int
     owner: str
@@ -45,12 +45,12 @@ class Task:
 
 @dataclass
 class Work:
-    """Tasks of so many jobs at so many sites.
+    """Draws tasks with a number of jobs at a number of sites.
 
     Args:
-        jobs: in all, at least.
-        sites: of the grid.
-        seed: of the draw.
+        jobs: the total number of jobs, at least.
+        sites: the number of sites of the grid.
+        seed: the seed of the draw.
     """
 
     jobs: int
@@ -61,19 +61,19 @@ class Work:
     def __post_init__(self) -> None:
         self._figures: dict[str, Any] = json.loads(_MARGINALS.read_text(encoding="utf-8"))
         self._generator = np.random.default_rng(self.seed)
-        own = round(self.jobs * (BY_NUMBERS + BY_TAGS))
-        left = self.jobs - own
-        while left > 0:
+        tail_jobs = round(self.jobs * (BY_NUMBERS + BY_TAGS))
+        remaining = self.jobs - tail_jobs
+        while remaining > 0:
             task = self._of_lhcb()
             self.tasks.append(task)
-            left -= task.jobs
+            remaining -= task.jobs
         self.tasks += [self._by_numbers() for _ in range(round(self.jobs * BY_NUMBERS / JOBS_OF_OWN))]
         self.tasks += [self._by_tags() for _ in range(round(self.jobs * BY_TAGS / JOBS_OF_OWN))]
         order = self._generator.permutation(len(self.tasks))
-        self.tasks = [self.tasks[place] for place in order.tolist()]
+        self.tasks = [self.tasks[index] for index in order.tolist()]
 
     def _row(self, name: str) -> list[Any]:
-        """A row of a table, in proportion to its task queues."""
+        """Draw a row of a table, in proportion to its task queues."""
         table = self._figures[name]
         column = table["columns"].index("task queues")
         weights = np.array([row[column] for row in table["rows"]], dtype=np.float64)
@@ -97,14 +97,14 @@ class Work:
         )  # fmt: skip
 
     def _sites_of(self) -> tuple[str, ...]:
-        """The sites that a task queue names; none: all."""
+        """Draw the sites that a task queue names; an empty list means all."""
         figures, draw = self._figures["sites"], self._generator
-        rest = self._figures["task_queues"] - figures["everywhere"]
-        if draw.random() >= rest / self._figures["task_queues"]:
+        limited_queues = self._figures["task_queues"] - figures["everywhere"]
+        if draw.random() >= limited_queues / self._figures["task_queues"]:
             return ()
-        chances = np.maximum(np.array(figures["ranks"]) - figures["everywhere"], 0) / rest
-        chosen = set(np.flatnonzero(draw.random(len(chances)) < chances).tolist()) or {0}
-        return tuple(site_name(site) for site in range(self.sites) if site * figures["of"] // self.sites in chosen)
+        probabilities = np.maximum(np.array(figures["ranks"]) - figures["everywhere"], 0) / limited_queues
+        ranks = set(np.flatnonzero(draw.random(len(probabilities)) < probabilities).tolist()) or {0}
+        return tuple(site_name(site) for site in range(self.sites) if site * figures["of"] // self.sites in ranks)
 
     def _own(self, spec: Spec) -> Task:
         draw = self._generator
@@ -127,25 +127,25 @@ class Work:
         )
 
     def _by_tags(self) -> Task:
-        one, other, third = self._generator.choice(TAGS, 3).tolist()
-        return self._own(Spec(tags=parse_tags(f"{one} | {other} & ~{third}")))
+        first, second, third = self._generator.choice(TAGS, 3).tolist()
+        return self._own(Spec(tags=parse_tags(f"{first} | {second} & ~{third}")))
 
 
 def site_name(number: int) -> str:
-    """The name of a site."""
+    """Return the name of a site."""
     return f"SITE_{number}"
 
 
 def pilots_of(nodes: int, sites: int, seed: int = 2) -> list[tuple[Pilot, dict[str, Any]]]:
-    """Pilots on so many nodes, each with the body of its request.
+    """Make pilots on ``nodes`` nodes, each with the body of its request.
 
-    A tenth of the nodes is ARM, sites are of many sizes, and each has nodes of three kinds of tags.
+    A tenth of the nodes are ARM, sites have many different sizes, and each has nodes with three sets of tags.
     """
     draw = np.random.default_rng(seed)
     sizes = 1 / np.sqrt(1 + np.arange(sites))
-    at = draw.choice(sites, nodes, p=sizes / sizes.sum()).tolist()
+    site_of_node = draw.choice(sites, nodes, p=sizes / sizes.sum()).tolist()
     tags = [[frozenset(draw.choice(TAGS, 8).tolist()) for _ in range(3)] for _ in range(sites)]
-    return [_pilot(draw, site, tags[site][int(draw.integers(3))]) for site in at]
+    return [_pilot(draw, site, tags[site][int(draw.integers(3))]) for site in site_of_node]
 
 
 def _pilot(draw: np.random.Generator, site: int, tags: frozenset[str]) -> tuple[Pilot, dict[str, Any]]:
@@ -160,8 +160,8 @@ def _pilot(draw: np.random.Generator, site: int, tags: frozenset[str]) -> tuple[
         site_name(site), "Linux", "2.34", True, wall_s, None, 20.0, cores, ram_mb, architecture,
         None if is_arm else level, gpus=0, scratch_mb=scratch_mb, tags=tags,
     )  # fmt: skip
-    of_cpu = {"name": architecture} | ({} if is_arm else {"level": f"x86-64-v{level}"})
-    cpu = {"num-cores": cores, "ram-mb": ram_mb, "architecture": of_cpu}
+    architecture_fields = {"name": architecture} | ({} if is_arm else {"level": f"x86-64-v{level}"})
+    cpu = {"num-cores": cores, "ram-mb": ram_mb, "architecture": architecture_fields}
     document = {
         "system": {"name": "Linux", "glibc": "2.34", "user-namespaces": True}, "wall-time": wall_s, "cpu": cpu,
         "cpu_power_db12": 20.0, "gpu": {"count": 0}, "io": {"scratch-mb": scratch_mb}, "tags": sorted(tags),

@@ -1,7 +1,7 @@
-"""A real PostgreSQL for every test: one server for the run, a fresh database for each test that asks.
+"""A real PostgreSQL for every test: one server for the run, and a fresh database for each test that needs one.
 
-Without ``BROKER_TEST_DATABASE_URL`` the embedded server is used; with it, the server at that address, where the account
-must be allowed to create databases.
+``BROKER_TEST_DATABASE_URL`` selects another server, where the account must be allowed to create databases; without it,
+the tests use the embedded server.
 """
 
 from __future__ import annotations
@@ -37,60 +37,60 @@ from broker.store.schema.migrate import upgrade
 
 TESTS = Path(__file__).parent
 
-#: A file system in memory, and the room that must be left in it: databases are made there in a tenth of the time.
+#: A file system in memory, and the free space it must have: creating a database there takes a tenth of the time.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3
 
 
 RUN = "BROKER_TEST_RUN"
-"""Variable of the environment that all processes of a run have: its servers are known by it."""
+"""Environment variable of all processes of a run; it identifies the servers that the run started."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put temporary files into memory where there is room, unless ``TMPDIR`` says where they go.
+    """Put temporary files into memory if it has enough free space, unless ``TMPDIR`` is set.
 
-    No test compiles anything on the way: those of the compiled loop say so themselves.
+    Tests do not compile the loop implicitly: those that need it request the fixture ``compiled_loop``.
     """
     loading.mode = "never"
     if not hasattr(config, "workerinput"):
-        os.environ[RUN] = uuid.uuid4().hex  # its own, also where a test of another run begins it
+        os.environ[RUN] = uuid.uuid4().hex  # a new value even if a test of another run starts this run
     if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
         return
-    found = os.statvfs(IN_MEMORY)
-    if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
+    file_system = os.statvfs(IN_MEMORY)
+    if not file_system.f_flag & os.ST_NOEXEC and file_system.f_bavail * file_system.f_frsize >= ROOM_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop each PostgreSQL that the run has left: an interrupt may end a process before it stops its own."""
+    """Stop every PostgreSQL that the run left behind: an interrupt may end a process before it stops its server."""
     if not hasattr(config, "workerinput"):
         for pid in servers_of_run(os.environ[RUN]):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGINT)  # its fast shutdown: clients are disconnected
+                os.kill(pid, signal.SIGINT)  # fast shutdown: clients are disconnected
 
 
 def servers_of_run(run: str) -> list[int]:
-    """The processes that are the first one of a PostgreSQL, begun by a run; none where there is no ``/proc``."""
-    found = []
+    """Return the main processes of the PostgreSQL servers that the run started; none without ``/proc``."""
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             is_server = words[0].endswith(b"/postgres") and b"-D" in words
             if is_server and f"{RUN}={run}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids
 
 
-def begin_with_a_share(config: pytest.Config) -> None:
-    """Begin, in each process of a whole run, with another share of the modules: asserts are rewritten once, not by all.
+def import_own_share_of_modules(config: pytest.Config) -> None:
+    """Import a separate share of the modules in each process of a whole run, so that asserts are rewritten only once.
 
-    What one process has rewritten the others find beside the module. A module that ends with an error is left to the
-    collection, which says why.
+    The other processes find the rewritten module in the cache. A module that fails to import is left to the collection,
+    which reports the error.
     """
-    own: dict[str, object] = getattr(config, "workerinput", {})
-    whole = [str(config.rootpath / one) for one in config.getini("testpaths")]
-    if not own or [os.path.abspath(one) for one in config.args] != whole:
+    worker: dict[str, object] = getattr(config, "workerinput", {})
+    whole_run = [str(config.rootpath / folder) for folder in config.getini("testpaths")]
+    if not worker or [os.path.abspath(argument) for argument in config.args] != whole_run:
         return
-    number, count = int(str(own["workerid"]).removeprefix("gw")), int(str(own["workercount"]))
+    number, count = int(str(worker["workerid"]).removeprefix("gw")), int(str(worker["workercount"]))
     for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
         name = ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
         with contextlib.suppress(Exception), warnings.catch_warnings(action="error"):
@@ -99,13 +99,13 @@ def begin_with_a_share(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Look for no garbage among what lives as long as the run: modules, and ten thousand tests.
+    """Exclude what lives as long as the run, modules and ten thousand tests, from garbage collection.
 
-    Nor as often as otherwise afterwards, which took up to a twentieth of what tests take: each search finds what the
-    others would have found, and what a test has not closed is found all the same.
+    Afterwards collect less often than by default, which took up to a twentieth of the test time. Objects that a test
+    has not closed are still found.
     """
     gc.disable()
-    begin_with_a_share(session.config)
+    import_own_share_of_modules(session.config)
     try:
         return (yield)
     finally:
@@ -115,12 +115,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 COMPILING_LIMIT_S = 1800
-"""The compiler takes 20 s of a processor and more, many times that beside others: no test's own limit is for it."""
+"""Limit for compiling, separate from the limits of tests: it takes 20 s of CPU time, and longer on a busy machine."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Compile before the first test that needs it, within a limit for that alone."""
+    """Compile the loop before the first test that needs it, with a separate time limit."""
     if "compiled_loop" in getattr(item, "fixturenames", ()):
         with time_limit(item, COMPILING_LIMIT_S):
             compile_once()
@@ -128,7 +128,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @contextlib.contextmanager
 def time_limit(item: pytest.Item, limit_s: float) -> Iterator[None]:
-    """Another limit for some work before a test; the test's own then begins anew."""
+    """Apply a different time limit to work before a test; the limit of the test starts anew afterwards."""
     marker = item.get_closest_marker("timeout")
     own_s = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
     try:
@@ -147,9 +147,9 @@ def _set_timer(item: pytest.Item, limit_s: float) -> None:
 
 @functools.cache
 def compile_once() -> None:
-    """The loop, compiled by one of the processes of a run for all.
+    """Compile the loop; one process of a run compiles it for all.
 
-    Where there is no compiler, cycles are decided without it.
+    Without a compiler, cycles are decided without the compiled loop.
     """
     if importlib.util.find_spec("numba") is None:
         return
@@ -160,31 +160,31 @@ def compile_once() -> None:
 
 @pytest.fixture(scope="session")
 def compiled_loop() -> None:
-    """The loop is compiled, see :func:`pytest_runtest_setup`."""
+    """Require the compiled loop, see :func:`pytest_runtest_setup`."""
 
 
 SOAK_LIMIT_S = 7200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that run long on purpose their own limit; all others have the one in ``pyproject.toml``."""
+    """Give soak tests their own time limit; all others have the one of ``pyproject.toml``."""
     for item in items:
         if item.get_closest_marker("soak") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SOAK_LIMIT_S))
 
 
-# A machine that is busy with something else must not fail a test. Before a merge the same examples are tried at every
-# run, so that a change is judged by what it changed; `make fuzz` and pytest by hand try new ones.
+# There is no deadline, because a busy machine must not fail a test. Before a merge every run tries the same examples,
+# so that a failure comes from the change; `make fuzz` and pytest run by hand try new examples.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "patient"))
 
 
 class TestServer:
-    """The server of the run: makes and drops databases.
+    """The server of the run: creates and drops databases.
 
     Args:
-        url: address of a database that is there, used to make others.
+        url: address of an existing database, used to create others.
     """
 
     __test__ = False
@@ -194,7 +194,7 @@ class TestServer:
         self._template = ""
 
     def create(self, *, migrated: bool = True) -> str:
-        """The address of a new database, with the schema or empty."""
+        """Create a database, with the schema or empty, and return its address."""
         if migrated and not self._template:
             self._template = self._new("template1")
             with Database(self.url_of(self._template)) as database:
@@ -202,20 +202,20 @@ class TestServer:
         return self.url_of(self._new(self._template if migrated else "template1"))
 
     def copy(self, url: str) -> str:
-        """The address of a new database that is as another one."""
+        """Create a copy of a database and return its address."""
         return self.url_of(self._new(str(sa.make_url(url).database)))
 
     def drop(self, name: str) -> None:
-        """Removes a database, whoever is connected."""
+        """Drop a database even if clients are connected."""
         with self._admin.autocommit() as connection:
             connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {quoted(name)} WITH (FORCE)")
 
     def url_of(self, name: str) -> str:
-        """The address of one database."""
+        """Return the address of a database by its name."""
         return sa.make_url(self._admin.url).set(database=name).render_as_string(hide_password=False)
 
     def close(self) -> None:
-        """Drops what is shared and disconnects."""
+        """Drop the template database and disconnect."""
         if self._template:
             self.drop(self._template)
         self._admin.close()
@@ -223,7 +223,7 @@ class TestServer:
     def _new(self, template: str) -> str:
         name = f"gridbroker_test_{uuid.uuid4().hex}"
         with self._admin.autocommit() as connection:
-            # writing all of a template to the log takes longer than copying its files
+            # copying the files of a template is faster than writing it to the WAL
             connection.exec_driver_sql(f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)} STRATEGY FILE_COPY")
         return name
 
@@ -231,12 +231,12 @@ class TestServer:
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The address of the administrative database of the run's server."""
-    given = os.environ.get("BROKER_TEST_DATABASE_URL")
-    if given:
-        yield given
+    configured_url = os.environ.get("BROKER_TEST_DATABASE_URL")
+    if configured_url:
+        yield configured_url
         return
-    # The workers of one run share a server: it costs memory and time. Its files are not below those of pytest,
-    # which are closed to all other accounts: as root, the server runs as one of these.
+    # The workers of a run share one server to save memory and time. Its files are not below pytest's folder, which
+    # other accounts cannot read: started by root, the server runs under another account.
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
     home = Path(tempfile.gettempdir()) / f"gridbroker-tests-{run}"
     home.mkdir(mode=0o755, exist_ok=True)
@@ -260,7 +260,7 @@ def test_server(server_url: str) -> Iterator[TestServer]:
 
 @pytest.fixture
 def make_database(test_server: TestServer) -> Iterator[Callable[..., Database]]:
-    """Makes databases that are dropped after the test: ``make_database(migrated=True, names=None)``."""
+    """A function that creates databases, dropped after the test: ``make_database(migrated=True, names=None)``."""
     with contextlib.ExitStack() as stack:
 
         def make(*, migrated: bool = True, names: Names | None = None) -> Database:
@@ -288,13 +288,13 @@ def shared(test_server: TestServer) -> Iterator[Database]:
 
 @pytest.fixture
 def empty_database(make_database: Callable[..., Database]) -> Database:
-    """A fresh database with nothing in it."""
+    """A fresh database without the schema."""
     return make_database(migrated=False)
 
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
-    """What a test sets up for its process is gone before the next: logs of a command, the loop of a benchmark."""
+    """Restore process-wide state after each test: the loggers that commands set up, the loop that benchmarks load."""
     loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler", "py.warnings")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
@@ -305,7 +305,7 @@ def process_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def broker_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own for commands run inside the test; not made yet, and open to the account of its server."""
+    """A separate home for commands run in the test: not created yet, and accessible to the account of its server."""
     folder = Path(tempfile.mkdtemp(prefix="gridbroker-home-"))
     folder.chmod(0o755)
     monkeypatch.setenv("BROKER_HOME", str(folder / "home"))
@@ -317,7 +317,7 @@ def broker_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(params=["one block", "blocks of two"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a test twice: with all chunks of a cycle judged at once, and two at a time."""
+    """Run a test twice: with all chunks of a cycle judged at once, and two at a time."""
     if request.param == "blocks of two":
         monkeypatch.setattr(job_cycle, "BLOCK_CELLS", 1)
         monkeypatch.setattr(job_cycle, "LEAST_BLOCK", 2)

@@ -1,9 +1,9 @@
-"""One database that the tests of a folder use one after the other, emptied in between.
+"""One database for the tests of a folder, emptied between the tests.
 
-To copy and to remove a database takes 1,100 files and three checkpoints, and each new connection fills the caches of
-its server process anew; to empty the tables that a test has written to takes a few milliseconds. What was emptied is
-compared with what the database was like before its first test. Where a difference is left, the database is removed and
-the next test has a new one: a test may do anything.
+Copying and dropping a database costs 1,100 files and three checkpoints, and each new connection has to fill the caches
+of its server process. Emptying the tables that a test has written takes a few milliseconds. The emptied database is
+compared with its state before the first test; if any difference remains, it is dropped and the next test gets a new
+one, so a test may change anything.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 
 LEAVING_S = 1.0
-"""A client that has closed its connection counts as connected for a moment."""
+"""How long to wait for clients that have just closed their connections: they count as connected for a moment."""
 
 _OWN = 16_384
-"""The first object identifier that is not PostgreSQL's own."""
+"""The first object identifier of user objects; PostgreSQL's own objects have smaller ones."""
 
 _CATALOGUE = f"""
 SELECT (SELECT count(*) FROM pg_class WHERE oid >= {_OWN}),
@@ -44,13 +44,13 @@ SELECT (SELECT count(*) FROM pg_class WHERE oid >= {_OWN}),
         WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())),
        (SELECT concat_ws(' ', datdba, datallowconn, datconnlimit, datacl) FROM pg_database
         WHERE datname = current_database())"""
-"""Tables, indexes, columns, statistics, sequences, schemas and the database itself, as numbers and texts to compare."""
+"""Numbers and texts that describe tables, indexes, columns, statistics, sequences, schemas and the database."""
 
 _RARELY_CHANGED = (
     *("pg_attrdef", "pg_constraint", "pg_default_acl", "pg_event_trigger", "pg_extension", "pg_policy", "pg_proc"),
     *("pg_publication", "pg_rewrite", "pg_statistic_ext", "pg_trigger"),
 )
-"""Catalogues in which temporary tables leave no trace: a change shows in the transactions that wrote their rows."""
+"""Catalogues unaffected by temporary tables: a change shows in the transactions that wrote their rows."""
 
 _CHANGES = "SELECT " + ", ".join(
     f"(SELECT sum(hashtext(ctid::text || xmin)) FROM {catalogue} WHERE oid >= {_OWN})" for catalogue in _RARELY_CHANGED
@@ -68,7 +68,7 @@ SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence WHERE pg_seq
 
 _FORGET_STATISTICS = f"DELETE FROM pg_statistic WHERE starelid >= {_OWN}"
 
-_OTHERS = """
+_OTHER_CLIENTS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND NOT pid = ANY(%s)"""
 
@@ -77,31 +77,31 @@ _FORGET = (
     *("SET SESSION AUTHORIZATION DEFAULT", "RESET ALL", "CLOSE ALL", "UNLISTEN *", "SELECT pg_advisory_unlock_all()"),
     *("DISCARD PLANS", "DISCARD TEMP", "DISCARD SEQUENCES"),
 )
-"""DISCARD ALL without its DEALLOCATE ALL, of which psycopg does not learn that prepared statements are gone."""
+"""DISCARD ALL without DEALLOCATE ALL, because psycopg would not notice that its prepared statements are gone."""
 
 
 class Server(Protocol):
-    """What makes and drops databases."""
+    """Creates and drops databases."""
 
     def create(self) -> str:
-        """The address of a new database with the current schema."""
+        """Create a database with the current schema and return its address."""
         ...
 
     def drop(self, name: str) -> None:
-        """Remove a database."""
+        """Drop a database."""
         ...
 
 
 @dataclass(frozen=True)
-class Before:
-    """What the database was like before its first test.
+class InitialState:
+    """The state of the database before its first test.
 
     Attributes:
         tables: object identifiers of all tables.
-        filled: those of the tables with rows.
-        state: :func:`read_state`.
-        attributes: those of the :class:`Database`, which a test might set.
-        pool: of its connections; another one after it was closed.
+        filled: the tables that have rows.
+        state: the result of :func:`read_state`.
+        attributes: the attributes of the :class:`Database`, which a test might set.
+        pool: the connection pool; closing the database replaces it.
     """
 
     tables: frozenset[int]
@@ -112,102 +112,102 @@ class Before:
 
 
 class KeptDatabase:
-    """A database for one test after the other."""
+    """A database that one test after the other uses."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._database: Database | None = None
-        self._before: Before | None = None
+        self._initial: InitialState | None = None
 
     def take(self) -> Database:
-        """The database, with the current schema and no rows of a test."""
+        """Return the database, with the current schema and without rows of earlier tests."""
         if self._database is None:
             self._database = Database(self._server.create())
-            self._before = read_before(self._database)
+            self._initial = read_initial_state(self._database)
         return self._database
 
     def give_back(self) -> None:
-        """Empty the database for the next test, or remove it where a test has changed more than rows."""
-        database, before = self._database, self._before
-        if database is None or before is None:
+        """Empty the database for the next test, or drop it if a test has changed more than rows."""
+        database, initial = self._database, self._initial
+        if database is None or initial is None:
             return
         try:
-            is_as_before = emptied(database, before)
-        except (sa.exc.SQLAlchemyError, psycopg.Error, DatabaseUnavailable):  # a trigger refuses it, a right is gone
-            is_as_before = False
-        if not is_as_before:
+            restored = restore(database, initial)
+        except (sa.exc.SQLAlchemyError, psycopg.Error, DatabaseUnavailable):  # a trigger or a missing privilege refuses
+            restored = False
+        if not restored:
             self.close()
 
     def close(self) -> None:
-        """Remove the database."""
+        """Drop the database."""
         if self._database is not None:
             self._database.close()
             self._server.drop(sa.make_url(self._database.url).database or "")
-        self._database = self._before = None
+        self._database = self._initial = None
 
 
-def read_before(database: Database) -> Before:
-    """What the database is like now."""
+def read_initial_state(database: Database) -> InitialState:
+    """Read the current state of the database."""
     with database.autocommit() as connection:
-        raw = Database.raw(connection)
-        _execute(raw, _FORGET_STATISTICS)  # the server's own, of the template, would be missed afterwards
-        tables = frozenset(oid for (oid,) in _rows(raw, _TABLES))
-        filled = frozenset(oid for oid, _ in _rows(raw, _WRITTEN_TABLES))
-        return Before(tables, filled, read_state(raw), dict(vars(database)), database.engine.pool)
+        session = Database.raw(connection)
+        _execute(session, _FORGET_STATISTICS)  # statistics inherited from the template would be missing afterwards
+        tables = frozenset(oid for (oid,) in _rows(session, _TABLES))
+        filled = frozenset(oid for oid, _ in _rows(session, _WRITTEN_TABLES))
+        return InitialState(tables, filled, read_state(session), dict(vars(database)), database.engine.pool)
 
 
-def emptied(database: Database, before: Before) -> bool:
-    """Remove what a test has left; whether all is as before.
+def restore(database: Database, initial: InitialState) -> bool:
+    """Remove what a test has left, and return whether the database is in its initial state again.
 
-    Tables that are new are dropped, those that were empty are truncated, sequences begin anew, and what ANALYZE has
-    found is forgotten. Sessions lose their settings, locks and temporary tables.
+    New tables are dropped, initially empty tables are truncated, sequences restart, and the results of ANALYZE are
+    deleted. Sessions lose their settings, locks and temporary tables.
     """
     pool = database.engine.pool
-    if vars(database) != before.attributes or pool is not before.pool:
+    if vars(database) != initial.attributes or pool is not initial.pool:
         return False
     if not isinstance(pool, sa.QueuePool) or pool.checkedout():
         return False
-    held = [database.engine.connect() for _ in range(max(pool.checkedin(), 1))]
+    connections = [database.engine.connect() for _ in range(max(pool.checkedin(), 1))]
     try:
-        sessions = [Database.raw(connection) for connection in held]
+        sessions = [Database.raw(connection) for connection in connections]
         for session in sessions:
             session.rollback()
             session.autocommit = True
             for statement in _FORGET:
                 _execute(session, statement)
-        if not _alone(sessions):
+        if not _no_other_clients(sessions):
             return False
-        _empty(sessions[0], before)
-        return read_state(sessions[0]) == before.state
+        _empty(sessions[0], initial)
+        return read_state(sessions[0]) == initial.state
     finally:
-        for connection in held:
+        for connection in connections:
             Database.raw(connection).autocommit = False
             connection.close()
 
 
 def read_state(session: psycopg.Connection[Any]) -> list[object]:
-    """What describes the schema, and all rows: to be compared."""
+    """Read a description of the schema and all rows, for comparison."""
     filled = _rows(session, _WRITTEN_TABLES)
     rows = [_rows(session, f"SELECT t::text FROM {name} AS t ORDER BY 1") for _, name in filled]
     return [filled, rows, _rows(session, _CATALOGUE), _rows(session, _CHANGES)]
 
 
-def _empty(session: psycopg.Connection[Any], before: Before) -> None:
-    added = [oid for (oid,) in _rows(session, _TABLES) if oid not in before.tables]
-    for oid in added:
+def _empty(session: psycopg.Connection[Any], initial: InitialState) -> None:
+    new_tables = [oid for (oid,) in _rows(session, _TABLES) if oid not in initial.tables]
+    for oid in new_tables:
         for (name,) in _rows(session, f"SELECT oid::regclass::text FROM pg_class WHERE oid = {oid}"):
             _execute(session, f"DROP TABLE {name} CASCADE")
-    written = [name for oid, name in _rows(session, _WRITTEN_TABLES) if oid not in before.filled]
-    if written:
-        _execute(session, f"TRUNCATE {', '.join(written)} RESTART IDENTITY CASCADE")
+    written_tables = [name for oid, name in _rows(session, _WRITTEN_TABLES) if oid not in initial.filled]
+    if written_tables:
+        _execute(session, f"TRUNCATE {', '.join(written_tables)} RESTART IDENTITY CASCADE")
     _execute(session, _RESTART_SEQUENCES)
     _execute(session, _FORGET_STATISTICS)
 
 
-def _alone(sessions: list[psycopg.Connection[Any]]) -> bool:
-    """Whether nobody but these sessions is connected, or about to leave."""
-    own, deadline = [session.info.backend_pid for session in sessions], time.monotonic() + LEAVING_S
-    while sessions[0].execute(_OTHERS, (own,)).fetchone() != (0,):
+def _no_other_clients(sessions: list[psycopg.Connection[Any]]) -> bool:
+    """Return whether only these sessions are connected, after waiting for clients that are about to leave."""
+    own_pids, deadline = [session.info.backend_pid for session in sessions], time.monotonic() + LEAVING_S
+    while sessions[0].execute(_OTHER_CLIENTS, (own_pids,)).fetchone() != (0,):
         if time.monotonic() > deadline:
             return False
     return True

@@ -1,4 +1,4 @@
-"""Folders whose tests need something that ``make test`` does not bring: each has a mark, and a target that runs it."""
+"""Folders whose tests need more than ``make test`` provides: each has a mark, and a make target that runs it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def keep_to_mark(
     variable: str | None = None,
     timeout_s: float | None = None,
 ) -> None:
-    """Give the tests beside a ``conftest.py`` their mark, and leave them out unless they were asked for by it.
+    """Mark the tests beside a ``conftest.py``, and deselect them unless their mark was selected.
 
     Args:
-        config: of the run.
-        items: that were collected; changed in place.
-        conftest: the file, ``__file__`` there.
-        mark: its name.
-        variable: of the environment; they are run as well where it is set.
-        timeout_s: of each test; None: that of all tests.
+        config: the configuration of the run.
+        items: the collected tests; changed in place.
+        conftest: ``__file__`` of the ``conftest.py``.
+        mark: the name of the mark.
+        variable: an environment variable that also selects the tests if it is set.
+        timeout_s: the time limit of each test; None: the general one.
     """
     folder = f"{Path(conftest).parent}{os.sep}"
     here = [item for item in items if str(item.path).startswith(folder)]

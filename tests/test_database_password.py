@@ -1,4 +1,4 @@
-"""The address of the database, and its password from a file as containers are given secrets."""
+"""The address of the database, with its password read from a file, as containers receive secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ URL = "postgresql://broker@database:5432/broker"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An address without a password, and a home of its own."""
+    """Set an address without a password, and a separate home."""
     monkeypatch.setenv("BROKER_HOME", str(tmp_path))
     monkeypatch.setenv("BROKER_DATABASE_URL", URL)
     monkeypatch.delenv("BROKER_DATABASE_PASSWORD_FILE", raising=False)
@@ -34,8 +34,8 @@ def test_the_password_is_the_first_line_of_the_file(
     content: bytes, password: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     password_file(tmp_path, content, monkeypatch)
-    read = parse_url(read_settings().database_url or "")
-    assert (read.password, read.username, read.host, read.port, read.database) == (
+    address = parse_url(read_settings().database_url or "")
+    assert (address.password, address.username, address.host, address.port, address.database) == (
         password,
         "broker",
         "database",
@@ -44,13 +44,13 @@ def test_the_password_is_the_first_line_of_the_file(
     )
 
 
-def test_it_is_that_of_the_address_of_a_command_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_password_is_added_to_the_address_of_an_option_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     password_file(tmp_path, b"s3cret\n", monkeypatch)
-    read = parse_url(read_settings("postgresql://other@elsewhere/broker").database_url or "")
-    assert (read.password, read.username, read.host) == ("s3cret", "other", "elsewhere")
+    address = parse_url(read_settings("postgresql://other@elsewhere/broker").database_url or "")
+    assert (address.password, address.username, address.host) == ("s3cret", "other", "elsewhere")
 
 
-def test_without_the_file_the_address_stays() -> None:
+def test_without_the_file_the_address_is_unchanged() -> None:
     assert read_settings().database_url == URL
 
 
@@ -63,7 +63,7 @@ def test_without_an_address_the_embedded_database_needs_no_password(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
-def test_a_file_without_a_password_is_refused_by_its_name(
+def test_a_file_without_a_password_is_refused_by_name(
     content: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     password_file(tmp_path, content, monkeypatch)
@@ -71,7 +71,7 @@ def test_a_file_without_a_password_is_refused_by_its_name(
         read_settings()
 
 
-def test_a_file_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BROKER_DATABASE_PASSWORD_FILE", str(tmp_path / "none"))
     with pytest.raises(Refused, match="cannot read the password"):
         read_settings()
@@ -81,6 +81,6 @@ def test_a_second_password_in_the_address_is_refused_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     password_file(tmp_path, b"s3cret\n", monkeypatch)
-    with pytest.raises(Refused, match="has a password") as refused:
+    with pytest.raises(Refused, match="has a password") as refusal:
         read_settings("postgresql://broker:hunter2@database/broker")
-    assert "hunter2" not in str(refused.value) and "s3cret" not in str(refused.value)
+    assert "hunter2" not in str(refusal.value) and "s3cret" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""A package that two distributions install is refused with both names."""
+"""A package that two distributions install is refused; the error names both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("owners", "others"),
+    ("owners", "expected"),
     [
         ({}, {}),
         ({"agents": ["gridbroker"], "broker": ["gridbroker", "gridbroker"]}, {}),
@@ -26,20 +26,20 @@ pytestmark = pytest.mark.slow
         ({"agents": ["z", "gridbroker", "a"], "broker": ["b"]}, {"agents": ("a", "z"), "broker": ("b",)}),
     ],
 )
-def test_other_owners(owners: dict[str, list[str]], others: dict[str, tuple[str, ...]]) -> None:
-    assert other_owners(owners) == others
+def test_other_owners_of_our_packages(owners: dict[str, list[str]], expected: dict[str, tuple[str, ...]]) -> None:
+    assert other_owners(owners) == expected
 
 
-def test_the_refusal_names_both_and_what_to_do() -> None:
-    with pytest.raises(SharedPackage) as refused:
+def test_the_refusal_names_both_distributions_and_the_remedy() -> None:
+    with pytest.raises(SharedPackage) as refusal:
         require_own_packages({"agents": ["gridbroker", "openai-agents"]})
-    assert refused.value.exit_status == REFUSED
-    assert refused.value.what == "gridbroker and openai-agents both install the package agents"
-    assert "environment of its own" in refused.value.remedy
+    assert refusal.value.exit_status == REFUSED
+    assert refusal.value.what == "gridbroker and openai-agents both install the package agents"
+    assert "environment of its own" in refusal.value.remedy
 
 
-def another_distribution(folder: Path, package: str) -> None:
-    """Metadata of a distribution that installs the package, as pip leaves it in an environment."""
+def add_distribution(folder: Path, package: str) -> None:
+    """Write the metadata of a distribution that installs the package, as pip would."""
     metadata = folder / "other_agents-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: other-agents\nVersion: 1.0\n")
@@ -48,8 +48,8 @@ def another_distribution(folder: Path, package: str) -> None:
 
 
 @pytest.mark.parametrize("command", [["serve", "--once"], ["api", "--port", "0"]])
-def test_the_service_does_not_start_beside_it(command: list[str], tmp_path: Path) -> None:
-    another_distribution(tmp_path / "others", "agents")
+def test_the_service_does_not_start_beside_the_other_distribution(command: list[str], tmp_path: Path) -> None:
+    add_distribution(tmp_path / "others", "agents")
     result = subprocess.run(
         [sys.executable, "-m", "broker.cli.entry", *command],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "others"), "BROKER_HOME": str(tmp_path / "home")},
@@ -63,8 +63,8 @@ def test_the_service_does_not_start_beside_it(command: list[str], tmp_path: Path
     assert not (tmp_path / "home").exists()
 
 
-def test_a_package_that_was_written_over_is_explained(tmp_path: Path) -> None:
-    another_distribution(tmp_path / "others", "agents")
+def test_an_overwritten_package_is_explained(tmp_path: Path) -> None:
+    add_distribution(tmp_path / "others", "agents")
     (tmp_path / "others" / "agents").mkdir()
     (tmp_path / "others" / "agents" / "__init__.py").write_text("")
     result = subprocess.run(

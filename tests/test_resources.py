@@ -12,6 +12,6 @@ def test_shipped_files_are_found(name: str) -> None:
     assert resources.path(name).exists()
 
 
-def test_a_file_that_is_not_shipped_is_an_error_that_names_it() -> None:
+def test_the_error_for_a_missing_file_names_it() -> None:
     with pytest.raises(FileNotFoundError, match=r"config/none\.yaml.*reinstall"):
         resources.path("config/none.yaml")

@@ -13,7 +13,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"BROKER_{name}", raising=False)
 
 
-def test_without_variables_there_is_a_home_and_no_address() -> None:
+def test_without_variables_there_is_a_default_home_and_no_address() -> None:
     settings = read_settings()
     assert settings.database_url is None
     assert settings.home.is_absolute()

@@ -1,4 +1,4 @@
-"""What is wrong with a value is said in words of ours, with the value."""
+"""Validation errors are reported in our own words, with the offending value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Model(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"number": "abc"}, "number: 'abc' is no whole number"),
         ({"number": 1.5}, "number: 1.5 is no whole number"),
@@ -38,7 +38,7 @@ class _Model(BaseModel):
         ({"other": 5, "number": 0}, "number: 0 is less than 1; other: is not known here"),
     ],
 )
-def test_a_wrong_value(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as caught:
+def test_the_message_names_field_value_and_problem(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as error:
         _Model.model_validate(values)
-    assert what_is_wrong(caught.value) == said
+    assert what_is_wrong(error.value) == message

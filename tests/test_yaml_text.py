@@ -1,4 +1,4 @@
-"""Texts in YAML give what PyYAML's safe loader gives, or its errors; what is nested deeply does not end the process."""
+"""``read_yaml`` gives the values and errors of PyYAML's safe loader; deep nesting does not end the process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONFIG = Path(__file__).parents[1] / "config"
         "- é\n- 日本\n- !!set {a, b}\n- !!binary aGk=\n",
     ],
 )
-def test_values_are_those_of_the_safe_loader(text: str) -> None:
+def test_values_match_the_safe_loader(text: str) -> None:
     assert read_yaml(text) == yaml.safe_load(text)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIG.rglob("*.yaml")), ids=lambda path: path.name)
-def test_shipped_files_read_the_same(path: Path) -> None:
+def test_shipped_files_match_the_safe_loader(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert read_yaml(text) == yaml.safe_load(text)
 
@@ -47,15 +47,15 @@ def test_shipped_files_read_the_same(path: Path) -> None:
         "a: 1\n---\nb: 2",
     ],
 )
-def test_errors_are_those_of_the_safe_loader(text: str) -> None:
+def test_errors_match_the_safe_loader(text: str) -> None:
     with pytest.raises(yaml.YAMLError) as expected:
         yaml.safe_load(text)
-    with pytest.raises(type(expected.value)) as found:
+    with pytest.raises(type(expected.value)) as error:
         read_yaml(text)
-    assert str(found.value) == str(expected.value)
+    assert str(error.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("opening", ["[", "- ", "{a: "])
-def test_what_is_nested_deeply_is_an_error(opening: str) -> None:
+def test_deep_nesting_is_an_error(opening: str) -> None:
     with pytest.raises(RecursionError):
         read_yaml(opening * 50_000)

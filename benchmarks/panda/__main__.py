@@ -1,11 +1,11 @@
-"""How often our brokerages go into the time of PanDA's own: one grid, one process, CPU time, rounds in turn.
+"""How many times faster our brokerages are than PanDA's own: one grid, one process, CPU time, rounds in turn.
 
     make bench-panda GRID=grid.json.gz
 
-PanDA's brokers are those of the installed panda-server. What they ask of the database and of Rucio is answered from
-memory and not counted. Ours go from the snapshot and the work to decisions ready to be stored: constructor, judging
-with every reason, ranking, drawing, cutting jobs, packing; PanDA's brokers end with their candidates, cut no jobs and
-store nothing but their log.
+PanDA's brokers are those of the installed panda-server. Their queries to the database and to Rucio are answered from
+memory and not counted. Our brokerages go from the snapshot and the work to decisions ready to be stored: constructor,
+judging with every reason, ranking, drawing, cutting jobs, packing. PanDA's brokers end with their candidates, cut no
+jobs, and store nothing but their log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-# one core: the threads of numerical libraries would make the figure depend on the machine
+# use one core: threads of numerical libraries would make the figures depend on the machine
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -27,7 +27,7 @@ import typer  # noqa: E402
 
 from benchmarks.measuring import RESULTS, report  # noqa: E402
 from benchmarks.panda import ours  # noqa: E402
-from benchmarks.panda.rounds import measured  # noqa: E402
+from benchmarks.panda.rounds import measure_rounds  # noqa: E402
 from benchmarks.panda.site import PandaSite, panda_over  # noqa: E402
 from benchmarks.panda.theirs import ChunkWork, TaskWork  # noqa: E402
 from broker.store.connection.database import Database  # noqa: E402
@@ -50,7 +50,7 @@ THEIRS: dict[str, Callable[[PandaSite], ChunkWork | TaskWork]] = {
 
 @contextmanager
 def _loaded(scenario: Scenario, home: Path) -> Iterator[Database]:
-    """An embedded database in ``home`` with the grid in it."""
+    """Yield an embedded database in ``home`` with the grid."""
     server = EmbeddedServer(home)
     database = Database(server.start(), on_close=server.stop)
     try:
@@ -64,22 +64,22 @@ def _loaded(scenario: Scenario, home: Path) -> Iterator[Database]:
 
 
 def compare(scenario: Scenario, brokerages: Sequence[str], rounds: int) -> list[dict[str, Any]]:
-    """PanDA's brokers and ours on one grid, as rows of the report."""
+    """Compare PanDA's brokers and ours on one grid; return the rows of the report."""
     with tempfile.TemporaryDirectory(prefix="gridbroker-panda-") as folder:
         home = Path(folder)
         with _loaded(scenario, home) as database:
-            # before PanDA's own tables are added
-            mine = {name: OURS[name](database, scenario.now) for name in brokerages}
+            # this must precede the creation of PanDA's own tables
+            our_cycles = {name: OURS[name](database, scenario.now) for name in brokerages}
             (home / "panda").mkdir()
             with panda_over(str(database.url), scenario.now, home / "panda") as site:
                 rows = []
                 for name in brokerages:
                     work = THEIRS[name](site)
-                    found = measured(work.run, mine[name], rounds, home / f"{name}.log")
-                    rows += [{"brokerage": name, **row} for row in found]
-                    written = found[0]
-                    told = f"PanDA {written['panda_ms']:.1f} ms a chunk, ours {written['ms']:.3f}"
-                    typer.echo(f"{name}: {told}, compiled {written['compiled_ms']:.3f}", err=True)
+                    rows_of_brokerage = measure_rounds(work.run, our_cycles[name], rounds, home / f"{name}.log")
+                    rows += [{"brokerage": name, **row} for row in rows_of_brokerage]
+                    with_log = rows_of_brokerage[0]
+                    summary = f"PanDA {with_log['panda_ms']:.1f} ms a chunk, ours {with_log['ms']:.3f}"
+                    typer.echo(f"{name}: {summary}, compiled {with_log['compiled_ms']:.3f}", err=True)
                 return rows
 
 

@@ -1,4 +1,4 @@
-"""What rounds of both sides come to: medians and ratios, once it is sure that both did the work."""
+"""The figures of the rounds of both sides: medians and ratios, after a check that both did the work."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Round:
-    """All work of a brokerage by PanDA's broker, once.
+    """One round of PanDA's broker over all work of a brokerage.
 
     Attributes:
-        chunks: chunks, or tasks, that were asked for.
-        brokered: those with a place.
-        failed: those where the broker ended with an exception.
+        chunks: chunks, or tasks, that the broker was called for.
+        brokered: those that got a place.
+        failed: those where the broker raised an exception.
         broker_s: CPU seconds of the brokers' Python, with what they log.
-        answers_s: CPU seconds of reading the answers of other processes, beside those.
-        missed: questions that memory could not answer.
+        answers_s: additional CPU seconds of reading the answers of other processes.
+        missed: queries that memory could not answer.
     """
 
     chunks: int
@@ -31,13 +31,13 @@ class Round:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One cycle of ours over all work.
+    """One cycle of our brokerage over all work.
 
     Attributes:
         chunks: chunks, or tasks.
-        brokered: those with a place.
-        jobs: that were cut; 0 for tasks.
-        cpu_s: constructor, decisions with reasons in order, draws, jobs, and packing.
+        brokered: those that got a place.
+        jobs: the jobs that were cut; 0 for tasks.
+        cpu_s: CPU seconds of constructor, decisions with reasons in order, draws, jobs, and packing.
     """
 
     chunks: int
@@ -47,7 +47,7 @@ class Cycle:
 
 
 def check(theirs: Sequence[Round], ours: Sequence[Cycle], rejections: int) -> None:
-    """Refuse figures of rounds in which one side did not decide.
+    """Refuse figures of rounds in which one side did not do the work.
 
     Args:
         theirs: all timed rounds of PanDA's.
@@ -55,25 +55,25 @@ def check(theirs: Sequence[Round], ours: Sequence[Cycle], rejections: int) -> No
         rejections: lines of PanDA's log in which a place is left out.
 
     Raises:
-        RuntimeError: it says what was not done.
+        RuntimeError: one side did not do the work; the message says what.
     """
-    chunks = {one.chunks for one in theirs} | {one.chunks for one in ours}
+    chunks = {item.chunks for item in theirs} | {item.chunks for item in ours}
     if len(chunks) != 1:
         raise RuntimeError(f"both sides must decide the same chunks, and decided {sorted(chunks)}")
     if chunks == {0}:
         raise RuntimeError("the grid has no work for this brokerage: name the others with --brokerage")
-    for one in theirs:
-        if one.missed:
-            raise RuntimeError(f"{one.missed} of PanDA's questions went to the database in a timed round")
-    least = min(*(one.brokered for one in theirs), *(one.brokered for one in ours))
-    if 2 * least < theirs[0].chunks:
-        raise RuntimeError(f"one side brokered {least} of {theirs[0].chunks} only: most must find a place")
+    for item in theirs:
+        if item.missed:
+            raise RuntimeError(f"{item.missed} of PanDA's questions went to the database in a timed round")
+    fewest = min(*(item.brokered for item in theirs), *(item.brokered for item in ours))
+    if 2 * fewest < theirs[0].chunks:
+        raise RuntimeError(f"one side brokered {fewest} of {theirs[0].chunks} only: most must find a place")
     if rejections < theirs[0].chunks:
         raise RuntimeError(f"PanDA logged {rejections} rejections for {theirs[0].chunks} chunks: it did not judge")
 
 
 def row(theirs: Sequence[Round], plain: Sequence[Cycle], compiled: Sequence[Cycle]) -> dict[str, Any]:
-    """Milliseconds a chunk, medians of the rounds, and how often ours go into PanDA's.
+    """Return milliseconds per chunk as medians of the rounds, and the ratios of PanDA's time to ours.
 
     Args:
         theirs: timed rounds of PanDA's with one kind of log.
@@ -81,8 +81,8 @@ def row(theirs: Sequence[Round], plain: Sequence[Cycle], compiled: Sequence[Cycl
         compiled: rounds of ours with it.
     """
     chunks = theirs[0].chunks
-    panda_ms = _ms([one.broker_s for one in theirs], chunks)
-    plain_ms, compiled_ms = (_ms([one.cpu_s for one in some], chunks) for some in (plain, compiled))
+    panda_ms = _ms([item.broker_s for item in theirs], chunks)
+    plain_ms, compiled_ms = (_ms([item.cpu_s for item in cycles], chunks) for cycles in (plain, compiled))
     return {
         "chunks": chunks,
         "panda_brokered": theirs[0].brokered,
@@ -94,7 +94,7 @@ def row(theirs: Sequence[Round], plain: Sequence[Cycle], compiled: Sequence[Cycl
         "compiled_ms": compiled_ms,
         "times": panda_ms / plain_ms,
         "compiled_times": panda_ms / compiled_ms,
-        "answers_ms": _ms([one.answers_s for one in theirs], chunks),
+        "answers_ms": _ms([item.answers_s for item in theirs], chunks),
     }
 
 

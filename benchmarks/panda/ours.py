@@ -1,4 +1,4 @@
-"""Our brokerages on the same grid and the same work: what they take from reading to writing."""
+"""Our brokerages on the same grid and the same work: their CPU time between reading and writing."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection
 from broker.work.assemble import CycleWork
 
-#: Hours back for which jobs of a user count as done, as the agent reads them.
+#: How many hours back done jobs of a user are counted, as in the agent.
 DONE_JOB_HOURS = 6.0
 
 
-#: One cycle; by the compiled loop if its argument is true.
+#: Runs one cycle, by the compiled loop if its argument is true.
 RunCycle = Callable[[bool], Cycle]
 
 
 def production_jobs(database: Database, now: datetime) -> RunCycle:
-    """Input chunks of production, jobs cut."""
+    """Return a cycle over the input chunks of production, with jobs cut."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         snapshot = _reader().read(connection, catalogue, now, lambda: None).snapshot
         work = load_work(connection, catalogue, WorkSelection(vo="atlas", with_nucleus=True))
     tuning, rules = Tuning.defaults(), production_job.chain()
-    return _timed(lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work)
+    return _run_timed(lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work)
 
 
 def analysis_jobs(database: Database, now: datetime) -> RunCycle:
-    """Input chunks of users, jobs cut."""
+    """Return a cycle over the input chunks of users, with jobs cut."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         snapshot = _reader(analysis=True).read(connection, catalogue, now, lambda: None).snapshot
         selection = WorkSelection(vo="atlas", labels_excluded=False, whole_constituents=True)
         work = load_work(connection, catalogue, selection)
-        asked, _ = load_analysis_work(connection, catalogue, work.work.chunks, now, DONE_JOB_HOURS)
-    work = replace(work, work=replace(work.work, analysis_request=asked))
+        request, _ = load_analysis_work(connection, catalogue, work.work.chunks, now, DONE_JOB_HOURS)
+    work = replace(work, work=replace(work.work, analysis_request=request))
     tuning, rules = Tuning.defaults(), analysis_job.chain()
-    return _timed(lambda alone: AnalysisCycle(snapshot, work.work, tuning, rules, independent=alone), work)
+    return _run_timed(lambda alone: AnalysisCycle(snapshot, work.work, tuning, rules, independent=alone), work)
 
 
 def production_tasks(database: Database, now: datetime) -> RunCycle:
-    """Tasks that wait for a nucleus."""
+    """Return a cycle over the tasks that wait for a nucleus."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         snapshot = _reader().read(connection, catalogue, now, lambda: None).snapshot
@@ -73,7 +73,7 @@ def production_tasks(database: Database, now: datetime) -> RunCycle:
     return run
 
 
-def _timed(make: MakeCycle, work: CycleWork) -> RunCycle:
+def _run_timed(make: MakeCycle, work: CycleWork) -> RunCycle:
     def run(compiled: bool) -> Cycle:
         stages = one_cycle(make, work, compiled=compiled)
         return Cycle(len(work.work.chunks), stages.brokered, stages.jobs, stages.total_s)

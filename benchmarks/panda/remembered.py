@@ -1,4 +1,4 @@
-"""What stands for JEDI's other processes while PanDA's brokers are timed: earlier answers, from memory."""
+"""A replacement for JEDI's other processes while PanDA's brokers are timed: it repeats earlier answers from memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping
 from time import thread_time
 from typing import Any
 
-#: Calls that would write, and what a broker takes for success: every round meets the same grid.
+#: Calls that would write, and the results that mean success to a broker; nothing is written, so the grid never changes.
 WRITES: Mapping[str, Any] = {"setCloudToTasks_JEDI": True, "updateTask_JEDI": (True, 1)}
 
 
 class Remembered:
-    """An interface of PanDA's whose target is asked once for each call with the same arguments.
+    """Caches an interface of PanDA's: its target is called once for each call with the same arguments.
 
-    As through JEDI's pipes, each answer is a new object, so that a broker may change it. What making it costs is kept
-    in :attr:`spent_s`, to be taken off the time of the broker.
+    As through JEDI's pipes, each answer is a new object, so that a broker may change it. The cost of making it is added
+    to :attr:`spent_s`, to be subtracted from the time of the broker.
 
     Args:
-        target: answers what was not asked before.
+        target: answers calls that are not in the cache.
 
     Attributes:
-        spent_s: CPU seconds inside of calls, of all threads.
-        asked: calls.
-        missed: calls that the target had to answer.
+        spent_s: CPU seconds inside calls, of all threads.
+        asked: the number of calls.
+        missed: the number of calls that the target had to answer.
     """
 
     def __init__(self, target: Any) -> None:
@@ -34,11 +34,11 @@ class Remembered:
         self.start_anew()
 
     def start_anew(self) -> None:
-        """Count from zero; what was answered is kept."""
+        """Reset the counts; the cached answers are kept."""
         self.spent_s, self.asked, self.missed = 0.0, 0, 0
 
     def getInterface(self, *_: Any) -> Remembered:  # noqa: N802 - PanDA's name
-        """The interface of a VO: there is one."""
+        """Return the interface of a VO; there is only one."""
         return self
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -48,11 +48,11 @@ class Remembered:
             return lambda *args, **kwargs: WRITES[name]
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            started = thread_time()
+            start_s = thread_time()
             try:
                 return self._answer(name, args, kwargs)
             finally:
-                spent_s = thread_time() - started
+                spent_s = thread_time() - start_s
                 with self._lock:
                     self.spent_s += spent_s
                     self.asked += 1

@@ -1,4 +1,4 @@
-"""PanDA's classes over a grid that is loaded, and their log."""
+"""PanDA's classes over a loaded grid, and their log."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-#: The stand-ins for Oracle, Rucio and PanDA's server are those of the plug-in's tests.
+#: The replacements for Oracle, Rucio and PanDA's server come from the tests of the plug-in.
 STAND_INS = Path(__file__).parents[2] / "plugins" / "jedi" / "tests"
 sys.path.insert(0, str(STAND_INS))
 
 from benchmarks.panda.remembered import Remembered  # noqa: E402
 from panda import installation  # noqa: E402
 
-#: As PanDA's own logger writes its lines.
+#: The line format of PanDA's own logger.
 LINE = "%(asctime)s %(name)-12s: %(levelname)-8s %(message)s"
-#: In a line of a broker's log that says why a queue or a nucleus was left out.
+#: Marks lines of a broker's log that say why a queue or a nucleus was left out.
 REJECTED = " criteria=-"
 
 
 @dataclass(frozen=True)
 class PandaSite:
-    """What JEDI hands to its brokers.
+    """The interfaces that JEDI passes to its brokers.
 
     Attributes:
         buffer: the task buffer.
@@ -38,10 +38,10 @@ class PandaSite:
 
 @contextmanager
 def panda_over(url: str, now: datetime, home: Path) -> Iterator[PandaSite]:
-    """PanDA's interfaces over the database at ``url``, where the time is ``now``.
+    """Yield PanDA's interfaces over the database at ``url``, with the clock at ``now``.
 
     Args:
-        url: of a database with a grid and its work.
+        url: the address of a database with a grid and its work.
         now: the time of the grid.
         home: an empty folder for PanDA's configuration.
     """
@@ -68,7 +68,7 @@ def logging_to(file: Path | None) -> Iterator[None]:
     """Let PanDA's loggers write all their lines to ``file`` as in operation, or to nothing.
 
     Args:
-        file: written anew; without it every line is made by its broker and dropped before it is formatted.
+        file: overwritten; without it every line is still logged by the broker, but dropped before it is formatted.
     """
     logger = logging.getLogger("panda")
     handler = logging.NullHandler() if file is None else logging.FileHandler(file, mode="w", encoding="utf-8")
@@ -84,7 +84,7 @@ def logging_to(file: Path | None) -> Iterator[None]:
 
 
 def lines_of(file: Path) -> tuple[int, int]:
-    """Lines of a log, and those among them that reject a queue or a nucleus."""
+    """Count the lines of a log, and those that reject a queue or a nucleus."""
     with file.open(encoding="utf-8") as log:
         kinds = [REJECTED in line for line in log]
     return len(kinds), sum(kinds)

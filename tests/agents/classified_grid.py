@@ -1,4 +1,4 @@
-"""What the tests of classes share: sample jobs, rows of classes and of progress, and what was written."""
+"""Sample jobs, rows of classes and of progress, and readers of what agents wrote: shared by the tests of classes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ START = datetime(2026, 8, 1, 11, 30)  # noqa: DTZ001 - as PanDA stores it
 
 
 def at(minutes: float) -> str:
-    """So many minutes before the instant of the cycle."""
+    """The instant ``minutes`` before the cycle, as the tables store it."""
     return (NOW - timedelta(minutes=minutes)).replace(tzinfo=None).isoformat()
 
 
-def sample(pandaid: int, where: str, wait_s: float, **columns: Any) -> tuple[Row, list[Row]]:
-    """A test job that ran half an hour ago after it had waited, and what the log says of it."""
+def sample(pandaid: int, queue: str, wait_s: float, **columns: Any) -> tuple[Row, list[Row]]:
+    """A test job that started half an hour ago after a wait, and its rows of the status log."""
     job = {
         "pandaid": pandaid,
         "jobstatus": "finished",
-        "computingsite": where,
+        "computingsite": queue,
         "prodsourcelabel": "user",
         "gshare": SHARE,
         "produsername": "gangarbt",
@@ -57,7 +57,7 @@ def tables_of(*samples: tuple[Row, list[Row]]) -> dict[str, list[Row]]:
 #: Two samples a queue: 10 minutes at ALPHA_MCORE, 2 hours at BETA, 14 hours at GAMMA_MCORE.
 WAITS = {"ALPHA_MCORE": 600, "BETA": 7200, "GAMMA_MCORE": 50400}
 SAMPLES = tables_of(
-    *(sample(10 * place + twin, where, wait) for place, (where, wait) in enumerate(WAITS.items(), 1) for twin in (0, 1))
+    *(sample(10 * place + twin, queue, wait) for place, (queue, wait) in enumerate(WAITS.items(), 1) for twin in (0, 1))
 )
 
 
@@ -78,17 +78,17 @@ def evaluations(database: Database) -> dict[int, dict[str, Any]]:
         return {row.jeditaskid: json.loads(row.value_json) for row in rows}
 
 
-def dry(database: Database, name: str, **options: Any) -> tuple[RunRecord, list[dict[str, Any]]]:
-    told: list[dict[str, Any]] = []
-    asked = CycleRequest(dry_run=True, emit=told.append)
+def dry_cycle(database: Database, name: str, **options: Any) -> tuple[RunRecord, list[dict[str, Any]]]:
+    objects: list[dict[str, Any]] = []
+    request = CycleRequest(dry_run=True, emit=objects.append)
     agent = registry.make(name, options, ProcessSettings())
-    return run_cycle(agent, CycleContext(database, NOW, 1, 60.0, asked)), told
+    return run_cycle(agent, CycleContext(database, NOW, 1, 60.0, request)), objects
 
 
-def site(where: str, site_class: Any, minutes: float = 10, **document: Any) -> Row:
-    """A row of a queue's class of so many minutes ago."""
+def site(queue: str, site_class: Any, minutes: float = 10, **document: Any) -> Row:
+    """A row with the class of a queue, written ``minutes`` ago."""
     value = {"class": site_class, **document}
-    return {"metric": "analy_site_eval", "computingsite": where, "gshare": "NULL", "value_json": value} | {
+    return {"metric": "analy_site_eval", "computingsite": queue, "gshare": "NULL", "value_json": value} | {
         "timestamp": at(minutes)
     }
 

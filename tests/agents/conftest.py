@@ -1,4 +1,4 @@
-"""What all tests of agents share."""
+"""Fixtures of all tests of agents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from agents.service import fault_points
 
 @pytest.fixture(autouse=True)
 def no_faults() -> Iterator[None]:
-    """No fault that a test arms is left for the next one."""
+    """Disarm every fault that the test armed."""
     yield
     fault_points.disarm()

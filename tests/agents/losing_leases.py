@@ -45,14 +45,14 @@ _TABLES = sa.text("""
 
 def _arm(connection: sa.Connection, function: str, name: str, when: str, each: str = "") -> None:
     connection.exec_driver_sql(function)
-    tables = _tables(connection, partitions=not each)  # triggers for each row of a table are those of its partitions
+    tables = _tables(connection, partitions=not each)  # a row trigger of a table also fires for its partitions
     statements = [_ON.format(name=name, when=when, table=table, each=each) for table in tables]
     connection.exec_driver_sql("; ".join(statements))
 
 
 def _tables(connection: sa.Connection, *, partitions: bool) -> list[str]:
-    given = {"unfenced": [*UNFENCED, "noted_writes"], "partitions": partitions}
-    return list(connection.execute(_TABLES, given).scalars())
+    values = {"unfenced": [*UNFENCED, "noted_writes"], "partitions": partitions}
+    return list(connection.execute(_TABLES, values).scalars())
 
 
 def lose_when_written(database: Database) -> None:
@@ -70,29 +70,29 @@ def take_over(database: Database, name: str) -> None:
 
 
 def note_writes(database: Database) -> None:
-    """From now on, it is noted which transaction writes rows of which table."""
+    """From now on, record which transaction writes rows of which table."""
     with database.begin() as connection:
         _arm(connection, _NOTE, "note_write", "AFTER", "FOR EACH ROW")
 
 
-def noted(database: Database) -> dict[str, list[str]]:
-    """The tables of each transaction that wrote any, in the order of the transactions."""
+def noted_writes(database: Database) -> dict[str, list[str]]:
+    """The tables that each transaction wrote, in the order of the transactions."""
     with database.read_snapshot() as connection:
         statement = "SELECT transaction, written FROM broker.noted_writes ORDER BY transaction::bigint, written"
-        found: dict[str, list[str]] = {}
+        writes: dict[str, list[str]] = {}
         for transaction, written in connection.execute(sa.text(statement)):
-            found.setdefault(transaction, []).append(written)
-    return found
+            writes.setdefault(transaction, []).append(written)
+    return writes
 
 
 @dataclass
 class Transactions:
-    """Counts the fenced transactions of a cycle, and does something before the n-th one.
+    """Counts the fenced transactions of a cycle, and acts before the n-th one.
 
     Attributes:
-        at: which one; 0 for none.
-        action: what is done.
-        count: how many there were.
+        at: number of the transaction to act before; 0 for none.
+        action: what to do then.
+        count: transactions so far.
     """
 
     at: int = 0
@@ -103,17 +103,17 @@ class Transactions:
         """Count from now on."""
         writing = leases.writing
 
-        def counted(*given: Any) -> Any:
+        def counting(*arguments: Any) -> Any:
             self.count += 1
             if self.count == self.at:
                 self.action()
-            return writing(*given)
+            return writing(*arguments)
 
-        monkeypatch.setattr(leases, "writing", counted)
+        monkeypatch.setattr(leases, "writing", counting)
 
 
 def cycle(database: Database, agent: Agent[Any], now: Any) -> RunRecord:
-    """One cycle of an agent under its lease, in which the process believes to the end."""
+    """One cycle of an agent under a lease that its process believes in to the end."""
     with database.begin() as connection:
         lease = leases.acquire(connection, agent.name, "test", LeaseTerms(60.0, longest_s=90.0)).lease
     assert lease is not None

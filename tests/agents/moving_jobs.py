@@ -31,7 +31,7 @@ def config(key: str, value: object, component: str = "rebroker") -> dict[str, An
 
 
 def job(pandaid: int, status: str = "activated", **columns: Any) -> dict[str, Any]:
-    """A job of task 1 at queue Q; those with a higher PandaID are younger."""
+    """A job of task 1 at queue Q; jobs with a higher PandaID are younger."""
     minutes = f"2026-07-31T{pandaid // 60 % 24:02d}:{pandaid % 60:02d}:00"
     plain = {"pandaid": pandaid, "jobstatus": status, "computingsite": "Q", "gshare": "MC", "jeditaskid": 1}
     return plain | {"lockedby": "jedi", "creationtime": minutes, "modificationtime": minutes} | columns
@@ -40,9 +40,9 @@ def job(pandaid: int, status: str = "activated", **columns: Any) -> dict[str, An
 def fill(database: Database, jobs: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> None:
     """Replace the scenario: jobs go to the tables of their states."""
     rows: dict[str, list[dict[str, Any]]] = {"schedconfig_json": [queue("Q"), queue("R")]}
-    for one in jobs:
-        waiting = one["jobstatus"] in ("pending", "defined", "assigned")
-        rows.setdefault("jobsdefined4" if waiting else "jobsactive4", []).append(one)
+    for row in jobs:
+        waiting = row["jobstatus"] in ("pending", "defined", "assigned")
+        rows.setdefault("jobsdefined4" if waiting else "jobsactive4", []).append(row)
     load(database, Scenario(NOW, rows | tables), replace=True)
 
 
@@ -55,10 +55,10 @@ def run(
     tasks: tuple[int, ...] | None = None,
     **settings: Any,
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """One cycle: its record, and what it told."""
+    """One cycle: its record and the objects that it emitted."""
     agent = registry.make(name, options or {}, ProcessSettings(**settings))
-    told: list[dict[str, Any]] = []
-    request = CycleRequest(tasks, dry_run=dry, emit=told.append)
+    objects: list[dict[str, Any]] = []
+    request = CycleRequest(tasks, dry_run=dry, emit=objects.append)
     if dry:
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request))
     else:
@@ -68,7 +68,7 @@ def run(
         assert lease is not None
         run_id = open_run(database, name, lease)
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id))
-    return record, told
+    return record, objects
 
 
 def column(database: Database, statement: str) -> list[Any]:
@@ -76,5 +76,5 @@ def column(database: Database, statement: str) -> list[Any]:
         return list(connection.execute(sa.text(statement)).scalars())
 
 
-def closed(database: Database) -> list[int]:
+def closed_jobs(database: Database) -> list[int]:
     return column(database, "SELECT pandaid FROM doma_panda.jobsarchived4 WHERE jobstatus = 'closed' ORDER BY 1")

@@ -19,36 +19,36 @@ from tests.agents.losing_leases import (
     cycle,
     lose_when_written,
     note_writes,
-    noted,
+    noted_writes,
     take_over,
 )
-from tests.agents.writers import WRITERS, made
+from tests.agents.writers import WRITERS, make_agent
 
 EACH = [
     pytest.param(name, number, id=f"{name}: {writer.transactions[number - 1]}")
     for name, writer in WRITERS.items()
-    for number in writer.that_write
+    for number in writer.writing_numbers
 ]
 
 
 def test_each_registered_agent_has_a_scenario_in_which_it_writes() -> None:
     assert set(WRITERS) == set(NAMES), "give a new agent an entry in tests/agents/writers.py"
-    assert all(writer.that_write for writer in WRITERS.values())
+    assert all(writer.writing_numbers for writer in WRITERS.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cycle_that_keeps_its_lease_writes_in_its_fenced_transactions_and_nowhere_else(
     database: Database, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the other tests here would show nothing."""
+    """Without this, the other tests of this file would prove nothing."""
     writer, transactions = WRITERS[name], Transactions()
-    agent = made(name, writer.fill(database, tmp_path) or {})
+    agent = make_agent(name, writer.fill(database, tmp_path) or {})
     note_writes(database)
     transactions.watch(monkeypatch)
     record = cycle(database, agent, writer.now)
     assert record.outcome == "done", record.error
     assert transactions.count == len(writer.transactions)
-    assert len(noted(database)) == len(writer.that_write), noted(database)
+    assert len(noted_writes(database)) == len(writer.writing_numbers), noted_writes(database)
 
 
 @pytest.mark.parametrize(("name", "number"), EACH)
@@ -56,11 +56,11 @@ def test_a_transaction_under_a_lost_lease_writes_nothing_at_all(
     database: Database, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = WRITERS[name]
-    agent = made(name, writer.fill(database, tmp_path) or {})
-    lost = Transactions(number, lambda: take_over(database, name))
-    lost.watch(monkeypatch)
+    agent = make_agent(name, writer.fill(database, tmp_path) or {})
+    transactions = Transactions(number, lambda: take_over(database, name))
+    transactions.watch(monkeypatch)
     record = cycle(database, agent, writer.now)
-    assert (record.outcome, lost.count) == ("lost_lease", number), record.error
+    assert (record.outcome, transactions.count) == ("lost_lease", number), record.error
 
 
 @pytest.mark.slow
@@ -69,17 +69,17 @@ def test_a_transaction_that_loses_its_lease_is_not_committed(
     database: Database, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = WRITERS[name]
-    agent = made(name, writer.fill(database, tmp_path) or {})
+    agent = make_agent(name, writer.fill(database, tmp_path) or {})
     before = {}
 
     def lose() -> None:
         before.update(contents(database))
         lose_when_written(database)
 
-    lost = Transactions(number, lose)
-    lost.watch(monkeypatch)
+    transactions = Transactions(number, lose)
+    transactions.watch(monkeypatch)
     record = cycle(database, agent, writer.now)
-    assert (record.outcome, lost.count) == ("lost_lease", number), record.error
+    assert (record.outcome, transactions.count) == ("lost_lease", number), record.error
     assert contents(database) == before
 
 
@@ -88,7 +88,7 @@ WAYS_TO_WRITE = {"begin", "autocommit", "repeatable", "_database", "fence"}
 
 
 def own_transactions(path: Path) -> set[str]:
-    """What a module uses to write past ``context.writing()``."""
+    """The names that a module uses to write past ``context.writing()``."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names}
@@ -103,13 +103,13 @@ def own_transactions(path: Path) -> set[str]:
     return names | engines | opened
 
 
-def test_no_module_of_an_agent_opens_a_transaction_of_its_own() -> None:
-    """Those of this package without the service, and those of registered agents, wherever they are."""
+def test_no_module_of_an_agent_opens_its_own_transaction() -> None:
+    """Check the modules of this package except the service, and the modules of all registered agents."""
     root = Path(agents.__path__[0])
     modules = {path for path in root.rglob("*.py") if path.relative_to(root).parts[0] != "service"}
-    modules |= {Path(inspect.getfile(type(made(name, {})))) for name in NAMES}
-    found = {str(path): ways for path in sorted(modules) if (ways := own_transactions(path))}
-    assert found == {}, "write with context.writing()"
+    modules |= {Path(inspect.getfile(type(make_agent(name, {})))) for name in NAMES}
+    offenders = {str(path): ways for path in sorted(modules) if (ways := own_transactions(path))}
+    assert offenders == {}, "write with context.writing()"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_module_of_an_agent_opens_a_transaction_of_its_own() -> None:
         "from broker.store.service.leases import writing",
     ],
 )
-def test_a_transaction_of_its_own_is_found(tmp_path: Path, line: str) -> None:
+def test_an_own_transaction_is_detected(tmp_path: Path, line: str) -> None:
     module = tmp_path / "module.py"
     module.write_text(line + "\n", encoding="utf-8")
     assert own_transactions(module)
@@ -136,9 +136,9 @@ def test_a_cycle_that_meets_a_lock_ends_and_can_be_repeated(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = WRITERS["production_task"]
-    agent = made("production_task", writer.fill(database, tmp_path) or {})
-    with database.begin() as other:
-        fault_points.arm_action("after_snapshot", lambda: other.execute(sa.text("LOCK TABLE broker.decisions")))
+    agent = make_agent("production_task", writer.fill(database, tmp_path) or {})
+    with database.begin() as locker:
+        fault_points.arm_action("after_snapshot", lambda: locker.execute(sa.text("LOCK TABLE broker.decisions")))
         record = cycle(database, agent, writer.now)
     assert (record.outcome, "lock timeout" in str(record.error)) == ("failed_transient", True)
     assert contents(database)["broker.decisions"] == []

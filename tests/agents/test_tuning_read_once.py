@@ -1,4 +1,4 @@
-"""A cycle decides by one version of the tuning: a change in the middle of it must not make two."""
+"""A cycle uses one version of the tuning, even if the tuning changes in the middle of it."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ READS = ("read_current", "sync_outside_changes")
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the calls that read the values in force, those that one makes for another not counted."""
-    made: list[str] = []
-    within: list[str] = []
+    """The names of the outermost calls that read the values in force."""
+    calls: list[str] = []
+    nested: list[str] = []
 
     def watch(name: str) -> None:
         original = getattr(TuningStore, name)
 
         def read(self: TuningStore, *arguments: object, **named: object) -> object:
-            if not within:
-                made.append(name)
-            within.append(name)
+            if not nested:
+                calls.append(name)
+            nested.append(name)
             try:
                 return original(self, *arguments, **named)
             finally:
-                within.pop()
+                nested.pop()
 
         monkeypatch.setattr(TuningStore, name, read)
 
     for name in READS:
         watch(name)
-    return made
+    return calls
 
 
 @pytest.fixture(scope="module")

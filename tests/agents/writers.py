@@ -63,8 +63,8 @@ class Writer:
     """An agent that writes.
 
     Attributes:
-        fill: puts something to do into the database; gives the options of the agent.
-        transactions: of its cycle, in order; in brackets those in which this cycle writes nothing.
+        fill: puts work into the database and returns the options of the agent.
+        transactions: of its cycle, in order; in brackets if this cycle writes nothing in them.
         now: instant of the cycle.
     """
 
@@ -73,13 +73,13 @@ class Writer:
     now: datetime = NOON
 
     @property
-    def that_write(self) -> list[int]:
-        """The transactions that write rows, counted from 1."""
+    def writing_numbers(self) -> list[int]:
+        """The numbers of the transactions that write rows, counted from 1."""
         return [number for number, name in enumerate(self.transactions, 1) if not name.startswith("(")]
 
 
-def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
-    """The agent; it asks a Rucio of the test."""
+def make_agent(name: str, options: Mapping[str, Any]) -> Agent[Any]:
+    """The agent, connected to fakes of Rucio, the batch system and the channels."""
     profile = "panda-gen" if name == "generic_job" else ProcessSettings().profile
     agent = registry.make(name, options, ProcessSettings(profile=profile))
     if isinstance(agent, RucioReplicasAgent):
@@ -99,8 +99,8 @@ def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
 
 
 def fill_tasks(database: Database, folder: Path) -> None:
-    held = small_grid.task(jeditaskid=77, **HELD)
-    load(database, task_grid.task_scenario(jedi_tasks=[task_grid.waiting(), held]))
+    held_task = small_grid.task(jeditaskid=77, **HELD)
+    load(database, task_grid.task_scenario(jedi_tasks=[task_grid.waiting(), held_task]))
 
 
 def fill_work(database: Database, folder: Path) -> None:
@@ -128,42 +128,42 @@ def fill_features(database: Database, folder: Path) -> None:
 
 
 def fill_timeouts(database: Database, folder: Path) -> None:
-    lifecycle_grid.store(database, test_timeouts.sent(3))
+    lifecycle_grid.store(database, test_timeouts.sent_jobs(3))
 
 
 def fill_summaries(database: Database, folder: Path) -> None:
-    test_summary_refreshing.fed(database)
+    test_summary_refreshing.feed_reports(database)
 
 
 def fill_overloaded(database: Database, folder: Path) -> None:
-    fill_moving(database, test_fast_rebrokerage.overloaded(), config=[test_fast_rebrokerage.KEY])
+    fill_moving(database, test_fast_rebrokerage.overloaded_jobs(), config=[test_fast_rebrokerage.KEY])
 
 
 def fill_submission(database: Database, folder: Path) -> None:
     jobs = [test_analysis_rebrokerage.user_job(number) for number in (1, 2)]
-    fill_moving(database, jobs, jobs_statuslog=[test_analysis_rebrokerage.activated(1, test_analysis_rebrokerage.OLD)])
+    fill_moving(database, jobs, jobs_statuslog=[test_analysis_rebrokerage.log_row(1, test_analysis_rebrokerage.OLD)])
 
 
 def fill_ends(database: Database, folder: Path) -> None:
-    test_outcomes.archive(database, test_outcomes.failed(1, 0))
+    test_outcomes.archive(database, test_outcomes.failed_job(1, 0))
 
 
 def fill_line(database: Database, folder: Path) -> None:
-    """A job that waits, a forecast by which it can be judged, and one that it judges."""
-    pilot_grid.fill(database, [test_forecasts.waiting(8), test_forecasts.running(9, 2, 6)])
+    """A waiting job, and an open forecast that a started job judges."""
+    pilot_grid.fill(database, [test_forecasts.waiting_job(8), test_forecasts.running_job(9, 2, 6)])
     test_forecasts.remember_open(database)
 
 
 def fill_scouts(database: Database, folder: Path) -> None:
-    test_task_sizing.worked(database, 5)
+    test_task_sizing.prepare_task(database, 5)
 
 
 def fill_failed(database: Database, folder: Path) -> None:
-    test_retries.failing(database, test_retries.panda_rule(1, "no_retry"))
+    test_retries.fail_job(database, test_retries.panda_rule(1, "no_retry"))
 
 
 def fill_subscribed(database: Database, folder: Path) -> None:
-    """Somebody who is to be told that a task is gone."""
+    """A subscription to a task that does not exist."""
     with database.begin() as connection:
         subscription_rows.add(connection, 1, "room", "", "ann", NOON)
 
@@ -173,7 +173,7 @@ def fill_jobs(database: Database, folder: Path) -> None:
 
 
 def fill_pools(database: Database, folder: Path) -> dict[str, Any]:
-    """A pool, and a task that asks for one that was cleared away; the resources are in a file."""
+    """A pool, and a task whose pool was removed; the resources are in a file."""
     publish_places(database)
     add_task(database, 1)
     with database.begin() as connection:
@@ -193,7 +193,7 @@ def fill_unused_pool(database: Database, folder: Path) -> None:
 
 
 def fill_reports(database: Database, folder: Path) -> None:
-    """A job with a final report, and a task of which nothing is left to be done."""
+    """A job with a final report, and a task with no work left."""
     test_completion.one_job(database, test_completion.report(5, data=test_completion.WRITTEN))
     with database.begin() as connection:
         connection.exec_driver_sql(
@@ -214,7 +214,7 @@ def fill_requests(database: Database, folder: Path) -> None:
 
 
 def fill_chain(database: Database, folder: Path) -> None:
-    """A task that waits for what another one writes, which has just ended."""
+    """A task that waits for the output of a task that has just ended."""
     submission = task_submission(parameters({**INPUT, "files": files(1)}), Submitter())
     parent = submission.make(database, NOON - timedelta(hours=1)).jeditaskid
     read = {**INPUT, "dataset": f"mc.{parent}.hits"}
@@ -224,7 +224,7 @@ def fill_chain(database: Database, folder: Path) -> None:
 
 
 def fill_outputs(database: Database, folder: Path) -> None:
-    """A task that ended, with an output that Rucio was not told of."""
+    """A task that ended, with an output that is not registered with Rucio yet."""
     reported(database, 1)
     pilot_grid.run_agent(database, "completion", NOON)
 
@@ -240,8 +240,8 @@ def fill_wanting(database: Database, folder: Path) -> None:
 
 
 def fill_submitted(database: Database, folder: Path) -> dict[str, Any]:
-    """A queue of a batch system of the test that could use one pilot."""
-    test_submitter.wanting(database, 1)
+    """A queue of a fake batch system that could use one pilot."""
+    test_submitter.prepare_demand(database, 1)
     return test_submitter.options(folder).model_dump()
 
 
@@ -253,8 +253,8 @@ def fill_sites(database: Database, folder: Path) -> dict[str, Any]:
 
 def fill_cric(database: Database, folder: Path) -> dict[str, Any]:
     feeding = Feeding(database, folder)
-    found = grid_documents.cric_documents(GridSize(8), documents.NOW)
-    return {"documents": {name: feeding.write(name, content) for name, content in found.items()}}
+    contents = grid_documents.cric_documents(GridSize(8), documents.NOW)
+    return {"documents": {name: feeding.write(name, content) for name, content in contents.items()}}
 
 
 def fill_space(database: Database, folder: Path) -> dict[str, Any]:

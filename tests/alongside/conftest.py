@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from broker.store.connection.tables import PANDA, Names, quoted, read_migrations
 
-#: Tables that PanDA has in partitions, with the column by which.
+#: PanDA's partitioned tables, with their partition key.
 PARTITIONED = {
     "jedi_tasks": "jeditaskid",
     "jedi_datasets": "jeditaskid",
@@ -29,7 +29,7 @@ TRIGGERS = "schema/panda/0166_activated_jobs.sql"
 
 
 def make_panda_schema(database: Database) -> None:
-    """PanDA's tables from our own files, with partitions and materialised views where PanDA has them."""
+    """Create PanDA's tables from our migrations, with partitions and materialised views where PanDA has them."""
     names = Names()
     with database.begin() as connection:
         raw = database.raw(connection)
@@ -39,13 +39,13 @@ def make_panda_schema(database: Database) -> None:
             if step.label != TRIGGERS:
                 raw.execute(step.statements(names).encode())
         for table, column in PARTITIONED.items():
-            whole = f"doma_panda.{table}"
-            connection.exec_driver_sql(f"ALTER TABLE {whole} RENAME TO {table}_plain")
+            full_name = f"doma_panda.{table}"
+            connection.exec_driver_sql(f"ALTER TABLE {full_name} RENAME TO {table}_plain")
             connection.exec_driver_sql(
-                f"CREATE TABLE {whole} (LIKE {whole}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})"
+                f"CREATE TABLE {full_name} (LIKE {full_name}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})"
             )
-            connection.exec_driver_sql(f"CREATE TABLE {whole}_rest PARTITION OF {whole} DEFAULT")
-            connection.exec_driver_sql(f"DROP TABLE {whole}_plain CASCADE")
+            connection.exec_driver_sql(f"CREATE TABLE {full_name}_rest PARTITION OF {full_name} DEFAULT")
+            connection.exec_driver_sql(f"DROP TABLE {full_name}_plain CASCADE")
         for view in VIEWS:
             connection.exec_driver_sql(f"ALTER TABLE doma_panda.{view} RENAME TO {view}_rows")
             connection.exec_driver_sql(
@@ -55,7 +55,7 @@ def make_panda_schema(database: Database) -> None:
 
 @pytest.fixture
 def panda(make_database: Callable[..., Database]) -> Database:
-    """PanDA's tables, nothing of ours, for the owner."""
+    """A database with PanDA's tables only, opened by their owner."""
     database = make_database(migrated=False)
     make_panda_schema(database)
     return database
@@ -63,7 +63,7 @@ def panda(make_database: Callable[..., Database]) -> Database:
 
 @contextmanager
 def least_role(panda: Database) -> Iterator[Callable[..., Database]]:
-    """Connects as a role that owns schema ``broker`` and has only the rights that it is granted."""
+    """Yield a function that connects as a role that owns schema ``broker`` and has only the given grants."""
 
     def connect(*grants: str) -> Database:
         with panda.autocommit() as connection:
@@ -88,7 +88,7 @@ def least_role(panda: Database) -> Iterator[Callable[..., Database]]:
 
 @pytest.fixture
 def least(panda: Database) -> Iterator[Callable[..., Database]]:
-    """The role with the least rights in PanDA's empty tables."""
+    """A function that connects as the role with the least rights to PanDA's empty tables."""
     with least_role(panda) as connect:
         yield connect
 

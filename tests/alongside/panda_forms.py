@@ -1,4 +1,4 @@
-"""PanDA's tables in the forms that they have at sites, made of a database of ours with its rows.
+"""Reshapes a database of ours, with its rows, into the forms that PanDA's tables have at sites.
 
 Source: panda-database, pg_PANDA_TABLE.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from broker.store.connection.database import Database
 from tests.alongside.conftest import PARTITIONED, VIEWS
 
-#: Columns with the type that they have elsewhere.
+#: Columns whose type differs at sites, with that type.
 TYPES = {
     "schedconfig_json.data": "jsonb",
     "ddm_endpoint.detailed_status": "json",
@@ -26,7 +26,7 @@ TYPES = {
     "jedi_dataset_contents.is_waiting": "char(1)",
     "jobsactive4.corecount": "integer",
 }
-#: Keys of partitioned tables hold the column by which they are parted.
+#: Primary keys of partitioned tables include the partition key.
 KEYS = {
     "jobsarchived4": "pandaid, modificationtime",
     "filestable4": "row_id, modificationtime",
@@ -35,7 +35,7 @@ KEYS = {
     "jedi_datasets": "jeditaskid, datasetid",
     "jedi_dataset_contents": "jeditaskid, datasetid, fileid",
 }
-#: PanDA's statistics with one row a job, as a view.
+#: PanDA's statistics as a view with one row per job.
 STATISTICS = """
 CREATE VIEW doma_panda.{name} AS SELECT current_timestamp::timestamp AS ts, gshare, computingsite, jobstatus,
     currentpriority AS maxpriority, diskio / greatest(coalesce(nullif(corecount, 0), 1), 1) AS prorated_diskio_avg,
@@ -43,7 +43,7 @@ CREATE VIEW doma_panda.{name} AS SELECT current_timestamp::timestamp AS ts, gsha
 FROM doma_panda.{jobs} WHERE computingsite IN (SELECT panda_queue FROM doma_panda.schedconfig_json)
 """
 JOBS = ("jobsdefined4", "jobsactive4", "jobsarchived4")
-#: Of jobs never NULL: numbers are 0, times are 1970.
+#: Columns of jobs that are never NULL at sites: numbers default to 0, times to 1970.
 NUMBERS = (
     "jobdefinitionid", "assignedpriority", "currentpriority", "attemptnr", "maxattempt", "maxcpucount", "maxdiskcount",
     "minramcount", "cpuconsumptiontime", "piloterrorcode", "exeerrorcode", "superrorcode", "ddmerrorcode",
@@ -56,13 +56,13 @@ CREATE TABLE doma_panda.jobparamstable (pandaid bigint NOT NULL, modificationtim
 CREATE TABLE doma_panda.jobparamstable_rest PARTITION OF doma_panda.jobparamstable DEFAULT;
 INSERT INTO doma_panda.jobparamstable SELECT pandaid, modificationtime, 'x' FROM doma_panda.metatable
 """
-#: Columns of jobs that only PanDA knows.
+#: Columns of jobs that only PanDA has.
 FURTHER = ("prodserieslabel varchar(20) DEFAULT 'Rome'", "ipconnectivity char(5)", "jobparameters text",
            "metadata text", "ninputfiles integer")  # fmt: skip
 
 
 def fill_jobs(database: Database) -> None:
-    """Give the columns of jobs that PanDA never leaves NULL PanDA's own defaults."""
+    """Replace NULL by PanDA's defaults in the columns of jobs that are never NULL there."""
     zeros = [f"{name} = coalesce({name}, 0)" for name in NUMBERS]
     zeros += [f"{name} = coalesce({name}, '1970-01-01')" for name in TIMES]
     with database.begin() as connection:
@@ -71,7 +71,7 @@ def fill_jobs(database: Database) -> None:
 
 
 def reshape(database: Database) -> None:
-    """Give the tables the forms of a PanDA database, with their rows, and take ours away."""
+    """Give the tables the forms of a PanDA database, keep their rows, and drop our schema."""
     fill_jobs(database)
     statements = [*_types(), *_jobs(), *_partitions(), *PARAMETERS.split(";")]
     for view in VIEWS:
@@ -80,43 +80,45 @@ def reshape(database: Database) -> None:
     for name, jobs in (("jobs_share_stats", "jobsactive4"), ("jobsdefined_share_stats", "jobsdefined4")):
         statements += [f"DROP TABLE doma_panda.{name}", STATISTICS.format(name=name, jobs=jobs)]
     with database.begin() as connection:
-        for one in (*statements, "DROP SCHEMA broker CASCADE"):
-            connection.exec_driver_sql(one)
+        for statement in (*statements, "DROP SCHEMA broker CASCADE"):
+            connection.exec_driver_sql(statement)
 
 
 def _types() -> list[str]:
-    found = []
+    statements = []
     for column, kind in TYPES.items():
         table, name = column.split(".")
-        found.append(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} DROP DEFAULT")
-        found.append(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} TYPE {kind} USING {name}::text::{kind}")
-    return found
+        statements.append(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} DROP DEFAULT")
+        statements.append(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} TYPE {kind} USING {name}::text::{kind}")
+    return statements
 
 
 def _jobs() -> list[str]:
-    found = []
+    statements = []
     for table in JOBS:
         defaults = {**dict.fromkeys(NUMBERS, "'0'"), **dict.fromkeys(TIMES, "'1970-01-01'")}
-        changes = [f"ADD COLUMN {one}" for one in FURTHER]
+        changes = [f"ADD COLUMN {definition}" for definition in FURTHER]
         for name, value in defaults.items():
             changes += [f"ALTER COLUMN {name} SET DEFAULT {value}", f"ALTER COLUMN {name} SET NOT NULL"]
-        found.append(f"ALTER TABLE doma_panda.{table} {', '.join(changes)}")
-    return found
+        statements.append(f"ALTER TABLE doma_panda.{table} {', '.join(changes)}")
+    return statements
 
 
 def _partitions() -> list[str]:
-    """Those by time have one that has ended: rows that are stamped move to another."""
-    found = []
+    """Tables partitioned by time get a second partition for the past: a row with a new time moves to the other one."""
+    statements = []
     for table, column in {**PARTITIONED, "metatable": "modificationtime", "harvester_workers": "lastupdate"}.items():
-        whole = f"doma_panda.{table}"
-        found.append(f"ALTER TABLE {whole} RENAME TO {table}_plain")
-        parts = f"CREATE TABLE {whole} (LIKE {whole}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})"
-        found += [parts, f"CREATE TABLE {whole}_rest PARTITION OF {whole} DEFAULT"]
+        full_name = f"doma_panda.{table}"
+        statements.append(f"ALTER TABLE {full_name} RENAME TO {table}_plain")
+        partitioned = (
+            f"CREATE TABLE {full_name} (LIKE {full_name}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})"
+        )
+        statements += [partitioned, f"CREATE TABLE {full_name}_rest PARTITION OF {full_name} DEFAULT"]
         if column == "modificationtime":
-            ended = "FOR VALUES FROM (MINVALUE) TO ('2026-08-01')"
-            found.append(f"CREATE TABLE {whole}_ended PARTITION OF {whole} {ended}")
-        found.append(f"INSERT INTO {whole} SELECT * FROM {whole}_plain")
+            bounds = "FOR VALUES FROM (MINVALUE) TO ('2026-08-01')"
+            statements.append(f"CREATE TABLE {full_name}_ended PARTITION OF {full_name} {bounds}")
+        statements.append(f"INSERT INTO {full_name} SELECT * FROM {full_name}_plain")
         if table in KEYS:
-            found.append(f"ALTER TABLE {whole} ADD PRIMARY KEY ({KEYS[table]})")
-        found.append(f"DROP TABLE {whole}_plain CASCADE")
-    return found
+            statements.append(f"ALTER TABLE {full_name} ADD PRIMARY KEY ({KEYS[table]})")
+        statements.append(f"DROP TABLE {full_name}_plain CASCADE")
+    return statements

@@ -1,4 +1,4 @@
-"""PanDA's database as `querySQL` of its task buffer shows it: tuples without names, and nothing said of an error."""
+"""PanDA's database as `querySQL` of its task buffer shows it: tuples without names, and no details of an error."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BIND = re.compile(r":([a-z_]+[0-9]*)")
 
 
 class PandaQueries:
-    """Answers statements from PostgreSQL with values as Oracle's driver gives them.
+    """Runs statements on PostgreSQL and returns values as Oracle's driver does.
 
     Attributes:
-        asked: every statement with its binds.
-        failing: parts of statements that give no answer.
+        statements: every executed statement with its binds.
+        failing: a statement that contains one of these texts fails.
     """
 
     backend: Backend = "postgres"
@@ -28,26 +28,26 @@ class PandaQueries:
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url.replace("postgresql+psycopg", "postgresql"), autocommit=True)
-        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.statements: list[tuple[str, Mapping[str, Any]]] = []
         self.failing: set[str] = set()
 
     def rows(self, statement: str, binds: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        self.asked.append((statement, dict(binds)))
-        named = set(_BIND.findall(statement))
-        assert {f":{name}" for name in named} == set(binds), "Oracle refuses binds that a statement does not name"
+        self.statements.append((statement, dict(binds)))
+        bind_names = set(_BIND.findall(statement))
+        assert {f":{name}" for name in bind_names} == set(binds), "Oracle refuses binds that a statement does not name"
         if any(part in statement for part in self.failing):
             raise ReadFailed("no answer", statement[:80], "see JEDI's log")
         query = _BIND.sub(r"%(\1)s", statement.replace("%", "%%"))
-        found = self._connection.execute(query.encode(), {name[1:]: value for name, value in binds.items()}).fetchall()
-        return [tuple(map(_as_oracle, row)) for row in found]
+        result = self._connection.execute(query.encode(), {name[1:]: value for name, value in binds.items()}).fetchall()
+        return [tuple(map(_as_oracle, row)) for row in result]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 
 def _as_oracle(value: Any) -> Any:
-    """Numbers are Decimal, times naive; the empty text is NULL."""
+    """Convert a value: numbers become Decimal, times are naive, the empty text is NULL."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Decimal(str(value))
     if isinstance(value, datetime):

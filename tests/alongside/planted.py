@@ -1,4 +1,4 @@
-"""Placements of both kinds in PanDA's own tables: those of PanDA's brokers, and those of our plug-in and agents."""
+"""Inserts placements into PanDA's own tables: those of PanDA's brokers, and those of our plug-in and agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
-#: The run of a cycle that only recorded, of one that wrote nuclei, and of one of which nothing is on record.
+#: Run ids: a cycle that only recorded, a cycle that wrote nuclei, and a cycle that is not on record.
 RECORDED, WROTE, UNKNOWN = 1_000_001, 1_000_002, 1_000_003
 _CYCLES = """
     INSERT INTO broker.agent_runs (id, agent, started_at, profile, only_recorded) VALUES
@@ -38,14 +38,14 @@ _JOB_FILE = """
 
 
 @dataclass(frozen=True)
-class Planted:
-    """Jobs of one task with one dataset.
+class PlantedJobs:
+    """Jobs of one task with one input dataset.
 
     Attributes:
-        task: its number; that of the dataset is ten times as large.
-        queue: where JEDI put the jobs.
-        at: when.
-        jobs: how many.
+        task: task id; the dataset id is ten times as large.
+        queue: the queue to which JEDI assigned the jobs.
+        at: creation time.
+        jobs: number of jobs.
         label: prodsourcelabel.
     """
 
@@ -56,30 +56,37 @@ class Planted:
     label: str = "managed"
 
 
-def plant(panda: Database, some: Sequence[Planted]) -> None:
-    """Put them into PanDA's tables."""
+def plant(panda: Database, placements: Sequence[PlantedJobs]) -> None:
+    """Insert placements into PanDA's tables."""
     tasks, jobs = [], []
-    for one in some:
-        about: dict[str, object] = {"task": one.task, "dataset": 10 * one.task, "label": one.label, "queue": one.queue}
-        about["at"] = one.at.astimezone(UTC).replace(tzinfo=None)
-        tasks.append(about)
-        jobs += [{**about, "job": 1000 * one.task + number} for number in range(one.jobs)]
+    for placement in placements:
+        values: dict[str, object] = {
+            "task": placement.task,
+            "dataset": 10 * placement.task,
+            "label": placement.label,
+            "queue": placement.queue,
+        }
+        values["at"] = placement.at.astimezone(UTC).replace(tzinfo=None)
+        tasks.append(values)
+        jobs += [{**values, "job": 1000 * placement.task + number} for number in range(placement.jobs)]
     with panda.begin() as connection:
         for statement, rows in ((_TASK, tasks), (_INPUT, tasks), (_FILE, jobs), (_JOB, jobs), (_JOB_FILE, jobs)):
             connection.execute(sa.text(statement), rows)
 
 
 def plant_cycles(database: Database) -> None:
-    """What is on record of the cycles of agents."""
+    """Insert the records of the agents' cycles."""
     with database.begin() as connection:
         connection.execute(sa.text(_CYCLES))
 
 
-def decided(task: int, *queues: str, brokerage: str = "production_job", code: str = "dest_blacklisted") -> Decision:
-    """A decision for some queues; C is refused."""
-    chosen = tuple(Candidate(name, 1.0, {}) for name in queues)
+def decision_for(
+    task: int, *queues: str, brokerage: str = "production_job", code: str = "dest_blacklisted"
+) -> Decision:
+    """A decision for some queues; queue C is rejected."""
+    candidates = tuple(Candidate(name, 1.0, {}) for name in queues)
     dataset = None if brokerage == "production_task" else 10 * task
-    return Decision(task, dataset, None, brokerage, "brokered", "", chosen, {"C": code}, ())
+    return Decision(task, dataset, None, brokerage, "brokered", "", candidates, {"C": code}, ())
 
 
 def plant_share(
@@ -93,25 +100,28 @@ def plant_share(
     first: int = 1,
     brokerage: str = "production_job",
 ) -> None:
-    """Jobs of so many tasks, of which the last stand at C, which ours refuses; half an hour before ours decided.
+    """Insert jobs of ``tasks`` tasks, and decisions of ours made half an hour earlier that reject queue C.
 
-    ``first``: number of the first task.
+    The last ``differing`` tasks have their jobs at C. ``first`` is the id of the first task.
     """
     numbers = range(first, first + tasks)
-    plant(panda, [Planted(one, "A" if one < first + tasks - differing else "C", at, label=label) for one in numbers])
-    decisions = [decided(one, "A", brokerage=brokerage) for one in numbers]
+    plant(
+        panda,
+        [PlantedJobs(task, "A" if task < first + tasks - differing else "C", at, label=label) for task in numbers],
+    )
+    decisions = [decision_for(task, "A", brokerage=brokerage) for task in numbers]
     record(database, RECORDED, at - timedelta(minutes=30), decisions)
 
 
 def record(database: Database, run: int | None, at: datetime, decisions: list[Decision]) -> None:
-    """Store decisions; those of the plug-in have no run. A nucleus counts as assigned where it is the only one."""
+    """Store decisions; those of the plug-in have no run. The first nucleus of a task decision counts as assigned."""
     records = [
-        DecisionRecord(one, {one.candidates[0].name: 1} if one.brokerage == "production_task" else {})
-        for one in decisions
+        DecisionRecord(decision, {decision.candidates[0].name: 1} if decision.brokerage == "production_task" else {})
+        for decision in decisions
     ]
     origin = Origin(run, at, None, 7, 0, "0.9", only_recorded=True)
     with database.begin() as connection:
         decision_writing.save(Database.raw(connection), origin, records)
         if run is None:
-            for one in decisions:
-                plugin_calls.add(connection, plugin_calls.Call(one.brokerage, "decided", one.outcome), at)
+            for decision in decisions:
+                plugin_calls.add(connection, plugin_calls.Call(decision.brokerage, "decided", decision.outcome), at)

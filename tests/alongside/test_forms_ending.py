@@ -1,4 +1,4 @@
-"""Timeouts, rebrokerages and the ending of jobs on PanDA's tables as sites have them: as on our own, row by row."""
+"""Timeouts, rebrokerage and ending of jobs on PanDA's tables as sites have them give the same rows as on our own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.store import lifecycle_grid
 pytestmark = pytest.mark.slow
 
 AGENTS = ("fast_rebrokerage", "analysis_rebrokerage", "timeouts")
-#: What ending may write, with what a row is known by.
+#: Tables that ending jobs may write, with their sort key.
 WRITTEN = {
     "jobsdefined4": "pandaid",
     "jobsactive4": "pandaid",
@@ -38,8 +38,8 @@ OLD = "2026-07-31T20:00:00"
 Row = dict[str, Any]
 
 
-def overloaded() -> list[Row]:
-    """A share of which 30 jobs wait where one runs."""
+def jobs_of_overloaded_share() -> list[Row]:
+    """A share with 30 waiting jobs and one running job at a queue."""
     queued_again = {"specialhandling": "tq=1785571200"}
     waiting = [
         moving_jobs.job(number, ("activated", "starting")[number % 2], jeditaskid=number, **queued_again)
@@ -48,25 +48,25 @@ def overloaded() -> list[Row]:
     return [*waiting, moving_jobs.job(100_100, "running", modificationtime="2026-08-01T11:59:00")]
 
 
-def of_a_user() -> list[Row]:
-    """A submission that waits at one queue without progress."""
-    plain = {"prodsourcelabel": "user", "jobdefinitionid": 5, "jobsetid": 6, "produsername": "asta", "gshare": "UA"}
+def jobs_of_user() -> list[Row]:
+    """A user's submission that waits at one queue without progress."""
+    columns = {"prodsourcelabel": "user", "jobdefinitionid": 5, "jobsetid": 6, "produsername": "asta", "gshare": "UA"}
     times = {"statechangetime": OLD, "creationtime": OLD, "modificationtime": "2026-08-01T11:00:00"}
     return [
-        moving_jobs.job(200_000 + n, "activated", jeditaskid=200_000, computingsite="R", **plain, **times)
-        for n in range(4)
+        moving_jobs.job(200_000 + number, "activated", jeditaskid=200_000, computingsite="R", **columns, **times)
+        for number in range(4)
     ]
 
 
 def content() -> Scenario:
-    """Jobs on both sides of every limit, each with input and output, and queues of every kind."""
-    active = [*as_rows(ACTIVE_CASES, 1000), *overloaded(), *of_a_user()]
-    defined = as_rows(DEFINED_CASES, 5000)
-    for row in (*active, *defined):
+    """A scenario: jobs on both sides of every limit, each with input and output, and queues of every kind."""
+    active_jobs = [*as_rows(ACTIVE_CASES, 1000), *jobs_of_overloaded_share(), *jobs_of_user()]
+    defined_jobs = as_rows(DEFINED_CASES, 5000)
+    for row in (*active_jobs, *defined_jobs):
         row.setdefault("jeditaskid", row["pandaid"])
         if row.get("endtime") is None:
             row.pop("endtime", None)
-    jobs = [*active, *defined]
+    jobs = [*active_jobs, *defined_jobs]
     tables = {
         "schedconfig_json": [
             *lifecycle_grid.QUEUES,
@@ -75,10 +75,10 @@ def content() -> Scenario:
         ],
         "sitedata": lifecycle_grid.PILOTS,
         "config": [*lifecycle_grid.CONFIG, moving_jobs.config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)],
-        "jobsactive4": active,
-        "jobsdefined4": defined,
+        "jobsactive4": active_jobs,
+        "jobsdefined4": defined_jobs,
         "jobs_statuslog": [
-            {"pandaid": row["pandaid"], "jobstatus": "activated", "modificationtime": OLD} for row in of_a_user()
+            {"pandaid": row["pandaid"], "jobstatus": "activated", "modificationtime": OLD} for row in jobs_of_user()
         ],
         "metatable": [{"pandaid": row["pandaid"], "modificationtime": OLD, "metadata": "x"} for row in jobs],
         **work(jobs),
@@ -88,93 +88,104 @@ def content() -> Scenario:
 
 def work(jobs: list[Row]) -> dict[str, list[Row]]:
     """Tasks, datasets and files of jobs."""
-    found: dict[str, list[Row]] = {"jedi_tasks": [], "jedi_datasets": [], "jedi_dataset_contents": []}
+    tables_of_work: dict[str, list[Row]] = {"jedi_tasks": [], "jedi_datasets": [], "jedi_dataset_contents": []}
     records: list[Row] = []
     counts = {"nfiles": 9, "nfilesused": 9, "nfilesfinished": 0, "nfilesfailed": 0, "nfilesonhold": 5}
     for task in sorted({row["jeditaskid"] for row in jobs}):
-        found["jedi_tasks"].append({"jeditaskid": task, "status": "running", "vo": "atlas"})
+        tables_of_work["jedi_tasks"].append({"jeditaskid": task, "status": "running", "vo": "atlas"})
         for dataset, kind in ((1, "input"), (3, "output")):
-            one = {"jeditaskid": task, "datasetid": dataset, "type": kind, "modificationtime": OLD, "status": "ready"}
-            found["jedi_datasets"].append(one | counts)
+            row_of_dataset = {
+                "jeditaskid": task,
+                "datasetid": dataset,
+                "type": kind,
+                "modificationtime": OLD,
+                "status": "ready",
+            }
+            tables_of_work["jedi_datasets"].append(row_of_dataset | counts)
     for row in jobs:
         for dataset, kind in ((1, "input"), (3, "output")):
             key = {"jeditaskid": row["jeditaskid"], "datasetid": dataset, "fileid": 10 * row["pandaid"] + dataset}
             file = key | {"pandaid": row["pandaid"], "type": kind, "lfn": f"{kind}.{row['pandaid']}", "attemptnr": 1}
             record = file | {"row_id": key["fileid"], "status": "unknown", "modificationtime": OLD}
             records.append(record)
-            more = {"status": "running", "maxattempt": 3, "keeptrack": 1, "fsize": 10**9, "is_waiting": None}
-            found["jedi_dataset_contents"].append(file | more)
-    return {**found, "filestable4": records}
+            columns = {"status": "running", "maxattempt": 3, "keeptrack": 1, "fsize": 10**9, "is_waiting": None}
+            tables_of_work["jedi_dataset_contents"].append(file | columns)
+    return {**tables_of_work, "filestable4": records}
 
 
 @pytest.fixture
 def both(make_database: Callable[..., Database]) -> Iterator[tuple[Database, Database, Database]]:
-    """Our own tables as if they were PanDA's, PanDA's for a role that only reads, and the same for their owner."""
+    """Our own tables in mode ``beside``; PanDA's tables, opened by a read-only role; the same, opened by the owner."""
     scenario = content()
-    own, panda = make_database(), make_database()
-    for one in (own, panda):
-        load(one, scenario)
-    fill_jobs(own)
-    with own.begin() as connection:
+    our_database, panda = make_database(), make_database()
+    for database in (our_database, panda):
+        load(database, scenario)
+    fill_jobs(our_database)
+    with our_database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.installation SET mode = 'beside'"))
     reshape(panda)
     with least_role(panda) as connect:
         least = connect(*READ)
         assert migrate.upgrade(least).mode == migrate.BESIDE
-        yield own, least, panda
+        yield our_database, least, panda
 
 
 def tables(database: Database) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row that ending may write, without the columns that only PanDA has."""
-    found = {}
-    further = {one.split()[0] for one in FURTHER}
+    """All rows of the tables that ending may write, without the columns that only PanDA has."""
+    rows_by_table = {}
+    further = {definition.split()[0] for definition in FURTHER}
     with database.read_snapshot() as connection:
         for table, key in WRITTEN.items():
             rows = connection.execute(sa.text(f"SELECT * FROM doma_panda.{table} ORDER BY {key}"))
             names = [name for name in list(rows.keys()) if name not in further]
-            found[table] = [tuple(row[name] for name in names) for row in rows.mappings()]
-    return found
+            rows_by_table[table] = [tuple(row[name] for name in names) for row in rows.mappings()]
+    return rows_by_table
 
 
-def test_panda_is_asked_for_the_same_jobs_by_a_role_that_only_reads(both: tuple[Database, ...]) -> None:
-    own, least, _ = both
+def test_a_read_only_role_sends_panda_the_same_requests(both: tuple[Database, ...]) -> None:
+    our_database, least, _ = both
     before = tables(least)
-    assert before == tables(own)
-    asked = []
-    for database in (own, least):
+    assert before == tables(our_database)
+    requests = []
+    for database in (our_database, least):
         with played_panda() as panda:
             for agent in AGENTS:
-                record, told = moving_jobs.run(database, agent, options=panda.options())
-                assert (record.outcome, record.error) == ("done", None) and told
-            asked.append(panda.bodies)
-    assert asked[0] == asked[1] and {body["code"] for body in asked[0]} >= {2, 10, 51}
+                record, messages = moving_jobs.run(database, agent, options=panda.options())
+                assert (record.outcome, record.error) == ("done", None) and messages
+            requests.append(panda.bodies)
+    assert requests[0] == requests[1] and {body["code"] for body in requests[0]} >= {2, 10, 51}
     assert tables(least) == before
 
 
-def test_what_is_ended_through_sql_leaves_the_same_rows(both: tuple[Database, ...]) -> None:
-    own, least, panda = both
+def test_ending_jobs_through_sql_leaves_the_same_rows(both: tuple[Database, ...]) -> None:
+    our_database, least, panda = both
     for agent in AGENTS:
         refused, _ = moving_jobs.run(least, agent, options={"through": "sql"})
         assert refused.outcome == "refused" and 'GRANT SELECT, UPDATE ON "doma_panda"' in str(refused.error)
     with least.read_snapshot() as connection:
-        lacking = [one.grant(ROLE) for one in rights.read_rights(connection, least.names, AGENTS) if not one.held]
+        lacking = [right.grant(ROLE) for right in rights.read_rights(connection, least.names, AGENTS) if not right.held]
     with panda.autocommit() as connection:
         for grant in lacking:
             connection.exec_driver_sql(grant)
     before = tables(least)
     for agent in AGENTS:
-        (mine, told), (theirs, heard) = (
-            moving_jobs.run(one, agent, options={"through": "sql"}) for one in (own, least)
+        (own_record, own_messages), (other_record, messages) = (
+            moving_jobs.run(right, agent, options={"through": "sql"}) for right in (our_database, least)
         )
-        assert theirs.error is None
-        assert (theirs.outcome, theirs.error, theirs.counts, heard) == ("done", None, mine.counts, told)
-        assert any(theirs.counts.values())
+        assert (own_record.outcome, own_record.error) == ("done", None)
+        assert (other_record.outcome, other_record.error, other_record.counts, messages) == (
+            "done",
+            None,
+            own_record.counts,
+            own_messages,
+        )
+        assert any(other_record.counts.values())
     after = tables(least)
-    assert after == tables(own)
+    assert after == tables(our_database)
     assert {table for table in WRITTEN if after[table] != before[table]} == WRITTEN.keys()
     stamped = (
         "SELECT count(*) FROM doma_panda.jobparamstable JOIN doma_panda.metatable USING (pandaid, modificationtime)"
     )
     assert moving_jobs.column(panda, stamped) == [len(after["metatable"])]
     actions = "SELECT concat_ws(' ', agent, pandaid, rule, code, new_status) FROM broker.job_actions ORDER BY 1"
-    assert moving_jobs.column(least, actions) == moving_jobs.column(own, actions) != []
+    assert moving_jobs.column(least, actions) == moving_jobs.column(our_database, actions) != []

@@ -1,4 +1,4 @@
-"""The feeds on PanDA's tables as sites have them, for a role that only reads them: as on our own."""
+"""Feeds that read PanDA's tables as sites have them, with a read-only role, store the same as on our own tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FED = ("dataset_replicas", "dataset_metadata", "file_replicas", "container_conte
 
 
 def fill(database: Database) -> None:
-    """Tasks of every status with input: a dataset of its own each, of one a container, of one nothing is known."""
+    """Insert tasks of every status with a dataset each; other tasks read a container, an unknown dataset and files."""
     for number, status in enumerate(STATUSES, 1):
         want(database, number, f"mc23:{status}", status=status, currentpriority=None if number == 3 else number)
     want(database, 10, "mc23:box/", prodsourcelabel="user", username="alice", workinggroup="GP")
@@ -36,11 +36,11 @@ def fill(database: Database) -> None:
 
 
 def rucio() -> FakeRucio:
-    """What it knows of the input."""
-    known = {("mc23", name): [replica("DISK"), replica("TAPE")] for name in (*STATUSES, "in1")}
-    parts = {("mc23", name): [replica("DISK", 2)] for name in ("in2", "part")}
+    """A fake Rucio that knows the input of the tasks."""
+    whole_replicas = {("mc23", name): [replica("DISK"), replica("TAPE")] for name in (*STATUSES, "in1")}
+    partial_replicas = {("mc23", name): [replica("DISK", 2)] for name in ("in2", "part")}
     return FakeRucio(
-        replicas={**known, **parts},
+        replicas={**whole_replicas, **partial_replicas},
         containers={("mc23", "box"): [("mc23", "in1"), ("mc23", "in2")]},
         files={("mc23", "part"): [{"scope": "mc23", "name": "part.0", "states": {"DISK": "AVAILABLE"}}]},
         accounts={
@@ -52,39 +52,41 @@ def rucio() -> FakeRucio:
 
 @pytest.fixture
 def both(make_database: Callable[..., Database], tmp_path: Path) -> Iterator[tuple[Feeding, Feeding]]:
-    """Our own tables, and PanDA's for a role that only reads them."""
-    own, panda = make_database(), make_database()
-    for one in (own, panda):
-        fill(one)
+    """Feeds on our own tables, and on PanDA's with a read-only role."""
+    our_database, panda = make_database(), make_database()
+    for database in (our_database, panda):
+        fill(database)
     reshape(panda)
     with least_role(panda) as connect:
         least = connect(*READ)
         assert migrate.upgrade(least).mode == migrate.BESIDE
-        yield Feeding(own, tmp_path), Feeding(least, tmp_path)
+        yield Feeding(our_database, tmp_path), Feeding(least, tmp_path)
 
 
-def fed(feeding: Feeding) -> dict[str, list[Any]]:
-    """What is in the tables of the catalogue, without the times of the server."""
-    found = {}
+def catalogue_rows(feeding: Feeding) -> dict[str, list[Any]]:
+    """The rows of the fed tables, sorted."""
+    rows_by_table = {}
     with feeding.database.read_snapshot() as connection:
         for table in FED:
             rows = connection.execute(sa.text(f"SELECT to_jsonb(t) FROM broker.{table} AS t")).scalars()
-            found[table] = sorted(rows, key=str)
-    return found
+            rows_by_table[table] = sorted(rows, key=str)
+    return rows_by_table
 
 
 def test_replicas_and_quotas_are_fed_and_nothing_else(both: tuple[Feeding, Feeding], tmp_path: Path) -> None:
-    asked = []
+    requests = []
     for feeding in both:
-        there = rucio()
+        fake_rucio = rucio()
         replicas = ReplicaOptions(requests_per_s=10_000, requests_in_flight=1)
-        feeding.run(RucioReplicasAgent(replicas, PROCESS, lambda _, there=there: there))
-        feeding.run(RucioQuotaAgent(QuotaOptions(requests_per_s=10_000), PROCESS, lambda _, there=there: there))
-        asked.append(sorted(there.asked, key=str))  # several accounts are asked at the same time
-    own, least = both
-    assert asked[1] == asked[0] and ("metadata", ("mc23", "pending")) in asked[0]
-    assert fed(least) == fed(own)
-    assert all(fed(own)[table] for table in FED)
+        feeding.run(RucioReplicasAgent(replicas, PROCESS, lambda _, fake_rucio=fake_rucio: fake_rucio))
+        feeding.run(
+            RucioQuotaAgent(QuotaOptions(requests_per_s=10_000), PROCESS, lambda _, fake_rucio=fake_rucio: fake_rucio)
+        )
+        requests.append(sorted(fake_rucio.asked, key=str))  # accounts are requested concurrently
+    our_feeding, least = both
+    assert requests[1] == requests[0] and ("metadata", ("mc23", "pending")) in requests[0]
+    assert catalogue_rows(least) == catalogue_rows(our_feeding)
+    assert all(catalogue_rows(our_feeding)[table] for table in FED)
     for agent in (
         CricAgent(CricOptions(documents={"queues": str(tmp_path / "none.json")}), PROCESS),
         RucioSpaceAgent(SpaceOptions(), PROCESS, lambda _: rucio()),

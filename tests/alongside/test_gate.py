@@ -1,4 +1,4 @@
-"""The gate: each criterion on both sides of its limit, on PanDA's own tables."""
+"""The gate on PanDA's own tables: each criterion on both sides of its limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from broker.store.query_context import Asking
 from broker.store.schema import migrate
 from tests.alongside import planted
 from tests.alongside.conftest import READ
-from tests.alongside.planted import NOW, RECORDED, Planted
+from tests.alongside.planted import NOW, RECORDED, PlantedJobs
 from tests.cli.commands import Command, runner
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -34,25 +34,25 @@ KNOWN = {"brokerage": ("production_job", "analysis_job"), "profile": ("panda", "
 
 @pytest.fixture
 def database(panda: Database, least: Callable[..., Database]) -> Database:
-    found = least(*READ)
-    migrate.upgrade(found)
-    planted.plant_cycles(found)
-    return found
+    broker_database = least(*READ)
+    migrate.upgrade(broker_database)
+    planted.plant_cycles(broker_database)
+    return broker_database
 
 
 def criteria(limits: Limits = LOOSE, **changed: Any) -> GateFile:
-    given: dict[str, Any] = {"days": 1, "brokerages": {"production_job": {"labels": ["managed"]}}, "limits": limits}
-    return GateFile.model_validate({**given, **changed})
+    fields: dict[str, Any] = {"days": 1, "brokerages": {"production_job": {"labels": ["managed"]}}, "limits": limits}
+    return GateFile.model_validate({**fields, **changed})
 
 
-def judged(database: Database, wanted: GateFile, problems: tuple[str, ...] = ()) -> Gate:
+def judge(database: Database, gate_settings: GateFile, problems: tuple[str, ...] = ()) -> Gate:
     with database.read_snapshot() as connection:
-        return gate(Asking(connection, database.names, NOW), wanted, "gate.yaml", problems)
+        return gate(Asking(connection, database.names, NOW), gate_settings, "gate.yaml", problems)
 
 
-def line(found: Gate, criterion: str) -> GateLine:
-    (one,) = [one for one in found.lines if one.criterion == criterion]
-    return one
+def line(result: Gate, criterion: str) -> GateLine:
+    (gate_line,) = [gate_line for gate_line in result.lines if gate_line.criterion == criterion]
+    return gate_line
 
 
 @pytest.mark.parametrize(
@@ -69,45 +69,47 @@ def line(found: Gate, criterion: str) -> GateLine:
         ("queue_share", {"queue_share": 0.049}, False),
     ],
 )
-def test_limits_of_what_is_compared(
+def test_each_limit_passes_and_fails(
     panda: Database, database: Database, criterion: str, limits: dict[str, float], passed: bool
 ) -> None:
     planted.plant_share(panda, database, 20, 1, at=NOW - HOUR)
-    found = judged(database, criteria(LOOSE.model_copy(update=limits)))
-    assert line(found, criterion).passed is passed is found.passed, found.lines
-    assert [one.criterion for one in found.lines if not one.passed] == ([] if passed else [criterion])
+    result = judge(database, criteria(LOOSE.model_copy(update=limits)))
+    assert line(result, criterion).passed is passed is result.passed, result.lines
+    assert [gate_line.criterion for gate_line in result.lines if not gate_line.passed] == (
+        [] if passed else [criterion]
+    )
 
 
-def test_a_difference_that_is_explained_does_not_count(panda: Database, database: Database) -> None:
+def test_an_explained_difference_does_not_count(panda: Database, database: Database) -> None:
     planted.plant_share(panda, database, 20, 1, at=NOW - HOUR)
     strict = LOOSE.model_copy(update={"rule_share": 0.0, "queue_share": 0.0})
-    open_ = [
+    explanations = [
         {"rule": "dest_blacklisted", "because": "r"},
         {"queue": "C", "because": "q"},
         {"queue": "A", "because": "q"},
     ]
-    assert judged(database, criteria(strict, explained=open_)).passed
-    other = [{**one, "brokerage": "analysis_job"} for one in open_]
-    found = judged(database, criteria(strict, explained=other))
-    assert not line(found, "rule_share").passed and not line(found, "queue_share").passed
-    assert "dest_blacklisted (panda_only) 5.0 %" in line(found, "rule_share").detail
-    assert "1 explained" in line(judged(database, criteria(explained=open_)), "rule_share").detail
+    assert judge(database, criteria(strict, explained=explanations)).passed
+    explanations_of_other = [{**explanation, "brokerage": "analysis_job"} for explanation in explanations]
+    result = judge(database, criteria(strict, explained=explanations_of_other))
+    assert not line(result, "rule_share").passed and not line(result, "queue_share").passed
+    assert "dest_blacklisted (panda_only) 5.0 %" in line(result, "rule_share").detail
+    assert "1 explained" in line(judge(database, criteria(explained=explanations)), "rule_share").detail
 
 
 @pytest.mark.parametrize(("days", "passed"), [(2, True), (3, False)])
 def test_days_covered(panda: Database, database: Database, days: int, passed: bool) -> None:
     planted.plant_share(panda, database, 2, 0, at=NOW - HOUR)
     planted.plant_share(panda, database, 2, 0, at=NOW - DAY - HOUR, first=50)
-    found = judged(database, criteria(days=days))
-    assert (line(found, "days").value, line(found, "days").passed) == (2, passed)
+    result = judge(database, criteria(days=days))
+    assert (line(result, "days").value, line(result, "days").passed) == (2, passed)
 
 
 @pytest.mark.parametrize(("profile", "passed"), [("panda", True), ("seed", False)])
 def test_the_profile_that_decided(panda: Database, database: Database, profile: str, passed: bool) -> None:
     planted.plant_share(panda, database, 2, 0, at=NOW - HOUR)
-    found = judged(database, criteria(profile=profile))
-    assert line(found, "profile").passed is passed is found.passed
-    assert "panda" in line(found, "profile").detail
+    result = judge(database, criteria(profile=profile))
+    assert line(result, "profile").passed is passed is result.passed
+    assert "panda" in line(result, "profile").detail
 
 
 @pytest.mark.parametrize(
@@ -119,9 +121,9 @@ def test_fall_backs(decided: int, lost: int, passed: bool) -> None:
         CallCount(NOW, Call("production_job", "fell_back", "timeout"), lost),
         CallCount(NOW, Call("analysis_job", "fell_back", "timeout"), 500),
     ]
-    found = fall_backs("production_job", Limits(fall_backs=0.01), [one for one in calls if one.calls])
-    assert found.passed is passed
-    assert found.value == (lost / (decided + lost) if decided + lost else None)
+    gate_line = fall_backs("production_job", Limits(fall_backs=0.01), [count for count in calls if count.calls])
+    assert gate_line.passed is passed
+    assert gate_line.value == (lost / (decided + lost) if decided + lost else None)
 
 
 @pytest.mark.parametrize(
@@ -129,32 +131,34 @@ def test_fall_backs(decided: int, lost: int, passed: bool) -> None:
 )
 def test_doctor(panda: Database, database: Database, doctor: str, problems: tuple[str, ...], passed: bool) -> None:
     planted.plant_share(panda, database, 2, 0, at=NOW - HOUR)
-    found = judged(database, criteria(doctor=doctor), problems)
-    assert found.passed is passed
+    result = judge(database, criteria(doctor=doctor), problems)
+    assert result.passed is passed
     if doctor == "clean":
-        assert line(found, "doctor").value == len(problems)
+        assert line(result, "doctor").value == len(problems)
 
 
-def test_labels_are_judged_one_by_one(panda: Database, database: Database) -> None:
+def test_labels_are_judged_separately(panda: Database, database: Database) -> None:
     planted.plant_share(panda, database, 20, 0, at=NOW - HOUR)
     planted.plant_share(panda, database, 20, 20, at=NOW - 2 * HOUR, label="test", first=50)
     strict = LOOSE.model_copy(update={"agreement": 0.8})
-    every = judged(database, criteria(strict, brokerages={"production_job": {}}))
-    assert [(one.label, one.passed) for one in every.lines if one.criterion == "agreement"] == [
+    all_labels = judge(database, criteria(strict, brokerages={"production_job": {}}))
+    assert [
+        (gate_line.label, gate_line.passed) for gate_line in all_labels.lines if gate_line.criterion == "agreement"
+    ] == [
         ("managed", True),
         ("test", False),
     ]
-    assert judged(database, criteria(strict)).passed
-    own = {"production_job": {"labels": ["test"], "limits": {"agreement": 0.0}}}
-    assert judged(database, criteria(strict, brokerages=own)).passed
+    assert judge(database, criteria(strict)).passed
+    limits_of_test_label = {"production_job": {"labels": ["test"], "limits": {"agreement": 0.0}}}
+    assert judge(database, criteria(strict, brokerages=limits_of_test_label)).passed
 
 
-def test_nothing_compared_passes_nothing(database: Database) -> None:
-    found = judged(database, criteria())
-    assert not found.passed
-    assert {one.criterion for one in found.lines if one.passed} == {"fall_backs", "doctor"}
-    none = judged(database, criteria(brokerages={"production_job": {}}))
-    assert [(one.criterion, one.passed) for one in none.lines] == [
+def test_without_compared_jobs_no_comparison_passes(database: Database) -> None:
+    result = judge(database, criteria())
+    assert not result.passed
+    assert {gate_line.criterion for gate_line in result.lines if gate_line.passed} == {"fall_backs", "doctor"}
+    any_label = judge(database, criteria(brokerages={"production_job": {}}))
+    assert [(gate_line.criterion, gate_line.passed) for gate_line in any_label.lines] == [
         ("chunks", False),
         ("fall_backs", True),
         ("doctor", True),
@@ -165,7 +169,7 @@ GOOD = "brokerages:\n  production_job: {labels: [managed]}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         (GOOD + "dais: 3\n", "line 3, dais: is not known here; did you mean days?"),
         (GOOD + "days: none\n", "line 3, days: 'none' is no whole number"),
@@ -197,29 +201,29 @@ GOOD = "brokerages:\n  production_job: {labels: [managed]}\n"
         ("[1]\n", "line 1, the whole file: [1] is no mapping"),
     ],
 )
-def test_a_bad_file_is_refused_where_it_is_wrong(text: str, words: str) -> None:
+def test_an_invalid_gate_file_is_refused_with_line_and_field(text: str, message: str) -> None:
     with pytest.raises(GateFileError) as refused:
         read_gate(text, "gate.yaml", KNOWN)
-    assert words in str(refused.value) and "gate.yaml" in str(refused.value)
+    assert message in str(refused.value) and "gate.yaml" in str(refused.value)
 
 
 def test_the_shipped_file_has_every_field() -> None:
-    found, where = gate_file(None, None)
-    assert where == str(resources.path("config/gate.yaml"))
-    assert set(found.brokerages) == {"production_job", "analysis_job"}
+    shipped, path = gate_file(None, None)
+    assert path == str(resources.path("config/gate.yaml"))
+    assert set(shipped.brokerages) == {"production_job", "analysis_job"}
     assert (
-        found.brokerages["analysis_job"].limits.chunks == 300
-        and found.brokerages["production_job"].limits.chunks == 500
+        shipped.brokerages["analysis_job"].limits.chunks == 300
+        and shipped.brokerages["production_job"].limits.chunks == 500
     )
-    text = Path(where).read_text(encoding="utf-8")
+    text = Path(path).read_text(encoding="utf-8")
     for name in [*GateFile.model_fields, *Limits.model_fields]:
         assert re.search(rf"^ *{name}:", text, re.MULTILINE), name
-    # what is commented out is good as well
-    read_gate(text.replace("explained: []\n", "explained:\n").replace("# - {", "- {"), where, KNOWN)
+    # the entries that are commented out are valid too
+    read_gate(text.replace("explained: []\n", "explained:\n").replace("# - {", "- {"), path, KNOWN)
 
 
 class Page(HTMLParser):
-    """What a page loads from elsewhere, and its text."""
+    """The text of a page, and everything it loads from elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -235,18 +239,18 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_the_page_needs_nothing_else_and_escapes(panda: Database, database: Database) -> None:
-    planted.plant(panda, [Planted(1, "<b>A")])
-    planted.record(database, RECORDED, NOW - 2 * HOUR, [planted.decided(1, "B")])
-    found = judged(database, criteria(explained=[{"queue": "X&Y", "because": "<i>why</i>"}]))
-    text = gate_page(found)
+def test_the_page_is_self_contained_and_escaped(panda: Database, database: Database) -> None:
+    planted.plant(panda, [PlantedJobs(1, "<b>A")])
+    planted.record(database, RECORDED, NOW - 2 * HOUR, [planted.decision_for(1, "B")])
+    result = judge(database, criteria(explained=[{"queue": "X&Y", "because": "<i>why</i>"}]))
+    text = gate_page(result)
     page = Page(text)
     assert page.loaded == []
     assert "the gate is open: all" in page.text and "<b>A" in page.text and "<b>" not in text
     assert "X&Y" in page.text and "<i>why</i>" in page.text
     for words in ("What it means", "By the rule that made them", "decided by profile panda", "by chance alone"):
         assert words in page.text, words
-    assert 'class="fails"' in gate_page(judged(database, criteria(LOOSE.model_copy(update={"chunks": 2}))))
+    assert 'class="fails"' in gate_page(judge(database, criteria(LOOSE.model_copy(update={"chunks": 2}))))
 
 
 @pytest.fixture
@@ -254,7 +258,9 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys, "--db", database.url)
 
 
-def test_the_command(panda: Database, database: Database, broker: Command, tmp_path: Path) -> None:
+def test_the_command_opens_and_closes_the_gate(
+    panda: Database, database: Database, broker: Command, tmp_path: Path
+) -> None:
     planted.plant_share(panda, database, 20, 1, at=NOW - HOUR)
     file, page = tmp_path / "gate.yaml", tmp_path / "gate.html"
     text = (
@@ -263,21 +269,21 @@ def test_the_command(panda: Database, database: Database, broker: Command, tmp_p
         + "limits: {chunks: 20, agreement: 0.7, queue_share: 1, rule_share: LIMIT}\n"
     )
     file.write_text(text.replace("LIMIT", "0.05"), encoding="utf-8")
-    given = ("shadow", "--gate", str(file), "--at", NOW.isoformat())
-    passed = broker(*given, "--html", str(page))
-    assert passed.status == 0, passed.err
-    assert "the gate is open: all 6 criteria hold" in passed.out
+    arguments = ("shadow", "--gate", str(file), "--at", NOW.isoformat())
+    open_result = broker(*arguments, "--html", str(page))
+    assert open_result.status == 0, open_result.err
+    assert "the gate is open: all 6 criteria hold" in open_result.out
     assert "the gate is open" in page.read_text(encoding="utf-8")
     file.write_text(text.replace("LIMIT", "0.04"), encoding="utf-8")
-    closed = broker(*given, "--json")
-    assert closed.status == GATE_CLOSED == 6
-    document = json.loads(closed.out)
+    closed_result = broker(*arguments, "--json")
+    assert closed_result.status == GATE_CLOSED == 6
+    document = json.loads(closed_result.out)
     assert document["passed"] is False and document["shadow"]["brokerages"][0]["agreed_jobs"] == 19
-    assert [one["criterion"] for one in document["lines"] if not one["passed"]] == ["rule_share"]
-    assert "FAILS" in broker(*given).out
+    assert [gate_line["criterion"] for gate_line in document["lines"] if not gate_line["passed"]] == ["rule_share"]
+    assert "FAILS" in broker(*arguments).out
 
 
-def test_wrong_uses_of_the_command(broker: Command, tmp_path: Path) -> None:
+def test_invalid_arguments_of_the_command_are_refused(broker: Command, tmp_path: Path) -> None:
     file = tmp_path / "gate.yaml"
     file.write_text("doctor: ignored\n" + GOOD, encoding="utf-8")
     assert broker("shadow", "--html", str(tmp_path / "x.html")).status == 2

@@ -1,4 +1,4 @@
-"""Every statement that PanDA's database is asked holds to what all its databases understand alike."""
+"""Every statement sent to PanDA's database uses only what all supported database systems understand alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALLOWED = {
     exp.Paren, exp.And, exp.Or, exp.In, exp.Is, exp.Null, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE,
     exp.Literal, exp.Placeholder, exp.Count, exp.Sum, exp.Min, exp.Max, exp.Star,
 }  # fmt: skip
-#: Words that Oracle takes for no column, of those that a table of ours has as one or may come to have.
+#: Words that Oracle does not accept as column names, and that a table of ours has or may get as a column.
 ORACLE_RESERVED = {"access", "comment", "date", "file", "group", "level", "mode", "number", "order", "size", "uid"}
 
 
@@ -42,41 +42,41 @@ def naive(*parts: int) -> datetime:
 
 
 def statements() -> list[str]:
-    """All that the copying asks."""
-    where, _ = numbered("c.jeditaskid", [1, 2])
+    """All statements of the copies."""
+    condition, _ = numbered("c.jeditaskid", [1, 2])
     copies = [*grid_copies(), *task_copies(), READY_FILES, WAITS, ENDED_JOBS]
     copies += [copy for table in JOB_TABLES for copy in made_jobs(table)]
-    found = [select(copy, one, SCHEMAS, copy.columns) for copy in copies for one in copy.slices]
-    found += [select(copy, Slice(where), SCHEMAS, copy.columns) for copy in (FILES, PARAMETERS)]
-    return found + [columns_statement(backend, "S", "T")[0] for backend in get_args(Backend)]
+    texts = [select(copy, part, SCHEMAS, copy.columns) for copy in copies for part in copy.slices]
+    texts += [select(copy, Slice(condition), SCHEMAS, copy.columns) for copy in (FILES, PARAMETERS)]
+    return texts + [columns_statement(backend, "S", "T")[0] for backend in get_args(Backend)]
 
 
 def faults(statement: str) -> list[str]:
-    """What in a statement is more than columns, tables, comparisons, binds and counts."""
-    found = [] if not statement.rstrip().endswith(";") else ["ends with ;"]
+    """The parts of a statement beyond columns, tables, comparisons, binds and counts."""
+    messages = [] if not statement.rstrip().endswith(";") else ["ends with ;"]
     for dialect in ("oracle", "postgres"):
         (tree,) = sqlglot.parse(statement, read=dialect)
         assert tree is not None
         for node in tree.walk():
             if type(node) not in ALLOWED:
-                found.append(f"{type(node).__name__}: {node.sql()}")
+                messages.append(f"{type(node).__name__}: {node.sql()}")
             if isinstance(node, exp.Join) and (node.args.get("on") or node.args.get("kind") or node.args.get("side")):
-                found.append(f"joined otherwise than by a comma: {node.sql()}")
+                messages.append(f"joined otherwise than by a comma: {node.sql()}")
             if isinstance(node, exp.Column) and node.name.lower() in ORACLE_RESERVED:
-                found.append(f"reserved: {node.name}")
+                messages.append(f"reserved: {node.name}")
             if isinstance(node, exp.Identifier) and node.args.get("quoted"):
-                found.append(f"quoted: {node.name}")
+                messages.append(f"quoted: {node.name}")
             if isinstance(node, exp.TableAlias) and f" AS {node.name}" in statement:
-                found.append(f"AS before the alias {node.name}")
+                messages.append(f"AS before the alias {node.name}")
             if isinstance(node, exp.In) and len(node.expressions) > 1000:
-                found.append("more than 1000 in a list")
-    return found
+                messages.append("more than 1000 in a list")
+    return messages
 
 
-def test_statements_are_plain() -> None:
-    asked = statements()
-    assert len(asked) > 40
-    assert {one: faults(one) for one in asked if faults(one)} == {}
+def test_statements_use_only_the_common_subset() -> None:
+    texts = statements()
+    assert len(texts) > 40
+    assert {text: faults(text) for text in texts if faults(text)} == {}
 
 
 @pytest.mark.parametrize(
@@ -100,29 +100,29 @@ def test_statements_are_plain() -> None:
         "SELECT c.comment FROM s.t c",
     ],
 )
-def test_anything_else_is_found(statement: str) -> None:
+def test_statements_beyond_the_common_subset_are_detected(statement: str) -> None:
     assert faults(statement)
 
 
-def test_a_statement_names_no_bind_that_is_not_known() -> None:
-    known = {**instants(NOON), ":done_jobs_since": None, ":made_since": None, ":owner": None, ":name": None}
+def test_a_statement_names_only_known_binds() -> None:
+    known_binds = {**instants(NOON), ":done_jobs_since": None, ":made_since": None, ":owner": None, ":name": None}
     for statement in statements():
         binds = {f":{node.name}" for node in sqlglot.parse_one(statement, read="oracle").find_all(exp.Placeholder)}
-        assert binds - {":n0", ":n1"} == set(binds_of(statement, known))
+        assert binds - {":n0", ":n1"} == set(binds_of(statement, known_binds))
 
 
-def test_instants_are_naive_utc_and_whole_where_minutes_count() -> None:
-    found = instants(NOON)
-    assert found[":just_now"] == naive(2026, 8, 1, 10, 3, 4)
-    assert found[":six_hours_ago"] == naive(2026, 8, 1, 4, 3, 4)
-    assert (found[":window_begin"], found[":window_end"]) == (naive(2026, 8, 1, 4), naive(2026, 8, 1, 9, 50))
+def test_instants_are_naive_utc_and_windows_are_rounded() -> None:
+    values = instants(NOON)
+    assert values[":just_now"] == naive(2026, 8, 1, 10, 3, 4)
+    assert values[":six_hours_ago"] == naive(2026, 8, 1, 4, 3, 4)
+    assert (values[":window_begin"], values[":window_end"]) == (naive(2026, 8, 1, 4), naive(2026, 8, 1, 9, 50))
 
 
 CLOB = '{"a": 1}'
 
 
 @pytest.mark.parametrize(
-    ("sql_type", "in_key", "given", "stored"),
+    ("sql_type", "in_key", "value", "stored"),
     [
         ("bigint", False, Decimal("12345678901234567"), 12345678901234567),
         ("integer", False, 3.0, 3),
@@ -146,15 +146,15 @@ CLOB = '{"a": 1}'
         ("varchar(10)", True, "", ""),
     ],
 )
-def test_values_of_oracles_driver(sql_type: str, in_key: bool, given: Any, stored: Any) -> None:
+def test_conversion_of_values_from_oracles_driver(sql_type: str, in_key: bool, value: Any, stored: Any) -> None:
     convert = converter("column", sql_type, in_key=in_key)
     if isinstance(stored, type):
         with pytest.raises(stored):
-            convert(given)
+            convert(value)
     else:
-        assert convert(given) == stored and type(convert(given)) is type(stored)
+        assert convert(value) == stored and type(convert(value)) is type(stored)
 
 
-def test_a_digest_is_of_the_rows_not_of_their_order() -> None:
+def test_a_digest_depends_on_the_rows_and_not_on_their_order() -> None:
     assert digest([(1, "a"), (2, None)]) == digest([(2, None), (1, "a")])
     assert digest([(1, "a"), (1, "a")]) != digest([(1, "a")]) != digest([(1, None)])

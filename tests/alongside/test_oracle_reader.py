@@ -1,4 +1,4 @@
-"""The reader for Oracle, on a driver that is played by another: names of binds, options, errors. Not Oracle itself."""
+"""The reader for Oracle, tested on PostgreSQL with a fake driver: bind names, options, errors. Not Oracle itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Cursor:
     def __enter__(self) -> _Cursor:
         return self
 
-    def __exit__(self, *of: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._cursor.close()
 
     def execute(self, statement: str, binds: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ class _Cursor:
 
 
 class _Driver:
-    """What of ``oracledb`` is used."""
+    """The used part of ``oracledb``."""
 
     Error = psycopg.Error
 
@@ -63,13 +63,13 @@ def reading(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[tup
 def test_binds_options_and_one_connection(reading: tuple[OracleReader, _Driver]) -> None:
     reader, driver = reading
     assert (driver.defaults.fetch_lobs, driver.defaults.fetch_decimals) == (False, True)
-    asked = "SELECT c.name FROM doma_panda.global_shares c WHERE c.name = :name OR c.name IS NULL"
+    statement = "SELECT c.name FROM doma_panda.global_shares c WHERE c.name = :name OR c.name IS NULL"
     for _ in range(2):
-        assert reader.rows(asked, {":name": "none"}) == []
+        assert reader.rows(statement, {":name": "none"}) == []
     assert driver.opened == 1
 
 
-def test_an_error_is_said_and_the_next_call_connects_anew(reading: tuple[OracleReader, _Driver]) -> None:
+def test_an_error_is_reported_and_the_next_call_reconnects(reading: tuple[OracleReader, _Driver]) -> None:
     reader, driver = reading
     with pytest.raises(ReadFailed, match="not_there"):
         reader.rows("SELECT c.x FROM doma_panda.not_there c", {})
@@ -77,7 +77,7 @@ def test_an_error_is_said_and_the_next_call_connects_anew(reading: tuple[OracleR
     assert driver.opened == 2
 
 
-def test_without_the_driver_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Callable[..., None]:
         raise ImportError(name)
 

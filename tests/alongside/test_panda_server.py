@@ -1,4 +1,4 @@
-"""What doctor says of PanDA's server: whom it takes us for, and whether jobs can be ended so."""
+"""Doctor's findings on PanDA's server: the identity and role it gives us, and whether jobs can be ended through it."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ ON = {"timeouts": True, "fast_rebrokerage": True}
 
 @pytest.fixture
 def server() -> Iterator[PlayedPanda]:
-    with played_panda() as played:
-        yield played
+    with played_panda() as panda:
+        yield panda
 
 
-def asked(options: dict[str, Any], **enabled: bool) -> list[Finding]:
+def findings_for(options: dict[str, Any], **enabled: bool) -> list[Finding]:
     agents: dict[str, AgentSection] = {
         name: SECTIONS[name].model_copy(update={"options": options}) for name in ("timeouts", "fast_rebrokerage")
     }
     return server_findings(agents, enabled or ON, Surroundings(time.monotonic, lambda: 0.5, lambda seconds: None))
 
 
-def test_with_the_production_role_all_is_well_and_a_server_is_asked_once(server: PlayedPanda) -> None:
-    (found,) = asked(server.options(origin="atlas:production"))
-    assert found.level == "ok" and found.what == (
+def test_with_the_production_role_the_finding_is_ok_and_the_server_gets_one_request(server: PlayedPanda) -> None:
+    (finding,) = findings_for(server.options(origin="atlas:production"))
+    assert finding.level == "ok" and finding.what == (
         "fast_rebrokerage, timeouts: PanDA takes us for Grid Broker with production role (origin atlas:production)"
     )
     assert [(path, headers["Origin"]) for path, _, headers in server.asked] == [(WHO, "atlas:production")]
 
 
-def test_without_the_role_it_is_a_problem_that_names_the_origin(server: PlayedPanda) -> None:
+def test_a_missing_production_role_is_a_problem_that_names_the_origin(server: PlayedPanda) -> None:
     server.production = False
-    (found,) = asked(server.options(origin="atlas"))
-    assert found.level == "problem" and "no production role (origin atlas)" in found.what
-    assert "atlas:production" in found.remedy
+    (finding,) = findings_for(server.options(origin="atlas"))
+    assert finding.level == "problem" and "no production role (origin atlas)" in finding.what
+    assert "atlas:production" in finding.remedy
 
 
-def test_agents_that_are_off_or_write_rows_ask_nobody(server: PlayedPanda) -> None:
-    assert asked(server.options(), timeouts=False) == []
-    assert asked(server.options() | {"through": "sql"}) == []
+def test_agents_that_are_off_or_use_sql_send_no_request(server: PlayedPanda) -> None:
+    assert findings_for(server.options(), timeouts=False) == []
+    assert findings_for(server.options() | {"through": "sql"}) == []
     assert server.asked == []
 
 
-def test_a_server_that_is_not_named_or_does_not_answer_is_a_problem(server: PlayedPanda) -> None:
-    (found,) = asked({}, timeouts=True)
-    assert (found.level, found.what) == ("problem", "timeouts: no server of PanDA's is named")
-    (found,) = asked({"panda_api": {"address": "http://127.0.0.1:1/api"}}, timeouts=True)
-    assert found.level == "problem" and "cannot be asked" in found.what
+def test_a_missing_or_unreachable_server_is_a_problem(server: PlayedPanda) -> None:
+    (finding,) = findings_for({}, timeouts=True)
+    assert (finding.level, finding.what) == ("problem", "timeouts: no server of PanDA's is named")
+    (finding,) = findings_for({"panda_api": {"address": "http://127.0.0.1:1/api"}}, timeouts=True)
+    assert finding.level == "problem" and "cannot be asked" in finding.what
 
 
-def test_doctor_says_both_and_ends_with_a_problem(
+def test_doctor_reports_role_and_job_generation_and_exits_with_1(
     least: Callable[..., Database], server: PlayedPanda, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -81,10 +81,10 @@ def test_doctor_says_both_and_ends_with_a_problem(
     monkeypatch.setenv("BROKER_DATABASE_URL", database.url)
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
     server.production = False
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["doctor", "--json"])
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    problems = {one["topic"]: one["what"] for one in found if one["level"] == "problem"}
-    assert ended.value.code == 1
+    findings = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    problems = {finding["topic"]: finding["what"] for finding in findings if finding["level"] == "problem"}
+    assert exit_info.value.code == 1
     assert "no production role (origin atlas)" in problems["panda_server"]
     assert "the task would never end" in problems["job_generation"]

@@ -1,4 +1,4 @@
-"""The switch of JEDI's plug-in: what is set, who set it, and what doctor says of it and of the calls."""
+"""The switch of JEDI's plug-in: its settings, their editor, and doctor's findings on the switch and the calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FELL_BACK = Call("production_job", "fell_back", "schema_changed")
 
 
 @pytest.mark.parametrize(
-    ("switch", "label", "left"),
+    ("switch", "label", "reason"),
     [
         (PluginSwitch(), "managed", None),
         (PluginSwitch(), None, None),
@@ -39,19 +39,19 @@ FELL_BACK = Call("production_job", "fell_back", "schema_changed")
         (PluginSwitch(percent=0), "managed", "percent"),
     ],
 )
-def test_what_is_left_to_panda(switch: PluginSwitch, label: str | None, left: str | None) -> None:
-    assert switch.leaves(4711, label) == left
+def test_tasks_that_the_switch_leaves_to_panda(switch: PluginSwitch, label: str | None, reason: str | None) -> None:
+    assert switch.leaves(4711, label) == reason
 
 
-def test_the_boundary_of_percent_is_the_place_of_the_task() -> None:
+def test_the_plugin_takes_a_task_above_its_own_percent() -> None:
     place = place_of(4711)
     assert PluginSwitch(percent=place).leaves(4711, None) == "percent"
     assert PluginSwitch(percent=place + 1).leaves(4711, None) is None
 
 
 @given(st.integers(0, 10**12), st.integers(0, 100), st.integers(0, 100))
-def test_who_is_in_a_percent_is_in_a_larger_one(task: int, one: int, other: int) -> None:
-    small, large = sorted((one, other))
+def test_a_task_within_a_percentage_is_within_every_larger_one(task: int, first: int, second: int) -> None:
+    small, large = sorted((first, second))
     if PluginSwitch(percent=small).leaves(task, None) is None:
         assert PluginSwitch(percent=large).leaves(task, None) is None
 
@@ -63,31 +63,33 @@ def command(
     monkeypatch.setenv("BROKER_DATABASE_URL", database.url)
 
     def run(*words: str) -> tuple[int, list[Any]]:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main(["plugin", *words, "--json"])
         lines = capsys.readouterr().out.splitlines()
-        return int(ended.value.code or 0), [json.loads(line) for line in lines]
+        return int(exit_info.value.code or 0), [json.loads(line) for line in lines]
 
     return run
 
 
-def test_each_command_changes_one_thing_and_stays_on_record(command: Callable[..., tuple[int, list[Any]]]) -> None:
+def test_each_command_changes_one_setting_and_is_logged(command: Callable[..., tuple[int, list[Any]]]) -> None:
     assert command("log") == (0, [])
-    why = ("--reason", "trial", "--editor", "ana")
+    options = ("--reason", "trial", "--editor", "ana")
     steps = [
-        (("off", *why), (False, 100, None)),
-        (("percent", "10", *why), (False, 10, None)),
-        (("on", *why), (True, 10, None)),
-        (("labels", "test", "managed", "test", *why), (True, 10, ["test", "managed"])),
-        (("percent", "100", *why), (True, 100, ["test", "managed"])),
-        (("labels", "all", *why), (True, 100, None)),
+        (("off", *options), (False, 100, None)),
+        (("percent", "10", *options), (False, 10, None)),
+        (("on", *options), (True, 10, None)),
+        (("labels", "test", "managed", "test", *options), (True, 10, ["test", "managed"])),
+        (("percent", "100", *options), (True, 100, ["test", "managed"])),
+        (("labels", "all", *options), (True, 100, None)),
     ]
     for words, (enabled, percent, labels) in steps:
-        status, (said,) = command(*words)
+        status, (setting,) = command(*words)
         assert status == 0
-        assert said == {"enabled": enabled, "percent": percent, "labels": labels, "editor": "ana", "reason": "trial"}
+        assert setting == {"enabled": enabled, "percent": percent, "labels": labels, "editor": "ana", "reason": "trial"}
     _, log = command("log")
-    assert [(one["enabled"], one["percent"], one["labels"]) for one in log] == [one for _, one in reversed(steps)]
+    assert [(entry["enabled"], entry["percent"], entry["labels"]) for entry in log] == [
+        entry for _, entry in reversed(steps)
+    ]
     assert command("log", "--limit", "1")[1] == log[:1]
 
 
@@ -105,20 +107,22 @@ def test_each_command_changes_one_thing_and_stays_on_record(command: Callable[..
         ("off",),
     ],
 )
-def test_what_cannot_be_set_is_wrong_use(command: Callable[..., tuple[int, list[Any]]], words: tuple[str, ...]) -> None:
+def test_invalid_arguments_exit_with_2_and_change_nothing(
+    command: Callable[..., tuple[int, list[Any]]], words: tuple[str, ...]
+) -> None:
     status, _ = command(*words)
     assert status == 2
     assert command("log") == (0, [])
 
 
-def _said(database: Database, folder: Path) -> dict[str, str]:
-    return {one.what: one.level for one in plugin_findings(database, NOW, folder)}
+def _levels(database: Database, folder: Path) -> dict[str, str]:
+    return {finding.what: finding.level for finding in plugin_findings(database, NOW, folder)}
 
 
-def test_doctor_shows_the_switch_and_what_only_files_count(
+def test_doctor_shows_the_switch_and_calls_counted_only_in_files(
     database: Database, command: Callable[..., tuple[int, list[Any]]], tmp_path: Path
 ) -> None:
-    assert _said(database, tmp_path / "none") == {
+    assert _levels(database, tmp_path / "none") == {
         "switch: on, 100 % of tasks, all labels, as shipped": "ok",
         "JEDI's plug-in was not called in the last 24 h": "note",
     }
@@ -129,15 +133,15 @@ def test_doctor_shows_the_switch_and_what_only_files_count(
     for _ in range(2):
         file.add(FELL_BACK, HOUR)
     file.add(FELL_BACK, HOUR.replace(day=1, month=7))  # long ago
-    said = _said(database, tmp_path)
-    (switch,) = [one for one in said if one.startswith("switch: off, 100 % of tasks, all labels; ana at ")]
-    assert switch.endswith("PanDA is upgraded") and said[switch] == "note"
-    assert said["production_job: left_to_panda 3 times in 24 h (switched_off)"] == "ok"
+    levels = _levels(database, tmp_path)
+    (switch,) = [text for text in levels if text.startswith("switch: off, 100 % of tasks, all labels; ana at ")]
+    assert switch.endswith("PanDA is upgraded") and levels[switch] == "note"
+    assert levels["production_job: left_to_panda 3 times in 24 h (switched_off)"] == "ok"
     in_file = f"production_job: fell_back 2 times in 24 h (schema_changed), counted in {tmp_path} only"
-    assert said[in_file] == "problem"
+    assert levels[in_file] == "problem"
 
 
-def test_files_are_taken_once_and_given_back(tmp_path: Path) -> None:
+def test_a_call_file_is_taken_once_and_may_be_given_back(tmp_path: Path) -> None:
     file = CallFile(tmp_path)
     file.add(FELL_BACK, HOUR)
     ((path, calls),) = file.take()
@@ -147,7 +151,7 @@ def test_files_are_taken_once_and_given_back(tmp_path: Path) -> None:
     assert read_folder(tmp_path) == calls
 
 
-def test_half_a_line_counts_nothing(tmp_path: Path) -> None:
+def test_a_truncated_line_is_not_counted(tmp_path: Path) -> None:
     file = CallFile(tmp_path)
     file.add(FELL_BACK, HOUR)
     (path,) = tmp_path.glob("*.calls")
@@ -155,8 +159,8 @@ def test_half_a_line_counts_nothing(tmp_path: Path) -> None:
     assert read_folder(tmp_path) == [CallCount(HOUR, FELL_BACK, 1)]
 
 
-def test_what_the_switch_leaves_to_panda_is_no_fall_back_for_the_gate() -> None:
+def test_tasks_left_to_panda_are_no_fall_backs_for_the_gate() -> None:
     outcomes = {"decided": 9, "fell_back": 1, "left_to_panda": 90, "not_recorded": 5}
-    calls = [CallCount(HOUR, Call("production_job", one, "x"), count) for one, count in outcomes.items()]
+    calls = [CallCount(HOUR, Call("production_job", outcome, "x"), count) for outcome, count in outcomes.items()]
     line = fall_backs("production_job", Limits(), calls)
     assert line.value == pytest.approx(0.1)

@@ -1,4 +1,4 @@
-"""Alongside PanDA with the least rights: what is off, what is said, and what is granted."""
+"""Alongside PanDA with the least rights: agents that are off, messages, and required grants."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_role_that_owns_schema_broker_needs_no_right_on_the_database(least: Le
     assert migrate.check(database) == migrate.BESIDE
 
 
-def test_without_schema_or_right_the_line_says_what_to_give(panda: Database, least: Least) -> None:
+def test_a_missing_schema_is_one_line_with_its_remedy(panda: Database, least: Least) -> None:
     database = least(*READ)
     with panda.autocommit() as connection:
         connection.exec_driver_sql("DROP SCHEMA broker CASCADE")
@@ -55,7 +55,7 @@ def test_without_schema_or_right_the_line_says_what_to_give(panda: Database, lea
         ("SELECT 1 FROM doma_pandameta.sitedata", 'SELECT ON "doma_pandameta"."sitedata"'),
     ],
 )
-def test_a_missing_right_ends_in_one_line_with_its_grant(least: Least, statement: str, grant: str) -> None:
+def test_a_missing_right_is_one_line_with_its_grant(least: Least, statement: str, grant: str) -> None:
     database = least(f"GRANT USAGE ON SCHEMA doma_panda, doma_pandameta TO {ROLE}")
     with pytest.raises(MissingRight) as refused, database.begin() as connection:
         connection.execute(sa.text(statement))
@@ -63,24 +63,24 @@ def test_a_missing_right_ends_in_one_line_with_its_grant(least: Least, statement
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "remedy"),
     [
         ("SELECT nextval('doma_panda.jobsdefined4_pandaid_seq')", "no agent takes numbers of jobsdefined4_pandaid_seq"),
         ("INSERT INTO doma_panda.jobsdefined4 (pandaid) VALUES (1)", "no agent makes rows of jobsdefined4"),
         ("INSERT INTO doma_panda.filestable4 (row_id) VALUES (1)", "no agent makes rows of filestable4"),
     ],
 )
-def test_rights_to_make_jobs_are_not_handed_out(least: Least, statement: str, said: str) -> None:
+def test_no_grant_is_suggested_for_creating_jobs(least: Least, statement: str, remedy: str) -> None:
     database = least(f"GRANT USAGE ON SCHEMA doma_panda TO {ROLE}")
     with pytest.raises(MissingRight) as refused, database.begin() as connection:
         connection.execute(sa.text(statement))
-    assert said in refused.value.remedy and "GRANT" not in str(refused.value)
+    assert remedy in refused.value.remedy and "GRANT" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     "words", [("serve", "--once"), ("run", "production_job"), ("run", "production_job", "--dry-run")]
 )
-def test_making_jobs_is_refused_with_the_reason(
+def test_job_generation_is_refused_with_the_reason(
     least: Least, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -89,11 +89,11 @@ def test_making_jobs_is_refused_with_the_reason(
     (tmp_path / "broker.yaml").write_text("job_generation: broker\n", encoding="utf-8")
     monkeypatch.setenv("BROKER_DATABASE_URL", database.url)
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(list(words))
-    said = "".join(capsys.readouterr())
-    assert ended.value.code and "no output files" in said and "the task would never end" in said, said
-    assert "leave job_generation: auto" in said and "GRANT" not in said
+    output = "".join(capsys.readouterr())
+    assert exit_info.value.code and "no output files" in output and "the task would never end" in output, output
+    assert "leave job_generation: auto" in output and "GRANT" not in output
 
 
 def test_a_missing_schema_right_names_the_schema(least: Least) -> None:
@@ -102,21 +102,21 @@ def test_a_missing_schema_right_names_the_schema(least: Least) -> None:
     assert 'GRANT USAGE ON SCHEMA "doma_panda"' in refused.value.remedy
 
 
-def test_the_grants_that_are_printed_are_those_that_suffice(panda: Database, least: Least) -> None:
+def test_the_printed_grants_are_sufficient(panda: Database, least: Least) -> None:
     database = least(*READ)
     migrate.upgrade(database)
     with database.read_snapshot() as connection:
-        lacking = [one for one in rights.read_rights(connection, database.names) if not one.held]
-    assert {one.who for one in lacking} == {*WRITERS, TUNING}
+        lacking = [right for right in rights.read_rights(connection, database.names) if not right.held]
+    assert {right.who for right in lacking} == {*WRITERS, TUNING}
     with panda.autocommit() as connection:
-        for one in lacking:
-            connection.exec_driver_sql(one.grant(ROLE))
+        for right in lacking:
+            connection.exec_driver_sql(right.grant(ROLE))
     with database.read_snapshot() as connection:
-        assert all(one.held for one in rights.read_rights(connection, database.names))
+        assert all(right.held for right in rights.read_rights(connection, database.names))
 
 
 @pytest.mark.parametrize("agent", WRITERS)
-def test_agents_that_write_pandas_tables_are_off_until_switched_on(agent: str) -> None:
+def test_agents_that_write_pandas_tables_are_off_by_default(agent: str) -> None:
     shipped = SECTIONS[agent]
     assert shipped.runs(migrate.STANDALONE) and not shipped.runs(migrate.BESIDE)
     assert shipped.model_copy(update={"enabled": True}).runs(migrate.BESIDE)
@@ -127,7 +127,7 @@ def test_agents_that_only_decide_are_on() -> None:
     assert SECTIONS["production_job"].runs(migrate.BESIDE) and SECTIONS["analysis_job"].runs(migrate.BESIDE)
 
 
-def _examined(database: Database, now: datetime | None = None, **enabled: bool) -> list[Finding]:
+def _examine(database: Database, now: datetime | None = None, **enabled: bool) -> list[Finding]:
     if now is None:
         with database.read_snapshot() as connection:
             now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
@@ -135,17 +135,17 @@ def _examined(database: Database, now: datetime | None = None, **enabled: bool) 
 
 
 def _problems(findings: list[Finding], topic: str) -> list[Finding]:
-    return [one for one in findings if one.topic == topic and one.level == "problem"]
+    return [finding for finding in findings if finding.topic == topic and finding.level == "problem"]
 
 
-def test_doctor_asks_only_for_the_rights_of_what_runs(least: Least) -> None:
+def test_doctor_asks_only_for_the_rights_of_enabled_agents(least: Least) -> None:
     database = least(*READ)
     migrate.upgrade(database)
-    quiet = _examined(database)
-    assert not _problems(quiet, "right")
-    assert any(one.what == f"reading: role {ROLE} has all rights" for one in quiet)
-    loud = _problems(_examined(database, production_task=True), "right")
-    assert {one.remedy for one in loud} == {
+    findings = _examine(database)
+    assert not _problems(findings, "right")
+    assert any(finding.what == f"reading: role {ROLE} has all rights" for finding in findings)
+    problems = _problems(_examine(database, production_task=True), "right")
+    assert {finding.remedy for finding in problems} == {
         f'GRANT UPDATE ON "doma_panda"."jedi_tasks" TO "{ROLE}";',
         f'GRANT UPDATE ON "doma_panda"."jedi_datasets" TO "{ROLE}";',
         f'GRANT INSERT ON "doma_panda"."tasks_statuslog" TO "{ROLE}";',
@@ -155,14 +155,14 @@ def test_doctor_asks_only_for_the_rights_of_what_runs(least: Least) -> None:
 def test_no_grant_is_shown_for_an_agent_that_is_off(least: Least) -> None:
     database = least(*READ)
     migrate.upgrade(database)
-    found = {one.what: one.remedy for one in _examined(database) if one.topic == "right"}
-    off = {what.split(":")[0] for what in found if "missing and not needed: it is off, or asks PanDA" in what}
+    remedies = {finding.what: finding.remedy for finding in _examine(database) if finding.topic == "right"}
+    off = {text.split(":")[0] for text in remedies if "missing and not needed: it is off, or asks PanDA" in text}
     assert off == set(WRITERS)
-    assert all("config" in remedy for remedy in found.values() if remedy)
+    assert all("config" in remedy for remedy in remedies.values() if remedy)
 
 
 @pytest.mark.parametrize(
-    ("agents", "wanted"),
+    ("agents", "expected"),
     [
         ({}, {"tuning"}),
         ({"timeouts": {"enabled": True}}, {"tuning"}),
@@ -170,9 +170,9 @@ def test_no_grant_is_shown_for_an_agent_that_is_off(least: Least) -> None:
         ({"production_task": {"enabled": True}}, {"tuning", "production_task"}),
     ],
 )
-def test_init_prints_the_rights_of_agents_that_are_on(
+def test_init_prints_the_missing_rights_of_enabled_agents(
     least: Least, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    agents: dict[str, dict[str, object]], wanted: set[str],
+    agents: dict[str, dict[str, object]], expected: set[str],
 ) -> None:  # fmt: skip
     database = least(*READ)
     shipped = yaml.safe_load(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
@@ -183,8 +183,8 @@ def test_init_prints_the_rights_of_agents_that_are_on(
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
     with pytest.raises(SystemExit):
         main(["db", "init"])
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("missing right, ")]
-    assert {line.split(", ")[1].split(":")[0] for line in said} == wanted
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("missing right, ")]
+    assert {line.split(", ")[1].split(":")[0] for line in lines} == expected
 
 
 def test_agents_that_ask_pandas_server_need_no_rights_on_its_tables(least: Least) -> None:
@@ -206,11 +206,11 @@ def test_doctor_compares_clocks(least: Least, seconds: float, problem: bool) -> 
     migrate.upgrade(database)
     with database.read_snapshot() as connection:
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-    found = _examined(database, now + timedelta(seconds=seconds + (0.5 if seconds < 0 else 0)))
-    assert bool(_problems(found, "clock")) is problem
+    findings = _examine(database, now + timedelta(seconds=seconds + (0.5 if seconds < 0 else 0)))
+    assert bool(_problems(findings, "clock")) is problem
 
 
-def test_doctor_tells_ages_and_who_does_the_same_work(panda: Database, least: Least) -> None:
+def test_doctor_reports_ages_and_components_that_do_the_same_work(panda: Database, least: Least) -> None:
     database = least(*READ)
     migrate.upgrade(database)
     with panda.begin() as connection:
@@ -221,13 +221,13 @@ def test_doctor_tells_ages_and_who_does_the_same_work(panda: Database, least: Le
             "component, lockedby, lockedtime) VALUES ('d', 'd', 0, 'd', 'd', 'pandaD.copyArchive', 'x', "
             "now() - interval '10 min')"
         )
-    found = _examined(database, timeouts=True)
-    ages = {one.what.split(":")[0]: one.level for one in found if one.topic == "age"}
+    findings = _examine(database, timeouts=True)
+    ages = {finding.what.split(":")[0]: finding.level for finding in findings if finding.topic == "age"}
     assert ages["jobs_share_stats"] == "note" and ages["sw_tags"] == "ok"
-    (same,) = _problems(found, "same_work")
-    assert same.what.startswith("timeouts (on): pandaD.copyArchive does the same, last at work 10 min ago")
-    assert "TIMEOUT_holding" in same.remedy
-    assert not _problems(_examined(database), "same_work")
+    (problem,) = _problems(findings, "same_work")
+    assert problem.what.startswith("timeouts (on): pandaD.copyArchive does the same, last at work 10 min ago")
+    assert "TIMEOUT_holding" in problem.remedy
+    assert not _problems(_examine(database), "same_work")
 
 
 def test_a_scenario_of_rucios_tables_may_be_loaded_alongside_panda(least: Least) -> None:

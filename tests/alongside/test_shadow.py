@@ -41,19 +41,19 @@ JEDI = """
 """
 
 
-#: Of the service: it wrote decisions and nothing else.
+#: A cycle of the service that only recorded decisions.
 CYCLE = """
     INSERT INTO broker.agent_runs (id, agent, started_at, profile, only_recorded) VALUES
         (1, 'production_job', '2026-08-01 11:00+00', 'panda', true)"""
 
 
 def _record(task: int, brokerage: str, dataset: int | None, ramcount: float | None, *names: str) -> DecisionRecord:
-    chosen = tuple(Candidate(name, 1.0, {}) for name in names)
+    candidates = tuple(Candidate(name, 1.0, {}) for name in names)
     rejected = {"C": "status"}
-    return DecisionRecord(Decision(task, dataset, ramcount, brokerage, "brokered", "", chosen, rejected, ()))
+    return DecisionRecord(Decision(task, dataset, ramcount, brokerage, "brokered", "", candidates, rejected, ()))
 
 
-def test_jobs_waits_and_nuclei_of_pandas(panda: Database, least: Callable[..., Database]) -> None:
+def test_jobs_waits_and_nuclei_of_panda_are_compared(panda: Database, least: Callable[..., Database]) -> None:
     database = least(*READ)
     migrate.upgrade(database)
     with panda.begin() as connection:
@@ -69,23 +69,28 @@ def test_jobs_waits_and_nuclei_of_pandas(panda: Database, least: Callable[..., D
         connection.execute(sa.text(CYCLE))
         decision_writing.save(Database.raw(connection), origin, records)
     with database.read_snapshot() as connection:
-        found = shadow(Asking(connection, database.names, NOW), NOW - timedelta(hours=2), timedelta(hours=2))
-    lines = {one.brokerage: (one.jobs, one.agreed_jobs, one.waits, one.agreed_waits) for one in found.brokerages}
+        report = shadow(Asking(connection, database.names, NOW), NOW - timedelta(hours=2), timedelta(hours=2))
+    lines = {
+        entry.brokerage: (entry.jobs, entry.agreed_jobs, entry.waits, entry.agreed_waits) for entry in report.brokerages
+    }
     assert lines == {"production_task": (1, 1, 0, 0), "production_job": (2, 1, 0, 0), "analysis_job": (0, 0, 2, 0)}
-    assert {(one.side, one.code, one.jobs, one.queues) for one in found.rules} == {
+    assert {(entry.side, entry.code, entry.jobs, entry.queues) for entry in report.rules} == {
         ("panda_only", "status", 1, ("C",)),
         ("ours_only", "lowmemory", 0, ()),
         ("ours_only", "not_said", 0, ()),
     }
-    assert found.uncompared == ()
-    deciders = [(one.brokerage, one.profile, one.engine, one.tuning, one.jobs, one.waits) for one in found.decided_by]
+    assert report.uncompared == ()
+    deciders = [
+        (entry.brokerage, entry.profile, entry.engine, entry.tuning, entry.jobs, entry.waits)
+        for entry in report.decided_by
+    ]
     assert deciders == [
         ("analysis_job", "panda", "0.9", 1, 0, 2),
         ("production_job", "panda", "0.9", 1, 2, 0),
         ("production_task", "panda", "0.9", 1, 1, 0),
     ]
-    assert found.notes == () and found.placed_by_ours == ()
-    labels = [(one.brokerage, one.label, one.jobs) for one in found.labels]
+    assert report.notes == () and report.placed_by_ours == ()
+    labels = [(entry.brokerage, entry.label, entry.jobs) for entry in report.labels]
     assert sorted(labels) == [
         ("analysis_job", "user", 0),
         ("production_job", "managed", 2),

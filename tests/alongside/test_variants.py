@@ -1,4 +1,4 @@
-"""PanDA's tables in the forms that they have at sites: each brokerage decides the same from all of them."""
+"""PanDA's tables in the forms that they have at sites: each brokerage makes the same decisions from all of them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ def demo() -> Scenario:
     return Scenario.of(build_scenario(facts_from_texts(texts), NOON, 1, True))
 
 
-def decided(database: Database, brokerage: str, **settings: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def decide(database: Database, brokerage: str, **settings: Any) -> list[dict[str, Any]]:
+    decisions: list[dict[str, Any]] = []
     agent = registry.make(brokerage, {}, ProcessSettings(**settings))
     record = run_cycle(
-        agent, CycleContext(database, NOON, 0, 600.0, CycleRequest(None, True, True, found.append, by_hand=True))
+        agent, CycleContext(database, NOON, 0, 600.0, CycleRequest(None, True, True, decisions.append, by_hand=True))
     )
     assert record.outcome == "done", record
     return [
-        {name: one[name] for name in ("jeditaskid", "datasetid", "outcome", "reason", "candidates")} for one in found
+        {name: decision[name] for name in ("jeditaskid", "datasetid", "outcome", "reason", "candidates")}
+        for decision in decisions
     ]
 
 
@@ -49,10 +50,10 @@ def decided(database: Database, brokerage: str, **settings: Any) -> list[dict[st
 def both(make_database: Callable[..., Database]) -> Iterator[tuple[Database, Database]]:
     """The example grid standalone, and alongside PanDA for a role with the least rights."""
     scenario = demo()
-    own, panda = make_database(), make_database()
-    load(own, scenario)
+    our_database, panda = make_database(), make_database()
+    load(our_database, scenario)
     load(panda, scenario)
-    fill_jobs(own)
+    fill_jobs(our_database)
     reshape(panda)
     with least_role(panda) as connect:
         least = connect(*READ)
@@ -61,20 +62,20 @@ def both(make_database: Callable[..., Database]) -> Iterator[tuple[Database, Dat
             least,
             Scenario(scenario.now, {name: scenario.tables[name] for name in REPLICA_TABLES if name in scenario.tables}),
         )
-        yield own, least
+        yield our_database, least
 
 
 def test_every_brokerage_decides_the_same(both: tuple[Database, Database]) -> None:
-    own, least = both
+    our_database, least = both
     for brokerage in BROKERAGES:
-        wanted = decided(own, brokerage)
-        assert decided(least, brokerage) == wanted and wanted
-        assert any(one["outcome"] == "brokered" for one in wanted)
-    by_statistics = decided(least, "production_job", job_statistics="panda")
-    assert len(by_statistics) == len(decided(own, "production_job"))
+        expected = decide(our_database, brokerage)
+        assert decide(least, brokerage) == expected and expected
+        assert any(decision["outcome"] == "brokered" for decision in expected)
+    by_statistics = decide(least, "production_job", job_statistics="panda")
+    assert len(by_statistics) == len(decide(our_database, "production_job"))
 
 
-def test_jobs_are_not_made_alongside_panda(both: tuple[Database, Database]) -> None:
+def test_no_jobs_are_generated_alongside_panda(both: tuple[Database, Database]) -> None:
     _, least = both
     rows = sa.text("SELECT (SELECT count(*) FROM doma_panda.jobsdefined4), (SELECT count(*) FROM broker.decisions)")
     with least.read_snapshot() as connection:

@@ -26,10 +26,10 @@ def demo(test_server: TestServer) -> Iterator[Database]:
 
 @pytest.fixture
 def ask(demo: Database) -> Ask:
-    """``ask(function, ...)``: an answer for the instant of the grid."""
+    """``ask(function, ...)``: calls the function with a snapshot of the example grid at noon."""
 
-    def answer(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def answer(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         with demo.read_snapshot() as connection:
-            return function(Asking(connection, demo.names, NOON), *arguments, **named)
+            return function(Asking(connection, demo.names, NOON), *arguments, **keywords)
 
     return answer

@@ -1,4 +1,4 @@
-"""Alarms: each with the limit on both sides, and what is missing."""
+"""Alarms: each kind on both sides of its limit, and with missing facts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIMITS = AlarmLimits()
 
 
 def state(task: int, outcome: str, decided_h: float, waiting_h: float | None = None, **more: Any) -> ChunkState:
-    """The state of a chunk, decided and waiting since so many hours ago."""
+    """The state of a chunk that was decided ``decided_h`` hours ago and has waited for ``waiting_h`` hours."""
     values: dict[str, Any] = {
         "decision": task,
         "brokerage": "production_job",
@@ -57,7 +57,7 @@ def state(task: int, outcome: str, decided_h: float, waiting_h: float | None = N
 
 
 def brokered(task: int, hours: float) -> Brokered:
-    """A task that was brokered so many hours ago."""
+    """A task that was brokered ``hours`` ago."""
     return "production_job", task, NOW - timedelta(hours=hours)
 
 
@@ -65,68 +65,73 @@ def share(name: str | None, *tasks: int) -> dict[int, str | None]:
     return dict.fromkeys(tasks, name)
 
 
-def test_nodes_that_are_held_are_one_alarm_a_queue() -> None:
+def test_held_nodes_give_one_alarm_per_queue() -> None:
     until = NOW + timedelta(minutes=30)
     nodes = [held_sentence(HeldNode("BNL", f"n{number}", until, 7, 8, 2)) for number in range(7)]
-    found = list(held({"BNL": nodes, "KIT": nodes[:1]}))
-    assert [(one.code, one.about, one.value) for one in found] == [("nodes_held", "BNL", 7), ("nodes_held", "KIT", 1)]
-    said = alarm_sentence(found[1])
-    assert said == "nodes of KIT that get no jobs, 1: n0 until 2026-08-01 12:30Z, where 7 of 8 jobs of 2 tasks failed"
-    assert "n4" in alarm_sentence(found[0]) and "n5" not in alarm_sentence(found[0])
+    alarms = list(held({"BNL": nodes, "KIT": nodes[:1]}))
+    assert [(alarm.code, alarm.about, alarm.value) for alarm in alarms] == [
+        ("nodes_held", "BNL", 7),
+        ("nodes_held", "KIT", 1),
+    ]
+    sentence = alarm_sentence(alarms[1])
+    assert (
+        sentence == "nodes of KIT that get no jobs, 1: n0 until 2026-08-01 12:30Z, where 7 of 8 jobs of 2 tasks failed"
+    )
+    assert "n4" in alarm_sentence(alarms[0]) and "n5" not in alarm_sentence(alarms[0])
     assert list(held({})) == []
 
 
 @pytest.mark.parametrize(
-    ("waiting_h", "later", "facts", "starves"),
+    ("waiting_h", "later_task", "shares", "starves"),
     [
         (12.5, 11, share("MC", 10, 11), True),
         (12.0, 11, share("MC", 10, 11), False),  # not longer than the limit
-        (12.5, 9, share("MC", 9, 10), False),  # the other came earlier
-        (12.5, 11, share("MC", 10) | share("Evgen", 11), False),  # and is of another share
-        (12.5, 11, {}, True),  # nothing is known of either: the same
+        (12.5, 9, share("MC", 9, 10), False),  # the brokered task is older
+        (12.5, 11, share("MC", 10) | share("Evgen", 11), False),  # the brokered task belongs to another share
+        (12.5, 11, {}, True),  # both shares unknown: treated as one share
     ],
 )
-def test_a_task_starves_when_later_ones_of_its_share_were_brokered(
-    waiting_h: float, later: int, facts: dict[int, str | None], starves: bool
+def test_a_task_starves_when_later_tasks_of_its_share_were_brokered(
+    waiting_h: float, later_task: int, shares: dict[int, str | None], starves: bool
 ) -> None:
-    found = list(starving([state(10, "pending", 0.1, waiting_h)], [brokered(later, 1)], facts, LIMITS, NOW))
-    assert [one.about for one in found] == (["10"] if starves else [])
+    alarms = list(starving([state(10, "pending", 0.1, waiting_h)], [brokered(later_task, 1)], shares, LIMITS, NOW))
+    assert [alarm.about for alarm in alarms] == (["10"] if starves else [])
     if starves:
-        assert (found[0].value, found[0].limit, found[0].key) == (12.5, 12.0, "alarms.starving_hours")
-        assert alarm_sentence(found[0]).startswith("task 10 waits for 12.5 h (lowmemory), limit 12 h")
+        assert (alarms[0].value, alarms[0].limit, alarms[0].key) == (12.5, 12.0, "alarms.starving_hours")
+        assert alarm_sentence(alarms[0]).startswith("task 10 waits for 12.5 h (lowmemory), limit 12 h")
 
 
-def test_what_was_brokered_before_it_began_to_wait_does_not_count() -> None:
+def test_tasks_brokered_before_the_wait_began_do_not_count() -> None:
     waiting = [state(10, "pending", 0.1, 13)]
     assert not list(starving(waiting, [brokered(11, 14)], share("MC", 10, 11), LIMITS, NOW))
 
 
-@pytest.mark.parametrize(("changes", "alarms"), [(5, 0), (6, 1)])
-def test_a_chunk_flaps(changes: int, alarms: int) -> None:
-    found = list(flapping([Change("production_job", 10, 1, changes, NOW)], LIMITS))
-    assert len(found) == alarms and all("changed its outcome or reason" in alarm_sentence(one) for one in found)
+@pytest.mark.parametrize(("changes", "count"), [(5, 0), (6, 1)])
+def test_a_chunk_flaps(changes: int, count: int) -> None:
+    alarms = list(flapping([Change("production_job", 10, 1, changes, NOW)], LIMITS))
+    assert len(alarms) == count and all("changed its outcome or reason" in alarm_sentence(alarm) for alarm in alarms)
 
 
 @pytest.mark.parametrize(
-    ("failed", "finished", "tasks", "alarms"),
+    ("failed", "finished", "tasks", "count"),
     [(20, 20, 3, 1), (19, 0, 3, 0), (20, 20, 2, 0), (20, 21, 3, 0), (0, 0, 0, 0)],
 )
-def test_a_queue_fails_when_many_jobs_of_many_tasks_do(failed: int, finished: int, tasks: int, alarms: int) -> None:
+def test_a_queue_fails_when_many_jobs_of_many_tasks_do(failed: int, finished: int, tasks: int, count: int) -> None:
     outcomes = outcomes_of([EndedJobs("BNL", failed, finished, tasks, tasks, None)], LIMITS)
-    found = list(failing(outcomes, LIMITS))
-    assert len(found) == alarms
-    if alarms:
-        assert alarm_sentence(found[0]) == (
+    alarms = list(failing(outcomes, LIMITS))
+    assert len(alarms) == count
+    if count:
+        assert alarm_sentence(alarms[0]) == (
             "50 % of the jobs that ended at BNL failed: 20 failed, 20 finished, 3 tasks"
         )
 
 
 @pytest.mark.parametrize(
-    ("found", "severity"), [("stale", "critical"), ("missing", "critical"), ("shrunk", "warning"), ("ok", None)]
+    ("source_state", "severity"), [("stale", "critical"), ("missing", "critical"), ("shrunk", "warning"), ("ok", None)]
 )
-def test_sources(found: str, severity: str | None) -> None:
-    line = SourceLine(source="links", state=found, age_s=7200.0, limit_s=3600.0, rows=3)
-    assert [one.severity for one in stale_sources([line])] == ([severity] if severity else [])
+def test_sources(source_state: str, severity: str | None) -> None:
+    line = SourceLine(source="links", state=source_state, age_s=7200.0, limit_s=3600.0, rows=3)
+    assert [alarm.severity for alarm in stale_sources([line])] == ([severity] if severity else [])
 
 
 def agent(**more: Any) -> AgentLine:
@@ -159,36 +164,36 @@ def ended(*outcomes: str) -> list[EndedCycle]:
     ],
 )
 def test_agents(line: AgentLine, cycles: list[EndedCycle], codes: list[str]) -> None:
-    found = list(agent_alarms([line], cycles, LIMITS))
-    assert [one.code for one in found] == codes and all(alarm_sentence(one) for one in found)
+    alarms = list(agent_alarms([line], cycles, LIMITS))
+    assert [alarm.code for alarm in alarms] == codes and all(alarm_sentence(alarm) for alarm in alarms)
 
 
-def test_an_agent_that_nobody_leads_while_others_are_led() -> None:
-    other = agent(agent="activation", holder=None)
-    assert [one.about for one in agent_alarms([agent(), other], [], LIMITS)] == ["activation"]
-    assert not list(agent_alarms([agent(holder=None), other], [], LIMITS))  # no service runs at all
+def test_an_agent_without_a_leader_is_an_alarm_only_while_others_have_one() -> None:
+    leaderless = agent(agent="activation", holder=None)
+    assert [alarm.about for alarm in agent_alarms([agent(), leaderless], [], LIMITS)] == ["activation"]
+    assert not list(agent_alarms([agent(holder=None), leaderless], [], LIMITS))  # no service is running
 
 
-def test_each_part_of_an_agent_is_looked_at_by_itself() -> None:
-    """One part that fails is not hidden by another that does not."""
+def test_each_part_of_an_agent_is_judged_separately() -> None:
+    """A healthy part does not hide a failing one."""
     parts = [dict.fromkeys(PartLine.model_fields) | {"part": part, "holder": "here"} for part in ("1/2", "2/2")]
     parts[1]["holder"] = None
-    line = agent(parts=tuple(PartLine(**one) for one in parts))
+    line = agent(parts=tuple(PartLine(**values) for values in parts))
     cycles = [EndedCycle("timeouts", outcome, NOW, "Refused: too old", "1/2") for outcome in ("refused",) * 3]
     cycles += [EndedCycle("timeouts", "done", NOW, None, "2/2"), *ended("failed", "failed", "failed")]
-    found = [(one.code, one.about) for one in agent_alarms([line], cycles, LIMITS)]
-    assert found == [("agent_refused", "timeouts#1/2"), ("no_leader", "timeouts#2/2")]
+    alarms = [(alarm.code, alarm.about) for alarm in agent_alarms([line], cycles, LIMITS)]
+    assert alarms == [("agent_refused", "timeouts#1/2"), ("no_leader", "timeouts#2/2")]
 
 
 @pytest.mark.parametrize(("editor", "severity"), [("ann", "info"), ("brake", "critical")])
-def test_a_paused_agent_is_named_and_nothing_else_of_it(editor: str, severity: str) -> None:
+def test_a_pause_is_the_only_alarm_of_a_paused_agent(editor: str, severity: str) -> None:
     pause = PauseLine(agent="timeouts", reason="downtime", editor=editor, set_at=NOW, until=NOW + timedelta(hours=1))
-    (found,) = agent_alarms([agent(pause=pause, last_outcome="overdue")], ended("refused") * 3, LIMITS)
-    assert isinstance(found, Alarm) and (found.code, found.severity) == ("agent_paused", severity)
-    assert alarm_sentence(found) == f"timeouts is paused by {editor}: downtime"
+    (alarm,) = agent_alarms([agent(pause=pause, last_outcome="overdue")], ended("refused") * 3, LIMITS)
+    assert isinstance(alarm, Alarm) and (alarm.code, alarm.severity) == ("agent_paused", severity)
+    assert alarm_sentence(alarm) == f"timeouts is paused by {editor}: downtime"
 
 
-def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:
+def test_custom_limits_are_loaded_and_invalid_ones_refused(tmp_path: Path) -> None:
     assert load_limits(None) == AlarmLimits()
     (tmp_path / "alarms.yaml").write_text("starving_hours: 1\n")
     assert load_limits(tmp_path).starving_hours == 1
@@ -196,16 +201,16 @@ def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:
     assert load_limits(tmp_path).starving_hours == 20
     (tmp_path / "alarms.yaml").unlink()
     assert load_limits(tmp_path) == AlarmLimits()
-    for text in ("starving: 1", "flapping_changes: 33"):  # more changes are not kept
+    for text in ("starving: 1", "flapping_changes: 33"):  # more changes than are stored
         (tmp_path / "alarms.yaml").write_text(f"{text}\n")
         with pytest.raises(ConfigurationError, match=text.partition(":")[0]):
             load_limits(tmp_path)
 
 
-def test_alarms_of_one_kind_are_one_line_from_three_on() -> None:
+def test_three_or_more_alarms_of_one_kind_share_a_line() -> None:
     changes = [Change("production_job", task, None, 12 - task, NOW) for task in range(6)]
-    found = list(flapping(changes, AlarmLimits(flapping_changes=6)))
-    (line,) = alarm_lines(found)
+    alarms = list(flapping(changes, AlarmLimits(flapping_changes=6)))
+    (line,) = alarm_lines(alarms)
     assert line.sentence == "task 0 changed its outcome or reason 12 times in 6 h; likewise 5 others (1, 2, 3, ...)"
     assert (line.severity, line.code, line.since, line.key) == (
         "warning",
@@ -213,8 +218,8 @@ def test_alarms_of_one_kind_are_one_line_from_three_on() -> None:
         NOW,
         "alarms.flapping_changes",
     )
-    (three,) = alarm_lines(found[:3])
+    (three,) = alarm_lines(alarms[:3])
     assert three.sentence.endswith("likewise 2 others (1, 2)")
-    assert [one.sentence for one in alarm_lines(found[:2])] == [alarm_sentence(one) for one in found[:2]]
-    other = found[0].model_copy(update={"code": "task_starving"})
-    assert [one.code for one in alarm_lines([*found, other])] == ["task_flapping", "task_starving"]
+    assert [folded.sentence for folded in alarm_lines(alarms[:2])] == [alarm_sentence(alarm) for alarm in alarms[:2]]
+    starving_alarm = alarms[0].model_copy(update={"code": "task_starving"})
+    assert [folded.code for folded in alarm_lines([*alarms, starving_alarm])] == ["task_flapping", "task_starving"]

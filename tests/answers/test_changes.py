@@ -1,4 +1,4 @@
-"""Changes of one thing: values that are needed, round figures, and figures in words."""
+"""Single changes that would help: needed values, round figures, and figures in words."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from broker.grid.answers.misses_at_queue import needed_value
 from broker.store.query_context import NothingFound, known_name
 
 
-def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Observation:
+def observe(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Observation:
     return Observation(value=value, operator=operator, limit=limit, unit=unit, key=key)
 
 
 @pytest.mark.parametrize(
-    ("seen", "value"),
+    ("observation", "value"),
     [
-        (compared(31774.0, "<=", 24000.0), 32000.0),
-        (compared(32000.0, "<=", 24000.0), 32000.0),
-        (compared(32000.0, "<", 24000.0), 33000.0),
-        (compared(7400.0, ">=", 8001.0, key="queue.minrss"), 7000.0),
-        (compared(7000.0, ">", 8001.0, key="queue.minrss"), 6000.0),
-        (compared(400.0, ">=", 8001.0, key="queue.minrss"), 0.0),
-        (compared(90_000.0, "<=", 86_400.0, "s", "queue.maxtime"), 90_000.0),
-        (compared("paused", "==", "online", "-", "queue.status"), "online"),
-        (compared(True, "==", False), None),
-        (compared(None, "<=", 3.0), None),
+        (observe(31774.0, "<=", 24000.0), 32000.0),
+        (observe(32000.0, "<=", 24000.0), 32000.0),
+        (observe(32000.0, "<", 24000.0), 33000.0),
+        (observe(7400.0, ">=", 8001.0, key="queue.minrss"), 7000.0),
+        (observe(7000.0, ">", 8001.0, key="queue.minrss"), 6000.0),
+        (observe(400.0, ">=", 8001.0, key="queue.minrss"), 0.0),
+        (observe(90_000.0, "<=", 86_400.0, "s", "queue.maxtime"), 90_000.0),
+        (observe("paused", "==", "online", "-", "queue.status"), "online"),
+        (observe(True, "==", False), None),
+        (observe(None, "<=", 3.0), None),
     ],
 )
-def test_the_round_value_with_which_it_would_pass(seen: Observation, value: Any) -> None:
-    assert needed_value(seen) == value
+def test_needed_value_is_the_nearest_round_value_that_passes(observation: Observation, value: Any) -> None:
+    assert needed_value(observation) == value
 
 
 @given(
@@ -46,15 +46,15 @@ def test_the_round_value_with_which_it_would_pass(seen: Observation, value: Any)
     st.sampled_from(("<", "<=", ">", ">=")),
     st.sampled_from(("MB", "s", "jobs", "cores")),
 )
-def test_what_is_needed_lets_the_value_pass(value: float, operator: str, unit: str) -> None:
-    needed = needed_value(compared(value, operator, 0.0, unit))
+def test_the_needed_limit_lets_the_value_pass(value: float, operator: str, unit: str) -> None:
+    needed = needed_value(observe(value, operator, 0.0, unit))
     assert isinstance(needed, float)
     passes = {"<": value < needed, "<=": value <= needed, ">": value > needed, ">=": value >= needed}
     assert passes[operator] or (needed == 0.0 and value == 0.0)
 
 
 @pytest.mark.parametrize(
-    ("seen", "gap"),
+    ("observation", "gap"),
     [
         (Observation(150.0, "<=", 100.0, "MB", "k"), 50.0),
         (Observation(50.0, ">=", 100.0, "MB", "k"), 50.0),
@@ -64,28 +64,28 @@ def test_what_is_needed_lets_the_value_pass(value: float, operator: str, unit: s
         (None, None),
     ],
 )
-def test_how_far_a_value_is_from_its_limit(seen: Observation | None, gap: float | None) -> None:
-    assert gap_percent(seen) == gap
+def test_gap_between_a_value_and_its_limit(observation: Observation | None, gap: float | None) -> None:
+    assert gap_percent(observation) == gap
 
 
 def change(value: float) -> TaskChange:
-    """A change that keeps its batch, whatever its value."""
+    """A change whose batch stays the same at every value."""
 
-    class Kept(TaskChange):
+    class ConstantBatchChange(TaskChange):
         def at(self, value: float) -> TaskChange:
             return change(value)
 
-    return Kept(REQUESTS[0], "ramcount", value, "MB", None)  # type: ignore[arg-type]
+    return ConstantBatchChange(REQUESTS[0], "ramcount", value, "MB", None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("most", "found"), [(6600.0, 6500.0), (40_000.0, 39_000.0), (10.0, None)])
-def test_the_largest_round_figure_with_a_candidate(most: float, found: float | None) -> None:
-    result = lowered(change(40_000.0), lambda one: ["Q"] if one.value <= most else [])
-    assert (None if result is None else result[0]) == found
+@pytest.mark.parametrize(("limit", "largest"), [(6600.0, 6500.0), (40_000.0, 39_000.0), (10.0, None)])
+def test_the_largest_round_figure_with_a_candidate(limit: float, largest: float | None) -> None:
+    result = lowered(change(40_000.0), lambda attempt: ["Q"] if attempt.value <= limit else [])
+    assert (None if result is None else result[0]) == largest
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         (with_unit(288900.0, "MB"), "288,900 MB"),
         (with_unit(86_400.0, "s"), "24 h"),
@@ -97,7 +97,7 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         (length(1_000_000.0), "11.6 d"),
         (size(3 * 1024.0**4), "3 TB"),
         (size(1023.0), "1.02e+03 B"),
-        (comparison(compared(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),
+        (comparison(observe(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),
         (
             comparison(
                 Observation(
@@ -121,15 +121,15 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         ),
     ],
 )
-def test_figures_in_words(text: str, shown: str) -> None:
-    assert text == shown
+def test_figures_in_words(text: str, expected: str) -> None:
+    assert text == expected
 
 
-def test_names_whatever_their_case_and_the_nearest() -> None:
+def test_names_match_in_any_case_and_the_nearest_is_suggested() -> None:
     names = ["BNL", "BNL_ARM", "RAL-LCG2"]
     assert known_name("queue", "bnl", names, "here") == "BNL"
     assert nearest("bnlx", names)[0] == "BNL"
     assert nearest("ral", names) == ("RAL-LCG2",) and nearest("", names) == ()
-    with pytest.raises(NothingFound) as caught:
+    with pytest.raises(NothingFound) as error:
         known_name("queue", "zzz", names, "here")
-    assert (caught.value.exit_status, caught.value.nearest, caught.value.kind) == (4, (), "queue")
+    assert (error.value.exit_status, error.value.nearest, error.value.kind) == (4, (), "queue")

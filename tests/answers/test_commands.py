@@ -1,12 +1,14 @@
-"""The commands that ask, as an operator types them, and pause and resume."""
+"""Query commands as an operator types them, and ``pause`` and ``resume``."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from broker.cli.commands import COMMANDS
 from broker.cli.main import main
 from broker.store.connection.database import Database
 from tests.answers.demo_database import BUSY_USER, DRAWN, LOST_INPUT, TOO_MUCH_MEMORY
@@ -43,15 +45,15 @@ def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     ],
 )  # fmt: skip
 def test_in_words(broker: Command, command: tuple[str, ...], words: tuple[str, ...]) -> None:
-    done = broker(*command)
-    assert done.status == 0, done.err
-    assert [word for word in words if word not in done.out] == []
+    result = broker(*command)
+    assert result.status == 0, result.err
+    assert [word for word in words if word not in result.out] == []
 
 
 @pytest.mark.slow
-def test_what_waits_for_its_input_is_near_to_no_queue(broker: Command) -> None:
-    done = broker("explain", str(LOST_INPUT))
-    assert "no complete replica" in done.out and "Nearest:" not in done.out
+def test_a_task_waiting_for_its_input_has_no_nearest_queue(broker: Command) -> None:
+    result = broker("explain", str(LOST_INPUT))
+    assert "no complete replica" in result.out and "Nearest:" not in result.out
 
 
 @pytest.mark.parametrize(
@@ -68,10 +70,10 @@ def test_what_waits_for_its_input_is_near_to_no_queue(broker: Command) -> None:
         (("agents",), {"agent", "last_outcome", "started_at", "finished_at", "pause"}),
     ],
 )
-def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -> None:
-    done = broker(*command, "--json")
-    assert done.status == 0, done.err
-    assert keys <= set(json.loads(done.out.splitlines()[0]))
+def test_json_output(broker: Command, command: tuple[str, ...], keys: set[str]) -> None:
+    result = broker(*command, "--json")
+    assert result.status == 0, result.err
+    assert keys <= set(json.loads(result.out.splitlines()[0]))
 
 
 @pytest.mark.slow
@@ -86,10 +88,10 @@ def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -
 )
 def test_pictures(broker: Command, tmp_path: Path, command: tuple[str, ...], names: tuple[bytes, ...]) -> None:
     file = tmp_path / "picture.svg"
-    done = broker(*command, "--plot", str(file))
-    assert done.status == 0, done.err
-    drawn = file.read_bytes()
-    assert [name for name in names if name not in drawn] == []
+    result = broker(*command, "--plot", str(file))
+    assert result.status == 0, result.err
+    picture = file.read_bytes()
+    assert [name for name in names if name not in picture] == []
     assert broker(*command, "--plot", str(tmp_path / "picture.pdf")).status == 2
 
 
@@ -104,15 +106,15 @@ def test_pictures(broker: Command, tmp_path: Path, command: tuple[str, ...], nam
         (("pause", "timeout", "--until", "1h", "--reason", "x"), "timeouts"),
     ],
 )
-def test_what_is_not_there_ends_with_4_and_the_nearest_name(
+def test_an_unknown_name_exits_with_4_and_suggests_the_nearest(
     broker: Command, command: tuple[str, ...], name: str
 ) -> None:
-    done = broker(*command)
-    assert done.status == 4 and name in done.err
+    result = broker(*command)
+    assert result.status == 4 and name in result.err
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("tasks", "--status", "pendin"), "there is no status pendin; --status; did you mean pending"),
         (("tasks", "--status", "runing"), "did you mean running"),
@@ -126,11 +128,11 @@ def test_what_is_not_there_ends_with_4_and_the_nearest_name(
         (("reasons", "--brokerage", "production"), "did you mean production_job or production_task"),
     ],
 )
-def test_a_filter_with_a_value_that_nothing_has_ends_with_2_and_the_nearest(
-    broker: Command, command: tuple[str, ...], said: str
+def test_an_unknown_filter_value_exits_with_2_and_suggests_the_nearest(
+    broker: Command, command: tuple[str, ...], message: str
 ) -> None:
-    done = broker(*command)
-    assert (done.status, done.out) == (2, "") and said in done.err
+    result = broker(*command)
+    assert (result.status, result.out) == (2, "") and message in result.err
 
 
 @pytest.mark.parametrize(
@@ -148,13 +150,13 @@ def test_pause_and_resume(broker: Command) -> None:
         rows = [json.loads(line) for line in broker("agents", "--json").out.splitlines()]
         pause = {row["agent"]: row["pause"] for row in rows}["timeouts"]
         assert (pause["editor"], pause["reason"]) == ("ann", "downtime")
-        refused = broker("run", "timeouts")
-        assert refused.status == 3 and "timeouts is paused until" in refused.err and "broker resume" in refused.err
+        refusal = broker("run", "timeouts")
+        assert refusal.status == 3 and "timeouts is paused until" in refusal.err and "broker resume" in refusal.err
         assert broker("run", "timeouts", "--dry-run").status == 0
         assert "timeouts is paused by ann: downtime" in broker("alarms").out
     finally:
-        resumed = broker("resume", "timeouts", "--json")
-    assert resumed.document == {"agent": "timeouts", "resumed": True, "still_paused_by": []}
+        resumption = broker("resume", "timeouts", "--json")
+    assert resumption.document == {"agent": "timeouts", "resumed": True, "still_paused_by": []}
     assert broker("resume", "timeouts").status == 3
 
 
@@ -168,18 +170,18 @@ def test_pause_and_resume(broker: Command) -> None:
         (("all", "--reason", "x"), 2),
     ],
 )
-def test_pauses_that_are_none(broker: Command, arguments: tuple[str, ...], status: int) -> None:
+def test_invalid_pauses_are_refused(broker: Command, arguments: tuple[str, ...], status: int) -> None:
     assert broker("pause", *arguments).status == status
 
 
-def test_an_end_that_is_no_time_names_the_option_and_lengths(broker: Command) -> None:
-    said = broker("pause", "all", "--until", "x", "--reason", "y").err
-    assert "; --until; " in said and "30m, 8h" in said and "--at" not in said
+def test_an_invalid_end_names_the_option_and_valid_lengths(broker: Command) -> None:
+    message = broker("pause", "all", "--until", "x", "--reason", "y").err
+    assert "; --until; " in message and "30m, 8h" in message and "--at" not in message
 
 
-def test_a_closed_list_of_commands_is_registered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_lists_exactly_the_registered_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    shown = capsys.readouterr().out
-    names = ("tasks", "reasons", "queues", "nucleus", "links", "shares", "user", "alarms", "pause", "resume", "history")
-    assert [name for name in names if name not in shown] == []
+    listed = re.findall(r"^  ([\w-]+)  +\S", capsys.readouterr().out.partition("\nCommands:\n")[2], re.MULTILINE)
+    names = {"tasks", "reasons", "queues", "nucleus", "links", "shares", "user", "alarms", "pause", "resume", "history"}
+    assert listed == [name for name, _, _ in COMMANDS] and names <= set(listed)

@@ -1,4 +1,4 @@
-"""The answer to explain, on the example grid: verdict, what would help, numbers that add up, the draw."""
+"""The answer of ``explain`` on the example grid: verdict, remedies, sums that add up, and the draw."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tests.answers.demo_database import (
 Ask = Callable[..., Any]
 
 
-def explained(ask: Ask, task: int, **named: Any) -> ExplainedDecision:
-    found: TaskDecision = ask(task_decision, task, **named)
-    (decision,) = found.decisions
+def explained(ask: Ask, task: int, **keywords: Any) -> ExplainedDecision:
+    answer: TaskDecision = ask(task_decision, task, **keywords)
+    (decision,) = answer.decisions
     return decision
 
 
-def test_a_pending_task_begins_with_what_is_missing_and_how_far_the_best_queue_is(ask: Ask) -> None:
+def test_a_pending_verdict_names_the_shortage_and_the_gap_of_the_best_queue(ask: Ask) -> None:
     decision = explained(ask, TOO_MUCH_MEMORY)
     verdict = decision.verdict
     assert (verdict.code, verdict.reason, verdict.queues, verdict.of_queues) == ("out_of_reach", "lowmemory", 61, 75)
@@ -69,26 +69,26 @@ def test_a_pending_task_begins_with_what_is_missing_and_how_far_the_best_queue_i
         (BROKERED, ""),
     ],
 )
-def test_what_can_be_done_stands_beside_the_verdict(ask: Ask, task: int, cure: str) -> None:
-    said = cure_sentence(explained(ask, task))
-    assert said.startswith(cure) and bool(said) == bool(cure)
+def test_the_verdict_comes_with_a_cure(ask: Ask, task: int, cure: str) -> None:
+    sentence = cure_sentence(explained(ask, task))
+    assert sentence.startswith(cure) and bool(sentence) == bool(cure)
 
 
-def test_the_task_is_named_with_what_it_asks_for(ask: Ask) -> None:
-    found: TaskDecision = ask(task_decision, TOO_MUCH_MEMORY)
-    sentence = task_sentence(found.task)
+def test_the_task_sentence_names_the_request(ask: Ask) -> None:
+    answer: TaskDecision = ask(task_decision, TOO_MUCH_MEMORY)
+    sentence = task_sentence(answer.task)
     for words in ("too_much_memory", "pending", "atlasprd", "MC 20", "priority 500", "8 cores", "40,000 MBPerCore"):
         assert words in sentence
-    assert found.task.waiting_since is not None and found.task.next_try_at is not None
+    assert answer.task.waiting_since is not None and answer.task.next_try_at is not None
 
 
 @pytest.mark.slow
-def test_what_would_help_is_evaluated_again_and_the_tuning_is_named_if_nothing_in_it_does(ask: Ask) -> None:
+def test_remedies_are_evaluated_and_useless_tuning_is_stated(ask: Ask) -> None:
     decision = explained(ask, TOO_MUCH_MEMORY)
-    by_kind = {one.kind: one for one in reversed(decision.remedies.helpful)}
+    by_kind = {remedy.kind: remedy for remedy in reversed(decision.remedies.helpful)}
     assert set(by_kind) == {"task", "queue", "rule"} and decision.remedies.in_the_tuning is False
     task, queue, rule = by_kind["task"], by_kind["queue"], by_kind["rule"]
-    # (0.9 * (1000 + 6200 * 8)) fits into 48,000 MB and 6,600 MB a core do not
+    # 6,200 MB a core fit: 0.9 * (1000 + 6200 * 8) is below 48,000 MB; 6,600 MB a core do not
     assert (task.name, task.now, task.to, task.such_as) == ("task.ramcount", 40000.0, 6200.0, ("BNL_VHIMEM",))
     assert (queue.name, queue.where, queue.now, queue.to) == (
         "queue.maxrss", "BNL_VHIMEM/MCORE_VHIMEM", 48000.0, 289000.0,
@@ -107,27 +107,29 @@ def test_a_key_that_would_help_is_named_with_its_value(ask: Ask) -> None:
     assert position_sentence(decision.position) == "Place 3 of 3 that wait in share MC 23 (priority 380)."
 
 
-def test_without_evaluation_only_what_is_stored_is_said(ask: Ask) -> None:
+def test_without_evaluation_only_stored_facts_are_given(ask: Ask) -> None:
     decision = explained(ask, ALL_SCRATCH, evaluate=False)
     assert (decision.remedies.evaluated, decision.near_misses, decision.verdict.reason) == (False, (), "disk")
     assert list(remedy_sentences(decision)) == []
 
 
 @pytest.mark.parametrize("task", [TOO_MUCH_MEMORY, ALL_SCRATCH, LINKS_FULL, LOST_INPUT, THROTTLED, BROKERED, DRAWN])
-def test_the_sum_of_all_reasons_and_what_is_chosen_is_the_start(ask: Ask, task: int) -> None:
+def test_rejected_and_chosen_queues_add_up_to_the_start(ask: Ask, task: int) -> None:
     for decision in ask(task_decision, task, evaluate=False).decisions:
         summary = decision.summary
-        assert summary.start.queues == summary.chosen.queues + sum(one.rejected.queues for one in summary.rejections)
+        assert summary.start.queues == summary.chosen.queues + sum(
+            rejection.rejected.queues for rejection in summary.rejections
+        )
         if summary.start.pseudo_queues is not None:
-            rejected = sum(one.rejected.pseudo_queues or 0 for one in summary.rejections)
+            rejected = sum(rejection.rejected.pseudo_queues or 0 for rejection in summary.rejections)
             assert summary.start.pseudo_queues == (summary.chosen.pseudo_queues or 0) + rejected
 
 
-def test_the_figures_of_the_demo_are_those_of_explain(ask: Ask) -> None:
+def test_the_demo_summary_agrees_with_explain(ask: Ask) -> None:
     decision = explained(ask, TOO_MUCH_MEMORY, evaluate=False)
-    shown = decision.model_dump(mode="json")
-    waiting = summarise([shown | {"candidates": shown["candidates"]}]).waiting[0]
-    by_code = {one.code: one.rejected.queues for one in decision.summary.rejections}
+    document = decision.model_dump(mode="json")
+    waiting = summarise([document | {"candidates": document["candidates"]}]).waiting[0]
+    by_code = {rejection.code: rejection.rejected.queues for rejection in decision.summary.rejections}
     assert dict(waiting.codes).items() <= by_code.items() and waiting.codes[0] == ("lowmemory", 61)
 
 
@@ -145,15 +147,15 @@ def test_a_nucleus_is_a_weighted_draw_with_probabilities(ask: Ask) -> None:
         "nucleus",
         None,
     )
-    assert sum(one.probability or 0 for one in decision.candidates) == pytest.approx(1)
+    assert sum(candidate.probability or 0 for candidate in decision.candidates) == pytest.approx(1)
     first = decision.candidates[0]
     assert first.assigned == 1 and first.probability == pytest.approx(
-        first.weight / sum(one.weight for one in decision.candidates)
+        first.weight / sum(candidate.weight for candidate in decision.candidates)
     )
     assert "weighted random draw among 11 candidates" in verdict_sentence(decision)
 
 
-def test_where_jobs_went(ask: Ask) -> None:
+def test_a_placed_task_says_where_its_jobs_went(ask: Ask) -> None:
     decision = explained(ask, BROKERED)
     jobs = sum(decision.assigned.values())
     assert (decision.verdict.code, decision.verdict.jobs, jobs > 0) == ("placed", jobs, True)
@@ -169,67 +171,69 @@ def test_a_queue_that_does_not_exist_is_no_candidate_and_counts_nowhere(ask: Ask
     )
 
 
-def test_input_that_is_nowhere(ask: Ask) -> None:
+def test_an_input_without_a_replica(ask: Ask) -> None:
     assert verdict_sentence(explained(ask, LOST_INPUT)) == "The input has no complete replica that can be read."
 
 
-def test_a_task_that_is_not_there(ask: Ask) -> None:
-    with pytest.raises(NothingFound, match="there is no task 999") as caught:
+def test_an_unknown_task(ask: Ask) -> None:
+    with pytest.raises(NothingFound, match="there is no task 999") as error:
         ask(task_decision, 999)
-    assert caught.value.exit_status == 4
+    assert error.value.exit_status == 4
 
 
 @pytest.mark.parametrize("name", ["BNL", "bnl", "Bnl"])
-def test_why_not_finds_queues_whatever_their_case(ask: Ask, demo: Database, name: str) -> None:
-    found = ask(why_not, demo, TOO_MUCH_MEMORY, name)
-    assert found.name == "BNL" and len(found.answers) == 8
-    first = found.answers[0].candidate
+def test_why_not_finds_queues_in_any_case(ask: Ask, demo: Database, name: str) -> None:
+    answer = ask(why_not, demo, TOO_MUCH_MEMORY, name)
+    assert answer.name == "BNL" and len(answer.answers) == 8
+    first = answer.answers[0].candidate
     assert (first.code, first.compared.key) == ("lowmemory", "queue.maxrss")
 
 
-def test_why_not_names_the_nearest_of_a_name_that_is_not_there(ask: Ask, demo: Database) -> None:
-    with pytest.raises(NothingFound, match="did you mean BNL") as caught:
+def test_why_not_suggests_the_nearest_queue_for_an_unknown_name(ask: Ask, demo: Database) -> None:
+    with pytest.raises(NothingFound, match="did you mean BNL") as error:
         ask(why_not, demo, TOO_MUCH_MEMORY, "BNLX")
-    assert caught.value.nearest[0] == "BNL"
+    assert error.value.nearest[0] == "BNL"
 
 
-def test_every_rule_says_what_it_says_in_order(ask: Ask, demo: Database) -> None:
+def test_every_rule_gives_its_verdict_in_order(ask: Ask, demo: Database) -> None:
     (line,) = ask(why_not, demo, TOO_MUCH_MEMORY, "BNL/MCORE", None, True).answers
-    verdicts = {one.rule: one.verdict for one in line.every_rule}
-    names = [one.rule for one in line.every_rule]
+    verdicts = {answer.rule: answer.verdict for answer in line.every_rule}
+    names = [answer.rule for answer in line.every_rule]
     assert (verdicts["status"], verdicts["memory_max"]) == ("pass", "fail")
-    behind = names[names.index("memory_max") + 1 :]
-    assert behind and {verdicts[name] for name in behind} == {"not_reached"}
-    failed = next(one for one in line.every_rule if one.rule == "memory_max")
+    later_rules = names[names.index("memory_max") + 1 :]
+    assert later_rules and {verdicts[name] for name in later_rules} == {"not_reached"}
+    failed = next(answer for answer in line.every_rule if answer.rule == "memory_max")
     assert failed.compared == line.candidate.compared
 
 
 def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(ask: Ask, demo: Database) -> None:
-    chosen = explained(ask, BROKERED).candidates[0].name
-    (line,) = ask(why_not, demo, BROKERED, chosen, None, True).answers
+    queue = explained(ask, BROKERED).candidates[0].name
+    (line,) = ask(why_not, demo, BROKERED, queue, None, True).answers
     assert line.candidate.code == "chosen"
-    assert {one.verdict for one in line.every_rule} <= {"pass", "not_asked", "unknown"}
+    assert {answer.verdict for answer in line.every_rule} <= {"pass", "not_asked", "unknown"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reason", ["task_changed", "files_changed"])
-def test_a_decision_that_came_too_late_waits_for_nothing_and_has_no_remedies(
+def test_a_late_decision_waits_for_nothing_and_has_no_remedies(
     make_database: Callable[..., Database], reason: str
 ) -> None:
     database = make_database()
     broker_the_demo(database)
-    late = f"UPDATE broker.decisions SET outcome = 'skipped', reason = '{reason}' WHERE jeditaskid = {TOO_MUCH_MEMORY}"
+    update = (
+        f"UPDATE broker.decisions SET outcome = 'skipped', reason = '{reason}' WHERE jeditaskid = {TOO_MUCH_MEMORY}"
+    )
     with database.begin() as connection:
-        assert connection.execute(sa.text(late)).rowcount == 1
+        assert connection.execute(sa.text(update)).rowcount == 1
     with database.read_snapshot() as connection:
         asking = Asking(connection, database.names, NOON)
-        found = task_decision(asking, TOO_MUCH_MEMORY, evaluate=True)
+        answer = task_decision(asking, TOO_MUCH_MEMORY, evaluate=True)
         code = reason_code(asking, reason)
-    (decision,) = found.decisions
-    assert (found.task.waiting_since, found.task.next_try_at) == (None, None)
+    (decision,) = answer.decisions
+    assert (answer.task.waiting_since, answer.task.next_try_at) == (None, None)
     assert decision.position is None and not decision.near_misses and not list(remedy_sentences(decision))
-    said = verdict_sentence(decision)
-    assert "Nothing was written" in said and "while it was brokered" in said and "program" not in said
+    sentence = verdict_sentence(decision)
+    assert "Nothing was written" in sentence and "while it was brokered" in sentence and "program" not in sentence
     assert "next cycle" in code.given[0].cure and code.who == "wait"
 
 

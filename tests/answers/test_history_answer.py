@@ -1,4 +1,4 @@
-"""The history of a task: repeats folded, the rule that took or released each queue, and what changed beside it."""
+"""The history of a task: folded repeats, the rule that took or released each queue, and changes at its queues."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TASK = 77
 WHOLE = {"Q1": "status", "Q2": "lowmemory", "Q3": "lowmemory"}
 
 
-def decide(database: Database, minute: int, rejected: dict[str, str], *notes: str) -> None:
-    """A decision: what is not rejected of three queues is chosen."""
+def save_decision(database: Database, minute: int, rejected: dict[str, str], *notes: str) -> None:
+    """Save a decision that chooses each of the three queues without a rejection."""
     chosen = tuple(Candidate(name, 1.0, {}) for name in WHOLE if name not in rejected)
-    steps, left = [], len(WHOLE)
+    steps, remaining = [], len(WHOLE)
     for code in dict.fromkeys(rejected.values()):
         number = list(rejected.values()).count(code)
-        steps.append(FunnelStep(code, left, left - number))
-        left -= number
+        steps.append(FunnelStep(code, remaining, remaining - number))
+        remaining -= number
     outcome, reason = ("brokered", "") if chosen else ("pending", "no_candidates")
     decision = Decision(TASK, 8, 1000.0, "production_job", outcome, reason, chosen, rejected, tuple(steps), notes)  # type: ignore[arg-type]
     origin = Origin(1, NOON + timedelta(minutes=minute), "s", 1, 1, "0.1.0")
@@ -51,15 +51,15 @@ CHANGE = """
 
 
 @pytest.fixture(scope="module")
-def found(test_server: TestServer) -> Iterator[History]:
-    """Waits three times, then goes to a queue that a rule released, then loses it to another rule and a source."""
+def task_history(test_server: TestServer) -> Iterator[History]:
+    """The task waits three times, gains a queue that a rule released, and loses it to another rule and a source."""
     url = test_server.create()
     with Database(url) as database:
         for minute in (0, 5, 10):
-            decide(database, minute, WHOLE)
-        decide(database, 20, {"Q1": "status", "Q3": "lowmemory"})
-        decide(database, 30, {"Q1": "status", "Q2": "link_unusable"}, "source_stale:links")
-        decide(database, 40, {"Q1": "status", "Q3": "lowmemory"})
+            save_decision(database, minute, WHOLE)
+        save_decision(database, 20, {"Q1": "status", "Q3": "lowmemory"})
+        save_decision(database, 30, {"Q1": "status", "Q2": "link_unusable"}, "source_stale:links")
+        save_decision(database, 40, {"Q1": "status", "Q3": "lowmemory"})
         with database.begin() as connection:
             connection.execute(sa.text(PIN))
             connection.execute(sa.text(CHANGE), {"run": connection.execute(sa.text(RUN)).scalar_one()})
@@ -68,34 +68,34 @@ def found(test_server: TestServer) -> Iterator[History]:
     test_server.drop(sa.make_url(url).database or "")
 
 
-def sentences(found: History, kind: str) -> list[str]:
-    return [event_sentence(event) for event in found.events if event.event == kind]
+def sentences(task_history: History, kind: str) -> list[str]:
+    return [event_sentence(event) for event in task_history.events if event.event == kind]
 
 
-def test_repeats_are_folded_with_their_main_reason(found: History) -> None:
-    first = sentences(found, "decision")[0]
+def test_repeats_are_folded_with_their_main_reason(task_history: History) -> None:
+    first = sentences(task_history, "decision")[0]
     assert first == ("production_job dataset 8, ramcount 1000: pending lowmemory x 3; decision 1, 12:00 to 12:10")
 
 
-def test_the_rule_that_took_or_released_each_queue(found: History) -> None:
-    _, released, taken, _ = [event.about for event in found.events if event.event == "decision"]
-    assert released["released_by"] == {"Q2": "lowmemory"} and released["changed"]["gained"] == ["Q2"]
-    assert taken["taken_by"] == {"Q2": "link_unusable"} and taken["released_by"] == {"Q3": "lowmemory"}
-    assert "gained Q2 from lowmemory" in sentences(found, "decision")[1]
-    assert "lost Q2 to link_unusable" in sentences(found, "decision")[2]
+def test_the_rule_that_took_or_released_each_queue(task_history: History) -> None:
+    _, release, loss, _ = [event.about for event in task_history.events if event.event == "decision"]
+    assert release["released_by"] == {"Q2": "lowmemory"} and release["changed"]["gained"] == ["Q2"]
+    assert loss["taken_by"] == {"Q2": "link_unusable"} and loss["released_by"] == {"Q3": "lowmemory"}
+    assert "gained Q2 from lowmemory" in sentences(task_history, "decision")[1]
+    assert "lost Q2 to link_unusable" in sentences(task_history, "decision")[2]
 
 
-def test_sources_that_were_unusable_and_usable_again(found: History) -> None:
-    assert sentences(found, "source") == ["source links is stale", "source links is ok"]
+def test_a_source_becomes_unusable_and_usable_again(task_history: History) -> None:
+    assert sentences(task_history, "source") == ["source links is stale", "source links is ok"]
 
 
-def test_changes_of_queues_that_came_or_went(found: History) -> None:
-    assert sentences(found, "queue") == ["queue Q2: corepower 10 -> 11, maxrss 8000 -> 16000"]
-    assert sentences(found, "pin") == []  # of a queue that the task neither gained nor lost
+def test_changes_of_queues_that_were_gained_or_lost(task_history: History) -> None:
+    assert sentences(task_history, "queue") == ["queue Q2: corepower 10 -> 11, maxrss 8000 -> 16000"]
+    assert sentences(task_history, "pin") == []  # the task neither gained nor lost the pinned queue
 
 
-def test_events_come_in_the_order_of_time(found: History) -> None:
-    assert [event.at for event in found.events] == sorted(event.at for event in found.events)
+def test_events_come_in_the_order_of_time(task_history: History) -> None:
+    assert [event.at for event in task_history.events] == sorted(event.at for event in task_history.events)
 
 
 def pin(**more: object) -> Pin:
@@ -105,7 +105,7 @@ def pin(**more: object) -> Pin:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "words"),
+    ("times", "words"),
     [
         ({}, ["Q1: ann holds status at brokeroff: disk"]),
         (
@@ -115,8 +115,8 @@ def pin(**more: object) -> Pin:
         ({"set_at": NOON - timedelta(minutes=1)}, []),
     ],
 )  # fmt: skip
-def test_pins_from_the_first_event_on_until_now(minutes: dict[str, datetime], words: list[str]) -> None:
-    beside = Beside({}, {"Q1": [pin(**minutes)]})
+def test_pins_between_the_first_event_and_now(times: dict[str, datetime], words: list[str]) -> None:
+    beside = Beside({}, {"Q1": [pin(**times)]})
     events = beside_events(beside, NOON, NOON + timedelta(hours=1))
     assert [event_sentence(event) for event in events] == words
 

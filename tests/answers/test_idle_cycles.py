@@ -1,4 +1,4 @@
-"""The grid stays in sight while nothing is brokered."""
+"""The grid stays visible while nothing is brokered."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ AGENTS = (TASK_AGENT, JOB_AGENT, USER_AGENT)
 IDLE = sa.text("UPDATE doma_panda.jedi_tasks SET status = 'done'")
 
 
-def _cycles(database: Database, now: datetime) -> None:
+def _run_cycles(database: Database, now: datetime) -> None:
     for agent in AGENTS:
         broker_once(agent, database, now, 1, lambda decision: None)
 
 
-def _taken(database: Database, now: datetime, brokerage: str | None = None) -> datetime | None:
+def _snapshot_time(database: Database, now: datetime, brokerage: str | None = None) -> datetime | None:
     with database.read_snapshot() as connection:
-        found = last_snapshot(Asking(connection, database.names, now), brokerage)
-    return None if found is None else found.taken_at
+        snapshot = last_snapshot(Asking(connection, database.names, now), brokerage)
+    return None if snapshot is None else snapshot.taken_at
 
 
-def _stored(database: Database) -> int:
+def _count_snapshots(database: Database) -> int:
     with database.begin() as connection:
         return int(connection.execute(sa.text("SELECT count(*) FROM broker.snapshots")).scalar_one())
 
 
-def test_a_cycle_without_work_leaves_the_queues_in_sight(make_database: Callable[..., Database]) -> None:
+def test_queues_stay_visible_after_a_cycle_without_work(make_database: Callable[..., Database]) -> None:
     database = make_database()
     broker_the_demo(database)
     with database.begin() as connection:
         assert connection.execute(IDLE).rowcount
-    before = _stored(database)
-    soon = NOON + timedelta(minutes=1)
-    _cycles(database, soon)
-    assert _stored(database) == before  # so there are runs of which the snapshot was not stored
+    before = _count_snapshots(database)
+    next_minute = NOON + timedelta(minutes=1)
+    _run_cycles(database, next_minute)
+    assert _count_snapshots(database) == before  # the snapshots of these runs were not stored
     for brokerage in (None, *AGENTS):
-        assert _taken(database, soon, brokerage) == NOON
+        assert _snapshot_time(database, next_minute, brokerage) == NOON
     with database.read_snapshot() as connection:
-        assert len(queues(Asking(connection, database.names, soon)).queues) > 70
+        assert len(queues(Asking(connection, database.names, next_minute)).queues) > 70
 
 
 def test_while_nothing_is_brokered_a_snapshot_is_stored_every_ten_minutes(
@@ -65,10 +65,10 @@ def test_while_nothing_is_brokered_a_snapshot_is_stored_every_ten_minutes(
     load(database, Scenario.of(build_scenario(facts_from_texts(texts), NOON, 1, True)))
     with database.begin() as connection:
         connection.execute(IDLE)
-    seen = []
+    ages = []
     for minutes in (0, 5, 9, 10, 15, 20):
         now = NOON + timedelta(minutes=minutes)
-        _cycles(database, now)
-        seen += [(_taken(database, now, brokerage) or now) - NOON for brokerage in AGENTS]
+        _run_cycles(database, now)
+        ages += [(_snapshot_time(database, now, brokerage) or now) - NOON for brokerage in AGENTS]
     expected = (0, 0, 0, 10, 10, 20)
-    assert seen == [timedelta(minutes=minutes) for minutes in expected for _ in AGENTS]
+    assert ages == [timedelta(minutes=minutes) for minutes in expected for _ in AGENTS]

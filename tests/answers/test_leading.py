@@ -18,23 +18,23 @@ def run(outcome: str, ago_s: float, part: str | None = None) -> LastRun:
     return LastRun("a", part, "one", 1, outcome, NOW - timedelta(seconds=ago_s), None, ago_s, {}, None)
 
 
-def test_an_agent_that_is_whole_has_one_leader_and_no_parts() -> None:
+def test_an_undivided_agent_has_one_leader_and_no_parts() -> None:
     last = run("done", 5)
     assert Leading.of("a", [row("a", "one", 7), row("b", "two", 8)], last, {}) == Leading(last, "one", 7, 10.0, ())
     assert Leading.of("a", [row("a", "one", 7, -1.0)], None, {}) == Leading(None, None, 7, None, ())
     assert Leading.of("a", [], None, {}) == Leading(None, None, None, None, ())
 
 
-def test_each_part_has_its_leader_and_what_went_wrong_is_shown_first() -> None:
+def test_each_part_has_its_leader_and_the_failed_run_is_shown_first() -> None:
     rows = [row("a#1/3", "one", 7), row("a#2/3", "two", 9, 4.25), row("a#3/3", "one", 8, -2.0)]
     last = {"a#1/3": run("failed", 30, "1/3"), "a#2/3": run("done", 5, "2/3")}
-    found = Leading.of("a", rows, run("done", 5), last)
-    assert (found.run, found.holder, found.epoch, found.expires_in_s) == (last["a#1/3"], "one, two", 9, 4.2)
-    shown: list[tuple[Any, ...]] = [(one.part, one.holder, one.last_outcome) for one in found.parts]
-    assert shown == [("1/3", "one", "failed"), ("2/3", "two", "done"), ("3/3", None, None)]
+    leading = Leading.of("a", rows, run("done", 5), last)
+    assert (leading.run, leading.holder, leading.epoch, leading.expires_in_s) == (last["a#1/3"], "one, two", 9, 4.2)
+    parts: list[tuple[Any, ...]] = [(part.part, part.holder, part.last_outcome) for part in leading.parts]
+    assert parts == [("1/3", "one", "failed"), ("2/3", "two", "done"), ("3/3", None, None)]
 
 
-def test_leases_of_a_division_that_was_followed_by_another_are_not_in_use() -> None:
+def test_leases_of_a_superseded_division_are_not_in_use() -> None:
     old, new = (
         [row("a", "one", 1, -5.0), row("a#1/3", "one", 2, -5.0)],
         [row("a#1/2", "one", 3), row("a#2/2", "x", 4, -1)],

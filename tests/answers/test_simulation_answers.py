@@ -1,4 +1,4 @@
-"""What a kept simulation says: cells of figures, verdicts of differences, places of curves."""
+"""Answers about a stored simulation: cells of figures, verdicts on differences, points of curves."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from broker.simulation.model.merit import Stats
         ("wait_95_s", math.inf, math.nan, "beyond the run"),
     ],
 )
-def test_a_figure_stands_in_its_unit(name: str, mean: float | None, half_width: float | None, text: str) -> None:
+def test_a_figure_is_written_in_its_unit(name: str, mean: float | None, half_width: float | None, text: str) -> None:
     assert cell(name, mean, half_width) == text
 
 
 @pytest.mark.parametrize(
-    ("name", "mean", "half_width", "said"),
+    ("name", "mean", "half_width", "expected"),
     [
         ("use", 0.02, 0.01, "better"),
         ("use", -0.02, 0.01, "worse"),
@@ -42,10 +42,10 @@ def test_a_figure_stands_in_its_unit(name: str, mean: float | None, half_width: 
         ("use", None, None, "not_known"),
     ],
 )
-def test_a_difference_says_something_where_its_interval_does_not_hold_zero(
-    name: str, mean: float | None, half_width: float | None, said: str
+def test_a_difference_counts_when_its_interval_excludes_zero(
+    name: str, mean: float | None, half_width: float | None, expected: str
 ) -> None:
-    assert verdict(name, mean, half_width) == said
+    assert verdict(name, mean, half_width) == expected
 
 
 def test_every_figure_of_merit_has_a_title() -> None:
@@ -53,10 +53,10 @@ def test_every_figure_of_merit_has_a_title() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "most", "places"), [(0, 5, []), (3, 5, [0, 1, 2]), (9, 3, [0, 4, 8]), (100, 2, [0, 99])]
+    ("count", "limit", "places"), [(0, 5, []), (3, 5, [0, 1, 2]), (9, 3, [0, 4, 8]), (100, 2, [0, 99])]
 )
-def test_places_are_evenly_apart(count: int, most: int, places: list[int]) -> None:
-    assert thinned(count, most) == places
+def test_thinned_places_are_evenly_spaced(count: int, limit: int, places: list[int]) -> None:
+    assert thinned(count, limit) == places
 
 
 def result(label: str, seed: int, values: tuple[float, ...]) -> CaseResult:
@@ -65,9 +65,13 @@ def result(label: str, seed: int, values: tuple[float, ...]) -> CaseResult:
     return CaseResult(label, seed, stats, hours, {"use": values}, 1, 0.0, 0.0)
 
 
-def test_curves_are_of_all_seeds_and_end_with_the_shortest() -> None:
-    found = [result("a", 1, (0.0, 1.0, 2.0, 9.0)), result("a", 2, (2.0, 3.0, 4.0)), result("b", 1, (1.0, 1.0, 1.00004))]
-    (curve,) = curve_documents(found, 2)
+def test_curves_cover_all_seeds_and_end_with_the_shortest() -> None:
+    results = [
+        result("a", 1, (0.0, 1.0, 2.0, 9.0)),
+        result("a", 2, (2.0, 3.0, 4.0)),
+        result("b", 1, (1.0, 1.0, 1.00004)),
+    ]
+    (curve,) = curve_documents(results, 2)
     assert curve["hours"] == [0.0, 2.0]
     assert curve["lines"] == [
         {"policy": "a", "mean": [1.0, 3.0], "low": [0.0, 2.0], "high": [2.0, 4.0]},
@@ -76,6 +80,6 @@ def test_curves_are_of_all_seeds_and_end_with_the_shortest() -> None:
     assert curve_documents([]) == [] == curve_documents([result("a", 1, ())])
 
 
-def test_a_run_that_is_not_there_is_no_simulation() -> None:
+def test_an_unknown_simulation() -> None:
     with pytest.raises(NoSuchSimulation, match="no simulation 7"):
         simulation_answer(None, 7)

@@ -1,4 +1,4 @@
-"""One API for all tests of a module, on the database that they share."""
+"""One API for all tests of a module, on the shared database."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.api.serving import client_of, serving
 def server(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The API on the shared database."""
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(shared, home) as found:
-        yield found
+    with serving(shared, home) as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
 def client(server: ApiServer) -> Iterator[httpx.Client]:
-    """Somebody with the token of this machine."""
-    with client_of(server) as found:
-        yield found
+    """A client with the local token."""
+    with client_of(server) as http_client:
+        yield http_client
 
 
 @pytest.fixture(scope="module")
 def stranger(server: ApiServer) -> Iterator[httpx.Client]:
-    """Somebody without a token."""
-    with client_of(server, {}) as found:
-        yield found
+    """A client without a token."""
+    with client_of(server, {}) as http_client:
+        yield http_client

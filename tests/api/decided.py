@@ -22,7 +22,7 @@ LINKS = [
         ("AGIS_closeness", "Production Output_queued", "Express_queued", "dashb_mbps_1d"), values, strict=True
     )
 ]
-"""Links that are far from their cap."""
+"""Links far below their cap."""
 SHARES = [
     {"name": "Production", "value": 60, "parent": None},
     {"name": SHARE, "value": 70, "parent": "Production"},
@@ -33,7 +33,7 @@ SHARES = [
 
 @contextmanager
 def decided_database(server: TestServer) -> Iterator[Database]:
-    """Two tasks that were brokered, and one that has no queue."""
+    """A database with two brokered tasks and one task without a queue."""
     url = server.create()
     with Database(url) as database:
         store_jobs(database, network_matrix_kv=LINKS, global_shares=SHARES)
@@ -43,6 +43,6 @@ def decided_database(server: TestServer) -> Iterator[Database]:
 
 @contextmanager
 def decided_server(server: TestServer, home: Path) -> Iterator[tuple[Database, ApiServer]]:
-    """The API on such a database."""
-    with decided_database(server) as database, serving(database, home) as found:
-        yield database, found
+    """The API on a :func:`decided_database`."""
+    with decided_database(server) as database, serving(database, home) as api:
+        yield database, api

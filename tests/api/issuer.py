@@ -1,4 +1,4 @@
-"""A token issuer on this machine: publishes its keys over HTTP, and signs what it is told, also what it should not."""
+"""A local token issuer: publishes its keys over HTTP, and signs any claims, invalid ones included."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Issuer:
     """Publishes keys and signs tokens.
 
     Attributes:
-        url: its name, and where it answers.
-        fetches: how often its keys were asked for.
-        down: whether it answers nothing but errors.
-        keys_at: scheme and host of the address of the keys, as the issuer says.
-        token_of_device: for who logged in with a device (RFC 8628); None before that.
-        codes: of people who logged in here: the challenge, where they go, and the token that the code is good for.
+        url: its name and its address.
+        fetches: number of requests for its keys.
+        down: whether it answers every request with an error.
+        keys_at: scheme and host of the published key address.
+        token_of_device: the token after a login with a device (RFC 8628); None before it.
+        codes: authorization codes, each with its challenge, redirect address and token.
     """
 
     def __init__(self, port: int) -> None:
@@ -60,16 +60,16 @@ class Issuer:
         return None
 
     def authorize(self, address: str, token: str) -> str:
-        """Somebody logs in at the address that the page sent them to; where their browser goes then."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
-        assert address.startswith(f"{self.url}/authorize?") and asked["response_type"] == "code"
-        assert asked["code_challenge_method"] == "S256"
+        """Log in at the address of a page; returns the address that the browser is redirected to."""
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert address.startswith(f"{self.url}/authorize?") and query["response_type"] == "code"
+        assert query["code_challenge_method"] == "S256"
         code = f"code-{len(self.codes)}"
-        self.codes[code] = (asked["code_challenge"], asked["redirect_uri"], token)
-        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+        self.codes[code] = (query["code_challenge"], query["redirect_uri"], token)
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def posted(self, path: str, body: str) -> dict[str, Any] | None:
-        """The answer to a form; None where there is none."""
+        """The answer to a posted form, or None."""
         if path == "/device":
             address = f"{self.url}/login"
             return {"device_code": "one", "verification_uri_complete": address, "interval": 1, "expires_in": 60}
@@ -78,31 +78,31 @@ class Issuer:
         return self.exchange(body) if path == "/token" else None
 
     def exchange(self, body: str) -> dict[str, Any] | None:
-        """The token for a code, once; None where anything is wrong."""
-        sent = {name: values[0] for name, values in parse_qs(body).items()}
-        challenge, callback, token = self.codes.pop(sent.get("code", ""), ("", "", ""))
-        found = _text(hashlib.sha256(sent.get("code_verifier", "").encode()).digest())
-        good = sent.get("grant_type") == "authorization_code" and sent.get("redirect_uri") == callback
-        return {"access_token": token, "token_type": "Bearer"} if good and found == challenge else None
+        """The token for a code, which works once; None when anything is wrong."""
+        form = {name: values[0] for name, values in parse_qs(body).items()}
+        challenge, callback, token = self.codes.pop(form.get("code", ""), ("", "", ""))
+        digest = _text(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+        is_valid = form.get("grant_type") == "authorization_code" and form.get("redirect_uri") == callback
+        return {"access_token": token, "token_type": "Bearer"} if is_valid and digest == challenge else None
 
     def claims(self, now_s: float, **changes: Any) -> dict[str, Any]:
-        """Good claims at a time; a change of None takes a claim out."""
-        good = {
+        """Valid claims at an instant; a change to None removes a claim."""
+        valid = {
             "iss": self.url, "sub": "ann", "aud": AUDIENCE, "iat": int(now_s), "nbf": int(now_s),
             "exp": int(now_s) + 3600, "jti": f"j{now_s}", "wlcg.ver": "1.0", "scope": "broker.read",
         }  # fmt: skip
-        return {name: value for name, value in {**good, **changes}.items() if value is not None}
+        return {name: value for name, value in {**valid, **changes}.items() if value is not None}
 
     def sign(self, claims: dict[str, Any], *, key: str = "one", header: dict[str, Any] | None = None) -> str:
-        shown = {"alg": "RS256", "kid": key, **(header or {})}
-        used = {name: value for name, value in shown.items() if value is not None}
-        return jwt.encode(used, claims, self.keys[key], algorithms=["RS256", "RS512"])
+        fields = {"alg": "RS256", "kid": key, **(header or {})}
+        protected = {name: value for name, value in fields.items() if value is not None}
+        return jwt.encode(protected, claims, self.keys[key], algorithms=["RS256", "RS512"])
 
     def sign_with_public_key(self, claims: dict[str, Any]) -> str:
-        """HMAC, with the public key as the secret: who believes the header's algorithm would take it."""
+        """HMAC with the public key as the secret: a verifier that trusts the algorithm of the header accepts it."""
         secret = self.keys["one"].as_pem(private=False)
-        signed = f"{_part({'alg': 'HS256', 'kid': 'one'})}.{_part(claims)}"
-        return f"{signed}.{_text(hmac.digest(secret, signed.encode(), 'sha256'))}"
+        signing_input = f"{_part({'alg': 'HS256', 'kid': 'one'})}.{_part(claims)}"
+        return f"{signing_input}.{_text(hmac.digest(secret, signing_input.encode(), 'sha256'))}"
 
     def unsigned(self, claims: dict[str, Any]) -> str:
         return f"{_part({'alg': 'none', 'kid': 'one'})}.{_part(claims)}."
@@ -118,7 +118,7 @@ def _text(raw: bytes) -> str:
 
 @contextmanager
 def issuing() -> Iterator[Issuer]:
-    """An issuer that answers."""
+    """A running issuer."""
     holder: list[Issuer] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -126,18 +126,18 @@ def issuing() -> Iterator[Issuer]:
             self._answer(None if holder[0].down else holder[0].document(self.path))
 
         def do_POST(self) -> None:
-            sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            self._answer(holder[0].posted(self.path, sent))
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self._answer(holder[0].posted(self.path, body))
 
-        def _answer(self, found: dict[str, Any] | None) -> None:
-            body = json.dumps(found).encode()
-            self.send_response(503 if holder[0].down else 404 if found is None else 200)
+        def _answer(self, document: dict[str, Any] | None) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(503 if holder[0].down else 404 if document is None else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         holder.append(Issuer(server.server_address[1]))

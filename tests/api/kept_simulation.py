@@ -1,4 +1,4 @@
-"""A simulation as ``broker simulate --store`` keeps it, without simulating anything."""
+"""A simulation as stored by ``broker simulate --store``, without simulating anything."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def policy(label: str, differences: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_simulation(connection: sa.Connection, name: str = "full", others: int = 1, curves: int = 1) -> int:
-    """Keep ``seed`` and other policies called ``name``, on a grid of that name; its number."""
+    """Store a simulation of ``seed`` and policies called ``name`` on a grid of that name; returns its number."""
     steps = [0.1234 + number / 200 for number in range(120)]
     line = {"mean": steps, "low": [step / 2 for step in steps], "high": [step * 1.1 for step in steps]}
     names = [name, *(f"{name} {number}" for number in range(1, others))]
-    lines = [{"policy": one, **line} for one in ("seed", *names)]
-    differences = {key: interval(*found) for key, found in DIFFERENCES.items()}
+    lines = [{"policy": label, **line} for label in ("seed", *names)]
+    differences = {key: interval(*values) for key, values in DIFFERENCES.items()}
     result = {
-        "policies": [policy("seed", {}), *(policy(one, differences) for one in names)],
+        "policies": [policy("seed", {}), *(policy(label, differences) for label in names)],
         "curves": [
             {"name": f"share {number}", "hours": [number / 2 for number in range(120)], "lines": lines}
             for number in range(curves)
         ],
     }
     parameters = {"scenario": name, "days": 1.0, "queues": 20, "cores": 4000, "sites": 8, "shares": [name, "B"]}
-    asked = {"grid": name, "policies": ["seed", name], "seeds": 10, "parameters": parameters, "version": "1"}
-    return runs.add_done(connection, KIND, asked, "somebody", result, 20, 8.0)
+    request = {"grid": name, "policies": ["seed", name], "seeds": 10, "parameters": parameters, "version": "1"}
+    return runs.add_done(connection, KIND, request, "somebody", result, 20, 8.0)

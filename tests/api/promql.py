@@ -1,4 +1,4 @@
-"""The syntax of PromQL, as far as our alert rules and dashboard use it, for machines without ``promtool``.
+"""Checks the PromQL syntax used by our alert rules and dashboard, for machines without ``promtool``.
 
 Source: Prometheus documentation, querying: basics, operators, functions.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 AGGREGATIONS = frozenset({"sum", "min", "max", "avg", "count", "topk", "bottomk"})
-#: Functions with the types of their arguments: a vector, a range of one, or a number.
+#: Functions with the types of their arguments: an instant vector, a range vector, or a number.
 FUNCTIONS = {
     "absent": ("vector",),
     "histogram_quantile": ("scalar", "vector"),
@@ -30,17 +30,17 @@ class SyntaxFault(ValueError):
 
 
 class Expression:
-    """One expression; ``kind`` is what it gives: ``vector`` or ``scalar``."""
+    """One expression; ``kind`` is the type of its value: ``vector`` or ``scalar``."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
         at, text = 0, text.rstrip()
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            token = _TOKEN.match(text, at)
+            if token is None:
                 raise SyntaxFault(f"{text[at : at + 20]!r} at {at}")
-            self._tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
-            at = found.end()
+            self._tokens.append((str(token.lastgroup), token[str(token.lastgroup)]))
+            at = token.end()
         self.kind = self._binary(0)
         if self._tokens:
             raise SyntaxFault(f"{self._tokens[0][1]} is too much")
@@ -52,8 +52,8 @@ class Expression:
 
     def _take(self, *words: str, kind: str | None = None) -> str:
         if not self._tokens or (words and not self._is_next(*words)) or (kind and self._tokens[0][0] != kind):
-            found = self._tokens[0][1] if self._tokens else "the end"
-            raise SyntaxFault(f"{' or '.join(words) or kind} was expected, not {found}")
+            actual = self._tokens[0][1] if self._tokens else "the end"
+            raise SyntaxFault(f"{' or '.join(words) or kind} was expected, not {actual}")
         return self._tokens.pop(0)[1]
 
     def _binary(self, level: int) -> str:
@@ -96,8 +96,8 @@ class Expression:
         if self._is_next("by", "without"):
             self._take()
             self._labels()
-        wanted = ("scalar", "vector") if name in ("topk", "bottomk") else ("vector",)
-        self._arguments(name, wanted)
+        expected = ("scalar", "vector") if name in ("topk", "bottomk") else ("vector",)
+        self._arguments(name, expected)
         if self._is_next("by", "without"):
             self._take()
             self._labels()
@@ -109,16 +109,16 @@ class Expression:
         self._arguments(name, FUNCTIONS[name])
         return "scalar" if name == "time" else "vector"
 
-    def _arguments(self, name: str, wanted: tuple[str, ...]) -> None:
+    def _arguments(self, name: str, expected: tuple[str, ...]) -> None:
         self._take("(")
-        found = []
+        kinds = []
         while not self._is_next(")"):
-            found.append(self._binary(0))
+            kinds.append(self._binary(0))
             if not self._is_next(")"):
                 self._take(",")
         self._take(")")
-        if tuple(found) != wanted:
-            raise SyntaxFault(f"{name} takes {wanted}, not {found}")
+        if tuple(kinds) != expected:
+            raise SyntaxFault(f"{name} takes {expected}, not {kinds}")
 
     def _labels(self) -> None:
         self._take("(")

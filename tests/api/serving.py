@@ -1,4 +1,4 @@
-"""An API that serves, for tests: a real server on a real database, and a client of it."""
+"""A real API server on a real database for tests, and a client of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def shipped(**changes: object) -> ApiConfiguration:
-    """The configuration that is shipped, with other sections."""
+    """The shipped configuration, with some sections replaced."""
     return ApiConfiguration.model_validate({**load(path("config/api.yaml")).model_dump(), **changes})
 
 
@@ -42,23 +42,23 @@ def serving(
     folder: Path | None = None,
 ) -> Iterator[ApiServer]:
     """The API on ``database``, with the token ``TOKEN``."""
-    chosen = configuration or shipped()
-    with pool(database, chosen) as own:
+    settings = configuration or shipped()
+    with pool(database, settings) as api_database:
         app = create_app(
-            own,
-            chosen,
+            api_database,
+            settings,
             home=home,
             folder=folder,
             now=now,
             steady_s=steady_s,
             parts=parts or Parts(local_token=TOKEN),
         )
-        with ApiServer(app, Listening(), chosen.limits, app.state.front) as server:
+        with ApiServer(app, Listening(), settings.limits, app.state.front) as server:
             yield server
 
 
 @contextlib.contextmanager
 def client_of(server: ApiServer, headers: dict[str, str] | None = None) -> Iterator[httpx.Client]:
-    """A client of the API that shows the token; ``headers`` instead of it."""
+    """A client of the API that sends the token, or ``headers`` instead."""
     with httpx.Client(base_url=server.url, headers=BEARER if headers is None else headers, timeout=30) as client:
         yield client

@@ -1,4 +1,4 @@
-"""Requests that decide: a few at once, without a connection, up to a deadline; others are answered meanwhile."""
+"""Requests that decide: few at once, without a database connection, with a deadline, and without blocking others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decided(test_server: TestServer) -> Iterator[Database]:
 
 
 class Evaluating:
-    """Stands in for the evaluation of a case, which takes as long as it is wanted, or until it may end."""
+    """Replaces the evaluation of a case; it runs until ``end`` is set or the evaluation is stopped."""
 
     def __init__(self, end: threading.Event) -> None:
         self.begun, self.stopped, self.end = threading.Semaphore(0), threading.Event(), end
@@ -63,27 +63,27 @@ class Evaluating:
 
 @contextmanager
 def evaluating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Evaluating]:
-    """Evaluations that do not end while the block runs."""
+    """Replace evaluations by ones that do not end while the block runs."""
     end = threading.Event()
-    found = Evaluating(end)
-    monkeypatch.setattr(remedies, "evaluated_case", found)
+    evaluation = Evaluating(end)
+    monkeypatch.setattr(remedies, "evaluated_case", evaluation)
     try:
-        yield found
+        yield evaluation
     finally:
         end.set()
 
 
 @pytest.mark.slow
-def test_a_crowd_that_evaluates_and_reports_leaves_health_and_readers_alone(
+def test_many_evaluations_and_reports_do_not_block_health_checks_and_readers(
     decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = {"jobList": "[" + ",".join(f'{{"jobId": "{n}", "state": "running"}}' for n in range(1, 401)) + "]"}
-    everybody = httpx.Limits(max_connections=None)
+    unlimited = httpx.Limits(max_connections=None)
     with (
         process.serving(decided, Listening(port=0), home=tmp_path / "home", folder=None) as running,
-        httpx.Client(base_url=running.server.url, timeout=WITHIN_S, limits=everybody) as client,
+        httpx.Client(base_url=running.server.url, timeout=WITHIN_S, limits=unlimited) as client,
         ThreadPoolExecutor(2 * CROWD) as crowd,
-        evaluating(monkeypatch) as under_way,
+        evaluating(monkeypatch) as evaluation,
         decided.begin() as connection,
     ):
         connection.execute(sa.text(decided.names.sql("LOCK TABLE {panda}.jobsactive4 IN ACCESS EXCLUSIVE MODE")))
@@ -95,18 +95,18 @@ def test_a_crowd_that_evaluates_and_reports_leaves_health_and_readers_alone(
         def report() -> int:
             return client.post("/server/panda/updateJobsInBulk", data=reports, headers={**bearer, **AGENT}).status_code
 
-        asked = [crowd.submit(one) for one in (evaluate, report) for _ in range(CROWD)]
-        assert under_way.is_begun() and _waits_for_a_lock(decided)
+        requests = [crowd.submit(action) for action in (evaluate, report) for _ in range(CROWD)]
+        assert evaluation.is_begun() and _waits_for_a_lock(decided)
         for _ in range(5):
             checks = client.get("/health/ready").json()["checks"]
-            assert [(one["name"], one["code"]) for one in checks[:2]] == [("database", "ok"), ("schema", "ok")]
+            assert [(check["name"], check["code"]) for check in checks[:2]] == [("database", "ok"), ("schema", "ok")]
             assert client.get(f"{V1}/config/NQUEUED_SAT_CAP").status_code == 200
-        assert not all(one.done() for one in asked)
-    assert {one.result() for one in asked} <= {200, 503}
+        assert not all(request.done() for request in requests)
+    assert {request.result() for request in requests} <= {200, 503}
 
 
 def _waits_for_a_lock(database: Database) -> bool:
-    """Whether a report waits for the lock that the test holds; seen from another connection."""
+    """Whether a report waits for the lock held by the test, as seen from another connection."""
     query = sa.text(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
@@ -118,85 +118,87 @@ def _waits_for_a_lock(database: Database) -> bool:
     return False
 
 
-def test_who_decides_holds_no_connection(decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (
-        evaluating(monkeypatch) as under_way,
-        serving(decided, tmp_path) as server,
-        client_of(server) as client,
-        ThreadPoolExecutor(1) as other,
-    ):
-        asked = other.submit(client.get, EVALUATED, params={"evaluate": "true"})
-        assert under_way.is_begun()
-        pool: Any = server.app.state.api.database.engine.pool
-        assert pool.checkedout() == 0
-        under_way.end.set()
-        assert asked.result(WITHIN_S).json()["decisions"][0]["remedies"]["evaluated"]
-
-
-def test_a_client_that_went_away_is_decided_for_no_longer(
+def test_deciding_holds_no_database_connection(
     decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with evaluating(monkeypatch) as under_way, serving(decided, tmp_path) as server:
+    with (
+        evaluating(monkeypatch) as evaluation,
+        serving(decided, tmp_path) as server,
+        client_of(server) as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        request = thread.submit(client.get, EVALUATED, params={"evaluate": "true"})
+        assert evaluation.is_begun()
+        pool: Any = server.app.state.api.database.engine.pool
+        assert pool.checkedout() == 0
+        evaluation.end.set()
+        assert request.result(WITHIN_S).json()["decisions"][0]["remedies"]["evaluated"]
+
+
+def test_deciding_stops_when_the_client_disconnects(
+    decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with evaluating(monkeypatch) as evaluation, serving(decided, tmp_path) as server:
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=WITHIN_S) as connection:
             head = f"GET {EVALUATED}?evaluate=true HTTP/1.1\r\nHost: {host}\r\n"
             connection.sendall(f"{head}Authorization: {BEARER['Authorization']}\r\n\r\n".encode())
-            assert under_way.is_begun()
-        assert under_way.stopped.wait(WITHIN_S)
-        assert getattr(under_way.error, "code", "") == "client_disconnected"
+            assert evaluation.is_begun()
+        assert evaluation.stopped.wait(WITHIN_S)
+        assert getattr(evaluation.error, "code", "") == "client_disconnected"
 
 
 def test_deciding_ends_at_its_deadline(decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     configuration = shipped(deciding={"within_s": 10.0})
     with (
-        evaluating(monkeypatch) as under_way,
+        evaluating(monkeypatch) as evaluation,
         serving(decided, tmp_path, configuration, steady_s=lambda: clock[0]) as server,
         client_of(server) as client,
-        ThreadPoolExecutor(1) as other,
+        ThreadPoolExecutor(1) as thread,
     ):
-        asked = other.submit(client.get, EVALUATED, params={"evaluate": "true"})
-        assert under_way.is_begun()
+        request = thread.submit(client.get, EVALUATED, params={"evaluate": "true"})
+        assert evaluation.is_begun()
         clock[0] = 9.9
-        assert not asked.done() and not under_way.stopped.is_set()
+        assert not request.done() and not evaluation.stopped.is_set()
         clock[0] = 10.0
-        refused = asked.result(WITHIN_S)
-    assert (refused.status_code, refused.json()["code"]) == (503, "deciding_took_too_long")
+        refusal = request.result(WITHIN_S)
+    assert (refusal.status_code, refusal.json()["code"]) == (503, "deciding_took_too_long")
 
 
-def test_who_finds_all_places_taken_comes_again(
+def test_a_request_beyond_the_limit_is_told_to_retry(
     decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration = shipped(deciding={"at_once": 1}, database={"wait_s": 0.05})
     with (
-        evaluating(monkeypatch) as under_way,
+        evaluating(monkeypatch) as evaluation,
         serving(decided, tmp_path, configuration) as server,
         client_of(server) as client,
-        ThreadPoolExecutor(1) as other,
+        ThreadPoolExecutor(1) as thread,
     ):
-        asked = other.submit(client.get, EVALUATED, params={"evaluate": "true"})
-        assert under_way.is_begun()
-        refused = client.get(f"{V1}/tasks/{TASK + 2}/why-not/ALPHA_MCORE")
-        assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (
+        request = thread.submit(client.get, EVALUATED, params={"evaluate": "true"})
+        assert evaluation.is_begun()
+        refusal = client.get(f"{V1}/tasks/{TASK + 2}/why-not/ALPHA_MCORE")
+        assert (refusal.status_code, refusal.json()["code"], refusal.headers["retry-after"]) == (
             503,
             "busy_deciding",
             "5",
         )
-        under_way.end.set()
-        assert asked.result(WITHIN_S).status_code == 200
+        evaluation.end.set()
+        assert request.result(WITHIN_S).status_code == 200
 
 
 @pytest.mark.parametrize("path", [EVALUATED, f"{V1}/queues/ALPHA_MCORE"])
 def test_evaluating_needs_a_token_and_why_not_needs_none(decided: Database, tmp_path: Path, path: str) -> None:
     with serving(decided, tmp_path) as server, client_of(server, {}) as stranger, client_of(server) as client:
         assert stranger.get(path).status_code == client.get(path, params={"evaluate": True}).status_code == 200
-        refused = stranger.get(path, params={"evaluate": True})
-        assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+        refusal = stranger.get(path, params={"evaluate": True})
+        assert (refusal.status_code, refusal.json()["code"]) == (401, "unauthenticated")
         assert stranger.get(f"{V1}/tasks/{TASK + 2}/why-not/ALPHA_MCORE").json()["answers"]
 
 
 @pytest.mark.parametrize("pilots", [8, 9])
-def test_pilots_leave_connections_to_others(pilots: int) -> None:
+def test_some_connections_are_reserved_for_other_requests(pilots: int) -> None:
     assert [DatabaseSection(connections=8, pilots=7).for_pilots, DatabaseSection(connections=8).for_pilots] == [7, 4]
     with pytest.raises(ValueError, match="below connections"):
         DatabaseSection(connections=8, pilots=pilots)

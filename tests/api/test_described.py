@@ -1,4 +1,4 @@
-"""The description says what each property and parameter means, with unit and example; operations have short names."""
+"""The API description explains each property and parameter with unit and example; operations have short names."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ def description() -> dict[str, Any]:
 
 def properties() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for model, schema in description()["components"]["schemas"].items():
-        for name, found in schema.get("properties", {}).items():
-            yield model, name, found
+        for name, definition in schema.get("properties", {}).items():
+            yield model, name, definition
 
 
 def each_operation() -> Iterator[tuple[str, Mapping[str, Any]]]:
     for path, methods in description()["paths"].items():
-        for one in methods.values():
-            yield path, one
+        for operation in methods.values():
+            yield path, operation
 
 
 def test_every_property_and_parameter_is_described() -> None:
-    found = list(properties())
-    assert len(found) > 1000
-    assert [(model, name) for model, name, one in found if not one.get("description")] == []
-    parameters = [(path, one) for path, operation in each_operation() for one in operation.get("parameters", ())]
+    definitions = list(properties())
+    assert len(definitions) > 1000
+    assert [(model, name) for model, name, definition in definitions if not definition.get("description")] == []
+    parameters = [
+        (path, definition) for path, operation in each_operation() for definition in operation.get("parameters", ())
+    ]
     assert len(parameters) > 100
-    assert [(path, one["name"]) for path, one in parameters if not one.get("description")] == []
+    assert [(path, definition["name"]) for path, definition in parameters if not definition.get("description")] == []
 
 
 def models(base: type[BaseModel] = BaseModel) -> Iterator[type[BaseModel]]:
@@ -65,54 +67,54 @@ def test_attributes_in_docstrings_of_models_are_their_fields() -> None:
     assert unknown == {}
 
 
-def test_figures_say_their_unit() -> None:
+def test_figures_state_their_unit() -> None:
     figures = [
-        (model, name, one["description"], unit)
-        for model, name, one in properties()
-        if (unit := unit_of(name)) and kinds_of(one) & FIGURES
+        (model, name, definition["description"], unit)
+        for model, name, definition in properties()
+        if (unit := unit_of(name)) and kinds_of(definition) & FIGURES
     ]
     assert len(figures) > 50
-    assert [(model, name) for model, name, words, unit in figures if unit not in words] == []
+    assert [(model, name) for model, name, text, unit in figures if unit not in text] == []
 
 
-def test_every_plain_value_has_an_example_that_fits() -> None:
-    without, wrong = [], []
-    for model, name, one in properties():
-        kinds = kinds_of(one) - {"null"}
-        if "examples" not in one:
-            without += [(model, name)] if kinds and not kinds & {"object", "any", "array"} else []
+def test_every_plain_value_has_a_valid_example() -> None:
+    missing, invalid = [], []
+    for model, name, definition in properties():
+        kinds = kinds_of(definition) - {"null"}
+        if "examples" not in definition:
+            missing += [(model, name)] if kinds and not kinds & {"object", "any", "array"} else []
             continue
-        referred = {"components": description()["components"]} if "#/components/" in json.dumps(one) else {}
-        checked = {**one, **referred}
-        if not jsonschema_rs.is_valid(checked, one["examples"][0]):
-            wrong.append((model, name, one["examples"][0]))
-    assert (without, wrong) == ([], [])
+        referenced = {"components": description()["components"]} if "#/components/" in json.dumps(definition) else {}
+        checked_schema = {**definition, **referenced}
+        if not jsonschema_rs.is_valid(checked_schema, definition["examples"][0]):
+            invalid.append((model, name, definition["examples"][0]))
+    assert (missing, invalid) == ([], [])
 
 
-def test_operations_have_short_names_of_their_own() -> None:
-    names = [one["operationId"] for _, one in each_operation()]
+def test_operations_have_short_unique_names() -> None:
+    names = [operation["operationId"] for _, operation in each_operation()]
     assert len(names) == len(set(names)) > 100
     assert [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]{2,39}", name)] == []
 
 
 def test_models_are_described_without_the_lists_of_their_properties() -> None:
     schemas = description()["components"]["schemas"]
-    assert [name for name, one in schemas.items() if "Attributes:" in one.get("description", "")] == []
+    assert [name for name, schema in schemas.items() if "Attributes:" in schema.get("description", "")] == []
 
 
-def test_every_line_of_the_list_is_used() -> None:
+def test_every_listed_text_is_used() -> None:
     names = {name for _, name, _ in properties()} | {f"{model}.{name}" for model, name, _ in properties()}
-    names |= {one["name"] for _, operation in each_operation() for one in operation.get("parameters", ())}
+    names |= {parameter["name"] for _, operation in each_operation() for parameter in operation.get("parameters", ())}
     assert sorted(listed().keys() - names) == []
 
 
-@pytest.mark.parametrize("name", [one.operation for one in operations(described()).operations])
-def test_every_operation_has_a_page_with_all_that_goes_in_and_comes_out(name: str) -> None:
-    found = operation_shown(description(), name)
-    assert found is not None and found.line.summary
-    assert found.call.startswith("curl ") and "{" not in found.call.partition("$BROKER")[2]
-    assert all(one.words for model in (*found.sent, *found.answered) for one in model.fields)
+@pytest.mark.parametrize("name", [field.operation for field in operations(described()).operations])
+def test_every_operation_has_a_page_with_its_inputs_and_outputs(name: str) -> None:
+    page = operation_shown(description(), name)
+    assert page is not None and page.line.summary
+    assert page.call.startswith("curl ") and "{" not in page.call.partition("$BROKER")[2]
+    assert all(field.words for model in (*page.sent, *page.answered) for field in model.fields)
 
 
-def test_an_operation_that_there_is_not() -> None:
+def test_an_unknown_operation() -> None:
     assert operation_shown(description(), "nothing") is None

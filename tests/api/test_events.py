@@ -1,4 +1,4 @@
-"""Events: what happens is sent to whoever listens, from where they were; names are for those who may see them."""
+"""Events are sent to listeners from their cursor on; names are shown to authorized listeners only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEY = "/api/v1/config/NQUEUED_SAT_CAP"
 
 @pytest.fixture(scope="module")
 def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
-        yield found
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as database_and_server:
+        yield database_and_server
 
 
 @pytest.fixture
 def client(decided: tuple[Database, ApiServer]) -> Iterator[httpx.Client]:
-    with client_of(decided[1]) as found:
-        yield found
+    with client_of(decided[1]) as http_client:
+        yield http_client
 
 
 def blocks(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -45,26 +45,28 @@ def blocks(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 
 
 def test_polling_from_the_beginning_and_from_a_cursor(client: httpx.Client) -> None:
-    everything = client.get("/api/v1/events", params={"since": "0-0-0-0"}).json()
-    kinds = {one["event"] for one in everything["events"]}
+    all_events = client.get("/api/v1/events", params={"since": "0-0-0-0"}).json()
+    kinds = {event["event"] for event in all_events["events"]}
     assert {"cycle", "tuning"} <= kinds
-    again = client.get("/api/v1/events", params={"since": everything["next"]}).json()
-    assert again == {"events": [], "next": everything["next"]}
-    assert client.get("/api/v1/events").json()["next"] == everything["next"]
+    rest = client.get("/api/v1/events", params={"since": all_events["next"]}).json()
+    assert rest == {"events": [], "next": all_events["next"]}
+    assert client.get("/api/v1/events").json()["next"] == all_events["next"]
     assert client.get("/api/v1/events", params={"since": "yesterday"}).status_code == 400
 
 
-def test_a_change_reaches_those_who_listen_and_names_those_who_may(
+def test_a_change_reaches_listeners_and_only_authorized_ones_see_names(
     client: httpx.Client, decided: tuple[Database, ApiServer]
 ) -> None:
     begin = client.get("/api/v1/events").json()["next"]
-    with client_of(decided[1], {}) as stranger, client.stream("GET", "/api/v1/events", headers=SSE) as known:
-        lines = known.iter_lines()
+    with client_of(decided[1], {}) as stranger, client.stream("GET", "/api/v1/events", headers=SSE) as stream:
+        lines = stream.iter_lines()
         assert next(lines) == ": listening"
-        changed = client.put(KEY, json={"value": 77, "reason": "to be seen"}).json()
-        event = next(one for one in blocks(lines) if one["event"] == "tuning")
-        assert event["data"]["version"] == changed["version"] and event["data"]["keys"] == ["NQUEUED_SAT_CAP"]
+        change = client.put(KEY, json={"value": 77, "reason": "to be seen"}).json()
+        event = next(block for block in blocks(lines) if block["event"] == "tuning")
+        assert event["data"]["version"] == change["version"] and event["data"]["keys"] == ["NQUEUED_SAT_CAP"]
         editor = event["data"]["editor"]
-        with stranger.stream("GET", "/api/v1/events", headers={**SSE, "Last-Event-ID": begin}) as unknown:
-            seen = next(one for one in blocks(unknown.iter_lines()) if one["event"] == "tuning")
-        assert seen["data"]["editor"] == "***" != editor and seen["data"]["version"] == changed["version"]
+        with stranger.stream("GET", "/api/v1/events", headers={**SSE, "Last-Event-ID": begin}) as anonymous_stream:
+            masked_event = next(block for block in blocks(anonymous_stream.iter_lines()) if block["event"] == "tuning")
+        assert (
+            masked_event["data"]["editor"] == "***" != editor and masked_event["data"]["version"] == change["version"]
+        )

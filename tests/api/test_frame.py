@@ -1,4 +1,4 @@
-"""The manners of every route: problems, request ids, odd paths, bodies, tags, fields, rates."""
+"""Behaviour common to all routes: problems, request ids, odd paths, bodies, tags, fields, rates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_path_that_leads_nowhere_is_a_problem(client: httpx.Client, path: str,
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
-def test_a_path_with_dots_that_no_client_tidied_up(server: ApiServer) -> None:
+def test_a_path_with_unnormalized_dots(server: ApiServer) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as raw:
         raw.sendall(b"GET /api/v1/../v1/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -51,7 +51,7 @@ def test_another_method_is_a_problem(client: httpx.Client) -> None:
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
 
 
-def test_a_request_keeps_a_plain_identifier_and_gets_another_for_an_odd_one(client: httpx.Client) -> None:
+def test_a_plain_request_id_is_kept_and_an_odd_one_replaced(client: httpx.Client) -> None:
     assert client.get("/health/live", headers={"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
     assert client.get("/health/live", headers={"X-Request-Id": "a b<>"}).headers["x-request-id"] != "a b<>"
     assert client.get("/health/live", headers={"X-Request-Id": "a b\x1b"}).headers.get("x-request-id") != "a b\x1b"
@@ -64,52 +64,52 @@ def test_health_needs_no_token_and_readiness_needs_a_service(stranger: httpx.Cli
     assert (ready.status_code, ready.json()["checks"][-1]["code"]) == (503, "no_leader")
 
 
-def test_an_answer_that_the_client_has_is_not_sent_again(client: httpx.Client) -> None:
+def test_an_unchanged_answer_is_not_sent_again(client: httpx.Client) -> None:
     first = client.get("/api/v1/whoami")
-    again = client.get("/api/v1/whoami", headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    other = client.get("/api/v1/whoami", headers={"If-None-Match": '"another"'})
-    assert other.status_code == 200
+    repeated = client.get("/api/v1/whoami", headers={"If-None-Match": first.headers["etag"]})
+    assert (repeated.status_code, repeated.content) == (304, b"")
+    different_tag = client.get("/api/v1/whoami", headers={"If-None-Match": '"another"'})
+    assert different_tag.status_code == 200
 
 
 def test_fields_are_chosen_and_unknown_ones_refused(client: httpx.Client) -> None:
     assert client.get("/api/v1/whoami", params={"fields": "issuer"}).json() == {"issuer": "local"}
     nested = client.get("/api/v1/whoami", params={"fields": "roles.reader,subject"}).json()
     assert nested["roles"] == {"reader": ["/"]}
-    wrong = client.get("/api/v1/whoami", params={"fields": "issuer,nothing"})
-    assert (wrong.status_code, wrong.json()["code"]) == (400, "unknown_field")
+    refusal = client.get("/api/v1/whoami", params={"fields": "issuer,nothing"})
+    assert (refusal.status_code, refusal.json()["code"]) == (400, "unknown_field")
 
 
-def test_who_shows_no_token_or_a_wrong_one(stranger: httpx.Client) -> None:
-    bad = ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"})
-    for headers in bad:
+def test_a_missing_or_wrong_token_is_refused(stranger: httpx.Client) -> None:
+    bad_headers = ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"})
+    for headers in bad_headers:
         answer = stranger.get("/api/v1/whoami", headers=headers)
         assert (answer.status_code, answer.json()["detail"]) == (401, "a valid token is needed")
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_the_description_is_openapi_31_and_problems_are_problems(stranger: httpx.Client) -> None:
-    found = stranger.get("/api/v1/openapi.json").json()
-    assert found["openapi"].startswith("3.1")
-    operation = found["paths"]["/api/v1/whoami"]["get"]
+def test_the_description_is_openapi_31_and_declares_problems(stranger: httpx.Client) -> None:
+    document = stranger.get("/api/v1/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    operation = document["paths"]["/api/v1/whoami"]["get"]
     assert operation["x-policy"] == "known" and operation["security"] == [{"bearer": []}]
     assert set(operation["responses"]) == {"200", "4XX", "5XX"}
     assert list(operation["responses"]["4XX"]["content"]) == [PROBLEM]
 
 
-def test_a_token_has_a_rate_of_its_own(shared: Database, tmp_path: Path) -> None:
+def test_each_token_has_its_own_rate(shared: Database, tmp_path: Path) -> None:
     slow = {"per_s": 0.001, "burst": 2}
     rates = {**shipped().rate.model_dump(), "anonymous": slow}
-    with serving(shared, tmp_path, shipped(rate=rates)) as server, client_of(server, {}) as somebody:
-        statuses = [somebody.get("/health/live").status_code for _ in range(3)]
-        refused = somebody.get("/health/live")
+    with serving(shared, tmp_path, shipped(rate=rates)) as server, client_of(server, {}) as anonymous:
+        statuses = [anonymous.get("/health/live").status_code for _ in range(3)]
+        refusal = anonymous.get("/health/live")
         assert statuses == [200, 200, 429]
-        assert refused.json()["code"] == "too_many_requests" and int(refused.headers["retry-after"]) >= 1
-        with client_of(server) as known:
-            assert known.get("/health/live").status_code == 200
+        assert refusal.json()["code"] == "too_many_requests" and int(refusal.headers["retry-after"]) >= 1
+        with client_of(server) as authenticated:
+            assert authenticated.get("/health/live").status_code == 200
 
 
 @pytest.mark.parametrize("kind", [psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout])
-def test_a_transaction_that_the_server_ended_is_tried_again_later(kind: type[psycopg.Error]) -> None:
+def test_a_transaction_ended_by_the_server_may_be_retried(kind: type[psycopg.Error]) -> None:
     problem = problem_of(kind("terminating connection"))
     assert (problem.status, problem.code) == (503, "database_unavailable") and "Retry-After" in problem.headers

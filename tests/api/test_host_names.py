@@ -1,4 +1,4 @@
-"""The name by which the service is asked: a page of another site whose name leads here gets nothing."""
+"""Host names of requests: a foreign name that resolves to this service gets no answer (DNS rebinding)."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_only_listed_names_are_answered(host: bytes, allowed: bool) -> None:
     assert Hosts(["*"]).is_allowed("/tasks", [(b"host", host)])
 
 
-def test_one_name_is_asked_for() -> None:
+def test_exactly_one_host_header_is_required() -> None:
     hosts = Hosts(LISTED)
     assert not hosts.is_allowed("/tasks", []) and not hosts.is_allowed("/tasks", [(b"host", b"localhost")] * 2)
 
 
 @pytest.mark.parametrize("name", ["https://broker.example.org", "broker.example.org:443", "a b", ""])
-def test_a_name_in_the_configuration_is_a_name(name: str) -> None:
+def test_an_invalid_host_name_in_the_configuration_is_refused(name: str) -> None:
     assert ApiConfiguration().hosts == ("localhost", "127.0.0.1", "::1")
     with pytest.raises(ValidationError):
         ApiConfiguration(hosts=(name,))
@@ -59,13 +59,13 @@ def test_a_name_in_the_configuration_is_a_name(name: str) -> None:
 
 def test_another_name_gets_no_page_and_no_answer(client: httpx.Client) -> None:
     for path in ("/api/v1/tasks", "/api/v1/whoami", "/login", "/metrics"):
-        refused = client.get(path, headers={"Host": "evil.example:80", **BEARER})
-        assert (refused.status_code, refused.json()["code"]) == (421, "unknown_host"), path
-        assert "hosts" in refused.json()["remedy"] and "evil" not in refused.text
+        refusal = client.get(path, headers={"Host": "evil.example:80", **BEARER})
+        assert (refusal.status_code, refusal.json()["code"]) == (421, "unknown_host"), path
+        assert "hosts" in refusal.json()["remedy"] and "evil" not in refusal.text
     assert client.get("/health/live", headers={"Host": "10.0.0.7:8642"}).status_code == 200
 
 
-def test_the_name_that_it_listens_on_is_its_own(shared: Database, tmp_path: Path) -> None:
+def test_the_listening_address_is_an_allowed_name(shared: Database, tmp_path: Path) -> None:
     listening = Listening("127.0.0.2", 0)
     with process.serving(shared, listening, home=tmp_path / "home", folder=None) as running:
         assert httpx.get(f"{running.server.url}/api/v1/openapi.json", timeout=60).status_code == 200

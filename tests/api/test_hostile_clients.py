@@ -1,4 +1,4 @@
-"""Clients that mean no good, or know no better: what they send is refused with a problem, and others are served."""
+"""Malicious or broken clients: their requests are refused with a problem, and other clients are served."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def hostile(shared: Database, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def client(hostile: ApiServer) -> Iterator[httpx.Client]:
-    with client_of(hostile) as found:
-        yield found
+    with client_of(hostile) as http_client:
+        yield http_client
 
 
 @contextmanager
 def raw(server: ApiServer) -> Iterator[socket.socket]:
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as found:
-        yield found
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        yield connection
 
 
-def received(connection: socket.socket) -> bytes:
+def receive_all(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
@@ -72,41 +72,41 @@ def test_a_bad_body_is_refused(client: httpx.Client, name: str) -> None:
     assert "Traceback" not in answer.text and "/" not in answer.json()["detail"].replace("UTC/", "")
 
 
-def test_a_packed_body_is_unpacked(client: httpx.Client) -> None:
+def test_a_compressed_body_is_unpacked(client: httpx.Client) -> None:
     body = gzip.compress(json.dumps({"jeditaskids": [1]}).encode())
     answer = client.post(DECIDE, content=body, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"})
     assert answer.json() == {"tasks": [], "unknown": [1]}
 
 
-def test_nobody_without_a_token_has_a_body_read(hostile: ApiServer) -> None:
+def test_the_body_of_a_request_without_a_token_is_not_read(hostile: ApiServer) -> None:
     with raw(hostile) as connection:
         head = f"POST {V1}/jobs:match HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\nConnection: close\r\n\r\n"
         connection.sendall(head.encode())
-        assert received(connection).startswith(b"HTTP/1.1 401")
+        assert receive_all(connection).startswith(b"HTTP/1.1 401")
 
 
-def test_headers_in_a_flood_are_refused(client: httpx.Client, hostile: ApiServer) -> None:
+def test_too_many_headers_are_refused(client: httpx.Client, hostile: ApiServer) -> None:
     assert client.get("/health/live", headers={f"X-{n}": "x" for n in range(150)}).json()["code"] == "headers_too_large"
     with raw(hostile) as connection:
         connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 100_000)
-        assert received(connection).split(b"\r\n")[0].split()[1] in (b"400", b"431")
+        assert receive_all(connection).split(b"\r\n")[0].split()[1] in (b"400", b"431")
 
 
-def test_slow_clients_are_let_go(hostile: ApiServer, client: httpx.Client) -> None:
+def test_slow_clients_are_disconnected(hostile: ApiServer, client: httpx.Client) -> None:
     with raw(hostile) as silent, raw(hostile) as slow_head, raw(hostile) as slow_body:
         slow_head.sendall(b"GET /health/live HT")
         bearer = f"Authorization: {BEARER['Authorization']}\r\n"
         head = f"POST {DECIDE} HTTP/1.1\r\nHost: localhost\r\n{bearer}Content-Type: application/json\r\n"
         head += "Content-Length: 50\r\n\r\n{"
         slow_body.sendall(head.encode())
-        begun = time.monotonic()
-        assert received(silent) == b"" and received(slow_head) == b""
+        start_s = time.monotonic()
+        assert receive_all(silent) == b"" and receive_all(slow_head) == b""
         assert slow_body.recv(65536).startswith(b"HTTP/1.1 408")
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - start_s < 15
     assert client.get("/health/live").status_code == 200
 
 
-def test_idle_connections_keep_nobody_out(hostile: ApiServer, client: httpx.Client) -> None:
+def test_idle_connections_do_not_block_other_clients(hostile: ApiServer, client: httpx.Client) -> None:
     with ExitStack() as stack:
         for _ in range(IDLE):
             stack.enter_context(raw(hostile))
@@ -114,22 +114,22 @@ def test_idle_connections_keep_nobody_out(hostile: ApiServer, client: httpx.Clie
         assert client.post(DECIDE, json={"jeditaskids": [1]}).status_code == 200
 
 
-def test_no_transaction_waits_for_a_client_that_does_not_read(hostile: ApiServer, shared: Database) -> None:
+def test_no_transaction_stays_open_for_a_client_that_does_not_read(hostile: ApiServer, shared: Database) -> None:
     with raw(hostile) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         bearer = f"Authorization: {BEARER['Authorization']}\r\n"
         connection.sendall(f"GET {V1}/config?limit=500 HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n".encode())
         assert connection.recv(10)
         with shared.begin() as checking:
-            held = checking.execute(
+            open_transactions = checking.execute(
                 sa.text("""
                     SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gridbroker api'
                     AND datname = current_database() AND xact_start IS NOT NULL""")
             ).scalar_one()
-        assert held == 0
+        assert open_transactions == 0
 
 
-def test_a_statement_that_takes_too_long_is_ended(shared: Database, tmp_path: Path) -> None:
+def test_a_statement_over_its_time_limit_is_cancelled(shared: Database, tmp_path: Path) -> None:
     configuration = shipped(database={"connections": 2, "statement_timeout_s": 0.2, "wait_s": 1})
     with serving(shared, tmp_path, configuration) as server, client_of(server) as client, shared.begin() as blocking:
         blocking.execute(sa.text("LOCK TABLE broker.runs IN ACCESS EXCLUSIVE MODE"))
@@ -138,7 +138,7 @@ def test_a_statement_that_takes_too_long_is_ended(shared: Database, tmp_path: Pa
     assert answer.headers["retry-after"] == "1"
 
 
-def test_a_failure_that_nobody_expected_shows_nothing_of_itself(shared: Database, tmp_path: Path) -> None:
+def test_an_unexpected_failure_reveals_no_details(shared: Database, tmp_path: Path) -> None:
     with serving(shared, tmp_path) as server, client_of(server) as client:
         server.app.state.api.kept["metrics"] = object()
         answer = client.get("/metrics")

@@ -1,4 +1,4 @@
-"""Jobs for pilots: exactly once, and the same job again for the same request."""
+"""Jobs for pilots: each job is given once, and a repeated request gets the same job."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
         connection.execute(sa.text("TRUNCATE broker.matched_requests"))
     add_jobs(shared, 1, JOBS)
     follow(shared)
-    with serving(shared, tmp_path) as server, client_of(server) as found:
-        yield found
+    with serving(shared, tmp_path) as server, client_of(server) as http_client:
+        yield http_client
 
 
 def match(client: httpx.Client, **changes: Any) -> dict[str, Any]:
     answer = client.post("/api/v1/jobs:match", json={**PLACE, **changes})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    document: dict[str, Any] = answer.json()
+    return document
 
 
-def sent(database: Database) -> int:
+def count_sent(database: Database) -> int:
     with database.begin() as connection:
         query = sa.text("SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
         return int(connection.execute(query).scalar_one())
@@ -60,7 +60,7 @@ def sent(database: Database) -> int:
 
 @pytest.fixture
 def held(shared: Database) -> Iterator[None]:
-    """Node n1 of the queue is held, n2 was."""
+    """Node n1 of the queue is held; the hold of n2 has ended."""
     with shared.begin() as connection:
         connection.exec_driver_sql("TRUNCATE broker.held_nodes")
         connection.exec_driver_sql("""
@@ -72,18 +72,16 @@ def held(shared: Database) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("held")
-def test_the_pilot_of_a_node_that_is_held_gets_none_and_the_others_do(client: httpx.Client, shared: Database) -> None:
+def test_only_the_pilot_of_a_held_node_gets_no_job(client: httpx.Client, shared: Database) -> None:
     for host in ("n1", "slot1_2@n1"):
         answer = match(client, host=host)
         assert (answer["pandaid"], answer["reason"], answer["rejected"]) == (None, "avoid node", {})
-    assert match(client, host="n1", pilot="p1", request_number=1)["pandaid"] is None and sent(shared) == 0
-    assert all(match(client, **asked)["pandaid"] for asked in ({}, {"host": "n2"}, {"host": "slot1@n3"}))
-    assert sent(shared) == 3
+    assert match(client, host="n1", pilot="p1", request_number=1)["pandaid"] is None and count_sent(shared) == 0
+    assert all(match(client, **changes)["pandaid"] for changes in ({}, {"host": "n2"}, {"host": "slot1@n3"}))
+    assert count_sent(shared) == 3
 
 
-def test_a_job_is_given_to_another_node_than_the_one_where_its_input_failed(
-    client: httpx.Client, shared: Database
-) -> None:
+def test_a_job_avoids_the_node_where_its_input_failed(client: httpx.Client, shared: Database) -> None:
     with shared.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO broker.held_jobs SELECT job, 'n1', 'QUEUE_A', '2099-01-01Z' FROM generate_series(1, 39) AS job"
@@ -93,40 +91,40 @@ def test_a_job_is_given_to_another_node_than_the_one_where_its_input_failed(
     assert (answer["pandaid"], answer["reason"], answer["node"]) == (None, "retry elsewhere", "n1")
     assert answer["held_until"] == "2099-01-01T00:00:00Z" and answer["rejected"] == {}
     assert match(client, host="n1", pilot="p1", request_number=1)["repeated"]
-    found = [match(client, host="n2")["pandaid"], match(client)["pandaid"]]
-    assert found == [1, 2] and sent(shared) == 3
+    jobs = [match(client, host="n2")["pandaid"], match(client)["pandaid"]]
+    assert jobs == [1, 2] and count_sent(shared) == 3
 
 
 def test_the_same_request_gets_the_same_job(client: httpx.Client, shared: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     assert first["pandaid"] and not first["repeated"]
-    again = match(client, pilot="p1", request_number=1)
-    assert (again["pandaid"], again["repeated"]) == (first["pandaid"], True) and sent(shared) == 1
+    repeated = match(client, pilot="p1", request_number=1)
+    assert (repeated["pandaid"], repeated["repeated"]) == (first["pandaid"], True) and count_sent(shared) == 1
     others = [match(client, pilot="p1", request_number=2), match(client, pilot="p2", request_number=1), match(client)]
-    assert len({one["pandaid"] for one in (first, *others)}) == 4 and sent(shared) == 4
+    assert len({answer["pandaid"] for answer in (first, *others)}) == 4 and count_sent(shared) == 4
 
 
-def test_many_at_once_get_each_job_once(client: httpx.Client, shared: Database) -> None:
-    asked = [(f"p{number % 30}", 1) for number in range(3 * JOBS)]  # every request is sent several times
+def test_concurrent_requests_get_each_job_once(client: httpx.Client, shared: Database) -> None:
+    requests = [(f"p{number % 30}", 1) for number in range(3 * JOBS)]  # each request is sent several times
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda one: match(client, pilot=one[0], request_number=one[1]), asked))
-    by_pilot = {(pilot, one["pandaid"]) for (pilot, _), one in zip(asked, found, strict=True)}
-    assert len(by_pilot) == 30 == sent(shared)
+        answers = list(threads.map(lambda answer: match(client, pilot=answer[0], request_number=answer[1]), requests))
+    by_pilot = {(pilot, answer["pandaid"]) for (pilot, _), answer in zip(requests, answers, strict=True)}
+    assert len(by_pilot) == 30 == count_sent(shared)
     assert max(Counter(job for _, job in by_pilot).values()) == 1
 
 
-def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: httpx.Client, shared: Database) -> None:
+def test_a_repeated_request_gets_its_job_when_no_jobs_wait(client: httpx.Client, shared: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     while match(client)["pandaid"] is not None:
         pass
-    assert sent(shared) == JOBS
-    nothing = match(client, pilot="p9", request_number=9)
-    assert nothing["pandaid"] is None and nothing["reason"]
+    assert count_sent(shared) == JOBS
+    empty = match(client, pilot="p9", request_number=9)
+    assert empty["pandaid"] is None and empty["reason"]
     assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
 
 
 @pytest.mark.slow
-def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(shared: Database) -> None:
+def test_matchers_hear_of_new_jobs_and_reconnect(shared: Database) -> None:
     views = Views()
 
     def known() -> int:
@@ -142,13 +140,13 @@ def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(sh
         views.groups.asked = True
         news = News(database, views, NodeNotes(), lambda: at(0))
         try:
-            wait_until(lambda: known() == 1)  # all is read first
+            wait_until(lambda: known() == 1)  # starts by reading everything
             activate(1000, "QUEUE_C")
             wait_until(lambda: known() == 2)
             with shared.begin() as connection:
                 connection.execute(sa.text(_END_THE_NEWS))
             wait_until(lambda: not listeners(shared))
-            activate(2000, "QUEUE_D")  # nobody hears it
+            activate(2000, "QUEUE_D")  # without a listener
             wait_until(lambda: known() == 3)
         finally:
             news.close()
@@ -169,20 +167,20 @@ def wait_until(holds: Callable[[], bool]) -> None:
     ("payload", "queues"),
     [("[1,2]", {1, 2}), ("", None), ('["A",1]', None), ("[true]", None), ("{}", None), ("[]", set()), ("[", None)],
 )
-def test_a_message_names_task_queues_or_any(payload: str, queues: set[int] | None) -> None:
+def test_a_message_names_some_or_all_task_queues(payload: str, queues: set[int] | None) -> None:
     assert queues_of(payload) == queues
 
 
-def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: Database) -> None:
+def test_a_lost_connection_is_replaced(client: httpx.Client, shared: Database) -> None:
     first = match(client)
     with shared.begin() as connection:
-        # other processes of the run have matchers on the same server
-        ended = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        # parallel test processes have matchers on the same server
+        query = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
             WHERE application_name LIKE '%matcher' AND datname = current_database()"""
-        assert connection.execute(sa.text(ended)).scalars().all() == [True, True]
-    lost = client.post("/api/v1/jobs:match", json=PLACE)
-    assert (lost.status_code, lost.json()["code"]) == (503, "database_unavailable")
-    assert match(client)["pandaid"] not in (None, first["pandaid"]) and sent(shared) == 2
+        assert connection.execute(sa.text(query)).scalars().all() == [True, True]
+    failure = client.post("/api/v1/jobs:match", json=PLACE)
+    assert (failure.status_code, failure.json()["code"]) == (503, "database_unavailable")
+    assert match(client)["pandaid"] not in (None, first["pandaid"]) and count_sent(shared) == 2
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,7 @@ def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: D
         (100, 3, 16),
     ],
 )  # fmt: skip
-def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
+def test_waiting_requests_are_shared_among_matchers_in_groups_worth_a_statement(
     waiting: int, free: int, size: int
 ) -> None:
     assert group_size(waiting, free) == size
@@ -205,7 +203,7 @@ def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
         (8, 2, 16, 0.0), (0, 2, 3, 0.0),
     ],
 )  # fmt: skip
-def test_few_wait_while_a_matcher_is_at_work_or_for_as_many_as_came_before(
+def test_a_small_group_waits_for_a_busy_matcher_or_the_size_of_the_previous_group(
     waiting: int, free: int, before: int, wait_s: float
 ) -> None:
     assert waits_for_others_s(waiting, free, before) == wait_s
@@ -217,7 +215,7 @@ def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "where"),
+    ("body", "status", "location"),
     [
         ('{"site": "S", "ce": "c", "queue": "q", "colour": "red"}', 422, "body.colour"),
         ('{"site": "S", "ce": 3, "queue": "q"}', 422, "body.ce"),
@@ -225,28 +223,30 @@ def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
         ("[]", 422, "body"),
     ],
 )
-def test_a_bad_body_is_refused_alike_on_the_short_way_and_the_long_one(
-    client: httpx.Client, body: str, status: int, where: str
+def test_a_bad_body_is_refused_alike_on_the_short_and_the_long_path(
+    client: httpx.Client, body: str, status: int, location: str
 ) -> None:
     kinds = ("application/json", "application/json; charset=utf-8")
     answers = [client.post("/api/v1/jobs:match", content=body, headers={"Content-Type": kind}) for kind in kinds]
-    assert [one.status_code for one in answers] == [status, status]
-    short, long = (one.json() for one in answers)
-    assert short["code"] == long["code"] and short["errors"][0]["where"].startswith(where)
-    assert status == 400 or [one["where"] for one in short["errors"]] == [one["where"] for one in long["errors"]]
+    assert [answer.status_code for answer in answers] == [status, status]
+    short, long = (answer.json() for answer in answers)
+    assert short["code"] == long["code"] and short["errors"][0]["where"].startswith(location)
+    assert status == 400 or [error["where"] for error in short["errors"]] == [
+        error["where"] for error in long["errors"]
+    ]
 
 
-def test_the_short_way_has_the_envelope_and_the_policy_of_all_routes(client: httpx.Client) -> None:
+def test_the_short_path_has_the_envelope_and_policy_of_all_routes(client: httpx.Client) -> None:
     answer = client.post("/api/v1/jobs:match", json=PLACE, headers={"X-Request-Id": "mine", "Idempotency-Key": "one"})
     assert answer.status_code == 200 and answer.headers["x-request-id"] == "mine"
-    again = client.post("/api/v1/jobs:match", json=PLACE, headers={"Idempotency-Key": "one"})
-    assert again.json() == answer.json() and again.headers["idempotent-replayed"] == "true"
+    repeated = client.post("/api/v1/jobs:match", json=PLACE, headers={"Idempotency-Key": "one"})
+    assert repeated.json() == answer.json() and repeated.headers["idempotent-replayed"] == "true"
     for headers, status in (({"Authorization": "Bearer other"}, 401), ({"Content-Encoding": "br"}, 415)):
         assert client.post("/api/v1/jobs:match", json=PLACE, headers=headers).status_code == status
     assert 'route="/api/v1/jobs:match"' in client.get("/metrics").text
 
 
-def test_what_pilots_ask_all_the_time_is_in_the_log_where_it_fails_or_is_slow(
+def test_match_requests_are_logged_when_they_fail_or_are_slow(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: queue.Queue[tuple[str, int]] = queue.Queue()
@@ -256,22 +256,22 @@ def test_what_pilots_ask_all_the_time_is_in_the_log_where_it_fails_or_is_slow(
             fields: dict[str, Any] = vars(record)["fields"]
             lines.put((fields["path"], fields["status"]))
 
-    asked, log, handler = "/api/v1/jobs:match", logging.getLogger(envelope.__name__), Lines()
+    path, log, handler = "/api/v1/jobs:match", logging.getLogger(envelope.__name__), Lines()
     monkeypatch.setattr(log, "level", logging.INFO)
     monkeypatch.setattr(log, "handlers", [handler])
     log.manager._clear_cache()  # type: ignore[attr-defined]
-    assert client.post(asked, json=PLACE).status_code == 200
+    assert client.post(path, json=PLACE).status_code == 200
     assert client.get("/health/live").status_code == 200
     assert lines.get(timeout=60) == ("/health/live", 200)
-    client.post(asked, json=PLACE, headers={"Authorization": "Bearer other"})
-    assert lines.get(timeout=60) == (asked, 401)
+    client.post(path, json=PLACE, headers={"Authorization": "Bearer other"})
+    assert lines.get(timeout=60) == (path, 401)
     with monkeypatch.context() as slow:
         slow.setattr(envelope, "SLOW_S", 0.0)
-        client.post(asked, json=PLACE)
-        assert lines.get(timeout=60) == (asked, 200)
+        client.post(path, json=PLACE)
+        assert lines.get(timeout=60) == (path, 200)
     log.setLevel(logging.DEBUG)
-    client.post(asked, json=PLACE)
-    assert lines.get(timeout=60) == (asked, 200)
+    client.post(path, json=PLACE)
+    assert lines.get(timeout=60) == (path, 200)
     log.setLevel(logging.NOTSET)
 
 
@@ -281,20 +281,20 @@ def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database
         attach(connection, 7, None, Asked(specs=specs))
     add_jobs(shared, 700, jeditaskid=7, workinggroup="grp")
     follow(shared, 1)
-    asked = {"owner_group": "grp", "pilot": "p7", "request_number": 1}
-    assert match(client, **asked)["pandaid"] is None
+    request = {"owner_group": "grp", "pilot": "p7", "request_number": 1}
+    assert match(client, **request)["pandaid"] is None
     node = {"cpu": {"num_cores": 8, "ram_mb": 16_000}}
-    first = match(client, **asked, node=node)
+    first = match(client, **request, node=node)
     assert (first["pandaid"], first["allotted"]) == (
         700,
         {"cores": 4, "ram_mb": 16_000, "ram_limit_mb": None, "gpus": 0, "scratch_mb": None},
     )
     assert first["spec"] == 0
-    again = match(client, **asked, node=node)
-    assert (again["repeated"], again["allotted"]) == (True, first["allotted"])
+    repeated = match(client, **request, node=node)
+    assert (repeated["repeated"], repeated["allotted"]) == (True, first["allotted"])
 
 
-def test_a_pilot_with_room_left_asks_again_with_what_is_left(client: httpx.Client, shared: Database) -> None:
+def test_a_pilot_fills_the_rest_of_its_node(client: httpx.Client, shared: Database) -> None:
     for task, spec in (
         (7, Spec(cores=Bounds(1, 4), ram_request=Memory(0, 2000))),
         (8, Spec(cores=Bounds(2, 4), ram_request=Memory(1000, 1500), gpu=GpuNeed(Bounds(1, 1)))),
@@ -304,21 +304,21 @@ def test_a_pilot_with_room_left_asks_again_with_what_is_left(client: httpx.Clien
     add_jobs(shared, 700, 5, jeditaskid=7, workinggroup="cpu")
     add_jobs(shared, 800, 5, jeditaskid=8, workinggroup="gpu")
     follow(shared, 1)
-    cores, ram_mb, gpus, given = 16, 24_000, 1, []
+    cores, ram_mb, gpus, outcomes = 16, 24_000, 1, []
     for number, group in enumerate(("gpu", "gpu", "cpu", "cpu", "cpu")):
         free = {"cpu": {"num_cores": cores, "ram_mb": ram_mb}, "gpu": {"count": gpus}}
-        found = match(client, owner_group=group, pilot="p", request_number=number, node=free)
-        given.append((found["pandaid"] is not None, found["reason"]))
-        if found["allotted"] is not None:
-            cores -= found["allotted"]["cores"]
-            ram_mb -= found["allotted"]["ram_mb"]
-            gpus -= found["allotted"]["gpus"]
-    # the second finds no GPU left, and the last cores but no memory
-    assert given == [(True, None), (False, "node"), (True, None), (True, None), (False, "node")]
+        answer = match(client, owner_group=group, pilot="p", request_number=number, node=free)
+        outcomes.append((answer["pandaid"] is not None, answer["reason"]))
+        if answer["allotted"] is not None:
+            cores -= answer["allotted"]["cores"]
+            ram_mb -= answer["allotted"]["ram_mb"]
+            gpus -= answer["allotted"]["gpus"]
+    # the second request finds no free GPU; the last one finds cores but no memory
+    assert outcomes == [(True, None), (False, "node"), (True, None), (True, None), (False, "node")]
     assert (cores, ram_mb, gpus) == (4, 1000, 0)
 
 
 def test_a_wrong_node_is_refused_with_field_and_value(client: httpx.Client) -> None:
-    for node, told in (({"wall_time": -1}, "wall_time: -1"), ({"system": {"glibc": 2.3}}, "system.glibc: 2.3")):
+    for node, message in (({"wall_time": -1}, "wall_time: -1"), ({"system": {"glibc": 2.3}}, "system.glibc: 2.3")):
         answer = client.post("/api/v1/jobs:match", json={**PLACE, "node": node})
-        assert answer.status_code == 422 and told in answer.text
+        assert answer.status_code == 422 and message in answer.text

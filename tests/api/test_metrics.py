@@ -1,4 +1,4 @@
-"""Metrics: what is promised is there, counters only grow, labels are bounded; the files for Grafana and Prometheus."""
+"""Metrics: documented names, growing counters, bounded labels; and the files for Grafana and Prometheus."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -
 def samples(client: httpx.Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     answer = client.get("/metrics")
     assert answer.status_code == 200, answer.text
-    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    by_name: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(answer.text):
-        for one in family.samples:
-            found.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
-    return found
+        for sample in family.samples:
+            by_name.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return by_name
 
 
-def decide(database: Database, decisions: int) -> None:
+def store_counts(database: Database, decisions: int) -> None:
     counts = QueueCounts(("A", "B"), ("low_memory", CANDIDATE), np.full((2, 2), decisions), np.ones((2, 2)), np.ones(2))
     with database.begin() as connection:
         connection.execute(
@@ -82,24 +82,25 @@ def decide(database: Database, decisions: int) -> None:
         )
 
 
-def test_counters_grow_by_what_was_decided_since(decided: tuple[Database, ApiServer]) -> None:
+def test_counters_grow_by_the_decisions_since_the_last_look(decided: tuple[Database, ApiServer]) -> None:
     database, server = decided
     with client_of(server, {}) as client:
-        decide(database, 3)
-        forget = _fresh(server)
+        store_counts(database, 3)
+        forget = _forgetter(server)
         forget()
         before = samples(client)
-        decide(database, 10)
+        assert client.get("/no/such/page").status_code == 404
+        store_counts(database, 10)
         forget()
         after = samples(client)
-    made = ("brokerage", "made")
+    brokerage = ("brokerage", "made")
 
     def growth(name: str, *labels: tuple[str, str]) -> float:
         return after[name][labels] - before.get(name, {}).get(labels, 0)
 
-    assert growth("broker_decisions_total", made, ("outcome", "pending"), ("reason", "low_memory")) == 7
-    assert growth("broker_jobs_assigned_total", made) == 7
-    assert growth("broker_rejections_total", made, ("rule", "low_memory")) == 14
+    assert growth("broker_decisions_total", brokerage, ("outcome", "pending"), ("reason", "low_memory")) == 7
+    assert growth("broker_jobs_assigned_total", brokerage) == 7
+    assert growth("broker_rejections_total", brokerage, ("rule", "low_memory")) == 14
     assert growth("broker_cycles_total", ("agent", "made"), ("outcome", "done")) == 1
     assert growth("broker_cycle_seconds_count", ("agent", "made"), ("stage", "load")) == 1
     assert after["broker_tuning_version"][(("process", "host:1"),)] == 7
@@ -107,11 +108,11 @@ def test_counters_grow_by_what_was_decided_since(decided: tuple[Database, ApiSer
     assert {dict(labels)["queue"] for labels in after["broker_queue_jobs"]} == {"ALPHA_MCORE"}
     assert "broker_leader" in after
     routes = {dict(labels)["route"] for labels in after["broker_http_request_seconds_count"]}
-    assert routes <= {"/metrics", "other"}
+    assert routes == {"/metrics", "other"}
 
 
-def _fresh(server: ApiServer) -> Any:
-    """Let the metrics be counted anew, although they are young."""
+def _forgetter(server: ApiServer) -> Any:
+    """A function that drops the cached metrics, so that they are counted again."""
     metrics = server.app.state.api.kept["metrics"]
 
     def forget() -> None:
@@ -120,7 +121,7 @@ def _fresh(server: ApiServer) -> Any:
     return forget
 
 
-def test_growth_begins_at_the_first_look_and_ignores_buckets_that_go() -> None:
+def test_growth_begins_at_the_first_look_and_ignores_removed_buckets() -> None:
     growth = Growth()
     assert growth.of({("a",): 5}) == {}
     assert growth.of({("a",): 7, ("b",): 2}) == {("a",): 2, ("b",): 2}
@@ -133,51 +134,56 @@ def test_candidates_are_no_rejections() -> None:
 
 
 def dashboard() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path(f"{MONITORING}/grafana-dashboard.json").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(path(f"{MONITORING}/grafana-dashboard.json").read_text(encoding="utf-8"))
+    return document
 
 
 def expressions() -> list[str]:
     rules = [rule for group in alerts()["groups"] for rule in group["rules"]]
     panels = dashboard()["panels"]
-    return [rule["expr"] for rule in rules] + [one["expr"] for panel in panels for one in panel["targets"]]
+    return [rule["expr"] for rule in rules] + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def alerts() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(path(f"{MONITORING}/alerts.yaml").read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = yaml.safe_load(path(f"{MONITORING}/alerts.yaml").read_text(encoding="utf-8"))
+    return document
 
 
-def test_dashboard_and_alerts_ask_for_metrics_that_there_are(decided: tuple[Database, ApiServer]) -> None:
+def test_dashboard_and_alerts_use_existing_metrics(decided: tuple[Database, ApiServer]) -> None:
     with client_of(decided[1], {}) as client:
         text = client.get("/metrics").text
     known = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
-    asked = {name for one in expressions() for name in re.findall(r"\bbroker_\w+", one)}
-    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in asked} <= known
+    names = {name for expression in expressions() for name in re.findall(r"\bbroker_\w+", expression)}
+    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in names} <= known
 
 
-def test_alert_rules_are_whole(tmp_path: Path) -> None:
-    found = alerts()
-    assert set(found) == {"groups"}
-    for group in found["groups"]:
+def test_alert_rules_are_complete(tmp_path: Path) -> None:
+    document = alerts()
+    assert set(document) == {"groups"}
+    for group in document["groups"]:
         assert set(group) == {"name", "interval", "rules"} and DURATION.fullmatch(group["interval"])
         names = [rule["alert"] for rule in group["rules"]]
         assert len(set(names)) == len(names)
-    for rule in (rule for group in found["groups"] for rule in group["rules"]):
+    for rule in (rule for group in document["groups"] for rule in group["rules"]):
         assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
         assert DURATION.fullmatch(rule["for"]) and re.fullmatch(r"[A-Za-z_]\w*", rule["alert"])
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert set(rule["annotations"]) == {"summary", "description", "page_url", "runbook_url"}
-        kept = {label for listed in re.findall(r"\bby \(([^)]*)\)", rule["expr"]) for label in listed.split(", ")}
+        labels = {
+            label for label_list in re.findall(r"\bby \(([^)]*)\)", rule["expr"]) for label in label_list.split(", ")
+        }
         for text in rule["annotations"].values():
-            used = [template.strip() for template in re.findall(r"{{(.*?)}}", text)]
-            assert all(one in KNOWN or one.removeprefix("$labels.") in kept for one in used), (rule["alert"], used)
+            variables = [template.strip() for template in re.findall(r"{{(.*?)}}", text)]
+            assert all(variable in KNOWN or variable.removeprefix("$labels.") in labels for variable in variables), (
+                rule["alert"],
+                variables,
+            )
     promtool = shutil.which("promtool")
     if promtool is not None:
         subprocess.run([promtool, "check", "rules", str(path(f"{MONITORING}/alerts.yaml"))], check=True)
 
 
-def test_every_alert_leads_to_a_page_and_to_what_to_do() -> None:
+def test_every_alert_links_to_a_page_and_a_runbook() -> None:
     for rule in (rule for group in alerts()["groups"] for rule in group["rules"]):
         page, docs = rule["annotations"]["page_url"], rule["annotations"]["runbook_url"]
         assert is_page(page.removeprefix("{{ $externalLabels.broker_page }}")), rule["alert"]
@@ -186,7 +192,7 @@ def test_every_alert_leads_to_a_page_and_to_what_to_do() -> None:
 
 
 def is_page(address: str) -> bool:
-    """Whether some route of the page answers at an address whose variables are filled."""
+    """Whether a route of the page serves an address, once its variables are filled in."""
     filled = re.sub(r"\$\{[^}]*\}", "x", address)
     return any(re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", route), filled) for route in page_routes())
 
@@ -196,30 +202,32 @@ def page_routes() -> tuple[str, ...]:
     return tuple(route.path for module in pages() for route in importlib.import_module(module).router.routes)
 
 
-def test_the_dashboard_leads_back_to_pages_that_there_are() -> None:
+def test_the_dashboard_links_to_existing_pages() -> None:
     links = dashboard()["links"] + [
-        one for panel in dashboard()["panels"] for one in panel["fieldConfig"]["defaults"].get("links", [])
+        link for panel in dashboard()["panels"] for link in panel["fieldConfig"]["defaults"].get("links", [])
     ]
     assert len(links) > 20
-    for one in links:
-        assert one["url"].startswith("${page}"), one
-        assert is_page(one["url"].removeprefix("${page}")), one
+    for link in links:
+        assert link["url"].startswith("${page}"), link
+        assert is_page(link["url"].removeprefix("${page}")), link
 
 
-def test_links_and_queries_use_labels_that_the_series_have_and_variables_that_there_are() -> None:
-    variables = {one["name"] for one in dashboard()["templating"]["list"]}
+def test_links_and_queries_use_existing_labels_and_variables() -> None:
+    variables = {variable["name"] for variable in dashboard()["templating"]["list"]}
     assert variables == {"datasource", "page", "vo", "share", "queue"}
     for panel in dashboard()["panels"]:
-        grouped = [found for one in panel["targets"] for found in re.findall(r"\bby \(([^)]*)\)", one["expr"])]
-        kept = {label for found in grouped for label in found.split(", ")}
-        for one in panel["fieldConfig"]["defaults"].get("links", []):
-            for text in (one["url"], one["title"]):
-                assert set(re.findall(r"labels\.(\w+)", text)) <= kept, panel["title"]
+        grouped = [
+            label_list for target in panel["targets"] for label_list in re.findall(r"\bby \(([^)]*)\)", target["expr"])
+        ]
+        labels = {label for label_list in grouped for label in label_list.split(", ")}
+        for link in panel["fieldConfig"]["defaults"].get("links", []):
+            for text in (link["url"], link["title"]):
+                assert set(re.findall(r"labels\.(\w+)", text)) <= labels, panel["title"]
         for target in panel["targets"]:
             assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables, panel["title"]
 
 
-def test_the_health_of_the_whole_is_counted(database: Database, tmp_path: Path) -> None:
+def test_health_metrics_of_the_installation(database: Database, tmp_path: Path) -> None:
     with database.begin() as connection:
         connection.execute(
             sa.text("""
@@ -248,22 +256,22 @@ def test_the_health_of_the_whole_is_counted(database: Database, tmp_path: Path) 
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.plugin_calls SET calls = 5")
     metrics._shown = None
-    found = {
-        (one.name, *sorted(one.labels.values())): one.value
+    values = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(metrics.text().decode())
-        for one in family.samples
+        for sample in family.samples
     }
-    assert found["broker_agent_paused", "brake", "timeouts"] == found["broker_agent_paused", "cric", "operator"] == 1
-    assert ("broker_agent_paused", "operator", "sites") not in found
-    assert found["broker_nodes_held", "Q"] == 2 and ("broker_nodes_held", "R") not in found
-    assert found["broker_plugin_calls_total", "fell_back", "production_job", "r"] == 2
-    assert found["broker_jobs", "A", "atlas", "running"] == 2 and found["broker_jobs", "", "", "activated"] == 1
-    told = {
-        state: found["broker_notifications", *sorted(("ops", state))] for state in ("waiting", "failing", "delivered")
+    assert values["broker_agent_paused", "brake", "timeouts"] == values["broker_agent_paused", "cric", "operator"] == 1
+    assert ("broker_agent_paused", "operator", "sites") not in values
+    assert values["broker_nodes_held", "Q"] == 2 and ("broker_nodes_held", "R") not in values
+    assert values["broker_plugin_calls_total", "fell_back", "production_job", "r"] == 2
+    assert values["broker_jobs", "A", "atlas", "running"] == 2 and values["broker_jobs", "", "", "activated"] == 1
+    notifications = {
+        state: values["broker_notifications", *sorted(("ops", state))] for state in ("waiting", "failing", "delivered")
     }
-    assert told == {"waiting": 1.0, "failing": 1.0, "delivered": 1.0}
-    assert found["broker_database_bytes",] > 1e6
-    assert 0 < found["broker_disk_free_bytes",] <= found["broker_disk_bytes",]
+    assert notifications == {"waiting": 1.0, "failing": 1.0, "delivered": 1.0}
+    assert values["broker_database_bytes",] > 1e6
+    assert 0 < values["broker_disk_free_bytes",] <= values["broker_disk_bytes",]
 
 
 @pytest.mark.parametrize("expression", expressions())
@@ -276,12 +284,12 @@ def test_expressions_are_promql(expression: str) -> None:
     ["sum(x", "sum(x))", "rate(x)", "x[5m]", "increase(x[5])", "x{a=b}", "x{a=~\"(\"}", "nothing(x)",
      "sum by agent (x)", "x ==", "1 and x", "sum(x[5m])", "x y", "", "max by (a) (x) = 0"],
 )  # fmt: skip
-def test_what_is_no_promql_is_found(expression: str) -> None:
+def test_invalid_promql_is_refused(expression: str) -> None:
     with pytest.raises((promql.SyntaxFault, re.error)):
         promql.Expression(expression)
 
 
-def test_pilots_of_the_submitter_are_counted_by_state_and_those_of_the_last_hour_by_outcome(database: Database) -> None:
+def test_submitted_pilots_are_counted_by_state_and_recently_ended_ones_by_outcome(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(
             sa.text("""
@@ -294,13 +302,13 @@ def test_pilots_of_the_submitter_are_counted_by_state_and_those_of_the_last_hour
                     ('ended', NULL, 1)) AS pilot (state, outcome, ago)""")
         )
     with database.read_snapshot() as connection:
-        found = standing(connection, database.names, ())
-    families = {one.name: one for one in submitted_pilots(found)}
-    counted = {
+        reads = standing(connection, database.names, ())
+    families = {family.name: family for family in submitted_pilots(reads)}
+    counts = {
         name: {sample.labels[label]: sample.value for sample in families[name].samples}
         for name, label in (("broker_submitted_pilots", "state"), ("broker_submitted_pilots_ended", "outcome"))
     }
-    assert counted == {
+    assert counts == {
         "broker_submitted_pilots": {"running": 1.0, "submitted": 2.0},
         "broker_submitted_pilots_ended": {"finished": 2.0, "failed": 1.0, "ended": 1.0},
     }

@@ -1,4 +1,4 @@
-"""Notifications over HTTP: subscriptions of those who may, the history of messages, channels without secrets."""
+"""Notifications over HTTP: subscriptions with a token, the history of messages, channels without secrets."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def server(database: Database, tmp_path: Path) -> Iterator[ApiServer]:
         connection.exec_driver_sql(
             "INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status) VALUES (1, 'mc.first', 'running')"
         )
-    with serving(database, tmp_path, folder=tmp_path) as found:
-        yield found
+    with serving(database, tmp_path, folder=tmp_path) as api:
+        yield api
 
 
 @pytest.fixture
 def client(server: ApiServer) -> Iterator[httpx.Client]:
-    with client_of(server) as found:
-        yield found
+    with client_of(server) as http_client:
+        yield http_client
 
 
-def test_somebody_subscribes_and_ends_it(client: httpx.Client) -> None:
-    done = client.post(f"{V1}/tasks/1:subscribe", json={"to": "ann@example.org"})
-    assert done.status_code == 200, done.text
-    (one,) = client.get(f"{V1}/tasks/1/subscriptions").json()["subscriptions"]
-    assert (one["to"], one["ended_at"]) == ("ann@example.org", None)
-    done = client.post(f"{V1}/tasks/1:unsubscribe", json={"to": "ann@example.org"})
-    assert done.json()["subscriptions"][0]["ended_at"] is not None
+def test_subscribing_and_unsubscribing(client: httpx.Client) -> None:
+    answer = client.post(f"{V1}/tasks/1:subscribe", json={"to": "ann@example.org"})
+    assert answer.status_code == 200, answer.text
+    (subscription,) = client.get(f"{V1}/tasks/1/subscriptions").json()["subscriptions"]
+    assert (subscription["to"], subscription["ended_at"]) == ("ann@example.org", None)
+    answer = client.post(f"{V1}/tasks/1:unsubscribe", json={"to": "ann@example.org"})
+    assert answer.json()["subscriptions"][0]["ended_at"] is not None
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_somebody_subscribes_and_ends_it(client: httpx.Client) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(client: httpx.Client, task: int, to: str, status: int, code: str) -> None:
-    done = client.post(f"{V1}/tasks/{task}:subscribe", json={"to": to})
-    assert (done.status_code, done.json()["code"]) == (status, code), done.text
+    answer = client.post(f"{V1}/tasks/{task}:subscribe", json={"to": to})
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
-def test_without_a_token_nobody_subscribes_or_reads(server: ApiServer) -> None:
+def test_subscribing_and_reading_need_a_token(server: ApiServer) -> None:
     with client_of(server, {}) as stranger:
         assert stranger.post(f"{V1}/tasks/1:subscribe", json={"to": "room"}).status_code == 401
         for path in ("notifications", "notifications/channels", "tasks/1/subscriptions"):
@@ -71,18 +71,18 @@ def test_without_a_token_nobody_subscribes_or_reads(server: ApiServer) -> None:
 def test_messages_are_paged_and_filtered(database: Database, client: httpx.Client) -> None:
     cycle(database, Told(), FAILING)
     cycle(database, Told(ill={"ops"}), minutes=10)
-    asked = {"since": "2026-08-01T00:00:00Z"}
-    found = client.get(f"{V1}/notifications", params={**asked, "limit": 1}).json()
-    assert [one["event"] for one in found["messages"]] == ["resolved"]
-    rest = client.get(f"{V1}/notifications", params={**asked, "limit": 1, "before": found["next_before"]}).json()
-    assert [one["event"] for one in rest["messages"]] == ["opened"]
-    assert rest["messages"][0]["incident"] == found["messages"][0]["incident"]
-    waiting = client.get(f"{V1}/notifications", params={**asked, "state": "waiting"}).json()
-    assert [one["event"] for one in waiting["messages"]] == ["resolved"]
+    params = {"since": "2026-08-01T00:00:00Z"}
+    page = client.get(f"{V1}/notifications", params={**params, "limit": 1}).json()
+    assert [message["event"] for message in page["messages"]] == ["resolved"]
+    rest = client.get(f"{V1}/notifications", params={**params, "limit": 1, "before": page["next_before"]}).json()
+    assert [message["event"] for message in rest["messages"]] == ["opened"]
+    assert rest["messages"][0]["incident"] == page["messages"][0]["incident"]
+    waiting = client.get(f"{V1}/notifications", params={**params, "state": "waiting"}).json()
+    assert [message["event"] for message in waiting["messages"]] == ["resolved"]
     assert client.get(f"{V1}/notifications", params={"state": "nonsense"}).status_code == 422
 
 
 def test_channels_are_shown_without_secrets(client: httpx.Client) -> None:
     answer = client.get(f"{V1}/notifications/channels")
-    assert {one["channel"] for one in answer.json()["channels"]} == {"ops", "room", "hook"}
+    assert {channel["channel"] for channel in answer.json()["channels"]} == {"ops", "room", "hook"}
     assert "very-secret" not in answer.text and "the-secret" not in answer.text

@@ -1,4 +1,4 @@
-"""Every route declares who may use it, and what the policies say."""
+"""Every route declares its policy; and the verdicts of the policies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.api.guarded_route import GuardedRoute, MissingPolicy, guarded_router
 from broker.store.connection.database import Database
 from tests.api.serving import shipped, utc_now
 
-POLICIES = {name: one for name, one in vars(policies).items() if isinstance(one, Policy)}
+POLICIES = {name: value for name, value in vars(policies).items() if isinstance(value, Policy)}
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_every_route_declares_its_policy(routes: list[object]) -> None:
     assert [route for route in routes if not isinstance(route, APIRoute)] == []
 
 
-def test_every_route_that_changes_something_says_so(routes: list[object]) -> None:
+def test_every_writing_route_declares_it(routes: list[object]) -> None:
     reading_posts = {
         "/api/v1/tasks:decisions", "/api/v1/brokerage/{name}:decide", "/api/v1/feasibility", "/api/v1/match/specs",
         "/api/v1/match/nodes", "/api/v1/retry-rules:test",
@@ -43,7 +43,7 @@ def test_every_route_that_changes_something_says_so(routes: list[object]) -> Non
         assert route.policy.writes == changes, route.path
 
 
-def test_a_route_without_a_policy_cannot_be_made() -> None:
+def test_a_route_without_a_policy_is_an_error() -> None:
     router = guarded_router(tag="x")
     with pytest.raises(MissingPolicy, match="/x"):
 
@@ -53,21 +53,21 @@ def test_a_route_without_a_policy_cannot_be_made() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_nobody_changes_anything_without_a_role(name: str) -> None:
+def test_writing_needs_a_role(name: str) -> None:
     policy = POLICIES[name]
     if policy.writes:
         assert policy.anonymous == "never" and policy.roles
         assert judge(policy, None, anonymous_read=True) == "unauthenticated"
         for role in Role:
-            wanted = "allowed" if role in policy.roles else "forbidden"
-            assert judge(policy, Identity("x", "y", {role: Grant(role)}), anonymous_read=True) == wanted
+            expected = "allowed" if role in policy.roles else "forbidden"
+            assert judge(policy, Identity("x", "y", {role: Grant(role)}), anonymous_read=True) == expected
     assert judge(policy, Identity("x", "y"), anonymous_read=True) == (
         "allowed" if policy.anonymous == "always" else "forbidden"
     )
 
 
 @pytest.mark.parametrize(("configured", "answer"), [(True, "allowed"), (False, "unauthenticated")])
-def test_reading_without_a_token_is_configured(configured: bool, answer: str) -> None:
+def test_reading_without_a_token_is_configurable(configured: bool, answer: str) -> None:
     assert judge(policies.READ, None, anonymous_read=configured) == answer
     assert judge(policies.READ_NAMES, None, anonymous_read=configured) == "unauthenticated"
     assert judge(policies.OPEN, None, anonymous_read=configured) == "allowed"

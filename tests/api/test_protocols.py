@@ -1,4 +1,4 @@
-"""Both protocols that read requests, on a socket: they let in the same, refuse the same, and wait for nobody."""
+"""Both HTTP protocol classes on a socket: they accept and refuse the same requests, and do not wait for slow ones."""
 
 from __future__ import annotations
 
@@ -31,52 +31,52 @@ BOTH = pytest.mark.parametrize("kind", [PatientH11, PatientHttpTools])
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope, receive)
     body = (await request.body()).decode()
-    said = {"path": scope["path"], "body": body, "a": request.headers.get("a"), "t": request.headers.get("t")}
-    await JSONResponse(said)(scope, receive, send)
+    document = {"path": scope["path"], "body": body, "a": request.headers.get("a"), "t": request.headers.get("t")}
+    await JSONResponse(document)(scope, receive, send)
 
 
-def answered(kind: type[asyncio.Protocol], *parts: bytes, head_within_s: float = 30.0) -> bytes:
-    """All that the server says to these bytes, which it reads part by part, until it closes the connection."""
-    read = 0
+def answer_to(kind: type[asyncio.Protocol], *parts: bytes, head_within_s: float = 30.0) -> bytes:
+    """All bytes the server sends in answer to ``parts``, read part by part, until it closes the connection."""
+    bytes_read = 0
 
     class Patient(kind):  # type: ignore[valid-type, misc]
         def data_received(self, data: bytes) -> None:
-            nonlocal read
+            nonlocal bytes_read
             super().data_received(data)
-            read += len(data)
+            bytes_read += len(data)
 
     Patient.head_within_s = head_within_s
 
-    async def ask() -> bytes:
+    async def exchange() -> bytes:
         config = uvicorn.Config(
             echo, ws="none", lifespan="off", log_config=None, h11_max_incomplete_event_size=HEAD_BYTES
         )
         config.load()
-        state, loop, written = ServerState(), asyncio.get_running_loop(), 0
+        state, loop, bytes_written = ServerState(), asyncio.get_running_loop(), 0
         server = await loop.create_server(lambda: Patient(config, state, {}, loop), "127.0.0.1", 0)
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
             with contextlib.closing(writer):
                 for part in parts:
                     writer.write(part)
-                    written += len(part)
-                    for _ in range(MOST_TURNS):  # after a connection was handed over nobody counts
-                        if read >= written or reader.at_eof():
+                    bytes_written += len(part)
+                    for _ in range(MOST_TURNS):  # no bytes are counted after the connection was handed over
+                        if bytes_read >= bytes_written or reader.at_eof():
                             break
                         await asyncio.sleep(0)
                 return await asyncio.wait_for(reader.read(), 20)
 
-    return asyncio.run(ask())
+    return asyncio.run(exchange())
 
 
-def said(answer: bytes) -> list[dict[str, str | None]]:
+def bodies_of(answer: bytes) -> list[dict[str, str | None]]:
     """The bodies of all answers."""
-    return [json.loads(one) for one in re.findall(rb"{[^}]*}", answer)]
+    return [json.loads(body) for body in re.findall(rb"{[^}]*}", answer)]
 
 
 @BOTH
 @pytest.mark.parametrize(
-    "asked",
+    "raw_request",
     [
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
@@ -88,19 +88,19 @@ def said(answer: bytes) -> list[dict[str, str | None]]:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(kind: type[asyncio.Protocol], asked: bytes) -> None:
-    answer = answered(kind, asked[:40], asked[40:])
-    assert answer.startswith(b"HTTP/1.1 400 ") and not said(answer)
+def test_a_malformed_request_is_refused(kind: type[asyncio.Protocol], raw_request: bytes) -> None:
+    answer = answer_to(kind, raw_request[:40], raw_request[40:])
+    assert answer.startswith(b"HTTP/1.1 400 ") and not bodies_of(answer)
 
 
 @BOTH
-@pytest.mark.parametrize("asked", [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", CHUNKED + b"0\r\nT: ", CHUNKED + b"1;"])
-def test_a_flood_is_cut_off(kind: type[asyncio.Protocol], asked: bytes) -> None:
+@pytest.mark.parametrize("raw_request", [b"GET / HTTP/1.1\r\nHost: x\r\nA: ", CHUNKED + b"0\r\nT: ", CHUNKED + b"1;"])
+def test_a_flood_is_cut_off(kind: type[asyncio.Protocol], raw_request: bytes) -> None:
     try:
-        answer = answered(kind, asked, b"y" * (2 * HEAD_BYTES))
-    except ConnectionError:  # the end of the flood came when nobody read any more
+        answer = answer_to(kind, raw_request, b"y" * (2 * HEAD_BYTES))
+    except ConnectionError:  # the server had stopped reading before the end of the flood
         return
-    assert not said(answer)
+    assert not bodies_of(answer)
 
 
 @BOTH
@@ -115,42 +115,42 @@ def test_a_flood_is_cut_off(kind: type[asyncio.Protocol], asked: bytes) -> None:
         ([b"GET /a HTTP/1.0\r\n\r\n"], [("/a", "", None)]),
     ],
 )
-def test_requests_are_read_alike(
+def test_both_protocols_read_requests_alike(
     kind: type[asyncio.Protocol], parts: list[bytes], expected: list[tuple[str, str, str | None]]
 ) -> None:
-    found = said(answered(kind, *parts))
-    assert [(one["path"], one["body"], one["a"]) for one in found] == expected
-    assert all(one["t"] is None for one in found)
+    bodies = bodies_of(answer_to(kind, *parts))
+    assert [(body["path"], body["body"], body["a"]) for body in bodies] == expected
+    assert all(body["t"] is None for body in bodies)
 
 
 @BOTH
 @pytest.mark.parametrize("cut", [10, 60, 140, 1000])
-def test_nobody_takes_up_another_protocol_and_the_request_is_answered(kind: type[asyncio.Protocol], cut: int) -> None:
+def test_an_upgrade_is_ignored_and_the_request_answered(kind: type[asyncio.Protocol], cut: int) -> None:
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n"
-    asked = POST + b"Host: x\r\n" + offer + b"Content-Length: 2\r\n\r\nhi" + GET_LAST
-    found = said(answered(kind, asked[:cut], asked[cut:]))
-    assert [(one["path"], one["body"]) for one in found] == [("/a", "hi"), ("/z", "")]
+    raw_request = POST + b"Host: x\r\n" + offer + b"Content-Length: 2\r\n\r\nhi" + GET_LAST
+    bodies = bodies_of(answer_to(kind, raw_request[:cut], raw_request[cut:]))
+    assert [(body["path"], body["body"]) for body in bodies] == [("/a", "hi"), ("/z", "")]
 
 
 @BOTH
-@pytest.mark.parametrize("asked", [b"", b"GET /", b"\r\n\r\n", GET[:-2]])
-def test_a_head_that_does_not_come_is_not_waited_for(kind: type[asyncio.Protocol], asked: bytes) -> None:
-    assert not said(answered(kind, asked, head_within_s=0.05))
+@pytest.mark.parametrize("raw_request", [b"", b"GET /", b"\r\n\r\n", GET[:-2]])
+def test_a_connection_without_a_complete_head_is_closed(kind: type[asyncio.Protocol], raw_request: bytes) -> None:
+    assert not bodies_of(answer_to(kind, raw_request, head_within_s=0.05))
 
 
-def test_nor_is_the_next_one() -> None:
-    answer = answered(PatientHttpTools, GET + b"GET /b HT", head_within_s=0.05)
-    assert answer.startswith(b"HTTP/1.1 200 ") and len(said(answer)) == 1
+def test_a_connection_without_a_complete_second_head_is_closed() -> None:
+    answer = answer_to(PatientHttpTools, GET + b"GET /b HT", head_within_s=0.05)
+    assert answer.startswith(b"HTTP/1.1 200 ") and len(bodies_of(answer)) == 1
 
 
-def test_no_more_than_a_few_wait_for_the_answer_before() -> None:
-    assert len(said(answered(PatientHttpTools, GET * MOST_PIPELINED + GET_LAST))) == MOST_PIPELINED + 1
-    answer = answered(PatientHttpTools, GET * (MOST_PIPELINED + 2) + GET_LAST)
-    assert b"HTTP/1.1 400 " in answer and len(said(answer)) < MOST_PIPELINED
+def test_few_pipelined_requests_may_wait_for_the_previous_answer() -> None:
+    assert len(bodies_of(answer_to(PatientHttpTools, GET * MOST_PIPELINED + GET_LAST))) == MOST_PIPELINED + 1
+    answer = answer_to(PatientHttpTools, GET * (MOST_PIPELINED + 2) + GET_LAST)
+    assert b"HTTP/1.1 400 " in answer and len(bodies_of(answer)) < MOST_PIPELINED
 
 
-def test_without_the_package_in_c_requests_are_read_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_read_in_python_without_the_c_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert issubclass(protocol(3.0), PatientHttpTools)
     monkeypatch.setattr(protocols, "find_spec", lambda name: None)
-    found = protocol(3.0)
-    assert issubclass(found, PatientH11) and found.head_within_s == 3.0
+    pure_python = protocol(3.0)
+    assert issubclass(pure_python, PatientH11) and pure_python.head_within_s == 3.0

@@ -1,4 +1,4 @@
-"""Parameters that nothing reads, and values that there cannot be, are refused with the nearest name."""
+"""Unknown parameters and impossible values are refused with the nearest valid name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ V1 = "/api/v1"
 
 @pytest.fixture(scope="module")
 def client(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as (_, server), client_of(server) as found:
-        yield found
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as (_, server), client_of(server) as http_client:
+        yield http_client
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def client(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) ->
     ],
 )
 def test_an_unknown_parameter_is_refused(client: httpx.Client, path: str, name: str, nearest: str | None) -> None:
-    refused = client.get(f"{V1}/{path}", params={name: "1"})
-    assert (refused.status_code, refused.json()["code"]) == (422, "unknown_parameter")
-    assert refused.json()["errors"][0]["where"] == f"query.{name}"
+    refusal = client.get(f"{V1}/{path}", params={name: "1"})
+    assert (refusal.status_code, refusal.json()["code"]) == (422, "unknown_parameter")
+    assert refusal.json()["errors"][0]["where"] == f"query.{name}"
     expected = "known are" if nearest is None else f"did you mean {nearest}"
-    assert expected in refused.json()["remedy"]
+    assert expected in refusal.json()["remedy"]
 
 
 def test_a_write_with_an_unknown_parameter_writes_nothing(client: httpx.Client) -> None:
     key = f"{V1}/config/NQUEUED_SAT_CAP"
     before = client.get(key).json()["version"]
-    refused = client.put(key, params={"v0": "atlas"}, json={"value": 77, "reason": "x"})
-    assert refused.status_code == 422 and client.get(key).json()["version"] == before
+    refusal = client.put(key, params={"v0": "atlas"}, json={"value": 77, "reason": "x"})
+    assert refusal.status_code == 422 and client.get(key).json()["version"] == before
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_write_with_an_unknown_parameter_writes_nothing(client: httpx.Client) 
         ("queues", {"status": "brokeroff"}, 200, ""),
     ],
 )
-def test_a_value_that_there_cannot_be_is_no_empty_list(
+def test_an_impossible_filter_value_is_refused(
     client: httpx.Client, path: str, params: dict[str, str], status: int, nearest: str
 ) -> None:
     answer = client.get(f"{V1}/{path}", params=params)
@@ -71,10 +71,10 @@ def test_a_value_that_there_cannot_be_is_no_empty_list(
 
 
 @pytest.mark.parametrize(("path", "name"), [("tasks", "at"), ("tasks", "since"), ("queues", "at")])
-def test_an_instant_is_no_number(client: httpx.Client, path: str, name: str) -> None:
-    for written in ("0.5", "1700000000", "-3"):
-        refused = client.get(f"{V1}/{path}", params={name: written})
-        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request"), written
-        assert "2026-11-23T21:45:00Z" in refused.json()["detail"]
-    for written in ("2026-08-01T12:00:00Z", "2026-08-01T12:00:00", "2026-08-01 12:00"):
-        assert client.get(f"{V1}/{path}", params={name: written}).status_code == 200, written
+def test_a_number_is_no_instant(client: httpx.Client, path: str, name: str) -> None:
+    for text in ("0.5", "1700000000", "-3"):
+        refusal = client.get(f"{V1}/{path}", params={name: text})
+        assert (refusal.status_code, refusal.json()["code"]) == (422, "invalid_request"), text
+        assert "2026-11-23T21:45:00Z" in refusal.json()["detail"]
+    for text in ("2026-08-01T12:00:00Z", "2026-08-01T12:00:00", "2026-08-01 12:00"):
+        assert client.get(f"{V1}/{path}", params={name: text}).status_code == 200, text

@@ -1,4 +1,4 @@
-"""Answers that a client has already are not sent again, however much later it asks; large ones are packed."""
+"""Unchanged answers are not sent again, however much later the client asks; large ones are compressed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def client(
     decided: Database, clock: list[datetime], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
     home = tmp_path_factory.mktemp("home")
-    with serving(decided, home, now=lambda: clock[0]) as server, client_of(server) as found:
-        yield found
+    with serving(decided, home, now=lambda: clock[0]) as server, client_of(server) as http_client:
+        yield http_client
 
 
 @pytest.mark.parametrize(
@@ -66,44 +66,52 @@ def client(
         "openapi.json",
     ],
 )
-def test_an_answer_in_which_only_the_clock_went_on_is_not_sent_again(
+def test_an_answer_that_differs_only_in_time_is_not_sent_again(
     client: httpx.Client, clock: list[datetime], path: str
 ) -> None:
     clock[0] = NOW
     first = client.get(f"{V1}/{path}")
     assert first.status_code == 200 and first.headers["etag"].startswith('W/"')
     clock[0] = NOW + LATER
-    again = client.get(f"{V1}/{path}", headers={"If-None-Match": first.headers["etag"]})
-    unlike = _differences(first.json(), client.get(f"{V1}/{path}").json())
-    assert (again.status_code, again.content) == (304, b""), unlike
+    repeated = client.get(f"{V1}/{path}", headers={"If-None-Match": first.headers["etag"]})
+    differences = _differences(first.json(), client.get(f"{V1}/{path}").json())
+    assert (repeated.status_code, repeated.content) == (304, b""), differences
 
 
 def _differences(first: Any, second: Any) -> list[tuple[str, Any, Any]]:
     return [(name, value, second.get(name)) for name, value in first.items() if second.get(name) != value]
 
 
-def test_an_answer_that_says_something_else_has_another_tag(client: httpx.Client) -> None:
-    held = {"If-None-Match": client.get(f"{V1}/config").headers["etag"]}
+def test_a_changed_answer_has_another_tag(client: httpx.Client) -> None:
+    headers = {"If-None-Match": client.get(f"{V1}/config").headers["etag"]}
     assert client.put(f"{V1}/config/NQUEUED_SAT_CAP", json={"value": 91, "reason": "try"}).status_code == 200
-    assert client.get(f"{V1}/config", headers=held).status_code == 200
+    assert client.get(f"{V1}/config", headers=headers).status_code == 200
 
 
-def test_the_page_as_json_is_not_sent_again_either(client: httpx.Client) -> None:
-    first = client.get(f"{V1}/tasks", params={"limit": 1})
-    other = client.get(f"{V1}/tasks", params={"limit": 2}, headers={"If-None-Match": first.headers["etag"]})
-    assert other.status_code == 200
+def test_a_page_of_a_list_is_not_sent_again_but_another_page_is_sent(
+    client: httpx.Client, clock: list[datetime]
+) -> None:
+    clock[0] = NOW
+    headers = {"If-None-Match": client.get(f"{V1}/tasks", params={"limit": 1}).headers["etag"]}
+    clock[0] = NOW + LATER
+    same, other = (client.get(f"{V1}/tasks", params={"limit": limit}, headers=headers) for limit in (1, 2))
+    assert (same.status_code, same.content, other.status_code) == (304, b"", 200)
 
 
-@pytest.mark.parametrize(("path", "packed"), [("rules/production_job", True), ("whoami", False)])
-def test_what_is_large_is_packed_for_those_who_take_it(client: httpx.Client, path: str, packed: bool) -> None:
+@pytest.mark.parametrize(("path", "compressed"), [("rules/production_job", True), ("whoami", False)])
+def test_large_answers_are_compressed_for_clients_that_accept_it(
+    client: httpx.Client, path: str, compressed: bool
+) -> None:
     def raw(encoding: str) -> tuple[httpx.Headers, bytes]:
         with client.stream("GET", f"{V1}/{path}", headers={"Accept-Encoding": encoding}) as answer:
             return answer.headers, b"".join(answer.iter_raw())
 
     headers, body = raw("gzip")
     plain_headers, plain = raw("identity")
-    assert headers.get("content-encoding") == ("gzip" if packed else None) and "content-encoding" not in plain_headers
-    assert headers["etag"] == plain_headers["etag"] and ("Accept-Encoding" in headers["vary"] or not packed)
-    told = gzip.decompress(body) if packed else body
-    assert (len(plain) > 1024) is packed and json.loads(told).keys() == json.loads(plain).keys()
-    assert len(body) < len(plain) / 2 or not packed
+    assert (
+        headers.get("content-encoding") == ("gzip" if compressed else None) and "content-encoding" not in plain_headers
+    )
+    assert headers["etag"] == plain_headers["etag"] and ("Accept-Encoding" in headers["vary"] or not compressed)
+    text = gzip.decompress(body) if compressed else body
+    assert (len(plain) > 1024) is compressed and json.loads(text).keys() == json.loads(plain).keys()
+    assert len(body) < len(plain) / 2 or not compressed

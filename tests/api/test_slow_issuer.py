@@ -1,4 +1,4 @@
-"""An issuer of tokens that answers without end."""
+"""A token issuer whose answers never end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from tests.api.issuer import AUDIENCE
 from tests.feeds.web_server import DRIPPING, serving
 
 
-@pytest.mark.parametrize("what", ["headers", "body"])
-def test_keys_that_drip_are_left_in_time(shared: Database, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_reading_dripping_keys_ends_at_the_time_limit(
+    shared: Database, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
     monkeypatch.setattr(issuer_keys, "TIME_LIMIT_S", 1.0)
-    with serving(DRIPPING[what]) as server:
+    with serving(DRIPPING[part]) as server:
         section = IssuerSection(issuer=server.address(""), audiences=(AUDIENCE,))
         keys = IssuerKeys(section, shared, lambda: datetime.now(UTC), time.monotonic)
         assert asyncio.run(asyncio.wait_for(keys.find("one"), 20)) is None

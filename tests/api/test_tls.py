@@ -1,4 +1,4 @@
-"""The API beyond this machine: with a real certificate."""
+"""The API beyond this machine, with a real certificate."""
 
 from __future__ import annotations
 
@@ -29,28 +29,26 @@ def files(authority: trustme.CA, folder: Path, name: str) -> tuple[Path, Path]:
     return certificate, key
 
 
-def test_with_a_certificate_it_speaks_tls_and_nothing_else(
-    shared: Database, authority: trustme.CA, tmp_path: Path
-) -> None:
+def test_with_a_certificate_only_tls_is_spoken(shared: Database, authority: trustme.CA, tmp_path: Path) -> None:
     certificate, key = files(authority, tmp_path, "127.0.0.1")
-    listening = Listening("0.0.0.0", 0, certificate, key)  # noqa: S104 - what is tested
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
+    listening = Listening("0.0.0.0", 0, certificate, key)  # noqa: S104 - under test
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
     with serving(shared, listening, home=tmp_path / "home", folder=None) as running:
         port = int(running.server.url.rpartition(":")[2])
         assert running.server.url.startswith("https://")
-        here = f"127.0.0.1:{port}"
-        with httpx.Client(verify=trusting, headers={"authorization": f"Bearer {running.token}"}) as client:
-            assert client.get(f"https://{here}/health/live").status_code == 200
-            assert client.get(f"https://{here}/api/v1/whoami").status_code == 200
+        address = f"127.0.0.1:{port}"
+        with httpx.Client(verify=context, headers={"authorization": f"Bearer {running.token}"}) as client:
+            assert client.get(f"https://{address}/health/live").status_code == 200
+            assert client.get(f"https://{address}/api/v1/whoami").status_code == 200
         with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
-            httpx.get(f"https://{here}/health/live", verify=ssl.create_default_context())
+            httpx.get(f"https://{address}/health/live", verify=ssl.create_default_context())
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"http://{here}/health/live")
+            httpx.get(f"http://{address}/health/live")
 
 
 @pytest.mark.parametrize("broken", ["certificate", "key", "pair"])
-def test_files_that_do_not_fit_are_refused_before_it_listens(
+def test_unusable_certificate_files_are_refused_before_listening(
     shared: Database, authority: trustme.CA, tmp_path: Path, broken: str
 ) -> None:
     certificate, key = files(authority, tmp_path, "127.0.0.1")

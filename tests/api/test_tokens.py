@@ -1,4 +1,4 @@
-"""Tokens of an issuer: good ones give the roles of the map, every kind of bad one is refused in the same words."""
+"""Tokens of an issuer: valid ones give the mapped roles, forged ones are all refused with the same message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEY = "/api/v1/config/NQUEUED_SAT_CAP"
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.moment = datetime.now(UTC)
@@ -43,13 +43,13 @@ class Clock:
     @property
     def s(self) -> float:
         self._count += 1
-        return self.moment.timestamp() + self._count / 1e6  # each token has an identifier of its own
+        return self.moment.timestamp() + self._count / 1e6  # gives each token its own identifier
 
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -64,32 +64,32 @@ def trusted(issuer: Issuer, **changes: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def server(shared: Database, issuer: Issuer, clock: Clock, tmp_path_factory: Any) -> Iterator[ApiServer]:
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(shared, home, shipped(issuers=[trusted(issuer)]), now=clock) as found:
-        yield found
+    with serving(shared, home, shipped(issuers=[trusted(issuer)]), now=clock) as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
 def client(server: ApiServer) -> Iterator[httpx.Client]:
-    with client_of(server, {}) as found:
-        yield found
+    with client_of(server, {}) as http_client:
+        yield http_client
 
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def who(client: httpx.Client, token: str) -> httpx.Response:
+def whoami(client: httpx.Client, token: str) -> httpx.Response:
     return client.get("/api/v1/whoami", headers=bearer(token))
 
 
-def test_a_good_token_gives_the_roles_of_the_map(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
+def test_a_valid_token_gives_the_mapped_roles(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
     claims = issuer.claims(clock.s, **{"scope": "broker.read broker.match:/BNL", "wlcg.groups": ["/atlas/tuners"]})
-    found = who(client, issuer.sign(claims)).json()
-    assert found["subject"] == "ann" and found["issuer"] == issuer.url
-    assert found["roles"] == {"reader": ["/"], "pilot": ["/BNL"], "tuner": ["/"]}
+    identity = whoami(client, issuer.sign(claims)).json()
+    assert identity["subject"] == "ann" and identity["issuer"] == issuer.url
+    assert identity["roles"] == {"reader": ["/"], "pilot": ["/BNL"], "tuner": ["/"]}
 
 
-TOLD: dict[str, tuple[str, Callable[[Issuer, float], str]]] = {
+FAULTY_TOKENS: dict[str, tuple[str, Callable[[Issuer, float], str]]] = {
     "expired": ("token_expired", lambda one, s: one.sign(one.claims(s, exp=int(s)))),
     "expired by a second": ("token_expired", lambda one, s: one.sign(one.claims(s, exp=int(s) - 1))),
     "without an end": ("token_incomplete", lambda one, s: one.sign(one.claims(s, exp=None))),
@@ -107,10 +107,10 @@ TOLD: dict[str, tuple[str, Callable[[Issuer, float], str]]] = {
     "subject with a line end": ("token_incomplete", lambda one, s: one.sign(one.claims(s, sub="ann\nroot"))),
     "no identifier": ("token_incomplete", lambda one, s: one.sign(one.claims(s, jti=None))),
 }
-"""Tokens that the issuer signed, and what their holder is told."""
+"""Faulty tokens signed by the issuer, and the code their holder gets."""
 
 
-BAD: dict[str, Callable[[Issuer, float], str]] = {
+BAD_TOKENS: dict[str, Callable[[Issuer, float], str]] = {
     "wrong issuer": lambda one, s: one.sign(one.claims(s, iss="https://evil.example.org")),
     "issuer with a slash more": lambda one, s: one.sign(one.claims(s, iss=one.url + "/")),
     "alg none": lambda one, s: one.unsigned(one.claims(s)),
@@ -134,35 +134,35 @@ def _changed(issuer: Issuer, seconds: float) -> str:
     return f"{header}.{claims}.{signature}"
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_TOKENS)
 def test_a_bad_token_is_refused_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock, name: str) -> None:
-    answer = who(client, BAD[name](issuer, clock.s))
+    answer = whoami(client, BAD_TOKENS[name](issuer, clock.s))
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.json()["detail"] == "a valid token is needed"
     assert "/stolen" not in issuer.asked and not any("etc" in path for path in issuer.asked)
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_who_shows_a_signed_token_is_told_what_is_wrong_with_it(
+@pytest.mark.parametrize("name", FAULTY_TOKENS)
+def test_the_fault_of_a_properly_signed_token_is_explained(
     client: httpx.Client, issuer: Issuer, clock: Clock, name: str
 ) -> None:
-    code, sign = TOLD[name]
+    code, sign = FAULTY_TOKENS[name]
     token = sign(issuer, clock.s)
-    answer = who(client, token)
+    answer = whoami(client, token)
     assert (answer.status_code, answer.json()["code"]) == (401, code)
     assert answer.json()["remedy"] and 'error="invalid_token"' in answer.headers["www-authenticate"]
     assert (AUDIENCE in answer.json()["remedy"]) == (code == "token_wrong_audience")
     header, claims, signature = token.split(".")
-    forged = who(client, f"{header}.{claims}.{signature[:-8]}AAAAAAAA")
+    forged = whoami(client, f"{header}.{claims}.{signature[:-8]}AAAAAAAA")
     assert (forged.json()["code"], forged.json()["remedy"]) == ("unauthenticated", None)
 
 
-def test_a_role_that_is_missing_is_forbidden_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
+def test_a_missing_role_is_refused_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
     reader = bearer(issuer.sign(issuer.claims(clock.s)))
     answer = client.put(KEY, json=REASON, headers=reader)
     assert (answer.status_code, answer.json()["detail"]) == (403, "this needs another role")
-    nobody = bearer(issuer.sign(issuer.claims(clock.s, scope="storage.read:/")))
-    assert client.get("/api/v1/config", headers=nobody).status_code == 403
+    no_role = bearer(issuer.sign(issuer.claims(clock.s, scope="storage.read:/")))
+    assert client.get("/api/v1/config", headers=no_role).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_role_that_is_missing_is_forbidden_without_detail(client: httpx.Client
         ("broker.match.all", "BNL", False),
     ],
 )
-def test_the_path_of_a_scope_is_no_prefix(
+def test_the_path_of_a_scope_is_not_a_prefix(
     client: httpx.Client, issuer: Issuer, clock: Clock, scope: str, queue: str, allowed: bool
 ) -> None:
     pilot = bearer(issuer.sign(issuer.claims(clock.s, scope=scope)))
@@ -187,42 +187,42 @@ def test_the_path_of_a_scope_is_no_prefix(
     assert answer.status_code == (200 if allowed else 403), answer.text
 
 
-def test_a_token_that_was_used_for_a_write_is_used_up(
-    client: httpx.Client, issuer: Issuer, clock: Clock, shared: Database
-) -> None:
+def test_a_token_is_good_for_one_write(client: httpx.Client, issuer: Issuer, clock: Clock, shared: Database) -> None:
     tuner = bearer(issuer.sign(issuer.claims(clock.s, sub="tina", **{"wlcg.groups": ["/atlas/tuners"]})))
-    keyed = {**tuner, "Idempotency-Key": "once"}
-    first = client.put(KEY, json=REASON, headers=keyed)
+    with_key = {**tuner, "Idempotency-Key": "once"}
+    first = client.put(KEY, json=REASON, headers=with_key)
     assert first.status_code == 200, first.text
-    retried = client.put(KEY, json=REASON, headers=keyed)
-    assert (retried.status_code, retried.json()) == (200, first.json())
-    replayed = client.put(KEY, json={**REASON, "value": 61}, headers=tuner)
-    assert (replayed.status_code, replayed.json()["code"]) == (401, "token_used")
-    assert "reusable" in replayed.json()["remedy"]
+    retry = client.put(KEY, json=REASON, headers=with_key)
+    assert (retry.status_code, retry.json()) == (200, first.json())
+    replay = client.put(KEY, json={**REASON, "value": 61}, headers=tuner)
+    assert (replay.status_code, replay.json()["code"]) == (401, "token_used")
+    assert "reusable" in replay.json()["remedy"]
     with shared.begin() as connection:
         editors = connection.execute(
             sa.text("SELECT editor FROM broker.gdpconfig_versions ORDER BY version DESC LIMIT 1")
         )
         assert editors.scalar_one() == f"tina ({issuer.url})"
-    assert who(client, tuner["Authorization"].removeprefix("Bearer ")).status_code == 200
+    assert whoami(client, tuner["Authorization"].removeprefix("Bearer ")).status_code == 200
 
 
-def test_keys_are_fetched_once_however_many_ask(shared: Database, clock: Clock, tmp_path: Path) -> None:
+def test_concurrent_requests_fetch_the_keys_once(shared: Database, clock: Clock, tmp_path: Path) -> None:
     with issuing() as issuer, serving(shared, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server:
         token = issuer.sign(issuer.claims(clock.s))
         with client_of(server, {}) as client:
-            found: list[int] = []
-            threads = [threading.Thread(target=lambda: found.append(who(client, token).status_code)) for _ in range(8)]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
-            strange = issuer.sign(issuer.claims(clock.s), header={"kid": "x"})
-            assert [who(client, strange).status_code for _ in range(3)] == [401] * 3
-        assert found == [200] * 8 and issuer.fetches == 1
+            statuses: list[int] = []
+            threads = [
+                threading.Thread(target=lambda: statuses.append(whoami(client, token).status_code)) for _ in range(8)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            unknown_key = issuer.sign(issuer.claims(clock.s), header={"kid": "x"})
+            assert [whoami(client, unknown_key).status_code for _ in range(3)] == [401] * 3
+        assert statuses == [200] * 8 and issuer.fetches == 1
 
 
-def test_a_token_that_is_remembered_is_refused_from_its_expiry_on(shared: Database, tmp_path: Path) -> None:
+def test_a_cached_token_is_refused_from_its_expiry_on(shared: Database, tmp_path: Path) -> None:
     clock = Clock()
     with (
         issuing() as issuer,
@@ -231,12 +231,12 @@ def test_a_token_that_is_remembered_is_refused_from_its_expiry_on(shared: Databa
     ):
         expires_at = clock.moment.replace(microsecond=0) + timedelta(hours=1)
         token = issuer.sign(issuer.claims(clock.s, exp=int(expires_at.timestamp())))
-        found = []
+        statuses = []
         for moment in (clock.moment, expires_at - timedelta(seconds=1), expires_at):
             clock.moment = moment
-            found.append(who(client, token).status_code)
-        assert found == [200, 200, 401]
-        assert issuer.fetches == 1  # the keys were not read again: the expiry alone made the difference
+            statuses.append(whoami(client, token).status_code)
+        assert statuses == [200, 200, 401]
+        assert issuer.fetches == 1  # the keys were not read again: only the expiry made the difference
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_token_that_is_remembered_is_refused_from_its_expiry_on(shared: Databa
         ("https://127.0.0.1:{port}", False, 401),
         ("http://127.0.0.1:{port}.evil.example.org", False, 401),
         ("//127.0.0.1:{port}", False, 401),
-        # where the configuration states the address, the issuer is not asked
+        # with a configured address the issuer is not asked
         ("http://127.0.0.1:{other_port}", True, 200),
     ],
 )
@@ -261,28 +261,28 @@ def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_a
     stated: bool,
     status: int,
 ) -> None:
-    with issuing() as issuer, issuing() as other:
-        other.keys = issuer.keys  # so that only the address is wrong
-        port, other_port = (urlsplit(one.url).port for one in (issuer, other))
+    with issuing() as issuer, issuing() as other_issuer:
+        other_issuer.keys = issuer.keys  # only the address is wrong
+        port, other_port = (urlsplit(each.url).port for each in (issuer, other_issuer))
         issuer.keys_at = keys_at.format(port=port, other_port=other_port)
         changes = {"jwks_uri": f"{issuer.keys_at}/jwks"} if stated else {}
-        configured = shipped(issuers=[trusted(issuer, **changes)])
-        with serving(shared, tmp_path, configured, now=clock) as server, client_of(server, {}) as client:
-            assert who(client, issuer.sign(issuer.claims(clock.s))).status_code == status
-        assert issuer.fetches + other.fetches == (1 if status == 200 else 0)
-    refused = [
+        configuration = shipped(issuers=[trusted(issuer, **changes)])
+        with serving(shared, tmp_path, configuration, now=clock) as server, client_of(server, {}) as client:
+            assert whoami(client, issuer.sign(issuer.claims(clock.s))).status_code == status
+        assert issuer.fetches + other_issuer.fetches == (1 if status == 200 else 0)
+    refusals = [
         record for record in caplog.records if "not at the host of the issuer" in str(vars(record).get("fields"))
     ]
-    assert bool(refused) == (status == 401)
+    assert bool(refusals) == (status == 401)
 
 
 @contextlib.contextmanager
-def again(
-    database: Database, home: Path, configured: ApiConfiguration, clock: Clock, steady: list[float]
+def new_process(
+    database: Database, home: Path, configuration: ApiConfiguration, clock: Clock, steady: list[float]
 ) -> Iterator[httpx.Client]:
-    """A client of a process that has just started."""
+    """A client of a newly started process."""
     with (
-        serving(database, home, configured, now=clock, steady_s=lambda: steady[0]) as server,
+        serving(database, home, configuration, now=clock, steady_s=lambda: steady[0]) as server,
         client_of(server, {}) as client,
     ):
         yield client
@@ -292,22 +292,22 @@ def test_a_revoked_key_and_an_issuer_that_is_down(shared: Database, tmp_path: Pa
     clock, steady = Clock(), [0.0]
     with issuing() as issuer:
         issuer.add_key("two")
-        configured = shipped(issuers=[trusted(issuer, longest_life_s=10 * 86400.0)])
+        configuration = shipped(issuers=[trusted(issuer, longest_life_s=10 * 86400.0)])
         long = {"exp": int(clock.s) + 5 * 86400}
         first, second = (issuer.sign(issuer.claims(clock.s, **long), key=name) for name in ("one", "two"))
-        with again(shared, tmp_path, configured, clock, steady) as client:
-            assert [who(client, one).status_code for one in (first, second)] == [200, 200]
+        with new_process(shared, tmp_path, configuration, clock, steady) as client:
+            assert [whoami(client, token).status_code for token in (first, second)] == [200, 200]
             del issuer.keys["two"]
             clock.moment += timedelta(hours=7)
             steady[0] += 7 * 3600
-            assert [who(client, one).status_code for one in (first, second)] == [200, 401]
+            assert [whoami(client, token).status_code for token in (first, second)] == [200, 401]
             issuer.down = True
             clock.moment += timedelta(hours=47)
             steady[0] += 47 * 3600
-            assert who(client, first).status_code == 200
-        # a process that starts while the issuer is down finds the keys that another one kept
-        with again(shared, tmp_path, configured, clock, steady) as client:
-            assert who(client, first).status_code == 200
+            assert whoami(client, first).status_code == 200
+        # a process that starts while the issuer is down finds the keys stored by another process
+        with new_process(shared, tmp_path, configuration, clock, steady) as client:
+            assert whoami(client, first).status_code == 200
             clock.moment += timedelta(hours=2)
             steady[0] += 2 * 3600
-            assert who(client, first).status_code == 401
+            assert whoami(client, first).status_code == 401

@@ -1,4 +1,4 @@
-"""What the API forgets by itself: requests, tokens, matches and runs, each after its time."""
+"""Rows that the API removes by itself after a time: requests, tokens, matches and runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = {
         720,
     ),
 }
-"""How a row comes in, and after how many hours it goes."""
+"""For each table the values of an inserted row, and the hours after which it is removed."""
 NAMES = {
     "http_requests": "key", "used_tokens": "token", "matched_requests": "pilot", "presented_nodes": "signature",
     "presented_tags": "tag", "runs": "subject",
@@ -39,7 +39,7 @@ NAMES = {
 
 @pytest.fixture(autouse=True)
 def filled(shared: Database) -> None:
-    """In each table two rows that are old by a minute, and one that will be in a minute."""
+    """Each table gets two rows that are past their age, and one that is a minute short of it."""
     with shared.begin() as connection:
         for table, (values, hours) in ROWS.items():
             connection.execute(sa.text(f"DELETE FROM broker.{table}"))
@@ -52,14 +52,14 @@ def filled(shared: Database) -> None:
                 connection.execute(insert, {"name": name, "hours": hours, "minutes": minutes})
 
 
-def left(database: Database, table: str) -> set[str]:
+def names_in(database: Database, table: str) -> set[str]:
     with database.begin() as connection:
         return {row[0] for row in connection.execute(sa.text(f"SELECT {NAMES[table]} FROM broker.{table}"))}
 
 
-def test_what_is_old_goes_and_what_is_not_stays(shared: Database) -> None:
+def test_old_rows_are_removed_and_young_ones_stay(shared: Database) -> None:
     assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 2)
-    assert {table: left(shared, table) for table in ROWS} == {table: {"young"} for table in ROWS}
+    assert {table: names_in(shared, table) for table in ROWS} == {table: {"young"} for table in ROWS}
     assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 0)
 
 
@@ -69,13 +69,13 @@ def test_a_run_that_has_not_ended_stays(shared: Database) -> None:
     assert http_requests.remove_old(shared)["runs"] == 0
 
 
-def test_one_transaction_removes_so_many(shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_removes_a_limited_number_of_rows(shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_requests, "MOST_ROWS", 1)
     assert [http_requests.remove_old(shared)["used_tokens"] for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_row_that_somebody_holds_is_waited_for_by_nobody(shared: Database) -> None:
-    with shared.begin() as other:
-        other.execute(sa.text("SELECT FROM broker.http_requests WHERE key = 'old' FOR UPDATE"))
+def test_a_locked_row_is_skipped(shared: Database) -> None:
+    with shared.begin() as locking:
+        locking.execute(sa.text("SELECT FROM broker.http_requests WHERE key = 'old' FOR UPDATE"))
         assert http_requests.remove_old(shared)["http_requests"] == 1
-    assert left(shared, "http_requests") == {"old", "young"}
+    assert names_in(shared, "http_requests") == {"old", "young"}

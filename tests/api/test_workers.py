@@ -1,4 +1,4 @@
-"""Several processes on one port: who asks again gets the same job, whichever of them is killed meanwhile."""
+"""Several processes on one port: a repeated request gets the same job, even after a process was killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def served(shared: Database, tmp_path: Path) -> Iterator[tuple[str, str, Workers
 
 
 def ask(url: str, token: str, pilot: str) -> list[int]:
-    """Ask with a kept connection, and again under the same number whenever there is no answer."""
+    """Request jobs over a persistent connection, repeating a number until it is answered."""
     jobs, deadline_s = [], monotonic() + WITHIN_S
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
         for number in range(REQUESTS):
@@ -56,19 +56,21 @@ def ask(url: str, token: str, pilot: str) -> list[int]:
     return jobs
 
 
-def test_nothing_is_given_twice_or_lost_when_one_is_killed(served: tuple[str, str, Workers], shared: Database) -> None:
+def test_no_job_is_given_twice_or_lost_when_a_process_is_killed(
+    served: tuple[str, str, Workers], shared: Database
+) -> None:
     url, token, workers = served
     first, second = workers.processes
     with ThreadPoolExecutor(CLIENTS) as pool:
-        asked = [pool.submit(ask, url, token, f"pilot{number}") for number in range(CLIENTS)]
+        futures = [pool.submit(ask, url, token, f"pilot{number}") for number in range(CLIENTS)]
         while not rows(shared, "SELECT FROM broker.matched_requests"):
             pass
         os.kill(first, signal.SIGKILL)
-        jobs = [job for one in asked for job in one.result()]
+        jobs = [job for future in futures for job in future.result()]
     assert len(jobs) == len(set(jobs)) == CLIENTS * REQUESTS
-    sent = rows(shared, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-    noted = rows(shared, "SELECT count(*) FROM broker.matched_requests")
-    assert sent == noted == [(CLIENTS * REQUESTS,)]
+    jobs_sent = rows(shared, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
+    requests_recorded = rows(shared, "SELECT count(*) FROM broker.matched_requests")
+    assert jobs_sent == requests_recorded == [(CLIENTS * REQUESTS,)]
     deadline_s = monotonic() + WITHIN_S
     while first in workers.processes:
         assert monotonic() < deadline_s
@@ -76,11 +78,11 @@ def test_nothing_is_given_twice_or_lost_when_one_is_killed(served: tuple[str, st
     assert second in workers.processes and len(set(workers.processes)) == 2
 
 
-def test_a_port_that_somebody_else_has_is_refused(shared: Database, tmp_path: Path) -> None:
-    taken = bound(Listening())
-    listening = Listening(port=taken.getsockname()[1])
+def test_a_port_in_use_is_refused(shared: Database, tmp_path: Path) -> None:
+    bound_socket = bound(Listening())
+    listening = Listening(port=bound_socket.getsockname()[1])
     with (
-        taken,
+        bound_socket,
         pytest.raises(NotListening),
         workers_serving(shared, listening, 2, home=tmp_path, folder=None),
     ):
@@ -93,7 +95,7 @@ def test_the_command_serves_by_several_processes_until_it_is_stopped(shared: Dat
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stderr is not None
-            line = next(one for one in process.stderr if one.startswith("API: "))
+            line = next(text for text in process.stderr if text.startswith("API: "))
             url = line.split()[1].removesuffix("/api/v1")
             assert "by 2 processes" in line and httpx.get(f"{url}/health/live").status_code == 200
             process.send_signal(signal.SIGTERM)

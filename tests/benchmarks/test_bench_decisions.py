@@ -1,4 +1,4 @@
-"""The benchmarks of the three brokerages run, and time a cycle that brokers."""
+"""The benchmarks of the three brokerages run, and the cycle they time brokers tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.store.connection.database import Database
 @pytest.mark.parametrize(
     ("module", "size"), [(bench_decide, (12, 20)), (bench_analysis, (12, 20)), (bench_task_decide, (12, 4, 20))]
 )
-def test_a_small_case(
+def test_a_small_run_brokers_and_reports_every_stage(
     module: ModuleType,
     size: tuple[int, ...],
     make_database: Callable[..., Database],
@@ -33,9 +33,9 @@ def test_a_small_case(
 
     monkeypatch.setattr(module, "loaded", loaded)
     monkeypatch.setattr(module, "ROUNDS", 1)
-    found: dict[str, Any] = module.measure(*size)
-    assert found["tasks"] == 12 and found["brokered"] > 0
-    stages = [found[name] for name in ("constructor_s", "decide_s", "cut_s", "pack_s") if name in found]
-    assert found["total_s"] == pytest.approx(sum(stages)) and min(stages) > 0
-    assert found["times_reference"] > 0 and found["keep_work_s"] > 0
-    assert found.get("jobs", 1) > 0
+    row: dict[str, Any] = module.measure(*size)
+    assert row["tasks"] == 12 and row["brokered"] > 0
+    stages = [row[name] for name in ("constructor_s", "decide_s", "cut_s", "pack_s") if name in row]
+    assert row["total_s"] == pytest.approx(sum(stages)) and min(stages) > 0
+    assert row["times_reference"] > 0 and row["keep_work_s"] > 0
+    assert row.get("jobs", 1) > 0

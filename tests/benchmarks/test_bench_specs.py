@@ -1,4 +1,4 @@
-"""The benchmark of the index over specs measures what it says."""
+"""The benchmark of the spec index reports all its figures."""
 
 from __future__ import annotations
 

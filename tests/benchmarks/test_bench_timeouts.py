@@ -1,4 +1,4 @@
-"""The benchmark of the timeouts runs, at its full size too."""
+"""The timeout benchmark runs, also at its full size."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from benchmarks.bench_timeouts import DUE, FILES, JOBS, cycle, fill, measure, sc
 from broker.store.connection.database import Database
 
 
-def test_a_part_of_its_jobs_is_due_and_is_ended(database: Database) -> None:
+def test_exactly_the_due_jobs_are_ended(database: Database) -> None:
     fill(database, 3000, 200)
     assert scan(database) == 200
-    done = cycle(database)
-    assert (done["due"], done["reassigned"], done["failed"], done["files"]) == (200, 100, 100, 200 * FILES)
+    counts = cycle(database)
+    assert (counts["due"], counts["reassigned"], counts["failed"], counts["files"]) == (200, 100, 100, 200 * FILES)
     assert scan(database) == 0
 
 
@@ -24,6 +24,6 @@ def test_more_files_than_a_smallint_holds(database: Database) -> None:
 
 
 @pytest.mark.soak
-def test_a_million_jobs_are_judged_and_fifty_thousand_ended() -> None:
+def test_fifty_thousand_of_a_million_jobs_are_ended() -> None:
     stats = measure(JOBS, DUE)
     assert (stats["due"], stats["acted"], stats["files"], stats["left"]) == (DUE, DUE, DUE * FILES, 0)

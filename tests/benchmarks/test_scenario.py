@@ -10,41 +10,41 @@ from benchmarks.scenario import make_scenario
 from broker.store.connection.database import Database
 
 
-def _pseudo_queues(scenario: ColumnScenario) -> int:
-    """Candidates by the derivation rule: a unified queue counts once for every type that fits its cores."""
-    least = [mincore for mincore in scenario.tables["resource_types"]["mincore"]]
+def _count_pseudo_queues(scenario: ColumnScenario) -> int:
+    """Count the candidates: a unified queue counts once for every resource type that fits its cores."""
+    minimum_cores = [mincore for mincore in scenario.tables["resource_types"]["mincore"]]
     count = 0
     for data in scenario.tables["schedconfig_json"]["data"]:
-        unified = data["capability"] == "ucore"
-        count += sum(data["corecount"] >= cores for cores in least) if unified else 1
+        is_unified = data["capability"] == "ucore"
+        count += sum(data["corecount"] >= cores for cores in minimum_cores) if is_unified else 1
     return count
 
 
-def _jobs(scenario: ColumnScenario) -> int:
+def _count_jobs(scenario: ColumnScenario) -> int:
     files = Counter(scenario.tables["jedi_dataset_contents"]["jeditaskid"])
     tasks = scenario.tables["jedi_tasks"]
-    rule = dict(zip(tasks["jeditaskid"], tasks["splitrule"], strict=True))
-    return sum(-(-number // int(rule[task].split(",")[0].removeprefix("NF="))) for task, number in files.items())
+    split_rules = dict(zip(tasks["jeditaskid"], tasks["splitrule"], strict=True))
+    return sum(-(-number // int(split_rules[task].split(",")[0].removeprefix("NF="))) for task, number in files.items())
 
 
 @pytest.mark.parametrize(("tasks", "pseudo_queues", "jobs"), [(250, 125, 250), (40, 500, 1001), (1, 8, 3)])
-def test_the_scenario_has_what_was_asked_for(tasks: int, pseudo_queues: int, jobs: int) -> None:
+def test_the_scenario_has_the_requested_size(tasks: int, pseudo_queues: int, jobs: int) -> None:
     scenario = make_scenario(tasks, pseudo_queues, jobs, seed=1)
     assert size(scenario.tables["jedi_tasks"]) == tasks
-    assert _pseudo_queues(scenario) == pseudo_queues
-    assert _jobs(scenario) == jobs
+    assert _count_pseudo_queues(scenario) == pseudo_queues
+    assert _count_jobs(scenario) == jobs
 
 
 @pytest.mark.parametrize(("tasks", "pseudo_queues", "jobs"), [(0, 500, 10), (5, 7, 10), (5, 500, 4)])
-def test_too_small_a_scenario_is_refused(tasks: int, pseudo_queues: int, jobs: int) -> None:
+def test_impossible_sizes_are_refused(tasks: int, pseudo_queues: int, jobs: int) -> None:
     with pytest.raises(ValueError, match="too small"):
         make_scenario(tasks, pseudo_queues, jobs, seed=1)
 
 
-def test_the_scenario_depends_on_its_arguments_alone() -> None:
-    first, again, other = (make_scenario(30, 60, 90, seed=seed).rows() for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
+def test_the_scenario_depends_only_on_its_arguments() -> None:
+    first, same_seed, other_seed = (make_scenario(30, 60, 90, seed=seed).rows() for seed in (1, 1, 2))
+    assert first == same_seed
+    assert first != other_seed
 
 
 def test_dataset_counters_equal_the_files() -> None:
@@ -54,7 +54,7 @@ def test_dataset_counters_equal_the_files() -> None:
     assert dict(zip(datasets["datasetid"], datasets["nfilestobeused"], strict=True)) == files
 
 
-def test_columns_keep_the_rows_and_fill_gaps_with_null() -> None:
+def test_columns_keep_the_rows_and_fill_gaps_with_none() -> None:
     assert from_rows([{"a": 1}, {"b": 2}]) == {"a": [1, None], "b": [None, 2]}
     with pytest.raises(ValueError, match="different length"):
         size({"a": [1], "b": []})
@@ -63,8 +63,8 @@ def test_columns_keep_the_rows_and_fill_gaps_with_null() -> None:
 def test_copy_writes_every_row(database: Database) -> None:
     scenario = make_scenario(300, 40, 600, seed=1)
     with database.begin() as connection:
-        written = scenario.copy_into(database.raw(connection), database.names)
-    assert written == sum(size(columns) for columns in scenario.tables.values())
+        row_count = scenario.copy_into(database.raw(connection), database.names)
+    assert row_count == sum(size(columns) for columns in scenario.tables.values())
     with database.begin() as connection:
         names = database.names
         files = connection.scalar(sa.text(f"SELECT count(*) FROM {names.table('jedi_dataset_contents')}"))

@@ -1,4 +1,4 @@
-"""The synthetic grid of the task brokerage's benchmark."""
+"""The synthetic grid for the benchmark of the task brokerage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.columns import size
 from benchmarks.scenario_assigning import OTHER_TASKS, make_assigning_scenario
 
 
-def test_the_scenario_has_what_was_asked_for() -> None:
+def test_the_scenario_has_the_requested_size() -> None:
     tables = make_assigning_scenario(20, 5, 60, seed=1).tables
     assert Counter(tables["jedi_tasks"]["status"])["assigning"] == 20
     assert size(tables["jedi_tasks"]) == 20 + OTHER_TASKS

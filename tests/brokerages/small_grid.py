@@ -1,4 +1,4 @@
-"""A grid small enough to be worked out by hand, and one cycle of an agent on it.
+"""A grid small enough to calculate by hand, and one cycle of an agent on it.
 
 Sites: ALPHA (the nucleus), BETA, GAMMA. Queues, all with pilots and a DATADISK of 1,000 GB free:
 
@@ -7,7 +7,7 @@ ALPHA_MCORE     ALPHA   production, 8 cores, 16 GB, writes and reads ALPHA_DATAD
 BETA            BETA    unified, 8 cores, 16 GB: pseudo-queues BETA/SCORE, BETA/MCORE
 GAMMA_MCORE     GAMMA   production, 8 cores, 16 GB
 GAMMA_OFF       GAMMA   as GAMMA_MCORE, but offline
-GAMMA_TEST      GAMMA   as GAMMA_MCORE; nobody names it, so it is no candidate
+GAMMA_TEST      GAMMA   as GAMMA_MCORE; no task names it, so it is no candidate
 ==============  ======  ==========================================================
 """
 
@@ -39,7 +39,7 @@ QUEUES = {"ALPHA_MCORE": "ALPHA", "BETA": "BETA", "GAMMA_MCORE": "GAMMA", "GAMMA
 
 
 def queue(name: str, **fields: Any) -> Row:
-    """A CRIC row of a queue that takes anything of eight cores."""
+    """Make a CRIC row of a queue that takes any eight-core job."""
     data = {
         "nickname": name,
         "type": "production",
@@ -61,8 +61,8 @@ def queue(name: str, **fields: Any) -> Row:
     return {"panda_queue": name, "data": data, "last_update": FRESH}
 
 
-def jobs(where: str, first: int, share: str = SHARE, **counts: int) -> list[Row]:
-    """So many jobs of each status at a queue."""
+def jobs(queue_name: str, first: int, share: str = SHARE, **counts: int) -> list[Row]:
+    """Make the given numbers of jobs at a queue, by status."""
     rows = []
     for status, count in counts.items():
         for number in range(count):
@@ -71,7 +71,7 @@ def jobs(where: str, first: int, share: str = SHARE, **counts: int) -> list[Row]
                     "pandaid": first + len(rows),
                     "jobdefinitionid": 1,
                     "jobstatus": status,
-                    "computingsite": where,
+                    "computingsite": queue_name,
                     "gshare": share,
                     "vo": "atlas",
                     "prodsourcelabel": "managed",
@@ -86,7 +86,7 @@ def jobs(where: str, first: int, share: str = SHARE, **counts: int) -> list[Row]
 
 
 def task(**columns: Any) -> Row:
-    """An eight-core simulation task at nucleus ALPHA."""
+    """Make an eight-core simulation task at nucleus ALPHA."""
     return {
         "jeditaskid": TASK,
         "taskname": "a task",
@@ -118,7 +118,7 @@ def task(**columns: Any) -> Row:
 
 
 def dataset(files: int, **columns: Any) -> Row:
-    """The master dataset of the task."""
+    """Make the master dataset of the task."""
     return {
         "jeditaskid": TASK,
         "datasetid": DATASET,
@@ -137,7 +137,7 @@ def dataset(files: int, **columns: Any) -> Row:
 
 
 def input_files(count: int, size_bytes: int, **columns: Any) -> list[Row]:
-    """Ready files of 100 events each."""
+    """Make ready files of 100 events each."""
     return [
         {
             "jeditaskid": TASK,
@@ -161,23 +161,23 @@ def input_files(count: int, size_bytes: int, **columns: Any) -> list[Row]:
     ]
 
 
-def replica(site: str, found: int, total: int) -> Row:
-    """How much of the master dataset the DATADISK of a site holds."""
+def replica(site: str, available: int, total: int) -> Row:
+    """Make the replica of the master dataset at the DATADISK of a site."""
     return {
         "scope": "mc",
         "name": "mc.input",
         "rse": f"{site}_DATADISK",
         "is_tape": False,
-        "available_files": found,
+        "available_files": available,
         "total_files": total,
-        "available_bytes": found * 2 * GB,
+        "available_bytes": available * 2 * GB,
         "total_bytes": total * 2 * GB,
         "state": "AVAILABLE",
     }
 
 
 def scenario(**tables: list[Row]) -> Scenario:
-    """The grid with these tables in addition, or instead of its own."""
+    """Make the grid; the given tables are added or replace its own."""
     sites = sorted(set(QUEUES.values()))
     endpoints = [
         {
@@ -206,7 +206,7 @@ def scenario(**tables: list[Row]) -> Scenario:
         }
         for name, site in QUEUES.items()
     ]
-    own: dict[str, list[Row]] = {
+    defaults: dict[str, list[Row]] = {
         "site": [{"site_name": site, "role": "nucleus" if site == "ALPHA" else "satellite"} for site in sites],
         "panda_site": [{"panda_site_name": name, "site_name": site} for name, site in QUEUES.items()],
         "schedconfig_json": [
@@ -228,36 +228,36 @@ def scenario(**tables: list[Row]) -> Scenario:
             for name in QUEUES
         ],
     }
-    return Scenario(NOW, {**own, **tables})
+    return Scenario(NOW, {**defaults, **tables})
 
 
 def one_cycle(
     database: Database,
-    loaded: Scenario,
+    grid: Scenario,
     seed: int = 1,
     agent: str = "production_job",
     profile: str = "seed",
     **request: Any,
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """Load a scenario and run one cycle of an agent on it: its outcome and what it decided."""
-    load(database, loaded)
+    """Load a scenario, run one cycle of an agent on it, and return its record and decisions."""
+    load(database, grid)
     return next_cycle(database, seed, agent, profile, **request)
 
 
 def next_cycle(
     database: Database, seed: int = 1, agent: str = "production_job", profile: str = "seed", **request: Any
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """One more cycle on what is there."""
-    told: list[dict[str, Any]] = []
+    """Run one more cycle on the current database and return its record and decisions."""
+    decisions: list[dict[str, Any]] = []
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms(length_s=60.0)).lease
     assert lease is not None
-    made = registry.make(agent, {}, ProcessSettings(profile=profile))
-    asked = CycleRequest(emit=told.append, **request)
+    cycle_agent = registry.make(agent, {}, ProcessSettings(profile=profile))
+    cycle_request = CycleRequest(emit=decisions.append, **request)
     context = CycleContext(
-        database, NOW, seed, 600.0, request=asked, lease=lease, run_id=open_run(database, agent, lease)
+        database, NOW, seed, 600.0, request=cycle_request, lease=lease, run_id=open_run(database, agent, lease)
     )
-    record = run_cycle(made, context)
+    record = run_cycle(cycle_agent, context)
     with database.begin() as connection:
         leases.release(connection, lease)
-    return record, told
+    return record, decisions

@@ -1,4 +1,4 @@
-"""Cycles of every brokerage, stored, to be decided again."""
+"""Stored cycles of every brokerage, for tests that decide them again."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ ALPHA, BETA, GAMMA = "ALPHA_MCORE", "BETA/MCORE", "GAMMA_MCORE"
 
 
 def input_of(task_id: int, files: int) -> tuple[Any, list[Any]]:
-    own = {"jeditaskid": task_id, "datasetid": task_id + 1000}
-    rows = [{**row, **own, "fileid": task_id * 100 + at} for at, row in enumerate(input_files(files, 2 * 1024**3))]
-    return dataset(files, **own), rows
+    ids = {"jeditaskid": task_id, "datasetid": task_id + 1000}
+    rows = [
+        {**row, **ids, "fileid": task_id * 100 + number} for number, row in enumerate(input_files(files, 2 * 1024**3))
+    ]
+    return dataset(files, **ids), rows
 
 
 def store_jobs(database: Database, **tables: list[dict[str, Any]]) -> None:
-    """Two tasks of one share, of which the first takes room from the second, and one without any queue.
+    """Store a cycle of two tasks of one share, the first of which takes room from the second, and one without a queue.
 
     Args:
         database: with the schema.
-        tables: further ones that the grid has.
+        tables: additional tables of the grid.
     """
     inputs = [input_of(TASK + number, 150) for number in range(3)]
-    loaded = scenario(
+    grid = scenario(
         jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000, gshare="Other")],
         jedi_datasets=[master for master, _ in inputs],
         jedi_dataset_contents=[row for _, rows in inputs for row in rows],
@@ -35,11 +37,11 @@ def store_jobs(database: Database, **tables: list[dict[str, Any]]) -> None:
         jobsactive4=[*jobs_at("ALPHA_MCORE", 1, running=49), *jobs_at("BETA", 100, running=30)],
         **tables,
     )
-    assert one_cycle(database, loaded, seed=SEED)[0].outcome == "done"
+    assert one_cycle(database, grid, seed=SEED)[0].outcome == "done"
 
 
 def flow_scenario() -> Any:
-    """Two tasks that read their input at two sites, one whose input is anywhere, and one that fits no queue."""
+    """Make four tasks with input at two sites: two of one share, two of another, the last of which fits no queue."""
     inputs = [input_of(TASK + number, 60) for number in range(4)]
     return scenario(
         jedi_tasks=[
@@ -65,19 +67,19 @@ def flow_scenario() -> Any:
 
 
 def store_tasks(database: Database) -> None:
-    """Two tasks of one share, of which the second finds the work of the first."""
+    """Store a cycle of two tasks of one share, the second of which sees the work of the first."""
     broker_tasks(
         database,
         task_scenario(
             jedi_tasks=[waiting(), waiting(jeditaskid=TASK + 1, currentpriority=400)],
             jedi_datasets=[
-                *(pseudo_input(jeditaskid=TASK + at, datasetid=8000 + at * 10) for at in range(2)),
-                *(row for at in range(2) for row in outputs(TASK + at, 8100 + at * 10)),
+                *(pseudo_input(jeditaskid=TASK + number, datasetid=8000 + number * 10) for number in range(2)),
+                *(row for number in range(2) for row in outputs(TASK + number, 8100 + number * 10)),
             ],
             jedi_dataset_contents=[
-                {**row, "jeditaskid": TASK + at, "datasetid": 8000 + at * 10, "fileid": at * 50 + number}
-                for at in range(2)
-                for number, row in enumerate(input_files(5, 0, type="pseudo_input", fsize=None))
+                {**row, "jeditaskid": TASK + number, "datasetid": 8000 + number * 10, "fileid": number * 50 + place}
+                for number in range(2)
+                for place, row in enumerate(input_files(5, 0, type="pseudo_input", fsize=None))
             ],
         ),
         seed=SEED,
@@ -85,9 +87,9 @@ def store_tasks(database: Database) -> None:
 
 
 def store_analyses(database: Database) -> None:
-    """A task of a user."""
-    loaded = analysis()
-    assert one_cycle(database, loaded, seed=SEED, agent="analysis_job")[0].outcome == "done"
+    """Store a cycle of one user task."""
+    grid = analysis()
+    assert one_cycle(database, grid, seed=SEED, agent="analysis_job")[0].outcome == "done"
 
 
 STORED = {"production_job": store_jobs, "production_task": store_tasks, "analysis_job": store_analyses}

@@ -1,4 +1,4 @@
-"""The engine of the task brokerage over given rules."""
+"""The engine of the task brokerage with given rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grid for the task brokerage, small enough to be worked out by hand, and cycles of agents on it.
+"""A grid for the task brokerage, small enough to calculate by hand, and cycles of agents on it.
 
 =======  =========  =================================================================
 site     role       queue and storage
@@ -41,12 +41,12 @@ WEIGHTS = {"ALPHA": 2.0, "BETA": 0.5}
 
 
 def waiting(**columns: Any) -> Row:
-    """A task in assigning, due for an attempt."""
+    """Make a task in status assigning that is due for an attempt."""
     return small_grid.task(status="assigning", nucleus=None, modificationtime=LONG_AGO, **columns)
 
 
 def outputs(task: int = TASK, first: int = OUTPUT, **columns: Any) -> list[Row]:
-    """The output and the log dataset of a task."""
+    """Make the output and log datasets of a task."""
     common = {"jeditaskid": task, "status": "defined", "storagetoken": "ATLASDATADISK", "nfiles": 0, **columns}
     return [
         {**common, "datasetid": first, "datasetname": f"mc.{task}.out", "type": "output"},
@@ -55,19 +55,19 @@ def outputs(task: int = TASK, first: int = OUTPUT, **columns: Any) -> list[Row]:
 
 
 def pseudo_input(files: int = 5, **columns: Any) -> Row:
-    """Input that is nowhere; with 100 events a file."""
+    """Make a pseudo input without any location, with 100 events per file."""
     defaults = {"type": "pseudo_input", "datasetname": "pseudo_dataset", "nevents": 100 * files, "neventsused": 0}
     return dataset(files, **{**defaults, **columns})
 
 
 def busy(task: int, nucleus: str, events: int, **columns: Any) -> tuple[Row, Row]:
-    """A task at work at a nucleus, and its input of which so many events remain; 100 HS06 s each."""
+    """Make a running task at a nucleus, and its input with the given number of remaining events, 100 HS06 s each."""
     row = small_grid.task(jeditaskid=task, nucleus=nucleus, status="running", **columns)
     return row, dataset(10, jeditaskid=task, datasetid=task, nevents=events, neventsused=0, nfilesused=10)
 
 
 def endpoint(name: str, site: str, free_tb: float | None, **columns: Any) -> Row:
-    """A storage endpoint of 1,600 TB."""
+    """Make a storage endpoint of 1,600 TB."""
     return {
         "ddm_endpoint_name": name,
         "site_name": site,
@@ -83,7 +83,7 @@ def endpoint(name: str, site: str, free_tb: float | None, **columns: Any) -> Row
 
 
 def relation(site: str, name: str, **columns: Any) -> Row:
-    """The queue of a site uses an endpoint."""
+    """Make the relation of a site's queue to an endpoint."""
     default = "Y" if name.endswith("DATADISK") else "N"
     return {
         "panda_site_name": f"{site}_Q",
@@ -100,7 +100,7 @@ def relation(site: str, name: str, **columns: Any) -> Row:
 
 
 def grid_tables() -> dict[str, list[Row]]:
-    """The tables of the grid."""
+    """Make the tables of the grid."""
     return {
         "site": [
             {"site_name": site, "role": "nucleus" if site in ("ALPHA", "BETA") else "satellite"} for site in SITES
@@ -126,26 +126,26 @@ def grid_tables() -> dict[str, list[Row]]:
 
 
 def task_scenario(**tables: list[Row]) -> Scenario:
-    """The grid with these tables in addition, or instead of its own; by default one task with pseudo input."""
-    own = grid_tables() | {
+    """Make the grid with one task with pseudo input; the given tables are added or replace its own."""
+    defaults = grid_tables() | {
         "jedi_tasks": [waiting()],
         "jedi_datasets": [pseudo_input(), *outputs()],
         "jedi_dataset_contents": input_files(5, 0, type="pseudo_input", fsize=None),
     }
-    return Scenario(NOW, {**own, **tables})
+    return Scenario(NOW, {**defaults, **tables})
 
 
 def changed(table: str, key: str, value: str, **columns: Any) -> list[Row]:
-    """The rows of a table of the grid, one of them with other columns."""
+    """Return the rows of a table of the grid with some columns of the matching rows changed."""
     return [{**row, **columns} if row[key] == value else row for row in grid_tables()[table]]
 
 
-def broker_tasks(database: Database, loaded: Scenario, **more: Any) -> list[Row]:
-    """Load the scenario and run one cycle of the task brokerage: what it decided."""
-    load(database, loaded)
-    record, told = cycle_at(database, **more)
+def broker_tasks(database: Database, grid: Scenario, **options: Any) -> list[Row]:
+    """Load the scenario, run one cycle of the task brokerage and return its decisions."""
+    load(database, grid)
+    record, decisions = cycle_at(database, **options)
     assert record.outcome == "done", record.error
-    return told
+    return decisions
 
 
 def cycle_at(
@@ -156,27 +156,30 @@ def cycle_at(
     profile: str = "seed",
     **request: Any,
 ) -> tuple[RunRecord, list[Row]]:
-    """One cycle of an agent, so much later than the scenario's instant."""
+    """Run one cycle of an agent at a time after that of the scenario, and return its record and decisions."""
     now: datetime = NOW + later
-    told: list[Row] = []
+    decisions: list[Row] = []
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
     assert lease is not None
-    made, asked = registry.make(agent, {}, ProcessSettings(profile=profile)), CycleRequest(emit=told.append, **request)
+    cycle_agent, cycle_request = (
+        registry.make(agent, {}, ProcessSettings(profile=profile)),
+        CycleRequest(emit=decisions.append, **request),
+    )
     run_id = open_run(database, agent, lease)
-    context = CycleContext(database, now, seed, 600.0, request=asked, lease=lease, run_id=run_id)
-    record = run_cycle(made, context)
+    context = CycleContext(database, now, seed, 600.0, request=cycle_request, lease=lease, run_id=run_id)
+    record = run_cycle(cycle_agent, context)
     with database.begin() as connection:
         leases.release(connection, lease)
-    return record, told
+    return record, decisions
 
 
 def weights(decision: Row) -> dict[str, float]:
-    """Final weights by nucleus."""
-    return {one["name"]: one["weight"] for one in decision["candidates"]}
+    """Return the final weights by nucleus."""
+    return {candidate["name"]: candidate["weight"] for candidate in decision["candidates"]}
 
 
 def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
+    """Return the rows of a query."""
     with database.begin() as connection:
         return [tuple(row) for row in connection.execute(sa.text(statement))]

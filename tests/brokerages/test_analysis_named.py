@@ -1,4 +1,4 @@
-"""Queues that tasks name, one cycle for all ways of naming them; each task has its input everywhere."""
+"""Queues named by tasks, all ways of naming in one cycle; each task has its input everywhere."""
 
 from __future__ import annotations
 
@@ -7,58 +7,58 @@ from typing import Any
 import pytest
 
 from broker.store.connection.database import Database
-from tests.brokerages.analysis_grid import ALL, chosen, decisions, several
+from tests.brokerages.analysis_grid import ALL, analysis_tasks, decide_all, weights_of
 
 pytestmark = pytest.mark.usefixtures("blocks")
 
 GAMMA, OFF, PAUSED = "GAMMA_MCORE", "GAMMA_OFF", "GAMMA_TEST"
 
 
-def asks(site: str | None = None, **lists: str) -> dict[str, Any]:
+def request(site: str | None = None, **lists: str) -> dict[str, Any]:
     return {"site": site, "taskparams": lists} if lists else {"site": site}
 
 
-#: What a task asks for, and the queues it gets; GAMMA_TEST is paused here.
+#: The request of a task, and the queues it gets; GAMMA_TEST is paused here.
 CASES: list[tuple[dict[str, Any], set[str]]] = [
-    (asks(), ALL - {PAUSED}),
+    (request(), ALL - {PAUSED}),
     # a named queue may be paused, but not offline
-    (asks(PAUSED), {PAUSED}),
-    (asks(OFF), set()),
-    (asks(includedSite=f"{PAUSED},{OFF}"), {PAUSED}),
-    (asks(includedSite="GAMMA*"), {GAMMA, PAUSED}),
-    # AUTO: the reserve is not named, so it has to be online
-    (asks(includedSite="nowhere,AUTO"), ALL - {PAUSED}),
-    (asks(includedSite="AUTO"), ALL - {PAUSED}),
-    (asks(includedSite=f"{OFF},AUTO"), ALL - {PAUSED}),
-    # exclusion goes first, for a queue named by `site` too
-    (asks(GAMMA, excludedSite="GAMMA*"), set()),
-    (asks(GAMMA, includedSite="BETA"), set()),
-    (asks(GAMMA, includedSite="BETA,AUTO"), set()),
-    (asks(GAMMA, includedSite="nowhere,AUTO"), {GAMMA}),
-    (asks(GAMMA, includedSite="GAMMA*"), {GAMMA}),
-    # the name of an endpoint: no queue of scope analysis reads it, so the list stays in force
-    (asks("GAMMA_DATADISK", includedSite="BETA"), {"BETA/SCORE"}),
-    (asks("nowhere", includedSite="BETA"), {"BETA/SCORE"}),
-    (asks(includedSite=","), set()),
+    (request(PAUSED), {PAUSED}),
+    (request(OFF), set()),
+    (request(includedSite=f"{PAUSED},{OFF}"), {PAUSED}),
+    (request(includedSite="GAMMA*"), {GAMMA, PAUSED}),
+    # AUTO: reserve queues are not named, so they must be online
+    (request(includedSite="nowhere,AUTO"), ALL - {PAUSED}),
+    (request(includedSite="AUTO"), ALL - {PAUSED}),
+    (request(includedSite=f"{OFF},AUTO"), ALL - {PAUSED}),
+    # exclusion comes first, also for a queue named by `site`
+    (request(GAMMA, excludedSite="GAMMA*"), set()),
+    (request(GAMMA, includedSite="BETA"), set()),
+    (request(GAMMA, includedSite="BETA,AUTO"), set()),
+    (request(GAMMA, includedSite="nowhere,AUTO"), {GAMMA}),
+    (request(GAMMA, includedSite="GAMMA*"), {GAMMA}),
+    # the name of an endpoint: no queue reads it in scope analysis, so the list stays in force
+    (request("GAMMA_DATADISK", includedSite="BETA"), {"BETA/SCORE"}),
+    (request("nowhere", includedSite="BETA"), {"BETA/SCORE"}),
+    (request(includedSite=","), set()),
 ]
 
 
 def test_named_queues(database: Database) -> None:
-    loaded = several(*(asked for asked, _ in CASES))
-    loaded.tables["schedconfig_json"][4]["data"]["status"] = "paused"
-    told = decisions(database, loaded, independent=True)
-    assert [set(chosen(one)) for one in told] == [wanted for _, wanted in CASES]
+    grid = analysis_tasks(*(columns for columns, _ in CASES))
+    grid.tables["schedconfig_json"][4]["data"]["status"] = "paused"
+    decisions = decide_all(database, grid, independent=True)
+    assert [set(weights_of(decision)) for decision in decisions] == [expected for _, expected in CASES]
 
 
 def test_an_endpoint_replaces_the_list_and_names_no_queue(database: Database) -> None:
-    loaded = several(
-        asks("GAMMA_DATADISK", includedSite="BETA"),
-        asks("GAMMA_DATADISK", excludedSite="*CORE"),
-        asks("ALPHA_DATADISK"),
+    grid = analysis_tasks(
+        request("GAMMA_DATADISK", includedSite="BETA"),
+        request("GAMMA_DATADISK", excludedSite="*CORE"),
+        request("ALPHA_DATADISK"),
     )
-    loaded.tables["schedconfig_json"][4]["data"]["status"] = "paused"
-    for row in list(loaded.tables["panda_ddm_relation"]):
+    grid.tables["schedconfig_json"][4]["data"]["status"] = "paused"
+    for row in list(grid.tables["panda_ddm_relation"]):
         if row["ddm_endpoint_name"] == "GAMMA_DATADISK":
-            loaded.tables["panda_ddm_relation"].append(row | {"scope": "analysis"})
-    told = decisions(database, loaded, independent=True)
-    assert [set(chosen(one)) for one in told] == [{GAMMA}, set(), ALL - {PAUSED}]
+            grid.tables["panda_ddm_relation"].append(row | {"scope": "analysis"})
+    decisions = decide_all(database, grid, independent=True)
+    assert [set(weights_of(decision)) for decision in decisions] == [{GAMMA}, set(), ALL - {PAUSED}]

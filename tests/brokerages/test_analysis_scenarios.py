@@ -1,4 +1,4 @@
-"""Whole scenarios of analysis, worked out by hand, and bad input of every kind through whole cycles."""
+"""Whole analysis scenarios calculated by hand, and bad input of every kind through whole cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import sqlalchemy as sa
 
 from broker.decisions.answers.explain import answers_about
 from broker.store.connection.database import Database
-from tests.brokerages.analysis_grid import ALL, SHARE, analysis, chosen, decided, finished, user_jobs, user_task
+from tests.brokerages.analysis_grid import (
+    ALL,
+    SHARE,
+    analysis,
+    decide_one,
+    ended_jobs,
+    user_jobs,
+    user_task,
+    weights_of,
+)
 from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, task
 
 pytestmark = pytest.mark.usefixtures("blocks")
@@ -18,14 +27,14 @@ pytestmark = pytest.mark.usefixtures("blocks")
 
 @pytest.mark.slow
 def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Database) -> None:
-    """ALPHA_MCORE: 9 running, 4 queued: 10 / 5 = 2; BETA: none: 1; GAMMA has no input. One dataset on disk: x 1."""
-    loaded = analysis(
-        here=("ALPHA", "BETA"),
+    """ALPHA_MCORE: 9 running, 4 queued: 10 / 5 = 2; BETA: no jobs: 1; GAMMA has no input. One dataset on disk: x 1."""
+    grid = analysis(
+        sites=("ALPHA", "BETA"),
         jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=9, activated=1, starting=1),
         jobsdefined4=user_jobs("ALPHA_MCORE", 2000, "bob", defined=1, assigned=1),
     )
-    decision = decided(database, loaded)
-    assert (decision["outcome"], chosen(decision)) == ("brokered", {"ALPHA_MCORE": 2.0, "BETA/SCORE": 1.0})
+    decision = decide_one(database, grid)
+    assert (decision["outcome"], weights_of(decision)) == ("brokered", {"ALPHA_MCORE": 2.0, "BETA/SCORE": 1.0})
     assert {decision["rejected"][name] for name in ("GAMMA_MCORE", "GAMMA_TEST")} == {"no_input_data"}
     assert decision["rejected"]["GAMMA_OFF"] == "no_input_data"
     assert decision["rejected"]["BETA/MCORE"] == "cpucore"
@@ -34,18 +43,18 @@ def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Databa
     assert answer.observation is not None
     assert answer.observation.value is False
     with database.begin() as connection:
-        made = sa.text(
+        statement = sa.text(
             "SELECT DISTINCT prodsourcelabel, produsername FROM doma_panda.jobsdefined4 WHERE jeditaskid = 7000"
         )
-        assert connection.execute(made).all() == [("user", "alice")]
+        assert connection.execute(statement).all() == [("user", "alice")]
 
 
-def test_second_pass_when_all_queues_with_the_input_are_closed_for_good(database: Database) -> None:
-    """8 files of 2 GiB at ALPHA, which is not online: elsewhere all weigh alike; nothing lies there."""
-    loaded = analysis(here=("ALPHA",))
-    loaded.tables["schedconfig_json"][0]["data"]["status"] = "brokeroff"
-    decision = decided(database, loaded)
-    assert chosen(decision) == {"BETA/SCORE": 1.0, "GAMMA_MCORE": 1.0, "GAMMA_TEST": 1.0}
+def test_a_second_pass_runs_if_all_queues_with_the_input_are_rejected_for_good(database: Database) -> None:
+    """The input is at ALPHA, which is not online. The other queues have none of it and weigh alike."""
+    grid = analysis(sites=("ALPHA",))
+    grid.tables["schedconfig_json"][0]["data"]["status"] = "brokeroff"
+    decision = decide_one(database, grid)
+    assert weights_of(decision) == {"BETA/SCORE": 1.0, "GAMMA_MCORE": 1.0, "GAMMA_TEST": 1.0}
     assert decision["rejected"]["ALPHA_MCORE"] == "status"
 
 
@@ -57,15 +66,15 @@ def test_second_pass_when_all_queues_with_the_input_are_closed_for_good(database
         ({"frozentime": "2026-07-30T11:59:00"}, {"DATA_CHECK_TIMEOUT_USER": "48"}),
     ],
 )
-def test_the_locality_check_is_suppressed(database: Database, columns: dict[str, Any], keys: dict[str, str]) -> None:
-    """All queues take part, and ALPHA with 8 GiB weighs 1 + 8 / 10."""
+def test_the_locality_check_is_skipped(database: Database, columns: dict[str, Any], keys: dict[str, str]) -> None:
+    """All queues are candidates, and ALPHA with 8 GiB weighs 1 + 8 / 10."""
     rows = [
         {"app": "jedi", "component": "anal_jobbroker", "key": key, "value": value, "type": "integer", "vo": "atlas"}
         for key, value in keys.items()
     ]
-    loaded = analysis(here=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
+    grid = analysis(sites=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
     weights = {"ALPHA_MCORE": 1.8, "BETA/SCORE": 1.0, "GAMMA_MCORE": 1.0, "GAMMA_TEST": 1.0}
-    assert chosen(decided(database, loaded)) == pytest.approx(weights)
+    assert weights_of(decide_one(database, grid)) == pytest.approx(weights)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +86,12 @@ def test_the_locality_check_holds(database: Database, columns: dict[str, Any]) -
         {"app": "jedi", "component": "anal_jobbroker", "key": key, "value": value, "type": "integer", "vo": "atlas"}
         for key, value in keys.items()
     ]
-    loaded = analysis(here=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
-    assert chosen(decided(database, loaded)) == {"ALPHA_MCORE": 1.0}
+    grid = analysis(sites=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
+    assert weights_of(decide_one(database, grid)) == {"ALPHA_MCORE": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("columns", "parameters", "wanted"),
+    ("columns", "parameters", "expected"),
     [
         ({}, {"excludedSite": "GAMMA*"}, {"ALPHA_MCORE", "BETA/SCORE"}),
         ({}, {"includedSite": ["BETA", "GAMMA_MCORE"]}, {"BETA/SCORE", "GAMMA_MCORE"}),
@@ -96,28 +105,28 @@ def test_the_locality_check_holds(database: Database, columns: dict[str, Any]) -
     ],
 )
 def test_named_queues(
-    database: Database, columns: dict[str, Any], parameters: dict[str, Any], wanted: set[str]
+    database: Database, columns: dict[str, Any], parameters: dict[str, Any], expected: set[str]
 ) -> None:
-    told = [{"jeditaskid": TASK, "taskparams": json.dumps(parameters)}]
-    decision = decided(database, analysis(jedi_tasks=[user_task(**columns)], jedi_taskparams=told))
-    assert set(chosen(decision)) == wanted
-    assert decision["outcome"] == ("brokered" if wanted else "pending")
+    parameter_rows = [{"jeditaskid": TASK, "taskparams": json.dumps(parameters)}]
+    decision = decide_one(database, analysis(jedi_tasks=[user_task(**columns)], jedi_taskparams=parameter_rows))
+    assert set(weights_of(decision)) == expected
+    assert decision["outcome"] == ("brokered" if expected else "pending")
 
 
 def test_a_named_queue_need_not_be_online_but_not_offline(database: Database) -> None:
-    loaded = analysis(jedi_tasks=[user_task(site="GAMMA_MCORE")])
-    loaded.tables["schedconfig_json"][2]["data"]["status"] = "brokeroff"
-    assert set(chosen(decided(database, loaded))) == {"GAMMA_MCORE"}
+    grid = analysis(jedi_tasks=[user_task(site="GAMMA_MCORE")])
+    grid.tables["schedconfig_json"][2]["data"]["status"] = "brokeroff"
+    assert set(weights_of(decide_one(database, grid))) == {"GAMMA_MCORE"}
 
 
-def test_throttled_by_the_cap_with_figure_and_cap(database: Database) -> None:
+def test_a_throttle_by_cap_shows_figure_and_cap(database: Database) -> None:
     cap = {"app": "pandaserver", "component": "prio_mgr", "key": "CAP_RUNNING_USER_JOBS", "value": "3"}
     rows = [cap | {"type": "integer", "vo": "atlas"}]
-    loaded = analysis(config=rows, jobsactive4=user_jobs("BETA", 1000, running=4))
-    decision = decided(database, loaded)
+    grid = analysis(config=rows, jobsactive4=user_jobs("BETA", 1000, running=4))
+    decision = decide_one(database, grid)
     assert (decision["outcome"], decision["reason"]) == ("throttled", "throttled_running_jobs")
-    found = decision["throttle"]
-    assert (found["condition"], found["figure"], found["cap"]) == ("running_jobs", 4, 3)
+    throttle = decision["throttle"]
+    assert (throttle["condition"], throttle["figure"], throttle["cap"]) == ("running_jobs", 4, 3)
     assert decision["pending_until"] == "2026-08-01T12:20:00+00:00"
     assert decision["candidates"] == []
     with database.begin() as connection:
@@ -125,55 +134,55 @@ def test_throttled_by_the_cap_with_figure_and_cap(database: Database) -> None:
     assert status == "pending"
 
 
-def test_throttled_by_the_quota(database: Database) -> None:
+def test_a_user_over_quota_is_throttled(database: Database) -> None:
     line = {"account": "alice", "rse_expression": "*", "bytes": 101, "bytes_limit": 100}
-    assert decided(database, analysis(rucio_account_usage=[line]))["reason"] == "throttled_global_quota"
+    assert decide_one(database, analysis(rucio_account_usage=[line]))["reason"] == "throttled_global_quota"
 
 
-def test_kept_from_endpoints_without_quota(database: Database) -> None:
+def test_queues_with_endpoints_without_quota_are_rejected(database: Database) -> None:
     full = {"account": "alice", "rse": "ALPHA_DATADISK", "bytes": 5, "bytes_limit": 4}
-    decision = decided(database, analysis(rucio_local_usage=[full]))
+    decision = decide_one(database, analysis(rucio_local_usage=[full]))
     assert decision["rejected"]["ALPHA_MCORE"] == "local_quota"
-    assert set(chosen(decision)) == ALL - {"ALPHA_MCORE"}
+    assert set(weights_of(decision)) == ALL - {"ALPHA_MCORE"}
 
 
 @pytest.mark.parametrize(
-    ("failed", "done", "rejected"), [(4, 0, False), (5, 0, True), (5, 2, True), (5, 3, False), (6, 3, True)]
+    ("failed", "successes", "rejected"), [(4, 0, False), (5, 0, True), (5, 2, True), (5, 3, False), (6, 3, True)]
 )
-def test_queues_at_which_the_task_fails(database: Database, failed: int, done: int, rejected: bool) -> None:
-    loaded = analysis(
-        jobsarchived4=finished("ALPHA_MCORE", 1000, "failed", failed - 1, piloterrorcode=1150)
-        + finished("ALPHA_MCORE", 2000, "closed", 1, jobsubstatus="toreassign", relocationflag=1)
-        + finished("ALPHA_MCORE", 3000, "finished", done)
-        # neither counts: no fault of the pilot, and no flag
-        + finished("ALPHA_MCORE", 4000, "failed", 9, piloterrorcode=0)
-        + finished("ALPHA_MCORE", 5000, "closed", 9, jobsubstatus="toreassign")
+def test_queues_at_which_the_task_fails(database: Database, failed: int, successes: int, rejected: bool) -> None:
+    grid = analysis(
+        jobsarchived4=ended_jobs("ALPHA_MCORE", 1000, "failed", failed - 1, piloterrorcode=1150)
+        + ended_jobs("ALPHA_MCORE", 2000, "closed", 1, jobsubstatus="toreassign", relocationflag=1)
+        + ended_jobs("ALPHA_MCORE", 3000, "finished", successes)
+        # neither counts: no pilot error code, and no relocation flag
+        + ended_jobs("ALPHA_MCORE", 4000, "failed", 9, piloterrorcode=0)
+        + ended_jobs("ALPHA_MCORE", 5000, "closed", 9, jobsubstatus="toreassign")
     )
-    decision = decided(database, loaded)
+    decision = decide_one(database, grid)
     assert (decision["rejected"].get("ALPHA_MCORE") == "bad_jobs") is rejected
 
 
 @pytest.mark.parametrize(("queued", "rejected"), [(100, False), (101, True)])
 def test_queue_cap_of_the_share_and_type(database: Database, queued: int, rejected: bool) -> None:
-    """50 running: 100 may wait. Those of another share or type do not count."""
-    loaded = analysis(
+    """With 50 running jobs 100 may wait. Jobs of another share or type do not count."""
+    grid = analysis(
         jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=50, activated=queued)
         + user_jobs("ALPHA_MCORE", 3000, "bob", share="Other", activated=500)
         + [row | {"resource_type": "MCORE"} for row in user_jobs("ALPHA_MCORE", 4000, "bob", activated=500)]
     )
-    decision = decided(database, loaded)
+    decision = decide_one(database, grid)
     assert (decision["rejected"].get("ALPHA_MCORE") == "queue_cap") is rejected
 
 
-@pytest.mark.parametrize(("own", "rejected"), [(60, False), (61, True)])
-def test_one_user_does_not_fill_a_queue(database: Database, own: int, rejected: bool) -> None:
-    """60 running of others, 115 queued: nQ_max = 120, two users: half of it; all of alice's count, defined ones too."""
-    loaded = analysis(
-        jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=60, activated=115 - own)
-        + user_jobs("ALPHA_MCORE", 3000, activated=own - 10),
+@pytest.mark.parametrize(("alice_count", "rejected"), [(60, False), (61, True)])
+def test_one_user_cannot_fill_a_queue(database: Database, alice_count: int, rejected: bool) -> None:
+    """60 jobs of others run, 115 are queued: nQ_max = 120, half of it for each of two users. Defined jobs count too."""
+    grid = analysis(
+        jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=60, activated=115 - alice_count)
+        + user_jobs("ALPHA_MCORE", 3000, activated=alice_count - 10),
         jobsdefined4=user_jobs("ALPHA_MCORE", 4000, defined=10),
     )
-    decision = decided(database, loaded)
+    decision = decide_one(database, grid)
     assert (decision["rejected"].get("ALPHA_MCORE") == "user_queue_length") is rejected
     (answer,) = answers_about(database, TASK, "ALPHA_MCORE")
     if rejected:
@@ -183,7 +192,7 @@ def test_one_user_does_not_fill_a_queue(database: Database, own: int, rejected: 
 
 
 def test_the_new_weight_by_class_and_room(database: Database) -> None:
-    """4 jobs of a task of class C: ALPHA is lo, the others mid; the user may have 100 queued at each of four queues.
+    """A task of class C has 4 jobs; ALPHA is lo, the others mid; the user may have 100 queued at each of four queues.
 
     W_q = (100 - 4 / 4) / (400 - 4) = 0.25; ALPHA: 4 x 0.25, the others: 0.05 x 0.25.
     """
@@ -196,13 +205,12 @@ def test_the_new_weight_by_class_and_room(database: Database) -> None:
     }
     site = {"metric": "analy_site_eval", "computingsite": "ALPHA_MCORE", "gshare": "NULL", "value_json": {"class": -1}}
     task_class = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": -1}', "timestamp": FRESH}
-    loaded = analysis(
+    grid = analysis(
         config=[switch | {"vo": "atlas"}], metrics=[site | {"timestamp": FRESH}], task_evaluation=[task_class]
     )
-    small, least = 0.002 * 0.25, 2.0**-20
+    least = 2.0**-20
     weights = dict.fromkeys(ALL - {"ALPHA_MCORE"}, 0.05 * 0.25 + least) | {"ALPHA_MCORE": 1.0 + least}
-    assert small < 0.05 * 0.25
-    assert chosen(decided(database, loaded)) == pytest.approx(weights, rel=1e-12)
+    assert weights_of(decide_one(database, grid)) == pytest.approx(weights, rel=1e-12)
 
 
 ODD_NAMES = ["Zoë O'Neill", "a/CN=b,c:d", 'x"y\\z', "%_*;--", " ", "\t", "名前", "a" * 60]
@@ -211,17 +219,24 @@ ODD_NAMES = ["Zoë O'Neill", "a/CN=b,c:d", 'x"y\\z', "%_*;--", " ", "\t", "名�
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_of_users(database: Database, name: str) -> None:
     cap = {"app": "pandaserver", "component": "prio_mgr", "key": "CAP_RUNNING_USER_JOBS", "value": "3"}
-    loaded = analysis(
+    grid = analysis(
         jedi_tasks=[user_task(username=name)],
         config=[cap | {"type": "integer", "vo": "atlas"}],
         jobsactive4=user_jobs("BETA", 1000, name, running=4),
     )
-    assert decided(database, loaded)["reason"] == "throttled_running_jobs"
+    assert decide_one(database, grid)["reason"] == "throttled_running_jobs"
 
 
-def test_bad_and_old_metrics_count_for_nothing(database: Database) -> None:
-    def metric(name: str, value: Any, at: str = FRESH, **keys: str) -> dict[str, Any]:
-        return {"metric": name, "value_json": value, "timestamp": at, "computingsite": "NULL", "gshare": "NULL", **keys}
+def test_bad_and_old_metrics_are_ignored(database: Database) -> None:
+    def metric(name: str, value: Any, timestamp: str = FRESH, **keys: str) -> dict[str, Any]:
+        return {
+            "metric": name,
+            "value_json": value,
+            "timestamp": timestamp,
+            "computingsite": "NULL",
+            "gshare": "NULL",
+            **keys,
+        }
 
     rows = [
         metric("gshare_preference", {"usage_perc": 5}, "2026-08-01T11:44:59", gshare=SHARE),
@@ -232,17 +247,17 @@ def test_bad_and_old_metrics_count_for_nothing(database: Database) -> None:
         metric("analy_site_eval", {"class": "hi"}, computingsite="BETA"),
     ]
     evaluation = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": NaN}', "timestamp": FRESH}
-    decision = decided(database, analysis(metrics=rows, task_evaluation=[evaluation]))
-    assert (decision["outcome"], set(chosen(decision))) == ("brokered", ALL)
+    decision = decide_one(database, analysis(metrics=rows, task_evaluation=[evaluation]))
+    assert (decision["outcome"], set(weights_of(decision))) == ("brokered", ALL)
 
 
 @pytest.mark.parametrize(("evaluated", "reason"), [(FRESH, "throttled_share_usage"), ("2026-08-01T11:44:59", "")])
 def test_a_share_over_its_target_throttles_class_c(database: Database, evaluated: str, reason: str) -> None:
-    """An evaluation of more than 15 minutes ago counts for nothing."""
+    """An evaluation older than 15 minutes is ignored."""
     share = {"metric": "gshare_preference", "gshare": SHARE, "value_json": {"usage_perc": 0.91}, "timestamp": FRESH}
     evaluation = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": -1}'}
-    loaded = analysis(metrics=[share], task_evaluation=[evaluation | {"timestamp": evaluated}])
-    assert decided(database, loaded)["reason"] == reason
+    grid = analysis(metrics=[share], task_evaluation=[evaluation | {"timestamp": evaluated}])
+    assert decide_one(database, grid)["reason"] == reason
 
 
 def test_jobs_without_cores_and_quotas_without_limits(database: Database) -> None:
@@ -251,49 +266,51 @@ def test_jobs_without_cores_and_quotas_without_limits(database: Database) -> Non
         for limit in (0, -1, None)
     ]
     rows = [row | {"corecount": None, "resource_type": None} for row in user_jobs("BETA", 1000, running=2, throttled=3)]
-    decision = decided(database, analysis(jobsactive4=rows, rucio_account_usage=lines))
+    decision = decide_one(database, analysis(jobsactive4=rows, rucio_account_usage=lines))
     assert decision["outcome"] == "brokered"
 
 
-def test_without_tasks_of_users_there_is_nothing_to_do(database: Database) -> None:
-    record, told = one_cycle(database, analysis(jedi_tasks=[task()]), agent="analysis_job")
-    assert (record.outcome, told) == ("done", [])
+def test_without_user_tasks_nothing_is_decided(database: Database) -> None:
+    record, decisions = one_cycle(database, analysis(jedi_tasks=[task()]), agent="analysis_job")
+    assert (record.outcome, decisions) == ("done", [])
 
 
 def test_a_task_without_real_input_goes_anywhere(database: Database) -> None:
-    loaded = analysis(
+    grid = analysis(
         jedi_datasets=[dataset(4, type="pseudo_input", datasetname="pseudo_dataset")],
         jedi_dataset_contents=input_files(4, 0, type="pseudo_input"),
         dataset_replicas=[],
     )
-    assert chosen(decided(database, loaded)) == dict.fromkeys(ALL, 1.0)
+    assert weights_of(decide_one(database, grid)) == dict.fromkeys(ALL, 1.0)
 
 
 def test_a_dataset_without_any_replica_waits(database: Database) -> None:
-    decision = decided(database, analysis(here=()))
+    decision = decide_one(database, analysis(sites=()))
     assert (decision["outcome"], decision["reason"]) == ("pending", "no_complete_replica")
 
 
-@pytest.mark.parametrize(("splitrule", "wanted"), [("NF=1", ALL), ("NF=1,AV=1", ALL - {"GAMMA_MCORE", "GAMMA_TEST"})])
-def test_virtual_placement_is_left_to_tasks_that_take_it(database: Database, splitrule: str, wanted: set[str]) -> None:
-    """GAMMA also reads from an endpoint of virtual placement."""
-    loaded = analysis(jedi_tasks=[user_task(splitrule=splitrule)])
-    endpoint = dict(loaded.tables["ddm_endpoint"][0]) | {"ddm_endpoint_name": "GAMMA_VP_DISK", "site_name": "GAMMA"}
-    loaded.tables["ddm_endpoint"].append(endpoint)
+@pytest.mark.parametrize(("splitrule", "expected"), [("NF=1", ALL), ("NF=1,AV=1", ALL - {"GAMMA_MCORE", "GAMMA_TEST"})])
+def test_virtual_placement_is_left_to_tasks_that_take_it(
+    database: Database, splitrule: str, expected: set[str]
+) -> None:
+    """GAMMA also reads from an endpoint for virtual placement."""
+    grid = analysis(jedi_tasks=[user_task(splitrule=splitrule)])
+    endpoint = dict(grid.tables["ddm_endpoint"][0]) | {"ddm_endpoint_name": "GAMMA_VP_DISK", "site_name": "GAMMA"}
+    grid.tables["ddm_endpoint"].append(endpoint)
     for name in ("GAMMA_MCORE", "GAMMA_TEST"):
         relation = {"panda_site_name": name, "ddm_endpoint_name": "GAMMA_VP_DISK", "is_local": "Y", "scope": "default"}
-        loaded.tables["panda_ddm_relation"].append(
+        grid.tables["panda_ddm_relation"].append(
             relation | {"roles": "read_lan", "order_read": 2, "default_read": "N", "default_write": "N"}
         )
-    decision = decided(database, loaded)
-    assert set(chosen(decision)) == wanted
-    assert {decision["rejected"][name] for name in ALL - wanted} <= {"avoid_vp"}
+    decision = decide_one(database, grid)
+    assert set(weights_of(decision)) == expected
+    assert {decision["rejected"][name] for name in ALL - expected} <= {"avoid_vp"}
 
 
 @pytest.mark.parametrize(
-    ("free", "expired", "kept", "rejected"), [(200, 0, 0, True), (200, 1, 0, False), (400, 0, 200, True)]
+    ("free", "expired", "reserved", "rejected"), [(200, 0, 0, True), (200, 1, 0, False), (400, 0, 200, True)]
 )
-def test_space_that_can_be_used(database: Database, free: int, expired: int, kept: int, rejected: bool) -> None:
-    loaded = analysis()
-    loaded.tables["ddm_endpoint"][0] |= {"space_free": free, "space_expired": expired, "space_min_free": kept}
-    assert (decided(database, loaded)["rejected"].get("ALPHA_MCORE") == "disk") is rejected
+def test_usable_space(database: Database, free: int, expired: int, reserved: int, rejected: bool) -> None:
+    grid = analysis()
+    grid.tables["ddm_endpoint"][0] |= {"space_free": free, "space_expired": expired, "space_min_free": reserved}
+    assert (decide_one(database, grid)["rejected"].get("ALPHA_MCORE") == "disk") is rejected

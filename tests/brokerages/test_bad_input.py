@@ -1,4 +1,4 @@
-"""What no grid should hold, each through a whole cycle: the rest is brokered, and what is wrong is said."""
+"""Bad grid data, each kind through a whole cycle: the rest is brokered, and the fault is reported."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ ODD_NAMES = ("it's", "two\nlines", "100 %", '"quoted"', "semi;colon--", "{braces
 
 
 def pseudo_work(count: int = 5) -> dict[str, list[Row]]:
-    """Input that needs no storage."""
+    """Make pseudo input, which needs no storage."""
     return {
         "jedi_datasets": [dataset(count, type="pseudo_input", datasetname="pseudo_dataset")],
         "jedi_dataset_contents": input_files(count, 0, type="pseudo_input"),
     }
 
 
-def cycle_on(database: Database, loaded: Scenario) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """One cycle that must end well, whatever it was given."""
-    record, told = one_cycle(database, loaded)
+def run_cycle_on(database: Database, grid: Scenario) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """Run one cycle, which must succeed whatever its input."""
+    record, decisions = one_cycle(database, grid)
     assert record.outcome == "done", record.error
-    return record, told
+    return record, decisions
 
 
-def test_a_nucleus_that_is_not_on_the_map(database: Database) -> None:
-    _, (decision,) = cycle_on(database, scenario(jedi_tasks=[task(nucleus="ATLANTIS")], **pseudo_work()))
+def test_an_unknown_nucleus(database: Database) -> None:
+    _, (decision,) = run_cycle_on(database, scenario(jedi_tasks=[task(nucleus="ATLANTIS")], **pseudo_work()))
     assert (decision["outcome"], decision["reason"]) == ("pending", "unknown_nucleus")
     first, last = decision["funnel"][0], decision["funnel"][-1]
     assert first[1] - sum(before - after for _, before, after in decision["funnel"]) == last[2] == 0
 
 
-def test_relations_to_an_endpoint_that_is_not_on_record(database: Database) -> None:
+def test_relations_to_an_unknown_endpoint(database: Database) -> None:
     grid = scenario(jedi_tasks=[task()], **pseudo_work())
     endpoints = [row for row in grid.tables["ddm_endpoint"] if row["ddm_endpoint_name"] != "GAMMA_DATADISK"]
-    record, (decision,) = cycle_on(database, Scenario(grid.now, {**grid.tables, "ddm_endpoint": endpoints}))
+    record, (decision,) = run_cycle_on(database, Scenario(grid.now, {**grid.tables, "ddm_endpoint": endpoints}))
     assert decision["rejected"]["GAMMA_MCORE"] == "read_lan_blacklist"
     assert decision["outcome"] == "brokered"
     assert any("storages: unknown_endpoint" in note for note in record.notes)
 
 
 def test_a_task_without_datasets_has_nothing_to_broker(database: Database) -> None:
-    record, told = cycle_on(database, scenario(jedi_tasks=[task()]))
-    assert told == []
+    record, decisions = run_cycle_on(database, scenario(jedi_tasks=[task()]))
+    assert decisions == []
     assert record.counts["chunks"] == 0
-    _, (asked,) = next_cycle(database, task_ids=(TASK,))
-    assert (asked["outcome"], asked["reason"]) == ("skipped", "no_ready_input")
+    _, (decision,) = next_cycle(database, task_ids=(TASK,))
+    assert (decision["outcome"], decision["reason"]) == ("skipped", "no_ready_input")
 
 
 @pytest.mark.parametrize(
-    ("of_task", "of_queue"),
+    ("task_columns", "queue_fields"),
     [
         ({"corecount": 0, "currentpriority": 500}, {}),
         ({"cpuefficiency": 0}, {}),
@@ -83,10 +83,10 @@ def test_a_task_without_datasets_has_nothing_to_broker(database: Database) -> No
     ],
     ids=str,
 )
-def test_zeros_and_nulls_stop_nothing(database: Database, of_task: Row, of_queue: Row) -> None:
-    queues = [queue("ALPHA_MCORE", **of_queue)]
-    _, (decision,) = cycle_on(
-        database, scenario(jedi_tasks=[task(**of_task)], schedconfig_json=queues, **pseudo_work())
+def test_zeros_and_nulls_do_not_stop_brokering(database: Database, task_columns: Row, queue_fields: Row) -> None:
+    queues = [queue("ALPHA_MCORE", **queue_fields)]
+    _, (decision,) = run_cycle_on(
+        database, scenario(jedi_tasks=[task(**task_columns)], schedconfig_json=queues, **pseudo_work())
     )
     assert decision["outcome"] == "brokered"
     assert decision["assigned"] == {"ALPHA_MCORE": 5}
@@ -95,12 +95,12 @@ def test_zeros_and_nulls_stop_nothing(database: Database, of_task: Row, of_queue
 def test_a_queue_of_no_cores_takes_single_core_jobs(database: Database) -> None:
     queues = [queue("ALPHA_MCORE", corecount=0)]
     work = scenario(jedi_tasks=[task(corecount=1)], schedconfig_json=queues, **pseudo_work())
-    _, (decision,) = cycle_on(database, work)
+    _, (decision,) = run_cycle_on(database, work)
     assert decision["assigned"] == {"ALPHA_MCORE": 5}
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names_go_through_every_table(database: Database, name: str) -> None:
+def test_odd_names_pass_through_every_table(database: Database, name: str) -> None:
     share, queue_name = name[:32], f"Q {name}"[:50]
     grid = scenario(
         jedi_tasks=[task(gshare=share, processingtype=name, username=name, workinggroup=name[:20])],
@@ -121,7 +121,7 @@ def test_odd_names_go_through_every_table(database: Database, name: str) -> None
     relations = [{**grid.tables["panda_ddm_relation"][0], "panda_site_name": queue_name}]
     pilots = [{**grid.tables["sitedata"][0], "site": queue_name}]
     tables = {**grid.tables, "panda_ddm_relation": relations, "sitedata": pilots}
-    _, (decision,) = cycle_on(database, Scenario(grid.now, tables))
+    _, (decision,) = run_cycle_on(database, Scenario(grid.now, tables))
     assert decision["assigned"] == {queue_name: 5}
     with database.begin() as connection:
         row = connection.execute(
@@ -132,7 +132,9 @@ def test_odd_names_go_through_every_table(database: Database, name: str) -> None
 
 def test_a_name_of_a_megabyte_is_left_out(database: Database) -> None:
     queues = [queue("ALPHA_MCORE"), {**queue("x" * 1_000_000), "panda_queue": "huge"}]
-    record, (decision,) = cycle_on(database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work()))
+    record, (decision,) = run_cycle_on(
+        database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work())
+    )
     assert decision["assigned"] == {"ALPHA_MCORE": 5}
     assert any(note.startswith("left out 1 x queues:") for note in record.notes)
 
@@ -140,18 +142,18 @@ def test_a_name_of_a_megabyte_is_left_out(database: Database) -> None:
 @pytest.mark.parametrize(
     ("policy", "closed"),
     [
-        ("type=[:0", False),  # a pattern that cannot be read closes nothing
+        ("type=[:0", False),  # an unreadable pattern closes nothing
         ("type=(a+)+$:0", False),
         ("__import__('os').abort()", False),  # no value
         (":" * 99, False),
-        ("(" * 5000 + ")" * 5000 + ":0", True),  # a field that is none has no condition: the share is zero for all
-        ("priority>>>1:0", True),  # neither has a comparison that cannot be read
+        ("(" * 5000 + ")" * 5000 + ":0", True),  # an unknown field has no condition: the share is zero for all
+        ("priority>>>1:0", True),  # an unreadable comparison has no condition either
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_hostile_share_policies_are_only_read(database: Database, policy: str, closed: bool) -> None:
+def test_hostile_share_policies_are_never_executed(database: Database, policy: str, closed: bool) -> None:
     queues = [queue("ALPHA_MCORE", fairsharepolicy=policy)]
-    _, (decision,) = cycle_on(database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work()))
+    _, (decision,) = run_cycle_on(database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work()))
     assert decision["rejected"] == ({"ALPHA_MCORE": "zeroshare"} if closed else {})
 
 
@@ -160,14 +162,16 @@ def test_hostile_share_policies_are_only_read(database: Database, policy: str, c
 )
 def test_hostile_queue_rows_are_left_out(database: Database, data: Any) -> None:
     queues = [queue("ALPHA_MCORE"), {"panda_queue": "BAD", "data": data}]
-    record, (decision,) = cycle_on(database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work()))
+    record, (decision,) = run_cycle_on(
+        database, scenario(jedi_tasks=[task()], schedconfig_json=queues, **pseudo_work())
+    )
     assert list(decision["assigned"]) == ["ALPHA_MCORE"]
     assert any("x queues:" in note for note in record.notes)
 
 
 def test_a_tuning_row_of_the_wrong_type_keeps_the_default_and_is_reported(database: Database) -> None:
     row = {"app": "jedi", "component": "jobbroker", "key": "NQUEUED_SAT_CAP", "value": "many", "type": "integer"}
-    record, (decision,) = cycle_on(
+    record, (decision,) = run_cycle_on(
         database, scenario(jedi_tasks=[task()], config=[{**row, "vo": "atlas"}], **pseudo_work())
     )
     assert decision["outcome"] == "brokered"
@@ -183,21 +187,21 @@ def test_a_tuning_row_of_the_wrong_type_keeps_the_default_and_is_reported(databa
         ("ddm_endpoint", [], "done", "unknown_read_lan_blacklist"),
     ],
 )
-def test_an_empty_source_is_unknown_and_not_empty(
+def test_an_empty_source_counts_as_unknown(
     database: Database, source: str, rows: list[Row], outcome: str, reason: str | None
 ) -> None:
     grid = scenario(jedi_tasks=[task()], **pseudo_work())
-    record, told = one_cycle(database, Scenario(grid.now, {**grid.tables, source: rows}))
+    record, decisions = one_cycle(database, Scenario(grid.now, {**grid.tables, source: rows}))
     assert record.outcome == outcome
     if reason is not None:
-        (decision,) = told
+        (decision,) = decisions
         assert decision["rejected"]["ALPHA_MCORE"] == reason
         assert decision["outcome"] == "pending"
 
 
-def test_a_source_that_is_too_old_is_unknown(database: Database) -> None:
+def test_a_stale_source_counts_as_unknown(database: Database) -> None:
     grid = scenario(jedi_tasks=[task()], **pseudo_work())
-    old = [{**row, "lastmod": "2026-07-31T12:00:00"} for row in grid.tables["sitedata"]]
-    record, (decision,) = cycle_on(database, Scenario(grid.now, {**grid.tables, "sitedata": old}))
+    stale_rows = [{**row, "lastmod": "2026-07-31T12:00:00"} for row in grid.tables["sitedata"]]
+    record, (decision,) = run_cycle_on(database, Scenario(grid.now, {**grid.tables, "sitedata": stale_rows}))
     assert decision["rejected"]["ALPHA_MCORE"] == "unknown_pilots"
     assert any("source pilots is stale" in note for note in record.notes)

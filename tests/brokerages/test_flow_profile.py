@@ -1,4 +1,4 @@
-"""The profile ``flow``: the chunks of a cycle decided together, stored, explained and decided again."""
+"""The profile ``flow``: the chunks of a cycle are decided together, stored, explained and decided again."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.brokerages.stored_grids import ALPHA, BETA, GAMMA, SEED, flow_scenario
 from tests.conftest import TestServer
 
-#: Caps that hold nothing here.
+#: Caps too wide to bind here.
 WIDE = {"NQUEUELIMITSITE_MC Simulation": 200, "NQUEUELIMITSITE_Other": 200}
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """One cycle as it was stored."""
+    """A stored cycle."""
 
     database: Database
     snapshot: Snapshot
@@ -59,15 +59,15 @@ class Stored:
     rules: Rules
 
     def batch(self) -> StoredChunks:
-        (found,) = decode_batches(self.brokerage, [one.record.work or b"" for one in self.cycle.decisions])
-        assert isinstance(found, StoredChunks)
-        return found
+        (chunks,) = decode_batches(self.brokerage, [original.record.work or b"" for original in self.cycle.decisions])
+        assert isinstance(chunks, StoredChunks)
+        return chunks
 
     @property
     def brokerage(self) -> JobBrokerage:
-        found = brokerage_of("production_job")
-        assert isinstance(found, JobBrokerage)
-        return found
+        job_brokerage = brokerage_of("production_job")
+        assert isinstance(job_brokerage, JobBrokerage)
+        return job_brokerage
 
     def tuning(self, **values: Any) -> Tuning:
         return Tuning(self.cycle.origin.tuning, "atlas").with_values(values)
@@ -78,13 +78,13 @@ class Stored:
             self.brokerage, self.snapshot, lambda vo: tuning, [self.batch()], SEED, self.rules, as_stored=as_stored
         )
 
-    def jobs(self, found: list[ReplayedDecision]) -> list[dict[str, int]]:
-        return [dict(one.assigned or {}) for one in found]
+    def jobs(self, results: list[ReplayedDecision]) -> list[dict[str, int]]:
+        return [dict(result.assigned or {}) for result in results]
 
 
 @pytest.fixture(scope="module")
 def stored(test_server: TestServer) -> Iterator[Stored]:
-    """The cycle of :func:`flow_scenario`, decided once."""
+    """Store the cycle of :func:`flow_scenario` once."""
     url = test_server.create()
     with Database(url) as database:
         record, _ = one_cycle(database, flow_scenario(), seed=SEED, profile="flow")
@@ -96,43 +96,45 @@ def stored(test_server: TestServer) -> Iterator[Stored]:
     test_server.drop(sa.make_url(url).database or "")
 
 
-def test_jobs_are_assigned_up_to_the_caps_and_the_rest_is_left_over(stored: Stored) -> None:
-    records = [one.record for one in stored.cycle.decisions]
-    assert [one.decision.outcome for one in records] == ["brokered", "brokered", "brokered", "pending"]
-    share = [sum(one.assigned.get(name, 0) for one in records[:2]) for name in (ALPHA, BETA, GAMMA)]
-    # twice the running jobs of the share, but at least 20, without those that wait
+def test_jobs_are_assigned_up_to_the_caps_and_the_rest_waits(stored: Stored) -> None:
+    records = [original.record for original in stored.cycle.decisions]
+    assert [record.decision.outcome for record in records] == ["brokered", "brokered", "brokered", "pending"]
+    share = [sum(record.assigned.get(name, 0) for record in records[:2]) for name in (ALPHA, BETA, GAMMA)]
+    # twice the running jobs of the share, but at least 20, minus the waiting ones
     assert share == [2 * 20 - 5, 2 * 30 - 20, 20 - 2]
     assert sum(records[0].assigned.values()) == 60, "the higher priority goes first"
     assert "flow_left:27" in records[1].decision.notes
-    assert [one.name for one in records[1].decision.candidates] == [GAMMA, BETA], "most jobs first"
+    assert [candidate.name for candidate in records[1].decision.candidates] == [GAMMA, BETA], "most jobs first"
     assert set(records[1].decision.rejected.values()) & set(FLOW_CODES) == {"flow_left_over"}
-    assert [one.plan is not None for one in stored.batch().stored.load] == [True] * 4
+    assert [load.plan is not None for load in stored.batch().stored.load] == [True] * 4
 
 
 def test_replay_decides_the_chunks_together_again(stored: Stored) -> None:
     for as_stored in (False, True):
-        found = stored.again(as_stored=as_stored)
-        assert [one.decision for one in found] == [one.record.decision for one in stored.cycle.decisions]
-        assert stored.jobs(found) == [dict(one.record.assigned) for one in stored.cycle.decisions]
-        assert [one.before for one in found] == list(stored.batch().load_before)
+        results = stored.again(as_stored=as_stored)
+        assert [result.decision for result in results] == [
+            original.record.decision for original in stored.cycle.decisions
+        ]
+        assert stored.jobs(results) == [dict(original.record.assigned) for original in stored.cycle.decisions]
+        assert [result.before for result in results] == list(stored.batch().load_before)
     tuning = stored.tuning()
-    decided = replay(stored.cycle.decisions, stored.snapshot, lambda vo: tuning, stored.rules, whole=True)
-    assert all(one.identical for one in decided)
+    comparisons = replay(stored.cycle.decisions, stored.snapshot, lambda vo: tuning, stored.rules, whole=True)
+    assert all(comparison.identical for comparison in comparisons)
 
 
 def test_a_chunk_is_decided_alone_by_its_part_of_the_plan(stored: Stored) -> None:
-    for one in stored.cycle.decisions:
-        (batch,) = decode_batches(stored.brokerage, [one.record.work or b""])
-        again = stored.brokerage.decide_again(stored.snapshot, stored.tuning(), batch, stored.rules)
-        assert again == one.record.decision
+    for original in stored.cycle.decisions:
+        (batch,) = decode_batches(stored.brokerage, [original.record.work or b""])
+        decision = stored.brokerage.decide_again(stored.snapshot, stored.tuning(), batch, stored.rules)
+        assert decision == original.record.decision
 
 
 def test_other_values_are_decided_together_too(stored: Stored) -> None:
     assert stored.brokerage.replayed_cycle(stored.snapshot, stored.tuning(), stored.batch(), stored.rules) is None
-    more = stored.jobs(stored.again(**WIDE))
-    assert [sum(jobs.values()) for jobs in more] == [60, 60, 60, 0]
-    dear = stored.jobs(stored.again(**WIDE, FLOW_BYTE_PRICE=1000.0))
-    assert sum(jobs.get(GAMMA, 0) for jobs in dear) < sum(jobs.get(GAMMA, 0) for jobs in more)
+    with_wide_caps = stored.jobs(stored.again(**WIDE))
+    assert [sum(jobs.values()) for jobs in with_wide_caps] == [60, 60, 60, 0]
+    with_dear_bytes = stored.jobs(stored.again(**WIDE, FLOW_BYTE_PRICE=1000.0))
+    assert sum(jobs.get(GAMMA, 0) for jobs in with_dear_bytes) < sum(jobs.get(GAMMA, 0) for jobs in with_wide_caps)
 
 
 def cycle_of(stored: Stored, **values: Any) -> JobsCycle:
@@ -141,8 +143,8 @@ def cycle_of(stored: Stored, **values: Any) -> JobsCycle:
     return stored.brokerage.cycle(stored.snapshot, work, stored.tuning(**values), stored.rules)
 
 
-def test_a_share_lacks_what_its_target_has_over_its_running_jobs(stored: Stored) -> None:
-    # 63 jobs of 8 cores of 10 HS06 run, 3 of them of the share that is to have 60 %
+def test_the_debt_of_a_share_is_its_target_minus_its_running_jobs(stored: Stored) -> None:
+    # 63 jobs of 8 cores of 10 HS06 run, 3 of them of the share with a target of 60 %
     debts = share_debts(stored.snapshot, ["MC Simulation", "Other", "unknown"])
     assert debts == pytest.approx([0, 0.6 * 5040 - 240, 0])
 
@@ -156,55 +158,57 @@ def test_a_site_gets_no_more_input_than_its_best_measured_link_moves(stored: Sto
     links = dataclasses.replace(snapshot.links, mbps_1h=measured, mbps_1d=unknown, mbps_1w=unknown)
     work = stored.batch().work
     assert work is not None
-    slow = dataclasses.replace(snapshot, links=links)
+    limited_snapshot = dataclasses.replace(snapshot, links=links)
     engine = stored.brokerage.engine_cycle(snapshot, work.work, stored.tuning(**WIDE), stored.rules)
     problem = program_of(engine, list(engine.results()), work).problem
     assert (problem.queues.link == -1).all(), "nothing was measured"
-    engine.snapshot = slow
-    made = program_of(engine, list(engine.results()), work).problem
-    assert made.link_gb[gamma] == pytest.approx(6.0 * 1800 / 1000) and made.link_gb.sum() == made.link_gb[gamma]
+    engine.snapshot = limited_snapshot
+    limited = program_of(engine, list(engine.results()), work).problem
+    assert (
+        limited.link_gb[gamma] == pytest.approx(6.0 * 1800 / 1000) and limited.link_gb.sum() == limited.link_gb[gamma]
+    )
 
-    def moved(one: FlowProblem) -> float:
-        jobs = decide(one, SEED).jobs
-        return float((one.chunks.input_gb[one.pairs.chunk] * one.pairs.missing * jobs).sum())
+    def moved_gb(flow_problem: FlowProblem) -> float:
+        jobs = decide(flow_problem, SEED).jobs
+        return float((flow_problem.chunks.input_gb[flow_problem.pairs.chunk] * flow_problem.pairs.missing * jobs).sum())
 
-    assert 0 < moved(made) <= made.link_gb[gamma] < moved(problem)
+    assert 0 < moved_gb(limited) <= limited.link_gb[gamma] < moved_gb(problem)
 
 
 def test_past_the_time_limit_the_greedy_order_is_recorded_and_replayed(stored: Stored) -> None:
     cycle = cycle_of(stored, FLOW_TIME_LIMIT=0.0)
     chunks = list(cycle.assign(SEED))
-    assert all("flow_fallback:time_limit" in one.decision.notes for one in chunks[:3])
-    assert [one.before.plan.solver for one in chunks if one.before.plan is not None] == ["greedy"] * 4
-    (batch,) = decode_batches(stored.brokerage, [cycle.encode(one) for one in chunks])
+    assert all("flow_fallback:time_limit" in chunk.decision.notes for chunk in chunks[:3])
+    assert [chunk.before.plan.solver for chunk in chunks if chunk.before.plan is not None] == ["greedy"] * 4
+    (batch,) = decode_batches(stored.brokerage, [cycle.encode(chunk) for chunk in chunks])
     tuning = stored.tuning()
-    again = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
-    assert [one.decision for one in again] == [one.decision for one in chunks]
-    assert stored.jobs(again) == [one.assigned(stored.snapshot.queues.name) for one in chunks]
+    results = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
+    assert [result.decision for result in results] == [chunk.decision for chunk in chunks]
+    assert stored.jobs(results) == [chunk.assigned(stored.snapshot.queues.name) for chunk in chunks]
 
 
 def test_a_canary_tries_prices_on_some_chunks_of_one_program(stored: Stored) -> None:
-    found = {}
-    for name, other in (("same", {}), ("dear", {"FLOW_BYTE_PRICE": 1000.0})):
+    jobs_by_name = {}
+    for name, changes in (("same", {}), ("dear", {"FLOW_BYTE_PRICE": 1000.0})):
         rows = np.array([False, True, False, False])
-        split = cycle_of(stored, **WIDE).split(cycle_of(stored, **WIDE, **other), rows)
-        found[name] = [one.assigned(stored.snapshot.queues.name) for one in split.assign(SEED)]
-    assert found["same"] == stored.jobs(stored.again(**WIDE))
-    assert found["dear"][1].get(GAMMA, 0) == 0 < found["same"][1].get(GAMMA, 0)
-    assert [sum(jobs.values()) for jobs in found["dear"]] == [60, 60, 60, 0]
+        split = cycle_of(stored, **WIDE).split(cycle_of(stored, **WIDE, **changes), rows)
+        jobs_by_name[name] = [chunk.assigned(stored.snapshot.queues.name) for chunk in split.assign(SEED)]
+    assert jobs_by_name["same"] == stored.jobs(stored.again(**WIDE))
+    assert jobs_by_name["dear"][1].get(GAMMA, 0) == 0 < jobs_by_name["same"][1].get(GAMMA, 0)
+    assert [sum(jobs.values()) for jobs in jobs_by_name["dear"]] == [60, 60, 60, 0]
 
 
-def test_a_chunk_that_a_canary_chose_is_replayed_with_what_was_tried(stored: Stored) -> None:
-    tried = {**WIDE, "FLOW_BYTE_PRICE": 1000.0}
-    split = cycle_of(stored, **WIDE).split(cycle_of(stored, **tried), np.array([False, True, False, False]))
+def test_a_chunk_of_a_canary_is_replayed_with_the_values_of_the_canary(stored: Stored) -> None:
+    values = {**WIDE, "FLOW_BYTE_PRICE": 1000.0}
+    split = cycle_of(stored, **WIDE).split(cycle_of(stored, **values), np.array([False, True, False, False]))
     chunk = list(split.assign(SEED))[1]
     (batch,) = decode_batches(stored.brokerage, [split.encode(chunk)])
-    tuning = stored.tuning(**tried)
-    (again,) = replay_decisions(
+    tuning = stored.tuning(**values)
+    (result,) = replay_decisions(
         stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules, as_stored=True
     )
-    assert again.decision == chunk.decision
-    assert dict(again.assigned or {}) == chunk.assigned(stored.snapshot.queues.name)
+    assert result.decision == chunk.decision
+    assert dict(result.assigned or {}) == chunk.assigned(stored.snapshot.queues.name)
 
 
 def test_a_cycle_in_which_nothing_fits_needs_no_solver(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,8 +216,8 @@ def test_a_cycle_in_which_nothing_fits_needs_no_solver(stored: Stored, monkeypat
     *_, last = stored.cycle.decisions
     (batch,) = decode_batches(stored.brokerage, [last.record.work or b""])
     tuning = stored.tuning()
-    (again,) = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
-    assert (again.decision.outcome, again.decision.reason, again.assigned) == ("pending", "no_candidates", {})
+    (result,) = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
+    assert (result.decision.outcome, result.decision.reason, result.assigned) == ("pending", "no_candidates", {})
 
 
 def test_what_if_compares_cycles_that_are_decided_together(stored: Stored) -> None:
@@ -232,8 +236,8 @@ def test_what_if_compares_with_the_order_by_weight(stored: Stored) -> None:
     (case,) = stored_cases(stored.database, Selection())
     flow, seed = (ProfileRules(load_profile(name)) for name in ("flow", "seed"))
     tuning, rules = stored.tuning(), rules_of(load_profile("seed"), "production_job")
-    alone = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [stored.batch()], SEED, rules)
-    by_weight: Counter[str] = sum((Counter(jobs) for jobs in stored.jobs(alone)), Counter())
+    results = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [stored.batch()], SEED, rules)
+    by_weight: Counter[str] = sum((Counter(jobs) for jobs in stored.jobs(results)), Counter())
     together: Counter[str] = sum((Counter(jobs) for jobs in stored.jobs(stored.again())), Counter())
     assert by_weight != together
     for before, after, jobs in ((flow, seed, (together, by_weight)), (seed, flow, (by_weight, together))):
@@ -248,7 +252,7 @@ def test_without_the_solver_the_message_names_the_extra(stored: Stored, monkeypa
     assert stored.again(as_stored=True), "what was stored is explained without it"
 
 
-def test_users_chunks_are_not_decided_together() -> None:
+def test_chunks_of_users_cannot_be_decided_together() -> None:
     entry = {"brokerage": "analysis_job", "steps": {"placement": {"by": "flow"}}}
     with pytest.raises(ProfileError, match="analysis_job: placement: option by"):
         rules_of(read_profile(yaml.safe_dump({"profile": "own", "brokerages": [entry]})), "analysis_job")
@@ -259,16 +263,16 @@ def test_a_plan_is_stored_and_read_back(stored: Stored) -> None:
         assert CountedLoad.of_stored(load.stored()) == load
 
 
-def asking(stored: Stored, folder: Path, answer: Any, *arguments: Any) -> Any:
-    """The answer of an installation with the profile ``flow``."""
+def ask(stored: Stored, folder: Path, answer: Any, *arguments: Any) -> Any:
+    """Return the answer of an installation with the profile ``flow``."""
     (folder / "broker.yaml").write_text("profile: flow\n", encoding="utf-8")
     with stored.database.begin() as connection:
         return answer(Asking(connection, stored.database.names, NOW, folder), *arguments)
 
 
-def test_explain_has_every_feasible_queue_with_its_reduced_cost_and_what_binds(stored: Stored, tmp_path: Path) -> None:
-    (one,) = asking(stored, tmp_path, task_decision, TASK + 1).decisions
-    together = one.together
+def test_explain_shows_reduced_cost_and_binding_limit_of_every_feasible_queue(stored: Stored, tmp_path: Path) -> None:
+    (decision,) = ask(stored, tmp_path, task_decision, TASK + 1).decisions
+    together = decision.together
     assert (together.left, together.fallback) == (27, "")
     assert [(queue.name, queue.planned, queue.code) for queue in together.queues] == [
         (GAMMA, 18, ""),
@@ -277,26 +281,36 @@ def test_explain_has_every_feasible_queue_with_its_reduced_cost_and_what_binds(s
     ]
     assert together_sentence(together).endswith("together; 27 jobs of this one have no place yet.")
     assert feasible_sentence(together.queues[2]) == "left over: the limits leave jobs without a place"
-    assert {line.probability for line in one.candidates} == {None}, "nothing was drawn"
-    (none,) = asking(stored, tmp_path, task_decision, TASK + 3).decisions
-    assert none.together is None and none.remedies.helpful
+    assert {line.probability for line in decision.candidates} == {None}, "nothing was drawn"
+    (unplaced,) = ask(stored, tmp_path, task_decision, TASK + 3).decisions
+    assert unplaced.together is None and unplaced.remedies.helpful
 
 
-def test_why_not_says_what_binds_and_by_how_much(stored: Stored, tmp_path: Path) -> None:
-    ((line,), (full,)) = (
-        asking(stored, tmp_path, why_not, stored.database, TASK + n, name).answers
-        for n, name in ((1, ALPHA), (0, GAMMA))
+def test_why_not_shows_the_binding_limit_and_its_cost(stored: Stored, tmp_path: Path) -> None:
+    ((left_over,), (full,)) = (
+        ask(stored, tmp_path, why_not, stored.database, TASK + n, name).answers for n, name in ((1, ALPHA), (0, GAMMA))
     )
-    assert (line.candidate.code, line.candidate.rule, line.candidate.kind) == ("flow_left_over", "flow", "ranking")
-    seen = full.candidate.compared
-    assert (seen.operator, seen.limit, seen.unit, seen.key) == ("<", 0.0, "HS06 h", "NQUEUELIMITSITE")
-    assert seen.inputs["solver"].startswith("HiGHS")
+    assert (left_over.candidate.code, left_over.candidate.rule, left_over.candidate.kind) == (
+        "flow_left_over",
+        "flow",
+        "ranking",
+    )
+    observation = full.candidate.compared
+    assert (observation.operator, observation.limit, observation.unit, observation.key) == (
+        "<",
+        0.0,
+        "HS06 h",
+        "NQUEUELIMITSITE",
+    )
+    assert observation.inputs["solver"].startswith("HiGHS")
     assert "queue full" in candidate_sentence(full.candidate) and "HS06 h dearer" in candidate_sentence(full.candidate)
 
 
-def test_the_commands_show_it(stored: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = asking(stored, tmp_path, task_decision, TASK + 1)
-    show_decision(found, found.decisions[0])
-    shown = capsys.readouterr().out
-    assert "HS06 h dearer" in shown and "left over: the limits" in shown
-    assert "flow:ALPHA" not in shown, "figures of queues are no notes for readers"
+def test_the_command_shows_queues_and_reasons(
+    stored: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    explanation = ask(stored, tmp_path, task_decision, TASK + 1)
+    show_decision(explanation, explanation.decisions[0])
+    text = capsys.readouterr().out
+    assert "HS06 h dearer" in text and "left over: the limits" in text
+    assert "flow:ALPHA" not in text, "figures of queues are no notes for readers"

@@ -1,6 +1,6 @@
-"""What is written of jobs where it can be read in two ways, seen in the rows after a whole cycle.
+"""Ambiguous points of the written job rows, tested on the rows after a whole cycle.
 
-Source: PanDA production brokerage, decisions on what the specification leaves open.
+Source: PanDA production brokerage, decisions on points that the specification leaves open.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ KINDS = [
 ]
 
 
-def written(database: Database, **tables: Any) -> list[Any]:
-    """Resource type, cores and types of input of each job that a cycle writes."""
-    own = {
+def written_jobs(database: Database, **tables: Any) -> list[Any]:
+    """Run a cycle and return resource type, cores and input types of each job that it writes."""
+    defaults = {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(2)],
         "jedi_dataset_contents": input_files(2, GB),
@@ -32,7 +32,7 @@ def written(database: Database, **tables: Any) -> list[Any]:
         "schedconfig_json": [queue("ALPHA_MCORE")],
         "resource_types": KINDS,
     }
-    one_cycle(database, scenario(**(own | tables)), agent=tables.pop("agent", "production_job"))
+    one_cycle(database, scenario(**(defaults | tables)), agent=tables.pop("agent", "production_job"))
     query = """
         SELECT j.resource_type, j.corecount, array_agg(DISTINCT f.type)
         FROM doma_panda.jobsdefined4 AS j JOIN doma_panda.filestable4 AS f USING (pandaid) GROUP BY j.pandaid, 1, 2
@@ -44,48 +44,48 @@ def written(database: Database, **tables: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("columns", "kind"),
     [
-        # 1,500 MB x 0.9 a core
+        # 1,500 MB x 0.9 per core
         ({"resource_type": "MCORE_HIMEM"}, "MCORE"),
         ({"resource_type": None}, "MCORE"),
         ({"resource_type": "MCORE", "ramcount": 2300}, "MCORE_HIMEM"),
         ({"resource_type": "MCORE_HIMEM", "corecount": 1}, "SCORE"),
     ],
 )
-def test_43_a_job_is_of_the_type_of_its_own_cores_and_memory(
+def test_43_a_job_has_the_type_of_its_own_cores_and_memory(
     database: Database, columns: dict[str, Any], kind: str
 ) -> None:
     cores = columns.get("corecount", 8)
     queues = [queue("ALPHA_MCORE", corecount=cores, maxrss=64_000)]
-    found = written(database, jedi_tasks=[task(**columns)], schedconfig_json=queues)
-    assert found == [(kind, cores, ["input"])] * 2
+    jobs = written_jobs(database, jedi_tasks=[task(**columns)], schedconfig_json=queues)
+    assert jobs == [(kind, cores, ["input"])] * 2
 
 
-def test_43_without_such_a_type_it_is_of_the_tasks(database: Database) -> None:
-    found = written(database, jedi_tasks=[task(resource_type="MCORE_HIMEM")], resource_types=[])
-    assert found == [("MCORE_HIMEM", 8, ["input"])] * 2
+def test_43_without_a_matching_type_a_job_has_the_type_of_its_task(database: Database) -> None:
+    jobs = written_jobs(database, jedi_tasks=[task(resource_type="MCORE_HIMEM")], resource_types=[])
+    assert jobs == [("MCORE_HIMEM", 8, ["input"])] * 2
 
 
 @pytest.mark.parametrize("kind", ["trn_log", "trn_output"])
 def test_43_what_merge_jobs_read_is_input(database: Database, kind: str) -> None:
-    found = written(
+    jobs = written_jobs(
         database,
         jedi_tasks=[user_task(splitrule="ZF=1", prodsourcelabel="managed", nucleus="ALPHA")],
         jedi_datasets=[dataset(2, type=kind)],
         jedi_dataset_contents=input_files(2, GB, type=kind),
         schedconfig_json=[queue("ALPHA_MCORE", corecount=1)],
     )
-    assert found
-    assert {types[0] for _, _, types in found} == {"input"}
+    assert jobs
+    assert {types[0] for _, _, types in jobs} == {"input"}
 
 
 @pytest.mark.parametrize(
     ("usejumbo", "least", "code"),
     [("W", 201, "fewevents"), ("W", 200, "jumbo"), (None, 201, "jumbo"), ("D", 201, "jumbo")],
 )
-def test_a_queue_for_jumbo_jobs_tells_that_events_are_too_few(
+def test_a_queue_for_jumbo_jobs_rejects_too_few_events(
     database: Database, usejumbo: str | None, least: int, code: str
 ) -> None:
-    """Two files of 100 events."""
+    """The task has two files of 100 events."""
     only_jumbo = queue("ALPHA_MCORE", catchall=f"useJumboJobs,minEventsForJumbo={least}")
     tables = {
         "jedi_tasks": [task(usejumbo=usejumbo, splitrule="NF=1,NJ=1")],

@@ -1,4 +1,4 @@
-"""Cycles stored with all that is learned switched on: decided again exactly, and otherwise with another prior."""
+"""Cycles stored with all learning switched on are decided again exactly, and differently with other values."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _RECORD = """INSERT INTO broker.queue_record VALUES
     (:at, :queue, :kind, 'p', 'MCORE', 90, 10, 0, 0, 1, 1, 90, 9, 9, '{}')"""
 
 
-def learn(database: Database, kind: str, beta: int) -> None:
-    """GAMMA is closed, the first task fails at ALPHA, ``beta`` jobs finished at BETA: below 3 it is on trial."""
+def learn(database: Database, kind: str, beta_finished: int) -> None:
+    """Close GAMMA, let the first task fail at ALPHA, and let some jobs finish at BETA: below 3 it is on trial."""
     at = NOW.replace(minute=0)
     health = {"kind": kind, "since": NOW_S - 3600, "last": NOW_S - 600}
     with database.begin() as connection:
@@ -62,7 +62,7 @@ def learn(database: Database, kind: str, beta: int) -> None:
         for key, value in KEYS.items():
             execute(_SET, key=key, value=str(value), type=TYPES[type(value)])
         execute(_HEALTH, queue=GAMMA, state="excluded", statistic=15.0, ended=20, failed=19, **health)
-        execute(_HEALTH, queue="BETA", state="healthy", statistic=0.0, ended=beta, failed=0, **health)
+        execute(_HEALTH, queue="BETA", state="healthy", statistic=0.0, ended=beta_finished, failed=0, **health)
         execute(_HEALTH, queue=ALPHA, state="healthy", statistic=0.0, ended=200, failed=10, **health)
         execute(_TASK, task=TASK, queue=ALPHA, hour=HOUR, finished=0, failed=4)
         execute(_TASK, task=TASK, queue="BETA", hour=HOUR, finished=9, failed=0)
@@ -80,21 +80,21 @@ def shipped(name: str) -> str:
     return resources.path(f"config/profiles/{name}.yaml").read_text(encoding="utf-8")
 
 
-def store(database: Database, loaded: Scenario, kind: str, agent: str, profile: str) -> Case:
-    """The one cycle of a brokerage on a scenario with what is learned."""
-    load(database, loaded)
-    learn(database, kind, beta=20 if profile == "flow" else 2)
+def store(database: Database, grid: Scenario, kind: str, agent: str, profile: str) -> Case:
+    """Run one cycle of a brokerage on a scenario with learned data and return it as a stored case."""
+    load(database, grid)
+    learn(database, kind, beta_finished=20 if profile == "flow" else 2)
     record, _ = next_cycle(database, SEED, agent, profile)
     assert (record.outcome, record.error) == ("done", None)
     (case,) = stored_cases(database, Selection())
     return case
 
 
-def otherwise(case: Case, profile: str, *values: str) -> Totals:
-    """What differs with other values."""
+def totals_with(case: Case, profile: str, *values: str) -> Totals:
+    """Return the totals of deciding the case again with other values."""
     rules, proposals = ProfileRules(profile_of(profile)), read_proposals(shipped_catalogue(), values, "atlas")
-    (found,) = decide_case(case, rules, [Change(proposals, rules)])
-    return found.totals[case.brokerage]
+    (comparison,) = decide_case(case, rules, [Change(proposals, rules)])
+    return comparison.totals[case.brokerage]
 
 
 pytestmark = pytest.mark.slow
@@ -107,14 +107,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_cycle_with_all_that_is_learned_is_decided_again_exactly(
+def test_a_cycle_with_all_learning_switched_on_is_decided_again_exactly(
     database: Database, name: str, tmp_path: Path
 ) -> None:
-    agent, kind, profile, other = CASES[name]
+    agent, kind, profile, change = CASES[name]
     if profile == "flow":
         pytest.importorskip("highspy", reason="the extra flow is not installed")
     case = store(database, analysis() if agent == "analysis_job" else flow_scenario(), kind, agent, profile)
-    same, changed = otherwise(case, profile), otherwise(case, profile, other)
+    same, changed = totals_with(case, profile), totals_with(case, profile, change)
     assert {"queue_unhealthy", "task_fails_here"} <= {code for code, count in same.rejected_before.items() if count}
     assert (same.changed, same.jobs_moved) == (0, 0) and same.rejected_before == same.rejected_after
     assert changed.changed or changed.jobs_moved
@@ -122,11 +122,11 @@ def test_a_cycle_with_all_that_is_learned_is_decided_again_exactly(
     with database.read_snapshot() as connection:
         replayer = Replayer(connection, TuningStore(database.names), pytest.fail, tmp_path)
         (cycle,) = stored_cycles(connection)
-        again = replayer.replay(cycle)
-    assert len(again) == len(cycle.decisions) > 0 and all(one.identical for one in again)
+        comparisons = replayer.replay(cycle)
+    assert len(comparisons) == len(cycle.decisions) > 0 and all(comparison.identical for comparison in comparisons)
     if name == "jobs":
-        assert otherwise(case, profile, "LEARNED_TRIAL_JOBS=0").jobs_moved
+        assert totals_with(case, profile, "LEARNED_TRIAL_JOBS=0").jobs_moved
         sources = {source: decode(*part) for source, part in case.snapshot.parts.items()}
         snapshot = build_snapshot(case.snapshot.id, case.snapshot.taken_at, sources, case.snapshot.states)
-        free = Running().free_jobs(snapshot, case.published.tuning("atlas"))
-        assert free is not None and free[snapshot.queues.unified_name == "BETA"].max() > 100
+        free_jobs = Running().free_jobs(snapshot, case.published.tuning("atlas"))
+        assert free_jobs is not None and free_jobs[snapshot.queues.unified_name == "BETA"].max() > 100

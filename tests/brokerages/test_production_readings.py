@@ -1,6 +1,6 @@
-"""What the specification leaves open, one decision after the other, each seen in the outcome of a whole cycle.
+"""Points that the specification leaves open, decision by decision, tested through whole cycles.
 
-Source: PanDA production brokerage, decisions on what the specification leaves open; the names say which.
+Source: PanDA production brokerage, decisions on open points of the specification, numbered in the names of tests.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ ALL = ["ALPHA_MCORE", "BETA/MCORE", "GAMMA_MCORE"]
 
 
 def key(name: str, value: int, component: str = "jobbroker", vo: str = "atlas") -> Row:
-    """A row of the CONFIG table."""
+    """Make a row of the CONFIG table."""
     return {"app": "jedi", "component": component, "key": name, "vo": vo, "value": str(value), "type": "integer"}
 
 
 def metadata(name: str = "mc.input", **columns: Any) -> Row:
-    """What the catalogue says of a dataset that a rule keeps together."""
+    """Make the catalogue metadata of a dataset that a replication rule keeps together."""
     return {"scope": "mc", "name": name, "did_type": "DATASET", "length": None, "rule_groupings": ["ALL"], **columns}
 
 
-def copy(rse: str, found: int, total: int, **columns: Any) -> Row:
-    """A replica of the master dataset at an endpoint."""
-    return {**replica("ALPHA", found, total), "rse": rse, **columns}
+def copy(rse: str, available: int, total: int, **columns: Any) -> Row:
+    """Make a replica of the master dataset at an endpoint."""
+    return {**replica("ALPHA", available, total), "rse": rse, **columns}
 
 
 def without_input(**tables: Any) -> dict[str, Any]:
-    """Tables of a task that reads nothing."""
+    """Make the tables of a task without input."""
     return {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(4, type="pseudo_input", datasetname="pseudo_dataset")],
@@ -68,7 +68,7 @@ def without_input(**tables: Any) -> dict[str, Any]:
 
 
 def with_input(files: int = 4, /, **tables: Any) -> dict[str, Any]:
-    """Tables of a task with so many files of 2 GB, of which BETA has all unless told otherwise."""
+    """Make the tables of a task with ``files`` files of 2 GB, all of them at BETA by default."""
     return {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(files)],
@@ -78,55 +78,55 @@ def with_input(files: int = 4, /, **tables: Any) -> dict[str, Any]:
     }
 
 
-def decided(database: Database, tables: dict[str, Any]) -> Row:
-    """The decision of a cycle on the one chunk."""
+def decide_one(database: Database, tables: dict[str, Any]) -> Row:
+    """Run one cycle and return its decision on the only chunk."""
     _, (decision,) = one_cycle(database, scenario(**tables))
     return decision
 
 
 def names(decision: Row) -> list[str]:
-    """The candidates by name."""
-    return sorted(one["name"] for one in decision["candidates"])
+    """Return the sorted names of the candidates."""
+    return sorted(candidate["name"] for candidate in decision["candidates"])
 
 
 def tape_at_beta(is_tape: str | None = "Y") -> dict[str, list[Row]]:
-    """The grid's storages and one more, of which BETA reads."""
-    own = {table: [dict(row) for row in rows] for table, rows in scenario().tables.items()}
-    extra = {**own["ddm_endpoint"][1], "ddm_endpoint_name": "BETA_TAPE", "type": "DATATAPE", "is_tape": is_tape}
-    reads = {**own["panda_ddm_relation"][1], "ddm_endpoint_name": "BETA_TAPE", "roles": "read_lan"}
+    """Make the storages of the grid and one more, from which BETA reads."""
+    defaults = {table: [dict(row) for row in rows] for table, rows in scenario().tables.items()}
+    extra = {**defaults["ddm_endpoint"][1], "ddm_endpoint_name": "BETA_TAPE", "type": "DATATAPE", "is_tape": is_tape}
+    reads = {**defaults["panda_ddm_relation"][1], "ddm_endpoint_name": "BETA_TAPE", "roles": "read_lan"}
     reads |= {"default_read": "N", "default_write": "N", "order_read": 2, "order_write": None}
     return {
-        "ddm_endpoint": [*own["ddm_endpoint"], extra],
-        "panda_ddm_relation": [*own["panda_ddm_relation"], reads],
+        "ddm_endpoint": [*defaults["ddm_endpoint"], extra],
+        "panda_ddm_relation": [*defaults["panda_ddm_relation"], reads],
     }
 
 
-@pytest.mark.parametrize(("ramcount", "chosen"), [(500, True), (400, False)])
+@pytest.mark.parametrize(("ramcount", "accepted"), [(500, True), (400, False)])
 def test_29_least_memory_of_a_pseudo_queue_is_its_share_of_the_slot(
-    database: Database, ramcount: int, chosen: bool
+    database: Database, ramcount: int, accepted: bool
 ) -> None:
-    """A slot of 8 cores and 3,200 MB: SCORE, open below, wants 400 MB; a job has 450 or 360 MB (500 or 400 x 0.9)."""
+    """A slot has 8 cores and 3,200 MB: SCORE needs at least 400 MB; a job has 450 or 360 MB (500 or 400 x 0.9)."""
     beta = queue("BETA", type="unified", capability="ucore", minrss=400 * 8)
     tables = without_input(
         jedi_tasks=[task(corecount=1, ramcount=ramcount, resource_type="SCORE")],
         schedconfig_json=[queue("ALPHA_MCORE"), beta],
     )
-    decision = decided(database, tables)
-    assert names(decision) == (["BETA/SCORE"] if chosen else [])
-    assert chosen or decision["rejected"]["BETA/SCORE"] == "highmemory"
+    decision = decide_one(database, tables)
+    assert names(decision) == (["BETA/SCORE"] if accepted else [])
+    assert accepted or decision["rejected"]["BETA/SCORE"] == "highmemory"
 
 
-def test_30_a_part_on_disk_counts_beside_a_whole_copy_on_tape(database: Database) -> None:
-    """3 of 4 files on disk: (8 + 6) / 8 / (1 + 1 / 100); on tape all, which is no disk."""
+def test_30_a_partial_copy_on_disk_counts_beside_a_complete_one_on_tape(database: Database) -> None:
+    """3 of 4 files are on disk: (8 + 6) / 8 / (1 + 1 / 100). All files are on tape, which does not count as disk."""
     copies = [copy("BETA_TAPE", 4, 4, is_tape=True), replica("BETA", 3, 4)]
-    decision = decided(database, with_input(dataset_replicas=copies, **tape_at_beta()))
-    factors = {one["name"]: one["factors"]["data_availability"] for one in decision["candidates"]}
+    decision = decide_one(database, with_input(dataset_replicas=copies, **tape_at_beta()))
+    factors = {candidate["name"]: candidate["factors"]["data_availability"] for candidate in decision["candidates"]}
     assert factors["BETA/MCORE"] == pytest.approx(14 / 8 / 1.01)
 
 
-@pytest.mark.parametrize(("found", "reason"), [(0, "no_complete_replica"), (1, "")])
-def test_31_none_of_seven_files_is_not_complete(database: Database, found: int, reason: str) -> None:
-    decision = decided(database, with_input(7, dataset_replicas=[replica("BETA", found, 7)]))
+@pytest.mark.parametrize(("available", "reason"), [(0, "no_complete_replica"), (1, "")])
+def test_31_a_replica_without_any_file_is_not_complete(database: Database, available: int, reason: str) -> None:
+    decision = decide_one(database, with_input(7, dataset_replicas=[replica("BETA", available, 7)]))
     assert decision["reason"] == reason
 
 
@@ -141,16 +141,16 @@ def test_31_a_task_without_any_of_its_input_anywhere_waits(database: Database) -
 
 
 @pytest.mark.parametrize(("first", "bare"), [("ALPHA_A", True), ("ALPHA_Z", False)])
-def test_32_the_first_queue_of_a_nucleus_is_that_by_name(database: Database, first: str, bare: bool) -> None:
-    """What the queue before or after ALPHA_Q in the alphabet says of bare nuclei; it stands first in the table."""
-    own = {table: [dict(row) for row in rows] for table, rows in task_scenario().tables.items()}
+def test_32_the_first_queue_of_a_nucleus_is_the_first_by_name(database: Database, first: str, bare: bool) -> None:
+    """A second queue of ALPHA sorts before or after ALPHA_Q and comes first in the table. Only it is bare."""
+    defaults = {table: [dict(row) for row in rows] for table, rows in task_scenario().tables.items()}
     extra = queue(first, params={"bareNucleus": "only"})
     tables = {
-        "schedconfig_json": [extra, *own["schedconfig_json"]],
-        "panda_site": [{"panda_site_name": first, "site_name": "ALPHA"}, *own["panda_site"]],
+        "schedconfig_json": [extra, *defaults["schedconfig_json"]],
+        "panda_site": [{"panda_site_name": first, "site_name": "ALPHA"}, *defaults["panda_site"]],
         "panda_ddm_relation": [
             {**relation("ALPHA", "ALPHA_DATADISK"), "panda_site_name": first},
-            *own["panda_ddm_relation"],
+            *defaults["panda_ddm_relation"],
         ],
     }
     (decision,) = broker_tasks(database, task_scenario(**tables))
@@ -169,15 +169,15 @@ def test_32_the_first_queue_of_a_nucleus_is_that_by_name(database: Database, fir
         ({"dataset_replicas": [replica("BETA", 40, 40)]}, ""),
     ],
 )
-def test_33_completeness_is_asked_of_a_dataset_without_metadata(
+def test_33_a_dataset_without_metadata_must_be_complete(
     database: Database, tables: dict[str, Any], reason: str
 ) -> None:
-    decision = decided(database, with_input(40, **{"dataset_replicas": [replica("BETA", 20, 40)], **tables}))
+    decision = decide_one(database, with_input(40, **{"dataset_replicas": [replica("BETA", 20, 40)], **tables}))
     assert decision["reason"] == reason
 
 
 @pytest.mark.parametrize(
-    ("of_endpoint", "of_row", "on_disk"),
+    ("endpoint_tape", "row_tape", "on_disk"),
     [
         ("Y", False, False),
         ("N", True, True),
@@ -188,12 +188,12 @@ def test_33_completeness_is_asked_of_a_dataset_without_metadata(
         (None, None, True),
     ],
 )
-def test_34_an_endpoint_says_whether_it_is_tape(
-    database: Database, of_endpoint: str | None, of_row: bool | None, on_disk: bool
+def test_34_the_endpoint_decides_whether_a_replica_is_on_tape(
+    database: Database, endpoint_tape: str | None, row_tape: bool | None, on_disk: bool
 ) -> None:
-    copies = [copy("BETA_TAPE", 4, 4, is_tape=of_row)]
-    decision = decided(database, with_input(dataset_replicas=copies, **tape_at_beta(of_endpoint)))
-    factors = {one["name"]: one["factors"]["data_availability"] for one in decision["candidates"]}
+    copies = [copy("BETA_TAPE", 4, 4, is_tape=row_tape)]
+    decision = decide_one(database, with_input(dataset_replicas=copies, **tape_at_beta(endpoint_tape)))
+    factors = {candidate["name"]: candidate["factors"]["data_availability"] for candidate in decision["candidates"]}
     assert factors["BETA/MCORE"] == pytest.approx(2.0 if on_disk else 1 / 1.04)
 
 
@@ -201,96 +201,102 @@ def test_34_an_endpoint_says_whether_it_is_tape(
     ("nfiles", "length", "whole"),
     [(4, None, True), (5, None, False), (5, 4, True), (4, 5, False), (None, None, True), (None, 5, False)],
 )
-def test_35_the_catalogue_says_how_many_files_a_dataset_has(
+def test_35_the_catalogue_decides_how_many_files_a_dataset_has(
     database: Database, nfiles: int | None, length: int | None, whole: bool
 ) -> None:
-    """A secondary of which only whole copies count: BETA has 4 of 4 files by the count of its replica."""
+    """Only complete copies of a secondary dataset count; the replica at BETA claims 4 of 4 files."""
     tables = with_secondary(
         [dataset(4), dataset(4, datasetid=SECONDARY, masterid=DATASET, datasetname="mc:mc.more", nfiles=nfiles)],
         [replica("BETA", 4, 4), {**replica("BETA", 4, 4), "name": "mc.more"}],
         dataset_metadata=[metadata("mc.more", length=length)],
     )
-    assert (beta_misses(decided(database, tables)) == 0) is whole
+    assert (beta_misses(decide_one(database, tables)) == 0) is whole
 
 
 @pytest.mark.parametrize(
-    ("own", "parts", "whole"),
+    ("container_length", "parts", "whole"),
     [(None, (2, 2), True), (None, (2, 3), False), (None, (2, None), True), (5, (2, 2), False), (4, (3, 3), True)],
 )
-def test_35_a_container_has_its_own_length_or_that_of_all_constituents(
-    database: Database, own: int | None, parts: tuple[int | None, int | None], whole: bool
+def test_35_a_container_has_its_own_length_or_the_sum_of_its_constituents(
+    database: Database, container_length: int | None, parts: tuple[int | None, int | None], whole: bool
 ) -> None:
-    """JEDI counts 4 files, which is believed where a constituent says nothing."""
-    inside = [{"scope": "mc", "name": "mc.more/", "child_scope": "mc", "child_name": f"mc.part{at}"} for at in range(2)]
+    """The 4 files counted by JEDI are used if the length of a constituent is unknown."""
+    contents = [
+        {"scope": "mc", "name": "mc.more/", "child_scope": "mc", "child_name": f"mc.part{at}"} for at in range(2)
+    ]
     tables = with_secondary(
         [dataset(4), dataset(4, datasetid=SECONDARY, masterid=DATASET, datasetname="mc:mc.more/")],
         [replica("BETA", 4, 4), *({**replica("BETA", 2, 2), "name": f"mc.part{at}"} for at in range(2))],
-        container_contents=inside,
+        container_contents=contents,
         dataset_metadata=[
-            metadata("mc.more/", length=own, did_type="CONTAINER"),
+            metadata("mc.more/", length=container_length, did_type="CONTAINER"),
             *(metadata(f"mc.part{at}", length=length) for at, length in enumerate(parts)),
         ],
     )
-    assert (beta_misses(decided(database, tables)) == 0) is whole
+    assert (beta_misses(decide_one(database, tables)) == 0) is whole
 
 
 def with_secondary(datasets: list[Row], replicas: list[Row], **tables: Any) -> dict[str, Any]:
-    """A task with a second dataset, as many files of each."""
-    more = [{**row, "datasetid": SECONDARY, "lfn": f"more.{at}"} for at, row in enumerate(input_files(4, 2 * GB))]
+    """Make a task with a second dataset and four files in each."""
+    files = [{**row, "datasetid": SECONDARY, "lfn": f"more.{at}"} for at, row in enumerate(input_files(4, 2 * GB))]
     return with_input(
         jedi_datasets=datasets,
-        jedi_dataset_contents=[*input_files(4, 2 * GB), *more],
+        jedi_dataset_contents=[*input_files(4, 2 * GB), *files],
         dataset_replicas=replicas,
         **tables,
     )
 
 
 def beta_misses(decision: Row) -> int:
-    """How many of the 8 files of 2 GB BETA lacks, from its (total + available) / total / (1 + missing / 100)."""
-    (factor,) = (one["factors"]["data_availability"] for one in decision["candidates"] if one["name"] == "BETA/MCORE")
+    """Return how many of the 8 files of 2 GB BETA lacks, from (total + available) / total / (1 + missing / 100)."""
+    (factor,) = (
+        candidate["factors"]["data_availability"]
+        for candidate in decision["candidates"]
+        if candidate["name"] == "BETA/MCORE"
+    )
     return next(missing for missing in range(9) if factor == pytest.approx((2 - missing / 8) / (1 + missing / 100)))
 
 
-def test_36_a_share_that_is_on_no_list_is_brokered_by_its_own_jobs(database: Database) -> None:
-    """9 running of the share at ALPHA, and others of a listed share: (9 + 1) / 10; network 2.5."""
+def test_36_an_unlisted_share_is_brokered_by_its_own_jobs(database: Database) -> None:
+    """ALPHA runs 9 jobs of the share, and others of a listed share: (9 + 1) / 10; network 2.5."""
     tables = without_input(
         jedi_tasks=[task(gshare="Nobody's")],
         global_shares=[{"name": SHARE, "value": 100, "parent": None}],
         jobsactive4=[*jobs("ALPHA_MCORE", 1000, "Nobody's", running=9), *jobs("ALPHA_MCORE", 2000, running=19)],
     )
-    decision = decided(database, tables)
+    decision = decide_one(database, tables)
     assert names(decision) == ALL
-    assert {one["name"]: one["weight"] for one in decision["candidates"]}["ALPHA_MCORE"] == pytest.approx(2.5)
+    assert {item["name"]: item["weight"] for item in decision["candidates"]}["ALPHA_MCORE"] == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize("resource_queue", [False, True])
-def test_37_tasks_without_a_work_queue_count_in_the_work_of_their_share(
+def test_37_tasks_without_a_work_queue_count_for_the_work_of_their_share(
     database: Database, resource_queue: bool
 ) -> None:
-    """2,000 events of 100 HS06 s at ALPHA, of a task without a work queue, whether or not there is one of Resource."""
+    """A task without a work queue has 2,000 events of 100 HS06 s at ALPHA, with and without a Resource work queue."""
     working, work = busy(101, "ALPHA", 2000, workqueue_id=None)
     queues = [{"queue_id": 7, "queue_name": "big", "queue_function": "Resource", "vo": "atlas"}]
-    loaded = task_scenario(
+    grid = task_scenario(
         jedi_tasks=[waiting(), working],
         jedi_datasets=[pseudo_input(), *outputs(), work],
         **({"jedi_work_queue": queues} if resource_queue else {}),
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert weights(decision)["ALPHA"] == pytest.approx(WEIGHTS["ALPHA"] * 50 / 200_000)
 
 
 def test_37_jobs_of_a_resource_work_queue_count_with_all_labels(database: Database) -> None:
-    """9 running of the work queue, with two labels and of two shares: (9 + 1) / 10; network 2.5."""
-    mine = {"workqueue_id": 7}
+    """The work queue runs 9 jobs with two labels and shares: (9 + 1) / 10; network 2.5."""
+    work_queue = {"workqueue_id": 7}
     running = [
-        *({**row, **mine} for row in jobs("ALPHA_MCORE", 1000, running=4)),
-        *({**row, **mine, "prodsourcelabel": "test"} for row in jobs("ALPHA_MCORE", 2000, "Other", running=5)),
+        *({**row, **work_queue} for row in jobs("ALPHA_MCORE", 1000, running=4)),
+        *({**row, **work_queue, "prodsourcelabel": "test"} for row in jobs("ALPHA_MCORE", 2000, "Other", running=5)),
         *jobs("ALPHA_MCORE", 3000, running=30),
     ]
     queues = [{"queue_id": 7, "queue_name": "big", "queue_function": "Resource", "vo": "atlas"}]
-    tables = without_input(jedi_tasks=[task(**mine)], jobsactive4=running, jedi_work_queue=queues)
-    decision = decided(database, tables)
-    assert {one["name"]: one["weight"] for one in decision["candidates"]}["ALPHA_MCORE"] == pytest.approx(2.5)
+    tables = without_input(jedi_tasks=[task(**work_queue)], jobsactive4=running, jedi_work_queue=queues)
+    decision = decide_one(database, tables)
+    assert {item["name"]: item["weight"] for item in decision["candidates"]}["ALPHA_MCORE"] == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize(
@@ -298,17 +304,17 @@ def test_37_jobs_of_a_resource_work_queue_count_with_all_labels(database: Databa
     [("mc:mc.a.b.c.log.d", False, ""), ("mc:mc.more", True, ""), ("mc:mc.more", False, "unknown_dataset")],
 )
 def test_38_the_dry_run_looks_up_no_files(database: Database, name: str, master_only: bool, reason: str) -> None:
-    """An unknown secondary: a log, one that the task does not look at, and one that the look-up of data misses."""
-    other = dataset(5, datasetid=SECONDARY, masterid=DATASET, datasetname=name)
-    more = [{**row, "datasetid": SECONDARY, "lfn": f"more.{at}"} for at, row in enumerate(input_files(5, GB))]
+    """The unknown secondary dataset is a log, is ignored by the task, or is missed by the data look-up."""
+    secondary = dataset(5, datasetid=SECONDARY, masterid=DATASET, datasetname=name)
+    files = [{**row, "datasetid": SECONDARY, "lfn": f"more.{at}"} for at, row in enumerate(input_files(5, GB))]
     parameters = [{"jeditaskid": TASK, "taskparams": '{"taskBrokerOnMaster": true}'}]
-    loaded = task_scenario(
-        jedi_datasets=[dataset(5, nevents=100), other, *outputs()],
-        jedi_dataset_contents=[*input_files(5, GB), *more],
+    grid = task_scenario(
+        jedi_datasets=[dataset(5, nevents=100), secondary, *outputs()],
+        jedi_dataset_contents=[*input_files(5, GB), *files],
         dataset_replicas=[replica("ALPHA", 5, 5)],
         **({"jedi_taskparams": parameters} if master_only else {}),
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert decision["reason"] == reason
 
 
@@ -317,15 +323,15 @@ def test_38_outside_the_dry_run_an_unknown_secondary_makes_the_chunk_wait(databa
         [dataset(4), dataset(4, datasetid=SECONDARY, masterid=DATASET, datasetname="mc:mc.more")],
         [replica("BETA", 4, 4)],
     )
-    assert decided(database, tables)["reason"] == "unknown_dataset"
+    assert decide_one(database, tables)["reason"] == "unknown_dataset"
 
 
-def test_39_a_queue_that_is_not_of_production_is_refused_as_such(database: Database) -> None:
+def test_39_a_queue_not_for_production_is_rejected_as_such(database: Database) -> None:
     tables = without_input(
         jedi_tasks=[task(site="ALPHA_MCORE,GAMMA_MCORE,GONE")],
         schedconfig_json=[queue("ALPHA_MCORE"), queue("GAMMA_MCORE", type="analysis")],
     )
-    decision = decided(database, tables)
+    decision = decide_one(database, tables)
     assert names(decision) == ["ALPHA_MCORE"]
     assert decision["rejected"] == {"GAMMA_MCORE": "not_production", "GONE": "unknown_queue"}
 
@@ -341,12 +347,12 @@ def test_40_a_cap_of_0_closes_what_it_limits(
         {"src": source, "dst": "ALPHA", "key": "Production Output_queued", "value": files, "ts": FRESH}
         for source, files in links
     ]
-    decision = decided(database, without_input(config=[key(name, 0)], network_matrix_kv=rows))
+    decision = decide_one(database, without_input(config=[key(name, 0)], network_matrix_kv=rows))
     assert names(decision) == []
     assert {decision["rejected"][queue] for queue in ALL} == {code}
 
 
-def test_40_a_cap_of_0_closes_even_where_all_that_is_known_of_the_links_is_too_old(database: Database) -> None:
+def test_40_a_cap_of_0_closes_even_if_all_link_figures_are_stale(database: Database) -> None:
     old = {"src": "BETA", "dst": "ALPHA", "key": "Production Output_queued", "value": 5, "ts": "2026-08-01T01:00:00"}
     tables = without_input(config=[key("NQUEUED_SAT_CAP", 0)], network_matrix_kv=[old])
     record, (decision,) = one_cycle(database, scenario(**tables))
@@ -356,22 +362,22 @@ def test_40_a_cap_of_0_closes_even_where_all_that_is_known_of_the_links_is_too_o
 
 @pytest.mark.parametrize("cap", [0, 1])
 def test_40_a_cap_of_0_closes_every_nucleus(database: Database, cap: int) -> None:
-    loaded = task_scenario(config=[key("NQUEUED_NUC_CAP", cap, "taskbrokerage", "")])
-    (decision,) = broker_tasks(database, loaded)
+    grid = task_scenario(config=[key("NQUEUED_NUC_CAP", cap, "taskbrokerage", "")])
+    (decision,) = broker_tasks(database, grid)
     assert set(weights(decision)) == (set() if cap == 0 else {"ALPHA", "BETA"})
     assert cap or decision["rejected"] == {"ALPHA": "transfer_backlog", "BETA": "transfer_backlog"}
 
 
 @pytest.mark.parametrize(("cap", "outcome"), [(0, "brokered"), (5, "pending")])
-def test_40_keys_of_which_0_means_the_default_keep_it(database: Database, cap: int, outcome: str) -> None:
-    """15 jobs wait at every queue, fewer than 20 and more than 5."""
+def test_40_keys_for_which_0_means_the_default_keep_that_meaning(database: Database, cap: int, outcome: str) -> None:
+    """At every queue 15 jobs wait, fewer than 20 and more than 5."""
     waiting_jobs = [
         row
         for at, name in enumerate(("ALPHA_MCORE", "BETA", "GAMMA_MCORE"))
         for row in jobs(name, 1000 * at, activated=15)
     ]
     tables = without_input(config=[key("NQUEUELIMITSITE_" + SHARE, cap)], jobsactive4=waiting_jobs)
-    assert decided(database, tables)["outcome"] == outcome
+    assert decide_one(database, tables)["outcome"] == outcome
 
 
 @pytest.mark.parametrize(
@@ -384,8 +390,8 @@ def test_40_keys_of_which_0_means_the_default_keep_it(database: Database, cap: i
         ("", False),
     ],
 )
-def test_41_an_item_that_begins_with_the_word_is_the_flag(database: Database, catchall: str, local_only: bool) -> None:
+def test_41_an_item_beginning_with_the_flag_name_sets_it(database: Database, catchall: str, local_only: bool) -> None:
     gamma = queue("GAMMA_MCORE", catchall=catchall)
-    decision = decided(database, with_input(schedconfig_json=[queue("ALPHA_MCORE"), gamma]))
+    decision = decide_one(database, with_input(schedconfig_json=[queue("ALPHA_MCORE"), gamma]))
     assert names(decision) == (["ALPHA_MCORE"] if local_only else ["ALPHA_MCORE", "GAMMA_MCORE"])
     assert decision["rejected"].get("GAMMA_MCORE") == ("non_local" if local_only else None)

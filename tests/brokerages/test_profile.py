@@ -1,4 +1,4 @@
-"""Profiles: which rules a brokerage runs."""
+"""Profiles choose the rules of a brokerage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ToyBrokerage(JobBrokerage):
     def chain(self) -> QueueChain:
         return toy_chain()
 
-    def engine_cycle(self, *given: Any, **options: Any) -> JobCycle:
+    def engine_cycle(self, *arguments: Any, **options: Any) -> JobCycle:
         raise AssertionError("nothing is brokered here")
 
 
@@ -63,14 +63,16 @@ def broken() -> QueueChain:
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Distributions that offer brokerages and rules."""
-    here = "tests.brokerages.test_profile"
-    offered = {"toy": "ToyBrokerage", "odd": "not_a_chain", "broken": "broken", "gone": "nowhere"}
+    """Install fake distributions that offer brokerages and rules."""
+    module_name = "tests.brokerages.test_profile"
+    classes = {"toy": "ToyBrokerage", "odd": "not_a_chain", "broken": "broken", "gone": "nowhere"}
     rules = {"outside": "outside_filter", "group": "outside_group", "heavier": "outside_weight"}
     rules |= {"tighter": "outside_cut", "renamed": "outside_filter"}
     points = {
-        brokerages.GROUP: [EntryPoint(name, f"{here}:{value}", brokerages.GROUP) for name, value in offered.items()],
-        registry.GROUP: [EntryPoint(name, f"{here}:{value}", registry.GROUP) for name, value in rules.items()],
+        brokerages.GROUP: [
+            EntryPoint(name, f"{module_name}:{value}", brokerages.GROUP) for name, value in classes.items()
+        ],
+        registry.GROUP: [EntryPoint(name, f"{module_name}:{value}", registry.GROUP) for name, value in rules.items()],
     }
     for module in (offered_brokerages, registry):
         monkeypatch.setattr(module, "entry_points", lambda group: points[group])
@@ -83,11 +85,11 @@ def names(entry: BrokerageProfile) -> list[str]:
     return [rule.name for rule in build_chain(entry)]
 
 
-def entry(**more: Any) -> BrokerageProfile:
-    return BrokerageProfile(brokerage="toy", **more)
+def entry(**fields: Any) -> BrokerageProfile:
+    return BrokerageProfile(brokerage="toy", **fields)
 
 
-def test_a_brokerage_as_it_is() -> None:
+def test_a_plain_entry_keeps_all_rules() -> None:
     assert names(entry()) == ["first", "second", "fixed", "fewer_queued", "at_most"]
 
 
@@ -110,7 +112,7 @@ def test_rules_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "error", "message"),
+    ("fields", "error", "message"),
     [
         ({"without": ("third",)}, ProfileError, "without: there is no rule third"),
         ({"add": (Added(rule="unheard"),)}, RuleError, "unheard: no installed distribution offers it"),
@@ -123,9 +125,9 @@ def test_rules_are_left_out() -> None:
         ({"brokerage": "gone"}, ProfileError, "gone: .* cannot be loaded: AttributeError"),
     ],
 )
-def test_what_cannot_be_built(more: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_an_invalid_entry_is_refused(fields: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        build_chain(BrokerageProfile(**{"brokerage": "toy", **more}))
+        build_chain(BrokerageProfile(**{"brokerage": "toy", **fields}))
 
 
 def test_a_profile_is_read() -> None:
@@ -138,11 +140,11 @@ def test_a_profile_is_read() -> None:
         without: [first]
         add: [{rule: outside, after: second}]
     """
-    found = read_profile(text)
-    assert found.of("toy").add == (Added(rule="outside", after="second"),)
-    assert found.of("toy").vo == ("atlas",)
+    own_profile = read_profile(text)
+    assert own_profile.of("toy").add == (Added(rule="outside", after="second"),)
+    assert own_profile.of("toy").vo == ("atlas",)
     with pytest.raises(ProfileError, match="mine: there is no brokerage other; it has toy"):
-        found.of("other")
+        own_profile.of("other")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_a_profile_is_read() -> None:
         ("profile: !!python/object/apply:os.getcwd []\nbrokerages: []", "no YAML"),
     ],
 )
-def test_a_wrong_profile(text: str, message: str) -> None:
+def test_an_invalid_profile_is_refused(text: str, message: str) -> None:
     with pytest.raises(ProfileError, match=message):
         read_profile(text)
 
@@ -172,26 +174,29 @@ brokerages:
 """
 
 
-def extended(text: str, **others: str) -> Profile:
+def read_extended(text: str, **others: str) -> Profile:
     return read_profile(text, {"base": BASE, **others}.__getitem__)
 
 
-def test_a_profile_changes_what_it_names_of_the_one_it_extends() -> None:
+def test_a_profile_overrides_entries_of_the_one_it_extends() -> None:
     text = "profile: mine\nextends: base\nbrokerages:\n"
     text += "  - {brokerage: toy, vo: [cms], without: [second], add: [{rule: outside}]}\n  - {brokerage: third}\n"
-    found = extended(text)
-    assert (found.profile, [one.brokerage for one in found.brokerages]) == ("mine", ["toy", "other", "third"])
-    toy = found.of("toy")
+    own_profile = read_extended(text)
+    assert (own_profile.profile, [brokerage.brokerage for brokerage in own_profile.brokerages]) == (
+        "mine",
+        ["toy", "other", "third"],
+    )
+    toy = own_profile.of("toy")
     assert (toy.vo, toy.exclude_labels) == (("cms",), ("user",))
     assert (toy.without, toy.add) == (("first", "second"), (Added(rule="outside"),))
-    assert found.of("other").labels == ("user",)
+    assert own_profile.of("other").labels == ("user",)
 
 
 def test_a_profile_may_extend_one_that_extends_another() -> None:
-    found = extended(
+    own_profile = read_extended(
         "profile: c\nextends: b\n", b="profile: b\nextends: base\nbrokerages: [{brokerage: other, vo: [cms]}]"
     )
-    assert found.of("other").vo == ("cms",) and found.of("toy").vo == ("atlas",)
+    assert own_profile.of("other").vo == ("cms",) and own_profile.of("toy").vo == ("atlas",)
 
 
 @pytest.mark.parametrize(
@@ -203,12 +208,12 @@ def test_a_profile_may_extend_one_that_extends_another() -> None:
         ("profile: a\nextends: base\nbrokerages: [{brokerage: toy, rules: [a]}]", "brokerages.0.rules"),
     ],
 )
-def test_a_wrong_extension(text: str, message: str) -> None:
+def test_an_invalid_extension_is_refused(text: str, message: str) -> None:
     with pytest.raises(ProfileError, match=message):
-        extended(text, a=text, b="profile: b\nextends: a")
+        read_extended(text, a=text, b="profile: b\nextends: a")
 
 
-def test_a_profile_that_extends_one_that_is_not_there() -> None:
+def test_a_profile_cannot_extend_a_missing_one() -> None:
     def missing(name: str) -> str:
         raise FileNotFoundError(name)
 
@@ -217,18 +222,18 @@ def test_a_profile_that_extends_one_that_is_not_there() -> None:
 
 
 def test_the_shipped_profile_adds_and_drops_nothing() -> None:
-    found = read_profile(resources.path("config/profiles/seed.yaml").read_text(encoding="utf-8"))
-    production = found.of("production_job")
+    seed = read_profile(resources.path("config/profiles/seed.yaml").read_text(encoding="utf-8"))
+    production = seed.of("production_job")
     assert (production.without, production.add) == ((), ())
 
 
 def switched_names(entry: str, **switches: bool) -> list[str]:
-    given = read_profile(f"profile: p\nbrokerages:\n  - {{brokerage: toy, {entry}}}\n")
-    return names(profile.switched(given, switches).of("toy"))
+    base_profile = read_profile(f"profile: p\nbrokerages:\n  - {{brokerage: toy, {entry}}}\n")
+    return names(profile.switched(base_profile, switches).of("toy"))
 
 
 @pytest.mark.parametrize(
-    ("entry", "switches", "gone", "more"),
+    ("entry", "switches", "removed", "added"),
     [
         ("add: []", {}, set(), set()),
         ("add: []", {"first": False}, {"first"}, set()),
@@ -242,11 +247,13 @@ def switched_names(entry: str, **switches: bool) -> list[str]:
         ("add: [{rule: outside}]", {"outside": True}, set(), {"outside"}),
     ],
 )
-def test_rules_are_switched(entry: str, switches: dict[str, bool], gone: set[str], more: set[str]) -> None:
-    whole = {rule.name for rule in toy_chain()}
-    assert set(switched_names(entry, **switches)) == (whole - gone) | more
+def test_switches_turn_rules_on_and_off(
+    entry: str, switches: dict[str, bool], removed: set[str], added: set[str]
+) -> None:
+    base_names = {rule.name for rule in toy_chain()}
+    assert set(switched_names(entry, **switches)) == (base_names - removed) | added
 
 
-def test_switching_a_rule_that_is_not_there_offers_names_that_are() -> None:
+def test_switching_an_unknown_rule_suggests_a_known_name() -> None:
     with pytest.raises(ProfileError, match="no rule firts; did you mean first"):
         switched_names("add: []", firts=False)

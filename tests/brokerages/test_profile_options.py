@@ -1,4 +1,4 @@
-"""Options of rules and steps that a profile chooses."""
+"""Options of rules and steps in a profile."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def chain_of(**entry: Any) -> RuleChain:
 
 
 def options_of(chain: RuleChain, name: str) -> Configurable:
-    every = {rule.name: rule for rule in chain} | dict(chain.named_steps)
-    return every[name]
+    by_name = {rule.name: rule for rule in chain} | dict(chain.named_steps)
+    return by_name[name]
 
 
 def test_the_profile_seed_chooses_nothing() -> None:
@@ -36,9 +36,9 @@ def test_the_profile_seed_chooses_nothing() -> None:
 @pytest.mark.parametrize("name", ["production_job", "production_task"])
 def test_every_choice_of_the_profile_panda_has_its_reason(name: str) -> None:
     chain = rules_of(load_profile("panda"), name).chain
-    chosen = [one for one in (*chain, *chain.named_steps.values()) if one.chosen]
+    chosen = [part for part in (*chain, *chain.named_steps.values()) if part.chosen]
     assert chosen
-    assert [one.name for one in chosen if not one.because] == []
+    assert [part.name for part in chosen if not part.because] == []
 
 
 def test_an_option_is_given_to_the_rule_and_leaves_others_as_they_are() -> None:
@@ -49,12 +49,12 @@ def test_an_option_is_given_to_the_rule_and_leaves_others_as_they_are() -> None:
     assert options_of(chain_of(), "status").chosen == {}
 
 
-def test_an_option_of_a_step() -> None:
+def test_an_option_is_given_to_a_step() -> None:
     step = options_of(chain_of(steps={"urgency": {"priority": "above_1000"}}), "urgency")
     assert step.chosen == {"priority": "above_1000"}
 
 
-def test_a_rule_that_the_brokerage_does_not_use_by_itself_can_be_added() -> None:
+def test_an_optional_rule_can_be_added() -> None:
     names = [rule.name for rule in chain_of(add=[{"rule": "cap_rt", "after": "cap"}])]
     assert names.index("cap_rt") == names.index("cap") + 1
     assert "cap_rt" not in [rule.name for rule in chain_of()]
@@ -72,10 +72,10 @@ def test_a_rule_that_the_brokerage_does_not_use_by_itself_can_be_added() -> None
         ({"steps": {"running": {"use": "another"}}}, "step running: no installed distribution offers another"),
     ],
 )
-def test_a_choice_that_there_is_not(entry: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProfileError, match="brokerage production_job") as refused:
+def test_an_unknown_choice_is_refused(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProfileError, match="brokerage production_job") as error:
         chain_of(**entry)
-    assert message in str(refused.value)
+    assert message in str(error.value)
 
 
 def test_a_profile_that_extends_another_changes_single_options() -> None:

@@ -1,4 +1,4 @@
-"""Deciding stored cycles again: the same, what is deducted within the cycle, other tuning, other rules, other seeds."""
+"""Deciding stored cycles again: unchanged, with placements in the cycle, and with other tuning, rules and seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.production_task.brokerage import StoredTaskBatch
 from broker.brokerages.profile import read_profile, rules_of as profile_rules, switched
 from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
-from broker.codec.work_codec import WorkCorruptError
+from broker.codec.work_codec import WorkCorruptError, decode_work, encode_work
 from broker.decisions.answers.replay import replay
 from broker.domain.arrays import Bools
 from broker.domain.decisions import FunnelStep, Observation
@@ -34,111 +34,119 @@ def rules_of(brokerage: str, **switches: bool) -> Rules:
     return profile_rules(profile, brokerage)
 
 
-def stored(database: Database) -> Stored:
+def read_stored(database: Database) -> Stored:
     with database.begin() as connection:
         (cycle,) = stored_cycles(connection)
         return stored_snapshot(connection, cycle.origin.snapshot or ""), cycle
 
 
-def again(found: Stored, seed: int = SEED, as_stored: bool = False, set: Any = None, **switches: bool) -> Any:
-    snapshot, cycle = found
-    asked = brokerage_of(cycle.brokerage)
-    works = decode_batches(asked, [one.record.work or b"" for one in cycle.decisions])
+def replay_stored(
+    stored: Stored, seed: int = SEED, as_stored: bool = False, values: Any = None, **switches: bool
+) -> Any:
+    snapshot, cycle = stored
+    brokerage = brokerage_of(cycle.brokerage)
+    works = decode_batches(brokerage, [original.record.work or b"" for original in cycle.decisions])
     rules = rules_of(cycle.brokerage, **switches)
 
     def tuning_of(vo: str | None) -> Tuning:
-        return Tuning(cycle.origin.tuning, vo).with_values(set or {})
+        return Tuning(cycle.origin.tuning, vo).with_values(values or {})
 
-    return replay_decisions(asked, snapshot, tuning_of, works, seed, rules, as_stored=as_stored)
+    return replay_decisions(brokerage, snapshot, tuning_of, works, seed, rules, as_stored=as_stored)
 
 
 @pytest.fixture
 def jobs(database: Database) -> Stored:
     store_jobs(database)
-    return stored(database)
+    return read_stored(database)
 
 
 @pytest.fixture
 def tasks(database: Database) -> Stored:
     store_tasks(database)
-    return stored(database)
+    return read_stored(database)
 
 
 @pytest.fixture
 def analyses(database: Database) -> Stored:
     store_analyses(database)
-    return stored(database)
+    return read_stored(database)
 
 
-def assert_same(found: Stored, got: list[ReplayedDecision]) -> None:
-    assert [one.decision for one in got] == [one.record.decision for one in found[1].decisions]
-    assert [one.assigned for one in got] == [one.record.assigned for one in found[1].decisions]
+def assert_same(stored: Stored, results: list[ReplayedDecision]) -> None:
+    assert [result.decision for result in results] == [original.record.decision for original in stored[1].decisions]
+    assert [result.assigned for result in results] == [original.record.assigned for original in stored[1].decisions]
 
 
 @pytest.mark.parametrize("as_stored", [False, True])
 @pytest.mark.parametrize("kind", ["jobs", "tasks", "analyses"])
 def test_a_stored_cycle_is_decided_again_exactly(kind: str, as_stored: bool, request: pytest.FixtureRequest) -> None:
-    found: Stored = request.getfixturevalue(kind)
-    assert any(one.record.assigned for one in found[1].decisions)
-    assert_same(found, again(found, as_stored=as_stored))
+    stored: Stored = request.getfixturevalue(kind)
+    assert any(original.record.assigned for original in stored[1].decisions)
+    assert_same(stored, replay_stored(stored, as_stored=as_stored))
 
 
 @pytest.mark.parametrize("kind", ["jobs", "tasks"])
-def test_what_the_cycle_places_counts_for_those_that_follow(kind: str, request: pytest.FixtureRequest) -> None:
-    found: Stored = request.getfixturevalue(kind)
-    within, given = again(found), again(found, as_stored=True)
-    assert not within[0].before and within[1].before
-    assert [one.before for one in within] == [one.before for one in given]
-    second = dataclasses.replace(found[1], decisions=found[1].decisions[1:])
-    assert_same((found[0], second), again((found[0], second), as_stored=True))
-    alone = again((found[0], second))
-    assert not alone[0].before
-    assert [one.weight for one in alone[0].decision.candidates] != [one.weight for one in within[1].decision.candidates]
+def test_earlier_placements_of_a_cycle_count_for_later_decisions(kind: str, request: pytest.FixtureRequest) -> None:
+    stored: Stored = request.getfixturevalue(kind)
+    results, results_as_stored = replay_stored(stored), replay_stored(stored, as_stored=True)
+    assert not results[0].before and results[1].before
+    assert [result.before for result in results] == [result.before for result in results_as_stored]
+    second = dataclasses.replace(stored[1], decisions=stored[1].decisions[1:])
+    assert_same((stored[0], second), replay_stored((stored[0], second), as_stored=True))
+    results_of_second = replay_stored((stored[0], second))
+    assert not results_of_second[0].before
+    assert [candidate.weight for candidate in results_of_second[0].decision.candidates] != [
+        candidate.weight for candidate in results[1].decision.candidates
+    ]
 
 
-def test_another_seed_gives_other_jobs_to_the_same_candidates(jobs: Stored) -> None:
-    other = [again(jobs, seed=seed) for seed in range(4)]
-    assert {one[0].decision.outcome for one in other} == {"brokered"}
-    assert all(one[0].decision.candidates == other[0][0].decision.candidates for one in other)
-    assert len({str(one[0].assigned) for one in other}) > 1
-    assert {sum(one[0].assigned.values()) for one in other} == {150}
+def test_another_seed_distributes_jobs_differently_over_the_same_candidates(jobs: Stored) -> None:
+    replays = [replay_stored(jobs, seed=seed) for seed in range(4)]
+    assert {results[0].decision.outcome for results in replays} == {"brokered"}
+    assert all(results[0].decision.candidates == replays[0][0].decision.candidates for results in replays)
+    assert len({str(results[0].assigned) for results in replays}) > 1
+    assert {sum(results[0].assigned.values()) for results in replays} == {150}
 
 
 def test_other_tuning_and_fewer_rules(jobs: Stored) -> None:
-    assert [one.decision.outcome for one in again(jobs)] == ["brokered", "brokered", "pending"]
-    assert "nqueued_low" not in again(jobs)[0].decision.rejected.values()
-    lighter = again(jobs, memory_max=False, memory_min=False)
-    assert [one.decision.outcome for one in lighter] == ["brokered"] * 3
-    assert sum(lighter[2].assigned.values()) == 75  # 25 to each of three queues without jobs
-    assert again(jobs, set={"MIN_WEIGHT_managed": 1e6})[0].decision.outcome == "pending"
+    assert [result.decision.outcome for result in replay_stored(jobs)] == ["brokered", "brokered", "pending"]
+    assert "nqueued_low" not in replay_stored(jobs)[0].decision.rejected.values()
+    results = replay_stored(jobs, memory_max=False, memory_min=False)
+    assert [result.decision.outcome for result in results] == ["brokered"] * 3
+    assert sum(results[2].assigned.values()) == 75  # 25 to each of three queues without jobs
+    assert replay_stored(jobs, values={"MIN_WEIGHT_managed": 1e6})[0].decision.outcome == "pending"
 
 
-def test_a_rule_that_others_look_for_may_be_switched_off(analyses: Stored) -> None:
-    assert again(analyses, user_queue_length=False)[0].decision.outcome == "brokered"
+def test_a_rule_that_other_steps_refer_to_can_be_switched_off(analyses: Stored) -> None:
+    assert replay_stored(analyses, user_queue_length=False)[0].decision.outcome == "brokered"
 
 
 def test_tasks_of_several_vos_have_their_own_cycles(jobs: Stored) -> None:
-    data = [one.record.work or b"" for one in jobs[1].decisions]
-    asked = brokerage_of("production_job")
-    (one,) = decode_batches(asked, data)
-    assert isinstance(one, StoredChunks) and one.vo == "atlas" and one.work is not None
-    assert decode_batches(asked, []) == ()
+    works = [original.record.work or b"" for original in jobs[1].decisions]
+    work = decode_work(works[0])
+    other_chunks = dataclasses.replace(work.chunks, vo=np.array(["other"], dtype=np.object_))
+    other = encode_work(dataclasses.replace(work, chunks=other_chunks))
+    brokerage = brokerage_of("production_job")
+    batches = decode_batches(brokerage, [*works, other])
+    assert all(isinstance(batch, StoredChunks) for batch in batches)
+    assert [(batch.vo, len(batch.jeditaskid)) for batch in batches] == [("atlas", 3), ("other", 1)]
+    assert decode_batches(brokerage, []) == ()
 
 
 def test_bad_work_is_refused(tasks: Stored) -> None:
-    asked, data = brokerage_of("production_task"), [one.record.work or b"" for one in tasks[1].decisions]
-    (one,) = decode_batches(asked, data)
-    assert isinstance(one, StoredTaskBatch)
+    brokerage, works = brokerage_of("production_task"), [original.record.work or b"" for original in tasks[1].decisions]
+    (batch,) = decode_batches(brokerage, works)
+    assert isinstance(batch, StoredTaskBatch)
     with pytest.raises(WorkCorruptError):
-        decode_batches(asked, [b"broken"])
+        decode_batches(brokerage, [b"broken"])
     with pytest.raises(WorkCorruptError, match="no column vo"):
-        decode_batches(brokerage_of("production_job"), data)
+        decode_batches(brokerage_of("production_job"), works)
     with pytest.raises(WorkCorruptError, match="no brokerage of tasks"):
-        replay_decisions(asked, tasks[0], Tuning.defaults, [one], SEED, rules_of("production_job"))
+        replay_decisions(brokerage, tasks[0], Tuning.defaults, [batch], SEED, rules_of("production_job"))
 
 
 class KeepsAll(Filter[JobPairs]):
-    """Rejects nothing."""
+    """A filter that rejects nothing."""
 
     name = code = title = "keeps_all"
 
@@ -152,26 +160,26 @@ class KeepsAll(Filter[JobPairs]):
 def test_a_rule_that_rejects_nothing_changes_no_stored_decision(jobs: Stored) -> None:
     snapshot, cycle = jobs
     rules = rules_of(cycle.brokerage)
-    more = dataclasses.replace(
+    extended_rules = dataclasses.replace(
         rules, chain=dataclasses.replace(rules.chain, filters=(KeepsAll(), *rules.chain.filters))
     )
-    found = replay(cycle.decisions, snapshot, lambda vo: Tuning(cycle.origin.tuning, vo), more)
-    assert [one.differences for one in found] == [()] * 3 and all(one.identical for one in found)
+    results = replay(cycle.decisions, snapshot, lambda vo: Tuning(cycle.origin.tuning, vo), extended_rules)
+    assert [result.differences for result in results] == [()] * 3 and all(result.identical for result in results)
 
 
 @pytest.mark.slow
-def test_rules_that_rejected_nothing_in_an_older_funnel_are_not_compared(jobs: Stored) -> None:
+def test_steps_of_an_older_funnel_that_rejected_nothing_are_not_compared(jobs: Stored) -> None:
     snapshot, cycle = jobs
     first = cycle.decisions[0]
     decision = first.record.decision
     last = decision.funnel[-1].after
 
-    def stored_with(step: FunnelStep) -> list[bool]:
-        listed = dataclasses.replace(decision, funnel=(*decision.funnel, step))
-        record = dataclasses.replace(first.record, decision=listed)
+    def identical_with(step: FunnelStep) -> list[bool]:
+        changed_decision = dataclasses.replace(decision, funnel=(*decision.funnel, step))
+        record = dataclasses.replace(first.record, decision=changed_decision)
         tuning = Tuning(cycle.origin.tuning, None)
         changed = [dataclasses.replace(first, record=record), *cycle.decisions[1:]]
-        return [one.identical for one in replay(changed, snapshot, lambda vo: tuning, rules_of(cycle.brokerage))]
+        return [result.identical for result in replay(changed, snapshot, lambda vo: tuning, rules_of(cycle.brokerage))]
 
-    assert stored_with(FunnelStep("older", last, last)) == [True, True, True]
-    assert stored_with(FunnelStep("older", last, last - 1)) == [False, True, True]
+    assert identical_with(FunnelStep("older", last, last)) == [True, True, True]
+    assert identical_with(FunnelStep("older", last, last - 1)) == [False, True, True]

@@ -1,4 +1,4 @@
-"""Bad input of the task brokerage: each kind has an outcome and a reason of its own, and disturbs no other task."""
+"""Bad input of the task brokerage: each kind has its own outcome and reason, and affects no other task."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.brokerages.task_grid import (
 GOOD = TASK + 1
 
 
-def with_a_good_one(bad: dict[str, list[Row]]) -> Any:
-    """The scenario, and a second task that nothing is wrong with."""
-    loaded = task_scenario(**bad)
-    loaded.tables["jedi_tasks"].append(waiting(jeditaskid=GOOD, gshare="Other"))
-    loaded.tables["jedi_datasets"] += [pseudo_input(jeditaskid=GOOD, datasetid=8600), *outputs(GOOD, 8700)]
+def with_good_task(bad_tables: dict[str, list[Row]]) -> Any:
+    """Make the scenario with the bad tables, and add a second task with good input."""
+    grid = task_scenario(**bad_tables)
+    grid.tables["jedi_tasks"].append(waiting(jeditaskid=GOOD, gshare="Other"))
+    grid.tables["jedi_datasets"] += [pseudo_input(jeditaskid=GOOD, datasetid=8600), *outputs(GOOD, 8700)]
     for row in input_files(5, 0, type="pseudo_input", fsize=None):
-        loaded.tables["jedi_dataset_contents"].append({**row, "jeditaskid": GOOD, "datasetid": 8600})
-    return loaded
+        grid.tables["jedi_dataset_contents"].append({**row, "jeditaskid": GOOD, "datasetid": 8600})
+    return grid
 
 
 def parameters(text: str | None) -> dict[str, list[Row]]:
@@ -42,7 +42,7 @@ NOTHING: dict[str, list[Row]] = {}
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason"),
+    ("bad_tables", "reason"),
     [
         (parameters("{not json"), "bad_task_parameters"),
         (parameters("[1, 2]"), "bad_task_parameters"),
@@ -57,8 +57,10 @@ NOTHING: dict[str, list[Row]] = {}
         ({"jedi_datasets": [*outputs()]}, "no_ready_input"),
     ],
 )
-def test_a_task_that_cannot_be_read(database: Database, bad: dict[str, list[Row]], reason: str) -> None:
-    first, second = broker_tasks(database, with_a_good_one(bad))
+def test_a_task_with_bad_input_does_not_disturb_another(
+    database: Database, bad_tables: dict[str, list[Row]], reason: str
+) -> None:
+    first, second = broker_tasks(database, with_good_task(bad_tables))
     assert (first["jeditaskid"], first["reason"]) == (TASK, reason)
     assert first["outcome"] == ("pending" if reason else "brokered")
     assert second["outcome"] == "brokered" and weights(second) == pytest.approx(WEIGHTS)
@@ -69,7 +71,7 @@ def test_a_task_that_cannot_be_read(database: Database, bad: dict[str, list[Row]
     [
         ({"space_free": None}, "unknown_space"),
         ({"space_free": None, "space_total": None, "space_expired": None}, "unknown_space"),
-        ({"space_free": -5}, "match"),  # an endpoint whose figures cannot be is left out
+        ({"space_free": -5}, "match"),  # an endpoint with impossible figures is left out
         ({"space_expired": -1}, "match"),
         ({"detailed_status": "no object"}, None),
         ({"detailed_status": {"read_wan": "BROKEN"}}, "source_blacklist"),
@@ -91,39 +93,37 @@ def test_a_storage_of_unknown_size_is_weighed_by_work_alone(database: Database) 
     assert weights(decision) == pytest.approx({"ALPHA": WEIGHTS["ALPHA"], "BETA": 1 / 50})
 
 
-def test_replicas_of_endpoints_that_nobody_knows(database: Database) -> None:
-    """They are no data of any nucleus, but a source that is not known to be closed."""
+def test_replicas_at_unknown_endpoints(database: Database) -> None:
+    """Such replicas belong to no nucleus, but are a source that may be open."""
     unknown = {**replica("ALPHA", 10, 10), "rse": "NOT_ON_RECORD"}
-    loaded = task_scenario(
+    grid = task_scenario(
         jedi_tasks=[waiting(iointensity=900, taskpriority=1)],
         jedi_datasets=[dataset(10, nevents=1000), *outputs()],
         jedi_dataset_contents=input_files(10, 2 * GB),
         dataset_replicas=[unknown],
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert decision["rejected"] == {"ALPHA": "insize", "BETA": "insize"}
 
 
 @pytest.mark.parametrize("columns", [{"nevents": None}, {"nevents": 100, "neventsused": 900}, {"nfiles": None}])
-def test_work_that_is_not_known_counts_nothing(database: Database, columns: dict[str, Any]) -> None:
+def test_unknown_work_counts_as_none(database: Database, columns: dict[str, Any]) -> None:
     task, work = busy(101, "ALPHA", 5000)
-    loaded = task_scenario(
-        jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), *outputs(), {**work, **columns}]
-    )
-    (decision,) = broker_tasks(database, loaded)
+    grid = task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), *outputs(), {**work, **columns}])
+    (decision,) = broker_tasks(database, grid)
     assert weights(decision) == pytest.approx(WEIGHTS)
 
 
 def test_replicas_without_numbers(database: Database) -> None:
-    nothing = {**replica("ALPHA", 10, 10), "available_files": None, "total_files": None}
-    nothing |= {"available_bytes": None, "total_bytes": None}
-    loaded = task_scenario(
+    countless = {**replica("ALPHA", 10, 10), "available_files": None, "total_files": None}
+    countless |= {"available_bytes": None, "total_bytes": None}
+    grid = task_scenario(
         jedi_tasks=[waiting(iointensity=900, taskpriority=1)],
         jedi_datasets=[dataset(10, nevents=1000), *outputs()],
         jedi_dataset_contents=input_files(10, 2 * GB),
-        dataset_replicas=[nothing],
+        dataset_replicas=[countless],
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert decision["reason"] == "no_complete_replica"
 
 

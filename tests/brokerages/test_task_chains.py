@@ -1,4 +1,4 @@
-"""Full chains, preset nuclei, and places of output: whole cycles, and the job brokerage after them."""
+"""Full chains, preset nuclei and output destinations: whole cycles, followed by the job brokerage."""
 
 from __future__ import annotations
 
@@ -31,41 +31,43 @@ PARENT = 6000
 
 
 def parent(nucleus: str | None, **columns: Any) -> Row:
-    """A task that has finished at a nucleus."""
+    """Make the parent task, which finished at a nucleus."""
     return small_grid.task(jeditaskid=PARENT, status="finished", nucleus=nucleus, **columns)
 
 
 def chain_task(kind: int, **columns: Any) -> Row:
-    """A task of a full chain whose parent is PARENT: 1 only, 2 require, 3 capable."""
+    """Make a full-chain task with parent PARENT; kinds: 1 only, 2 require, 3 capable."""
     return waiting(splitrule=f"NF=1,FU={kind}", parent_tid=PARENT, **columns)
 
 
 @pytest.mark.parametrize(
-    ("kind", "at", "names"),
+    ("kind", "parent_nucleus", "names"),
     [
-        (1, "ALPHA", set()),  # there is no nucleus with bareNucleus=only
-        (2, "ALPHA", {"GAMMA"}),  # a satellite that serves as a bare nucleus
+        (1, "ALPHA", set()),  # no nucleus has bareNucleus=only
+        (2, "ALPHA", {"GAMMA"}),  # a satellite used as a bare nucleus
         (3, "ALPHA", {"ALPHA", "BETA"}),
         (2, "GAMMA", {"GAMMA"}),
         (3, "GAMMA", {"GAMMA"}),
         (3, None, {"ALPHA", "BETA"}),  # the parent has no nucleus
-        (3, "ELSEWHERE", {"ALPHA", "BETA"}),  # nor one that is known
+        (3, "ELSEWHERE", {"ALPHA", "BETA"}),  # the nucleus of the parent is unknown
     ],
 )
-def test_where_chains_go(database: Database, kind: int, at: str | None, names: set[str]) -> None:
-    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[chain_task(kind), parent(at)]))
+def test_which_nuclei_a_chain_task_may_use(
+    database: Database, kind: int, parent_nucleus: str | None, names: set[str]
+) -> None:
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[chain_task(kind), parent(parent_nucleus)]))
     assert set(weights(decision)) == names
 
 
-def test_the_parent_need_not_be_of_a_chain_itself(database: Database) -> None:
+def test_the_parent_need_not_belong_to_a_chain(database: Database) -> None:
     (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[chain_task(3), parent("GAMMA", splitrule="NF=1")]))
     assert weights(decision) == pytest.approx({"GAMMA": 8.0})
 
 
-def test_a_parent_on_a_bare_nucleus_that_is_closed_leaves_nobody(database: Database) -> None:
-    closed = changed("ddm_endpoint", "site_name", "GAMMA", space_free=10 * TB)
+def test_a_parent_on_a_closed_bare_nucleus_leaves_no_candidate(database: Database) -> None:
+    endpoints = changed("ddm_endpoint", "site_name", "GAMMA", space_free=10 * TB)
     (decision,) = broker_tasks(
-        database, task_scenario(jedi_tasks=[chain_task(3), parent("GAMMA")], ddm_endpoint=closed)
+        database, task_scenario(jedi_tasks=[chain_task(3), parent("GAMMA")], ddm_endpoint=endpoints)
     )
     assert decision["reason"] == "no_candidates"
     assert decision["rejected"] == {"ALPHA": "full_chain", "BETA": "full_chain", "GAMMA": "space"}
@@ -80,32 +82,32 @@ def test_a_parent_on_a_bare_nucleus_that_is_closed_leaves_nobody(database: Datab
         ({"parent_tid": 4711, "splitrule": "NF=1"}, ""),
     ],
 )
-def test_parents_that_are_not_there(database: Database, columns: dict[str, Any], reason: str) -> None:
+def test_missing_parents(database: Database, columns: dict[str, Any], reason: str) -> None:
     task = waiting(**{"splitrule": "NF=1,FU=3", **columns})
     (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task]))
     assert decision["reason"] == reason
 
 
 def test_the_jobs_of_a_chain_stay_at_its_bare_nucleus(database: Database) -> None:
-    """Both brokerages, one after the other: from assigning to jobs, which all go to the queue of GAMMA."""
+    """After both brokerages, all jobs of the task are at the queue of GAMMA."""
     broker_tasks(database, task_scenario(jedi_tasks=[chain_task(2), parent("ALPHA")]))
     cycle_at(database, timedelta(minutes=1), agent="production_job")
-    made = rows(database, "SELECT DISTINCT computingsite, nucleus FROM doma_panda.jobsdefined4")
-    assert made == [("GAMMA_Q", "GAMMA")]
+    placements = rows(database, "SELECT DISTINCT computingsite, nucleus FROM doma_panda.jobsdefined4")
+    assert placements == [("GAMMA_Q", "GAMMA")]
 
 
 def test_the_jobs_of_other_tasks_go_to_satellites_as_well(database: Database) -> None:
     broker_tasks(database, task_scenario())
-    _, told = cycle_at(database, timedelta(minutes=1), agent="production_job")
-    names = {one["name"] for one in told[0]["candidates"]}
+    _, decisions = cycle_at(database, timedelta(minutes=1), agent="production_job")
+    names = {candidate["name"] for candidate in decisions[0]["candidates"]}
     assert names == {"ALPHA_Q", "BETA_Q", "GAMMA_Q", "DELTA_Q"}
 
 
-def test_a_nucleus_that_was_set_beforehand_is_not_questioned(database: Database) -> None:
-    """BETA is full, but the task has it already: only the places of its output are still to be written."""
-    full = changed("ddm_endpoint", "ddm_endpoint_name", "BETA_DATADISK", space_free=0)
+def test_a_preset_nucleus_is_not_checked(database: Database) -> None:
+    """BETA is full, but preset for the task: only the destinations of its output are still to be written."""
+    endpoints = changed("ddm_endpoint", "ddm_endpoint_name", "BETA_DATADISK", space_free=0)
     task = {**waiting(), "nucleus": "BETA"}
-    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task], ddm_endpoint=full))
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task], ddm_endpoint=endpoints))
     assert (decision["outcome"], decision["reason"]) == ("brokered", "preset_nucleus")
     assert decision["assigned"] == {"BETA": 1}
     assert rows(database, "SELECT status, nucleus FROM doma_panda.jedi_tasks") == [("ready", "BETA")]
@@ -115,8 +117,8 @@ def test_a_nucleus_that_was_set_beforehand_is_not_questioned(database: Database)
 
 
 @pytest.mark.parametrize("nucleus", ["ALPHA", "BETA", "DELTA"])
-def test_any_nucleus_may_be_set_beforehand_the_first_too(database: Database, nucleus: str) -> None:
-    """Nothing can be said against it: its task has no input that is anywhere, and is the only candidate."""
+def test_any_nucleus_can_be_preset(database: Database, nucleus: str) -> None:
+    """The input of the task has no location, and yet its preset nucleus is the only candidate."""
     task = {**waiting(), "nucleus": nucleus}
     nowhere = [{**pseudo_input(), "type": "input", "datasetname": "mc:nowhere"}, *outputs()]
     (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task], jedi_datasets=nowhere))
@@ -124,40 +126,40 @@ def test_any_nucleus_may_be_set_beforehand_the_first_too(database: Database, nuc
 
 
 def test_a_preset_nucleus_with_all_its_places_is_left_alone(database: Database) -> None:
-    loaded = task_scenario(
+    grid = task_scenario(
         jedi_tasks=[{**waiting(), "nucleus": "BETA"}],
         jedi_datasets=[pseudo_input(), *outputs(destination="nucleus:BETA")],
     )
-    assert broker_tasks(database, loaded) == []
-    _, told = cycle_at(database, task_ids=(TASK, 99))
-    assert [(one["outcome"], one["reason"]) for one in told] == [
+    assert broker_tasks(database, grid) == []
+    _, decisions = cycle_at(database, task_ids=(TASK, 99))
+    assert [(decision["outcome"], decision["reason"]) for decision in decisions] == [
         ("skipped", "nothing_to_assign"),
         ("skipped", "no_such_task"),
     ]
 
 
-def test_output_that_is_distributed_stays_as_it_is(database: Database) -> None:
+def test_distributed_output_is_unchanged(database: Database) -> None:
     output, log = outputs()
-    spread = {**output, "storagetoken": "ATLASDATADISK/ddd:SOMEWHERE"}
-    broker_tasks(database, task_scenario(jedi_datasets=[pseudo_input(), spread, log]))
-    found = rows(database, "SELECT type, storagetoken, destination IS NULL FROM doma_panda.jedi_datasets ORDER BY 1")
-    assert found[1] == ("output", "ATLASDATADISK/ddd:SOMEWHERE", True)
-    assert found[0][2] is False
+    distributed = {**output, "storagetoken": "ATLASDATADISK/ddd:SOMEWHERE"}
+    broker_tasks(database, task_scenario(jedi_datasets=[pseudo_input(), distributed, log]))
+    datasets = rows(database, "SELECT type, storagetoken, destination IS NULL FROM doma_panda.jedi_datasets ORDER BY 1")
+    assert datasets[1] == ("output", "ATLASDATADISK/ddd:SOMEWHERE", True)
+    assert datasets[0][2] is False
 
 
 def test_a_token_that_only_one_nucleus_can_serve(database: Database) -> None:
     output, log = outputs()
-    loaded = task_scenario(jedi_datasets=[pseudo_input(), {**output, "storagetoken": "ATLASDATATAPE"}, log])
-    (decision,) = broker_tasks(database, loaded)
+    grid = task_scenario(jedi_datasets=[pseudo_input(), {**output, "storagetoken": "ATLASDATATAPE"}, log])
+    (decision,) = broker_tasks(database, grid)
     assert decision["rejected"] == {"ALPHA": "match"}
-    # the disk has the smaller part free: 200 TB of 1,600 against 900
+    # the disk has the smaller free fraction: 200 TB of 1,600 against 900
     assert weights(decision) == pytest.approx({"BETA": 0.5})
-    found = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
-    assert found == [("dst:BETA_TAPE/ATLASDATATAPE",)]
+    tokens = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
+    assert tokens == [("dst:BETA_TAPE/ATLASDATATAPE",)]
 
 
 def secondary_grid(secondary: str) -> dict[str, list[Row]]:
-    """GAMMA writes the output of chains to another nucleus."""
+    """Make a grid in which GAMMA writes the output of chains to another nucleus."""
     queues = changed("schedconfig_json", "panda_queue", "none")
     for row in queues:
         if row["panda_queue"] == "GAMMA_Q":
@@ -166,8 +168,8 @@ def secondary_grid(secondary: str) -> dict[str, list[Row]]:
 
 
 def test_a_secondary_nucleus_is_checked_and_weighed_but_not_written(database: Database) -> None:
-    loaded = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid("ALPHA"))
-    (decision,) = broker_tasks(database, loaded)
+    grid = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid("ALPHA"))
+    (decision,) = broker_tasks(database, grid)
     assert weights(decision) == pytest.approx({"GAMMA": 2.0})
     assert rows(database, "SELECT DISTINCT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'log'") == [
         ("dst:GAMMA_DATADISK/ATLASDATADISK",)
@@ -176,33 +178,33 @@ def test_a_secondary_nucleus_is_checked_and_weighed_but_not_written(database: Da
 
 @pytest.mark.parametrize("secondary", ["NOWHERE", "DELTA"])
 def test_a_secondary_nucleus_without_an_endpoint(database: Database, secondary: str) -> None:
-    loaded = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid(secondary))
-    loaded.tables["panda_ddm_relation"] = [
-        row for row in loaded.tables["panda_ddm_relation"] if row["panda_site_name"] != "DELTA_Q"
+    grid = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid(secondary))
+    grid.tables["panda_ddm_relation"] = [
+        row for row in grid.tables["panda_ddm_relation"] if row["panda_site_name"] != "DELTA_Q"
     ]
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert decision["rejected"]["GAMMA"] == "match"
 
 
-@pytest.mark.parametrize(("chain", "taken"), [(3, True), (2, False), (None, True)])
-def test_a_capable_task_without_such_a_parent_needs_no_secondary_nucleus(
-    database: Database, chain: int | None, taken: bool
+@pytest.mark.parametrize(("chain", "accepted"), [(3, True), (2, False), (None, True)])
+def test_a_capable_task_without_a_chain_parent_needs_no_secondary_nucleus(
+    database: Database, chain: int | None, accepted: bool
 ) -> None:
     queues = changed("schedconfig_json", "panda_queue", "none")
     for row in queues:
         row["data"] = {**row["data"], "params": {"bareNucleus": "allow", "secondaryNucleus": "NOWHERE"}}
     task = chain_task(chain) if chain else {**chain_task(2), "splitrule": None}
     (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task, parent(None)], schedconfig_json=queues))
-    assert ("match" not in decision["rejected"].values()) == taken
+    assert ("match" not in decision["rejected"].values()) == accepted
 
 
 def test_the_tightest_of_several_storages_is_weighed(database: Database) -> None:
-    """A group disk of 100 TB free of 1,600 TB at ALPHA; the disk there has 400 TB free. The threshold is 20 TB."""
+    """ALPHA has a group disk with 100 TB free of 1,600 TB, and a disk with 400 TB free. The threshold is 20 TB."""
     tables = grid_tables()
     tables["ddm_endpoint"].append(endpoint("ALPHA_GROUPDISK", "ALPHA", 100, type="GROUPDISK", space_expired=60 * TB))
     tables["panda_ddm_relation"].append(relation("ALPHA", "ALPHA_GROUPDISK"))
     output, log = outputs()
-    loaded = task_scenario(
+    grid = task_scenario(
         **tables,
         jedi_datasets=[pseudo_input(), {**output, "storagetoken": "GROUPDISK"}, log],
         config=[
@@ -210,19 +212,19 @@ def test_the_tightest_of_several_storages_is_weighed(database: Database) -> None
             | {"type": "integer"}
         ],
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert weights(decision) == pytest.approx({"ALPHA": 100 * (160 / 1600) / 50})
 
 
-def test_tasks_of_other_clouds_and_labels_are_not_looked_at(database: Database) -> None:
+def test_tasks_of_other_clouds_and_labels_are_skipped(database: Database) -> None:
     tasks = [
         waiting(cloud="US"),
         waiting(jeditaskid=TASK + 1, cloud=None),
         waiting(jeditaskid=TASK + 2, prodsourcelabel="user"),
     ]
     load(database, task_scenario(jedi_tasks=tasks))
-    _, told = cycle_at(database, task_ids=(TASK, TASK + 1, TASK + 2))
-    assert [one["reason"] for one in told] == [
+    _, decisions = cycle_at(database, task_ids=(TASK, TASK + 1, TASK + 2))
+    assert [decision["reason"] for decision in decisions] == [
         "task_cloud_US",
         "task_cloud_None",
         "vo_or_label_of_another_brokerage",
@@ -230,7 +232,7 @@ def test_tasks_of_other_clouds_and_labels_are_not_looked_at(database: Database) 
 
 
 def group_disk(free_tb: float) -> dict[str, list[Row]]:
-    """The grid with a group disk at ALPHA."""
+    """Make the grid with a group disk at ALPHA."""
     tables = grid_tables()
     tables["ddm_endpoint"].append(endpoint("ALPHA_GROUPDISK", "ALPHA", free_tb, type="GROUPDISK"))
     tables["panda_ddm_relation"].append(relation("ALPHA", "ALPHA_GROUPDISK"))
@@ -248,7 +250,7 @@ def test_every_storage_must_have_room(database: Database, first: str, free_tb: f
     assert decision["rejected"]["BETA"] == "match"
 
 
-def test_endpoints_of_other_sites_are_not_the_nucleus_own(database: Database) -> None:
+def test_endpoints_of_other_sites_do_not_belong_to_the_nucleus(database: Database) -> None:
     tables = grid_tables()
     tables["panda_ddm_relation"] = [
         {**row, "is_local": "N"} if row["panda_site_name"] == "BETA_Q" else row for row in tables["panda_ddm_relation"]
@@ -257,15 +259,15 @@ def test_endpoints_of_other_sites_are_not_the_nucleus_own(database: Database) ->
     assert decision["rejected"] == {"BETA": "match"}
 
 
-def test_a_satellite_without_an_endpoint_of_its_own_writes_to_its_default(database: Database) -> None:
-    """Tape is asked for; the secondary nucleus BETA has some, GAMMA itself has not."""
+def test_a_satellite_without_a_matching_endpoint_writes_to_its_default(database: Database) -> None:
+    """The task requests tape, which the secondary nucleus BETA has, but not GAMMA itself."""
     output, log = outputs()
-    loaded = task_scenario(
+    grid = task_scenario(
         jedi_tasks=[chain_task(2), parent(None)],
         jedi_datasets=[pseudo_input(), {**output, "storagetoken": "ATLASDATATAPE"}, log],
         **secondary_grid("BETA"),
     )
-    (decision,) = broker_tasks(database, loaded)
+    (decision,) = broker_tasks(database, grid)
     assert set(weights(decision)) == {"GAMMA"}
-    found = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
-    assert found == [("dst:GAMMA_DATADISK/ATLASDATATAPE",)]
+    tokens = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
+    assert tokens == [("dst:GAMMA_DATADISK/ATLASDATATAPE",)]

@@ -1,4 +1,4 @@
-"""Chromium as ``make test-web`` and ``make screenshots`` start it: with a new profile, asking for nothing itself."""
+"""Chromium as started by ``make test-web`` and ``make screenshots``: new profile, no background requests."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def chromium() -> Iterator[Any]:
     """The browser of Playwright while the block runs.
 
     Raises:
-        RuntimeError: there is no Chromium.
+        RuntimeError: Chromium is missing.
     """
     if FOLDER in os.environ:
-        # behind all that is there, so that nothing of ours is replaced
+        # last on the path, so that none of our packages is replaced
         site.addsitedir(sysconfig.get_path("purelib", vars={"base": os.environ[FOLDER]}))
     from playwright.sync_api import sync_playwright
 

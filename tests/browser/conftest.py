@@ -1,4 +1,4 @@
-"""Chromium as ``make test-web`` finds it, and the page on a small demonstration grid, with the network off."""
+"""Chromium as found by ``make test-web``, and the web server on a small demonstration grid, without a network."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where Playwright is, or where it was asked for by its mark."""
+    """Mark all tests of this folder, and run them where Playwright is installed or the mark is selected."""
     keep_to_mark(config, items, __file__, "web", variable=FOLDER)
 
 
 @pytest.fixture(scope="session")
 def grid(test_server: TestServer) -> Iterator[Database]:
-    """A tenth of the demonstration grid, brokered once, with a task and a user of hostile names."""
+    """A tenth of the demonstration grid, brokered once, with hostile names of a task and a user."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))]
     scenario = Scenario.of(build_scenario(facts_from_texts(texts), datetime.now(UTC).replace(microsecond=0), 1, True))
     url = test_server.create()
@@ -64,12 +64,12 @@ def _with_hostile_names(scenario: Scenario) -> Scenario:
 
 @pytest.fixture(scope="session")
 def site(grid: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """The page on that grid."""
+    """The web server on that grid."""
     plenty = {"per_s": 1000, "burst": 1000}
     configuration = shipped(rate={"anonymous": plenty, "tuner": plenty})
     parts = page_parts(configuration, TOKEN, time.monotonic)
-    with serving(grid, tmp_path_factory.mktemp("home"), configuration, parts=parts) as found:
-        yield found
+    with serving(grid, tmp_path_factory.mktemp("home"), configuration, parts=parts) as server:
+        yield server
 
 
 @pytest.fixture(scope="session", name="chromium")
@@ -81,17 +81,17 @@ def the_browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visitor(chromium: Any, site: ApiServer, request: pytest.FixtureRequest) -> Iterator[Visitor]:
-    """Somebody who opens the page; with ``indirect`` parameters another screen."""
+    """A visitor of the page; ``indirect`` parameters change the screen."""
     options = {"viewport": {"width": 1280, "height": 900}, **getattr(request, "param", {})}
     context = chromium.new_context(base_url=site.url, **options)
     context.set_default_timeout(PATIENCE_MS)
-    found = Visitor(context, TOKEN)
-    yield found
+    page_visitor = Visitor(context, TOKEN)
+    yield page_visitor
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    found.page.screenshot(path=ARTEFACTS / f"{name}.png")
+    page_visitor.page.screenshot(path=ARTEFACTS / f"{name}.png")
     context.close()
-    found.check()
+    page_visitor.check()
 
 
 _A_POOL = sa.text("""
@@ -103,7 +103,7 @@ POOL = "0" * 36
 
 @pytest.fixture(scope="session")
 def found(site: ApiServer, grid: Database) -> dict[str, Any]:
-    """Addresses of pages about one thing, and the tasks with hostile names."""
+    """Addresses of detail pages, and the tasks with hostile names."""
     with client_of(site) as client:
         tasks = client.get("/api/v1/tasks", params={"limit": 200}).json()["tasks"]
         versions = [
@@ -115,11 +115,11 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
         job = connection.scalar(sa.text("SELECT min(pandaid) FROM doma_panda.jobsactive4"))
         connection.execute(_A_POOL, {"pool": POOL})
         simulation = keep_simulation(connection, HOSTILE)
-    hostile = [one["task"] for one in tasks if one["task"]["taskname"] == HOSTILE]
-    about = [f"/tasks/{one['jeditaskid']}" for one in hostile]
+    hostile = [task["task"] for task in tasks if task["task"]["taskname"] == HOSTILE]
+    task_pages = [f"/tasks/{task['jeditaskid']}" for task in hostile]
     pages = [
-        *about,
-        f"{about[0]}/why-not/BNL",
+        *task_pages,
+        f"{task_pages[0]}/why-not/BNL",
         "/queues/BNL",
         "/nuclei/BNL-ATLAS",
         f"/tuning/{KEY}",

@@ -1,6 +1,6 @@
 """Pictures of all pages at a desk and on a phone, light and dark, from the live demonstration: ``make pictures``.
 
-Each page is one file with its four looks side by side, so that they are looked at together.
+Each page is one file with its four looks side by side for comparison.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FOLDER = ROOT / "build" / "pictures"
 SCREENS = {"desk": (1440, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 TALLEST = 1800
-"""Pixels of a page that are shown; the rest is below."""
+"""Height of a picture in pixels; the rest of the page is cut off."""
 
 
 def main() -> int:
-    """Make them all; 1 when the demonstration did not come to work in time."""
+    """Make all pictures; returns 1 when the demonstration did not start in time."""
     if len(sys.argv) > 2:
         take(sys.argv[1], Path(sys.argv[2]))
         return 0
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def take(address: str, token_file: Path) -> None:
-    """All pages of a service that runs."""
+    """Take pictures of all pages of a running service."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
         looks = [_look(browser, address, token_file, size) for size in SCREENS.values()]
@@ -62,25 +62,25 @@ def _shot(page: Any, place: str, scheme: str) -> Image.Image:
 
 
 def _beside(shots: list[Image.Image]) -> Image.Image:
-    whole = Image.new("RGB", (sum(one.width for one in shots), max(one.height for one in shots)), "grey")
-    across = 0
-    for one in shots:
-        whole.paste(one, (across, 0))
-        across += one.width
-    return whole.quantize(256)
+    sheet = Image.new("RGB", (sum(shot.width for shot in shots), max(shot.height for shot in shots)), "grey")
+    left = 0
+    for shot in shots:
+        sheet.paste(shot, (left, 0))
+        left += shot.width
+    return sheet.quantize(256)
 
 
 def _things(address: str) -> list[str]:
-    """Pages about one thing each: a task that waits, one that was brokered, a queue, a job and so on."""
+    """Detail pages: a waiting task, a brokered task, a queue, a job and so on."""
     with httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
         tasks = client.get("tasks", params={"limit": 200}).json()["tasks"]
-        by_outcome = {one["outcome"]: one["task"]["jeditaskid"] for one in tasks}
+        by_outcome = {line["outcome"]: line["task"]["jeditaskid"] for line in tasks}
         job = client.get("jobs", params={"limit": 1}).json()["jobs"][0]["pandaid"]
         simulations = client.get("simulations").json()["items"]
-    chosen = [by_outcome[name] for name in ("pending", "throttled", "brokered") if name in by_outcome]
+    task_ids = [by_outcome[name] for name in ("pending", "throttled", "brokered") if name in by_outcome]
     return [
-        *(f"/tasks/{task}" for task in chosen),
-        f"/tasks/{chosen[0]}/why-not/BNL",
+        *(f"/tasks/{task}" for task in task_ids),
+        f"/tasks/{task_ids[0]}/why-not/BNL",
         "/queues/BNL",
         "/nuclei/BNL-ATLAS",
         f"/tuning/{KEY}",
@@ -88,12 +88,12 @@ def _things(address: str) -> list[str]:
         "/reasons/lowmemory",
         f"/jobs/{job}",
         "/users",
-        *(f"/users/{to_path(one['task']['username'])}" for one in tasks[:1]),
+        *(f"/users/{to_path(line['task']['username'])}" for line in tasks[:1]),
         "/mine",
         "/match",
         "/shadow",
         "/tasks/1",
-        *(f"/simulations/{one['id']}" for one in simulations[:1]),
+        *(f"/simulations/{simulation['id']}" for simulation in simulations[:1]),
     ]
 
 

@@ -29,50 +29,50 @@ PICTURES = {
 }
 COLOURS = 256
 CYCLES = 3
-"""Cycles of the job brokerage that are waited for, so that the pictures show a grid at work."""
+"""Cycles of the job brokerage to wait for, so that the pictures show a busy grid."""
 WITHIN_S, LOOK_EVERY_S = 300.0, 2.0
 
 
 def main() -> int:
-    """Make them all; 1 when the demonstration did not come to work in time."""
+    """Make all pictures; returns 1 when the demonstration did not start in time."""
     return on_the_demonstration(_take)
 
 
 def on_the_demonstration(take: Callable[[str, Path], None]) -> int:
-    """Do something with the address of a live demonstration and its token; 1 when it did not come to work in time."""
-    with tempfile.TemporaryDirectory(prefix="gridbroker-pictures-") as home, tempfile.TemporaryFile("w+") as said:
+    """Call ``take`` with the address of a live demonstration and its token file; returns 1 when it did not start."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-pictures-") as home, tempfile.TemporaryFile("w+") as messages:
         Path(home).chmod(0o755)
         demo = subprocess.Popen(
             [sys.executable, "-m", "broker.cli.entry", "demo", "--web", "--port", "0"],
             env={**os.environ, "BROKER_HOME": home},
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=messages,
             cwd=ROOT,
         )
         try:
-            found = _address(said, demo)
-            if found is None:
-                said.seek(0)
-                print(said.read()[-2000:], file=sys.stderr)
+            address_and_token_file = _address(messages, demo)
+            if address_and_token_file is None:
+                messages.seek(0)
+                print(messages.read()[-2000:], file=sys.stderr)
                 return 1
-            take(*found)
+            take(*address_and_token_file)
         finally:
             demo.send_signal(signal.SIGINT)
             demo.wait(60)
     return 0
 
 
-def _address(said: IO[str], demo: subprocess.Popen[bytes]) -> tuple[str, Path] | None:
-    """The address that the demonstration prints and its file with the token, once some cycles have been."""
-    ends = time.monotonic() + WITHIN_S
-    while time.monotonic() < ends and demo.poll() is None:
-        said.seek(0)
-        found = re.search(r"API: (\S+)/api/v1 \(token in (\S+)\)", said.read())
-        if found is not None:
-            answer = httpx.get(f"{found[1]}/api/v1/agents", timeout=60)
-            agents = {one["agent"]: one["cycles_24h"] for one in answer.json()["agents"]}
+def _address(messages: IO[str], demo: subprocess.Popen[bytes]) -> tuple[str, Path] | None:
+    """The printed address of the demonstration and its token file, after some cycles."""
+    deadline_s = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline_s and demo.poll() is None:
+        messages.seek(0)
+        match = re.search(r"API: (\S+)/api/v1 \(token in (\S+)\)", messages.read())
+        if match is not None:
+            answer = httpx.get(f"{match[1]}/api/v1/agents", timeout=60)
+            agents = {agent["agent"]: agent["cycles_24h"] for agent in answer.json()["agents"]}
             if agents.get("production_job", 0) > CYCLES:
-                return found[1], Path(found[2])
+                return match[1], Path(match[2])
         with contextlib.suppress(subprocess.TimeoutExpired):
             demo.wait(LOOK_EVERY_S)
     return None
@@ -93,7 +93,7 @@ def _take(address: str, token_file: Path) -> None:
 
 
 def logged_in(context: Any, token_file: Path) -> Any:
-    """A page of somebody who has logged in with the token of the demonstration."""
+    """A page that is logged in with the token of the demonstration."""
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     page.goto("/login")

@@ -1,4 +1,4 @@
-"""The pages that the menu names, and a key of the tuning that the journeys set."""
+"""The pages of the menu, and the tuning key set by the journeys."""
 
 from __future__ import annotations
 

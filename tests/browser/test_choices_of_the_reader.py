@@ -1,4 +1,4 @@
-"""What who looks may choose: columns and a span of time, both in the address, and local times, kept in the browser."""
+"""Choices of the reader: columns and a time span, kept in the address, and local times, kept in the browser."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SHOWN = """() => [...document.querySelector("main table").tHead.rows[0].cells]
     .filter((one) => getComputedStyle(one).display !== "none").map((one) => one.textContent)"""
 
 
-@pytest.mark.parametrize("wide", [1440, 390])
-def test_columns_are_chosen_and_stand_in_the_address(visitor: Visitor, wide: int) -> None:
-    visitor.page.set_viewport_size({"width": wide, "height": 900})
+@pytest.mark.parametrize("width", [1440, 390])
+def test_chosen_columns_are_kept_in_the_address(visitor: Visitor, width: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 900})
     visitor.open("/queues")
     visitor.page.locator(".columns > summary").first.click()
     before = visitor.page.evaluate(SHOWN)
@@ -25,7 +25,7 @@ def test_columns_are_chosen_and_stand_in_the_address(visitor: Visitor, wide: int
     menu.locator("input:checked").nth(2).click()
     after = before[:2] + before[3:]
     assert visitor.page.evaluate(SHOWN) == after
-    if wide < 720:  # what a phone has no room for is shown to who asks for it
+    if width < 720:  # a column hidden on phones can be switched on
         menu.locator(f"input[value='{absent[0]}']").click()
         assert len(visitor.page.evaluate(SHOWN)) == len(before)
     chosen = visitor.page.evaluate(SHOWN)
@@ -37,7 +37,7 @@ def test_columns_are_chosen_and_stand_in_the_address(visitor: Visitor, wide: int
     assert visitor.page.evaluate(SHOWN) == chosen and visitor.page.locator(".columns").count() >= 1
 
 
-def test_local_times_stand_beside_those_of_utc_once_chosen(chromium: Any, site: Any) -> None:
+def test_local_times_are_shown_beside_utc_once_chosen(chromium: Any, site: Any) -> None:
     context = chromium.new_context(base_url=site.url, timezone_id="Asia/Tokyo")
     page = context.new_page()
     page.goto("/tuning")
@@ -60,7 +60,7 @@ LABELS = """() => [...document.querySelectorAll("[data-time]")].map((one) => [on
 
 
 @pytest.mark.parametrize("address", ["/", "/queues/BNL"])
-def test_axes_of_plots_have_the_clock_of_the_reader_once_chosen(chromium: Any, site: Any, address: str) -> None:
+def test_axes_of_plots_use_the_local_clock_once_chosen(chromium: Any, site: Any, address: str) -> None:
     context = chromium.new_context(base_url=site.url, timezone_id="Asia/Tokyo")
     page = context.new_page()
     page.goto(f"{address}?hours=6")
@@ -71,14 +71,14 @@ def test_axes_of_plots_have_the_clock_of_the_reader_once_chosen(chromium: Any, s
         const said = all.get_model_by_name("clock").doFormat([at, at + 3600000], { loc: 0 });
         return [all.get_model_by_name("hours").axis_label, ...said];
     }"""
-    for hours, clock, said in ((0, "UTC", "22:30"), (9, "Asia/Tokyo", "07:30\n2026-01-03"), (0, "UTC", "22:30")):
+    for hours, clock, text in ((0, "UTC", "22:30"), (9, "Asia/Tokyo", "07:30\n2026-01-03"), (0, "UTC", "22:30")):
         labels = page.evaluate(LABELS)
         assert labels
         for instant, label in labels:
             assert label == f"{datetime.fromisoformat(instant) + timedelta(hours=hours):%H:%M}"
         assert page.locator(".clock:not(:empty)").first.text_content() == ("local" if hours else "UTC")
-        found = page.evaluate(ticks)
-        assert found[0] == clock and found[1].startswith(said), found
+        axis = page.evaluate(ticks)
+        assert axis[0] == clock and axis[1].startswith(text), axis
         page.get_by_role("button", name="local times").click()
     context.close()
 
@@ -95,7 +95,7 @@ def test_without_scripts_axes_are_utc_and_say_so(chromium: Any, site: Any) -> No
 
 
 @pytest.mark.parametrize("address", ["/", "/queues/BNL"])
-def test_a_span_that_is_selected_in_a_plot_becomes_that_of_the_page(visitor: Visitor, address: str) -> None:
+def test_a_span_selected_in_a_plot_becomes_the_span_of_the_page(visitor: Visitor, address: str) -> None:
     visitor.open(f"{address}?hours=24")
     visitor.page.locator(".plot.drawn canvas").first.wait_for()
     visitor.page.locator(".plot .bokeh").scroll_into_view_if_needed()
@@ -108,7 +108,7 @@ def test_a_span_that_is_selected_in_a_plot_becomes_that_of_the_page(visitor: Vis
     visitor.page.mouse.move(last, down, steps=5)
     visitor.page.mouse.up()
     visitor.page.wait_for_url("**at=**")
-    asked = parse_qs(urlsplit(visitor.page.url).query)
-    assert 6 < float(asked["hours"][0]) < 9.5
-    plotted = str(visitor.page.locator("[data-plot]").first.get_attribute("data-plot"))
-    assert "at=" in plotted and "hours=" in plotted
+    query = parse_qs(urlsplit(visitor.page.url).query)
+    assert 6 < float(query["hours"][0]) < 9.5
+    plot_address = str(visitor.page.locator("[data-plot]").first.get_attribute("data-plot"))
+    assert "at=" in plot_address and "hours=" in plot_address

@@ -1,4 +1,4 @@
-"""Ten journeys through the page in a real browser, each of at most four clicks."""
+"""Ten journeys through the web pages in a real browser, each with at most four clicks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def set_value(api: httpx.Client, value: int) -> None:
 def task_with(api: httpx.Client, outcome: str, user: bool = False) -> int:
     tasks = api.get("/api/v1/tasks", params={"limit": 200}).json()["tasks"]
     return next(
-        int(one["task"]["jeditaskid"])
-        for one in tasks
-        if one["outcome"] == outcome and (one["task"]["username"] != "atlasprd") == user
+        int(line["task"]["jeditaskid"])
+        for line in tasks
+        if line["outcome"] == outcome and (line["task"]["username"] != "atlasprd") == user
     )
 
 
@@ -104,7 +104,7 @@ def test_why_not_from_the_heat_map(visitor: Visitor) -> None:
     assert visitor.page.get_by_role("table").first.is_visible()
 
 
-def test_a_decision_is_made_again_and_compared(visitor: Visitor, api: httpx.Client) -> None:
+def test_a_decision_is_repeated_and_compared(visitor: Visitor, api: httpx.Client) -> None:
     visitor.log_in()
     visitor.open(f"/tasks/{task_with(api, 'brokered')}")
     visitor.click(visitor.page.get_by_role("button", name="Decide again and compare").first)
@@ -130,7 +130,7 @@ def test_fields_stay_inside_their_form(visitor: Visitor, width: int) -> None:
     visitor.log_in()
     visitor.page.set_viewport_size({"width": width, "height": 900})
     visitor.open(f"/tuning/{KEY}")
-    beyond = visitor.page.evaluate(
+    overflowing = visitor.page.evaluate(
         """() => [...document.querySelectorAll(".forms form")].flatMap((form) => {
             const card = form.getBoundingClientRect();
             return [...form.querySelectorAll("input:not([type=hidden]), button, label")]
@@ -139,14 +139,14 @@ def test_fields_stay_inside_their_form(visitor: Visitor, width: int) -> None:
                 .map(([name, box]) => `${name} ${box.left}-${box.right}, card ${card.left}-${card.right}`);
         })"""
     )
-    assert visitor.page.locator(".forms form").count() == 5 and beyond == []
+    assert visitor.page.locator(".forms form").count() == 5 and overflowing == []
 
 
-def test_logging_in_and_what_a_stranger_may_not_do(visitor: Visitor) -> None:
+def test_logging_in_and_the_limits_of_a_stranger(visitor: Visitor) -> None:
     visitor.open(f"/tuning/{KEY}")
     assert visitor.page.locator("main form").count() == 0
-    refused = visitor.page.request.post(f"/tuning/{KEY}", form={"value": "1", "reason": "x", "version": "0"})
-    assert refused.status == 401
+    refusal = visitor.page.request.post(f"/tuning/{KEY}", form={"value": "1", "reason": "x", "version": "0"})
+    assert refusal.status == 401
     visitor.open("/users/somebody")
     visitor.forgive("401")
     assert visitor.heading() == "Log in"
@@ -158,13 +158,13 @@ def test_logging_in_and_what_a_stranger_may_not_do(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
-def test_nothing_is_wider_than_a_phone(visitor: Visitor) -> None:
-    wide = []
+def test_no_page_is_wider_than_a_phone(visitor: Visitor) -> None:
+    too_wide = []
     for address in MENU:
         visitor.open(address)
-        across = visitor.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        if across[0] > across[1]:
-            wide.append((address, across))
-    assert not wide
+        widths = visitor.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        if widths[0] > widths[1]:
+            too_wide.append((address, widths))
+    assert not too_wide
     visitor.follow("Work")
     visitor.page.wait_for_url("**/tasks")

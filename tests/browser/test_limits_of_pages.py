@@ -1,4 +1,4 @@
-"""What every page keeps to at a desk and on a phone, light and dark: the limits of ``docs/explanation/page.md``."""
+"""Limits of every page on desktop and phone, light and dark, from ``docs/explanation/page.md``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.browser.visitor import Visitor
 
 MEASURE = Path(__file__).with_name("limits_of_pages.js").read_text(encoding="utf-8")
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-#: What answers the question of a page, by the pattern of its address; of others the first row of its first table.
+#: The element that answers the question of a page, by address pattern; by default the first row of the first table.
 ANSWERS = (
     (r"/tasks/\d+", ".decision .verdict"),
     (r"/quality", ".verdict"),
@@ -28,7 +28,7 @@ MOST_TABS = 400
 
 
 def answer_of(address: str) -> str:
-    """The selector of what answers the question of a page."""
+    """The selector of the element that answers the question of a page."""
     return next((selector for pattern, selector in ANSWERS if re.fullmatch(pattern, address)), "main tbody tr")
 
 
@@ -36,21 +36,21 @@ def answer_of(address: str) -> str:
     "visitor", [{"viewport": DESK}, {"viewport": PHONE, "has_touch": True}], indirect=True, ids=["desk", "phone"]
 )
 @pytest.mark.parametrize("half", [0, 1], ids=["menu", "one thing"])
-def test_every_page_keeps_to_the_limits(visitor: Visitor, found: dict[str, Any], half: int) -> None:
+def test_every_page_respects_the_limits(visitor: Visitor, found: dict[str, Any], half: int) -> None:
     visitor.log_in()
-    wrong = []
+    all_violations = []
     for address in (MENU, found["pages"])[half]:
         visitor.open(address)
         for scheme in ("light", "dark"):
             visitor.page.emulate_media(color_scheme=scheme)
-            said = visitor.page.evaluate(MEASURE, answer_of(address.partition("?")[0]))
-            wrong += [f"{address} {scheme}: {one}" for one in said]
+            violations = visitor.page.evaluate(MEASURE, answer_of(address.partition("?")[0]))
+            all_violations += [f"{address} {scheme}: {violation}" for violation in violations]
     visitor.forgive("status of 409", "status of 404")
-    assert not wrong, "\n".join(wrong)
+    assert not all_violations, "\n".join(all_violations)
 
 
 @pytest.mark.parametrize("visitor", [{"viewport": DESK}], indirect=True, ids=["desk"])
-def test_tab_walks_through_all_that_can_be_used(visitor: Visitor, found: dict[str, Any]) -> None:
+def test_tab_reaches_every_usable_element(visitor: Visitor, found: dict[str, Any]) -> None:
     visitor.log_in()
     for address in ("/", "/shares", f"/tuning/{KEY}", found["pages"][0], "/login"):
         visitor.open(address)
@@ -59,7 +59,7 @@ def test_tab_walks_through_all_that_can_be_used(visitor: Visitor, found: dict[st
                 .filter((one) => one.checkVisibility()).length"""
         )
         assert usable < MOST_TABS, address
-        reached = visitor.page.evaluate("() => { window.reached = new Set(); window.unseen = []; }")
+        visitor.page.evaluate("() => { window.reached = new Set(); window.unseen = []; }")
         for _ in range(usable):
             visitor.page.keyboard.press("Tab")
             visitor.page.evaluate(
@@ -87,5 +87,5 @@ def test_a_click_on_a_heading_sorts_and_the_address_keeps_it(visitor: Visitor) -
     visitor.page.wait_for_url("**/queues?sort=0.4")
     visitor.page.reload()
     visitor.page.locator("th[aria-sort=ascending]").wait_for()
-    upwards = [int(text.replace(",", "")) for text in visitor.page.evaluate(column)]
-    assert upwards == sorted(figures)
+    ascending = [int(text.replace(",", "")) for text in visitor.page.evaluate(column)]
+    assert ascending == sorted(figures)

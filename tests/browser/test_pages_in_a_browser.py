@@ -1,4 +1,4 @@
-"""All pages in a real browser: hostile names stay text, axe finds nothing serious, the live part refreshes."""
+"""All pages in a real browser: hostile names stay text, axe finds nothing serious, the keyboard is enough."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from broker.web.rendering import PageRoute
 from tests.browser.pages import MENU
 from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
 
-#: What is no page for people: files, data of plots, an icon, the way back from an issuer, what the search box offers.
+#: Routes that are no pages: files, plot data, the icon, the login callback, search suggestions.
 NO_PAGES = ("/static", "/plots", "/favicon", "/login/callback", "/search/suggestions")
 SERIOUS = ("serious", "critical")
-#: Else axe copies style sheets into elements of its own, which the policy of the page refuses.
+#: With preloading axe copies style sheets into its own elements, which the content security policy refuses.
 OPTIONS = {"preload": False}
 
 
-def test_every_page_is_among_those_that_are_looked_at(site: ApiServer, found: dict[str, Any]) -> None:
+def test_every_page_is_covered_by_these_tests(site: ApiServer, found: dict[str, Any]) -> None:
     paths = [address.partition("?")[0] for address in (*MENU, *found["pages"])]
     routes = [
         route
@@ -27,21 +27,21 @@ def test_every_page_is_among_those_that_are_looked_at(site: ApiServer, found: di
         if isinstance(route, PageRoute) and "GET" in route.methods and not route.path.startswith(NO_PAGES)
     ]
     assert len(routes) > 20
-    assert [one.path for one in routes if not any(one.path_regex.match(path) for path in paths)] == []
+    assert [route.path for route in routes if not any(route.path_regex.match(path) for path in paths)] == []
 
 
 def test_hostile_names_are_shown_as_text(visitor: Visitor, found: dict[str, Any]) -> None:
     visitor.log_in()
-    user = next(one["username"] for one in found["tasks"] if one["username"] != "atlasprd")
+    user = next(task["username"] for task in found["tasks"] if task["username"] != "atlasprd")
     assert user == HOSTILE
-    for address in ("/tasks", *(one for one in found["pages"] if re.fullmatch(r"/tasks/\d+", one))):
+    for address in ("/tasks", *(page for page in found["pages"] if re.fullmatch(r"/tasks/\d+", page))):
         visitor.open(address)
-        shown = visitor.page.locator("body").inner_text()
-        assert HOSTILE_SHOWN in shown and "\x1b" not in shown, address
+        text = visitor.page.locator("body").inner_text()
+        assert HOSTILE_SHOWN in text and "\x1b" not in text, address
 
 
 def test_a_user_with_a_hostile_name_has_a_page(visitor: Visitor, found: dict[str, Any]) -> None:
-    task = next(one["jeditaskid"] for one in found["tasks"] if one["username"] == HOSTILE)
+    task = next(item["jeditaskid"] for item in found["tasks"] if item["username"] == HOSTILE)
     visitor.log_in()
     visitor.open(f"/tasks/{task}")
     visitor.follow("All tasks of", exact=False)
@@ -70,9 +70,15 @@ def test_axe_finds_nothing_serious(visitor: Visitor, found: dict[str, Any], addr
             visitor.page.locator(".plot.drawn canvas").first.wait_for()
         response = Axe().run(visitor.page, options=OPTIONS).response
         serious += [
-            (address, one["id"], one["help"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
-            for one in response["violations"]
-            if one["impact"] in SERIOUS
+            (
+                address,
+                violation["id"],
+                violation["help"],
+                violation["nodes"][0]["html"][:200],
+                violation["nodes"][0]["failureSummary"][:300],
+            )
+            for violation in response["violations"]
+            if violation["impact"] in SERIOUS
         ]
     assert not serious, "\n".join(map(str, serious))
 
@@ -87,16 +93,16 @@ def test_every_page_works_without_scripts(chromium: Any, site: ApiServer) -> Non
 
 
 @pytest.mark.parametrize("visitor", [{"viewport": {"width": 3840, "height": 2160}}], indirect=True, ids=["4K"])
-def test_on_a_large_screen_letters_are_larger_and_nothing_is_cut(visitor: Visitor) -> None:
+def test_a_large_screen_has_larger_letters_and_cuts_nothing(visitor: Visitor) -> None:
     for address in ("/", "/queues", "/map"):
         visitor.open(address)
-        size, across = visitor.page.evaluate(
+        size, width = visitor.page.evaluate(
             "[parseFloat(getComputedStyle(document.body).fontSize), document.documentElement.scrollWidth]"
         )
-        assert size >= 20 and across <= 3840, address
+        assert size >= 20 and width <= 3840, address
 
 
-def test_all_that_can_be_done_is_done_with_the_keyboard(visitor: Visitor) -> None:
+def test_a_page_is_usable_by_keyboard(visitor: Visitor) -> None:
     visitor.open("/queues")
     keys = visitor.page.keyboard
     keys.press("Tab")
@@ -108,9 +114,9 @@ def test_all_that_can_be_done_is_done_with_the_keyboard(visitor: Visitor) -> Non
     visitor.page.wait_for_url("**/queues#main")
     for _ in range(200):
         keys.press("Tab")
-        where = visitor.page.evaluate("document.activeElement.closest('svg a')?.getAttribute('href') ?? ''")
-        if where.startswith("/queues/"):
+        link_address = visitor.page.evaluate("document.activeElement.closest('svg a')?.getAttribute('href') ?? ''")
+        if link_address.startswith("/queues/"):
             break
     keys.press("Enter")
-    visitor.page.wait_for_url(f"**{where}")
+    visitor.page.wait_for_url(f"**{link_address}")
     assert visitor.heading().startswith("Queue ")

@@ -1,4 +1,4 @@
-"""Plots over time with Bokeh: drawn under the policy of the page, given new data, and nothing grows while they are."""
+"""Bokeh plots over time: drawn under the content security policy, refreshed, without leaking memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.browser.visitor import Visitor
 
 WARM, REFRESHES = 100, 1000
 MOST_GROWN_BYTES, MOST_GROWN_NODES = 3 * 1024**2, 500
-#: Refreshes follow one another at once, and are answered with what the server said first, so that the browser alone is
-#: measured; what the page listens to is kept, to be told that something happened.
+#: Refreshes follow one another at once and get the first answer of the server, so that only the browser is measured;
+#: the event source of the page is kept, so that the test can send events.
 AT_ONCE = """
     const later = window.setTimeout;
     window.setTimeout = (run, ms, ...rest) => later(run, Math.min(ms ?? 0, 1), ...rest);
@@ -42,7 +42,7 @@ def test_a_plot_is_drawn_over_the_picture(visitor: Visitor, address: str) -> Non
     assert visitor.page.locator(".plot > .picture").count() == 1
 
 
-def test_without_scripts_the_picture_is_there(chromium: Any, site: Any) -> None:
+def test_without_scripts_the_picture_is_shown(chromium: Any, site: Any) -> None:
     context = chromium.new_context(base_url=site.url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/queues/BNL")
@@ -51,36 +51,36 @@ def test_without_scripts_the_picture_is_there(chromium: Any, site: Any) -> None:
     context.close()
 
 
-def test_a_thousand_refreshes_leave_nothing_behind_in_the_browser(visitor: Visitor) -> None:
+def test_a_thousand_refreshes_leak_no_browser_memory(visitor: Visitor) -> None:
     visitor.page.add_init_script(AT_ONCE)
     visitor.open("/")
     visitor.page.locator(".plot.drawn canvas").first.wait_for()
     visitor.page.wait_for_function("window.heard")
     protocol = visitor.page.context.new_cdp_session(visitor.page)
     refresh(visitor, WARM)
-    before = used(protocol)
+    before = memory_usage(protocol)
     assert refresh(visitor, REFRESHES) >= WARM + REFRESHES
-    after = used(protocol)
-    grown = {name: after[name] - before[name] for name in before}
-    print(f"after {REFRESHES} refreshes: {after}, grown by {grown}")
-    assert grown["bytes"] < MOST_GROWN_BYTES and grown["nodes"] < MOST_GROWN_NODES, grown
-    assert grown["documents"] <= 1 and grown["listeners"] < MOST_GROWN_NODES, grown
+    after = memory_usage(protocol)
+    growth = {name: after[name] - before[name] for name in before}
+    print(f"after {REFRESHES} refreshes: {after}, grown by {growth}")
+    assert growth["bytes"] < MOST_GROWN_BYTES and growth["nodes"] < MOST_GROWN_NODES, growth
+    assert growth["documents"] <= 1 and growth["listeners"] < MOST_GROWN_NODES, growth
     assert visitor.page.locator(".plot.drawn .bokeh").count() == 1
 
 
 def refresh(visitor: Visitor, times: int) -> int:
-    """Have the page refreshed so often; how often it was in all."""
+    """Refresh the page ``times`` times; returns the total number of refreshes."""
     return int(visitor.page.evaluate("(times) => window.refresh_often(times)", times))
 
 
-def used(protocol: Any) -> dict[str, int]:
-    """What the page holds after a collection."""
+def memory_usage(protocol: Any) -> dict[str, int]:
+    """Memory and objects of the page after a garbage collection."""
     for _ in range(3):
         protocol.send("HeapProfiler.collectGarbage")
-    found = protocol.send("Memory.getDOMCounters")
+    counters = protocol.send("Memory.getDOMCounters")
     return {
         "bytes": int(protocol.send("Runtime.getHeapUsage")["usedSize"]),
-        "nodes": found["nodes"],
-        "documents": found["documents"],
-        "listeners": found["jsEventListeners"],
+        "nodes": counters["nodes"],
+        "documents": counters["documents"],
+        "listeners": counters["jsEventListeners"],
     }

@@ -1,4 +1,4 @@
-"""Somebody at the page in Chromium: clicks are counted, the world outside cannot be reached, errors are kept."""
+"""A visitor in Chromium: counts clicks, blocks outside requests, and records errors."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HOSTILE = "<script>alert(1)</script>\"'\x1b[31m"
-"""A name that a page must show as text, and the part of it that people see."""
+"""A name that a page must show as text; ``HOSTILE_SHOWN`` is the text shown."""
 HOSTILE_SHOWN = "<script>alert(1)</script>\"'\\x1b[31m"
 MOST_CLICKS = 4
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Visitor:
-    """A page in a browser context of its own.
+    """A page in its own browser context.
 
     Args:
-        context: of Playwright.
-        token: of the machine.
+        context: browser context of Playwright.
+        token: the local token.
     """
 
     def __init__(self, context: Any, token: str) -> None:
@@ -27,7 +27,7 @@ class Visitor:
         self.page = context.new_page()
         self.token = token
         context.route("**/*", self._pass_or_abort)
-        self.page.on("console", lambda said: self._note(said.type == "error", f"console: {said.text}"))
+        self.page.on("console", lambda message: self._note(message.type == "error", f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self._note(True, f"error: {error}"))
         self.page.on("dialog", self._refuse)
 
@@ -47,7 +47,7 @@ class Visitor:
             self.wrong.append(text)
 
     def open(self, address: str = "/") -> None:
-        """Open an address as somebody who is not logged in, or who is by now."""
+        """Open an address with the current session, if any."""
         self.opened.append(address)
         self.page.goto(address)
 
@@ -58,10 +58,10 @@ class Visitor:
         self.page.get_by_role("button", name="Log in").click()
         self.page.wait_for_url("**/")
 
-    def click(self, what: Any) -> None:
+    def click(self, locator: Any) -> None:
         """Click, and count it."""
         self.clicks += 1
-        what.click()
+        locator.click()
 
     def follow(self, name: str, *, exact: bool = True) -> None:
         """Click the first link of this name."""
@@ -76,14 +76,14 @@ class Visitor:
         return str(self.page.locator("h1").inner_text())
 
     def main(self) -> str:
-        """What the page says."""
+        """The text of the page."""
         return str(self.page.locator("main").inner_text())
 
     def forgive(self, *parts: str) -> None:
-        """Errors in the console that this journey is about, such as that of a refusal."""
+        """Drop recorded errors that this journey expects, such as the error of a refusal."""
         self.wrong = [text for text in self.wrong if not any(part in text for part in parts)]
 
     def check(self) -> None:
-        """Not too many clicks, and nothing went wrong."""
+        """Check that there were few enough clicks and no errors."""
         assert self.clicks <= MOST_CLICKS, f"{self.clicks} clicks"
         assert not self.wrong, self.wrong

@@ -9,7 +9,7 @@ import pytest
 
 from broker.classes.site_classes import upper_point
 
-# Tables of t at 0.95.
+# Published values of t at 0.95 by degrees of freedom.
 TABLE = {
     1: 6.3137515147,
     2: 2.9199855804,
@@ -23,21 +23,21 @@ TABLE = {
 }
 
 
-def test_points_are_those_of_the_tables() -> None:
-    found = upper_point(0.95, np.array(list(TABLE), dtype=np.float64))
-    assert found == pytest.approx(list(TABLE.values()), rel=1e-9)
+def test_points_match_the_tables() -> None:
+    points = upper_point(0.95, np.array(list(TABLE), dtype=np.float64))
+    assert points == pytest.approx(list(TABLE.values()), rel=1e-9)
 
 
 @pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.9995])
-def test_points_are_those_of_the_closed_forms(probability: float) -> None:
-    one, two = upper_point(probability, np.array([1.0, 2.0]))
+def test_points_match_the_closed_forms(probability: float) -> None:
+    of_one_degree, of_two_degrees = upper_point(probability, np.array([1.0, 2.0]))
     off = 2 * probability - 1
-    assert one == pytest.approx(math.tan(math.pi * off / 2), rel=1e-9)
-    assert two == pytest.approx(off * math.sqrt(2 / (1 - off**2)), rel=1e-9)
+    assert of_one_degree == pytest.approx(math.tan(math.pi * off / 2), rel=1e-9)
+    assert of_two_degrees == pytest.approx(off * math.sqrt(2 / (1 - off**2)), rel=1e-9)
 
 
-def above(point: float, degrees: float) -> float:
-    """The probability above ``point``: the density integrated by the midpoint rule over y = v^(degrees / 2)."""
+def probability_above(point: float, degrees: float) -> float:
+    """Integrate the density above ``point`` by the midpoint rule over y = v^(degrees / 2)."""
     half, steps = degrees / 2, 20_000
     end = (degrees / (degrees + point**2)) ** half
     middles = (np.arange(steps) + 0.5) * end / steps
@@ -46,20 +46,20 @@ def above(point: float, degrees: float) -> float:
 
 
 @pytest.mark.parametrize("degrees", [0.05, 0.3, 0.7, 1.5, 7.25])
-def test_degrees_need_not_be_whole(degrees: float) -> None:
+def test_fractional_degrees_of_freedom(degrees: float) -> None:
     (point,) = upper_point(0.95, np.array([degrees]))
-    assert above(point, degrees) == pytest.approx(0.05, rel=1e-6)
+    assert probability_above(point, degrees) == pytest.approx(0.05, rel=1e-6)
 
 
-def test_ends_of_the_range() -> None:
-    found = upper_point(0.95, np.array([1e7, 1e-3, 1e-30, 0.0, -1.0, math.nan]))
-    assert found[0] == pytest.approx(1.6448536270, rel=1e-6)  # the normal distribution
-    assert np.isposinf(found[1:3]).all()
-    assert np.isnan(found[3:]).all()
+def test_extreme_degrees_of_freedom() -> None:
+    points = upper_point(0.95, np.array([1e7, 1e-3, 1e-30, 0.0, -1.0, math.nan]))
+    assert points[0] == pytest.approx(1.6448536270, rel=1e-6)  # the normal distribution
+    assert np.isposinf(points[1:3]).all()
+    assert np.isnan(points[3:]).all()
     assert len(upper_point(0.95, np.zeros(0))) == 0
 
 
 @pytest.mark.parametrize("probability", [0.5, 1.0, 0.0, math.nan])
-def test_only_the_upper_half_is_known(probability: float) -> None:
+def test_only_probabilities_of_the_upper_half_are_accepted(probability: float) -> None:
     with pytest.raises(ValueError, match="between"):
         upper_point(probability, np.ones(1))

@@ -1,4 +1,4 @@
-"""Evaluation of users and classes of their tasks, worked out by hand, with both sides of every boundary."""
+"""Evaluation of users and classes of their tasks: values computed by hand, with both sides of every boundary."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def task(share: str | None = "User Analysis", files: int = 100, finished: int = 
     return TaskProgress(7, "u", share, files, finished, failed)
 
 
-def test_the_defaults_are_those_of_the_specification() -> None:
+def test_defaults_match_the_specification() -> None:
     assert ClassTerms(1000.0, 8000.0, 90.0, 95.0, 500.0, 200.0) == TERMS
 
 
-def test_users_are_evaluated_by_class_of_queue() -> None:
+def test_users_are_evaluated_by_queue_class() -> None:
     rows = [
         jobs("alice", "HI", running=3, slots=24, waiting=5),
         jobs("alice", "HI", running=1, slots=1),
@@ -92,7 +92,7 @@ def test_classes_by_slots(hi: int, mid: int, expected: int, left: tuple[int, int
     assert class_by_user(task(), {"u": user}) == expected
 
 
-def test_express_is_class_s_whoever_asks_and_the_unknown_have_none() -> None:
+def test_express_tasks_are_class_s_and_unknown_users_have_no_class() -> None:
     assert class_by_user(task("Express Analysis"), {}) == 2
     assert class_by_user(task(), {}) is None
     assert class_by_user(task(None), {"v": user_with(0, 0)}) is None
@@ -100,7 +100,7 @@ def test_express_is_class_s_whoever_asks_and_the_unknown_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slots", "files", "finished", "failed", "made", "expected"),
+    ("slots", "files", "finished", "failed", "jobs_made", "expected"),
     [
         # class A: 90 %, at most 500 jobs left
         (0, 1000, 899, 0, 1000, 1),
@@ -111,11 +111,11 @@ def test_express_is_class_s_whoever_asks_and_the_unknown_have_none() -> None:
         (0, 1000, 1000, 0, 1000, 1),  # none left
         (0, 1000, 900, 100, 1000, 1),  # none left: the rest has failed
         (0, 1000, 900, 99, 1000, 2),
-        (0, 1000, 950, 0, 19, 1),  # 0.95 of a job is none
+        (0, 1000, 950, 0, 19, 1),  # 0.95 of a job counts as none
         (0, 1000, 950, 0, 20, 2),
         (0, 1000, 950, 0, 0, 1),
         (0, 0, 0, 0, 10, 1),
-        (0, 10, 12, 0, 10, 1),  # more finished than there are
+        (0, 10, 12, 0, 10, 1),  # more files finished than the task has
         # class B: 95 %, at most 200 jobs left
         (1000, 1000, 949, 0, 1000, 0),
         (1000, 1000, 950, 0, 1000, 2),
@@ -126,27 +126,27 @@ def test_express_is_class_s_whoever_asks_and_the_unknown_have_none() -> None:
     ],
 )
 def test_tasks_that_are_nearly_done(
-    slots: int, files: int, finished: int, failed: int, made: int, expected: int
+    slots: int, files: int, finished: int, failed: int, jobs_made: int, expected: int
 ) -> None:
-    one = task(files=files, finished=finished, failed=failed)
-    found = evaluate_task(one, {"u": user_with(slots, 0)}, {7: made}, TERMS)
-    assert found is not None
-    assert found.task_class == expected
+    progress = task(files=files, finished=finished, failed=failed)
+    evaluation = evaluate_task(progress, {"u": user_with(slots, 0)}, {7: jobs_made}, TERMS)
+    assert evaluation is not None
+    assert evaluation.task_class == expected
 
 
-def test_jobs_are_counted_only_where_they_matter() -> None:
-    near = task(files=10, finished=9)
-    assert may_be_helped(near, 1, TERMS)
-    assert not may_be_helped(near, 0, TERMS)
-    assert not any(may_be_helped(near, other, TERMS) for other in (2, -1, None))
+def test_jobs_are_counted_only_for_tasks_that_may_be_helped() -> None:
+    nearly_done = task(files=10, finished=9)
+    assert may_be_helped(nearly_done, 1, TERMS)
+    assert not may_be_helped(nearly_done, 0, TERMS)
+    assert not any(may_be_helped(nearly_done, task_class, TERMS) for task_class in (2, -1, None))
     assert not may_be_helped(task(files=0), 1, TERMS)
     assert jobs_left(task(files=0), 10) == 0
 
 
 def test_the_row_of_a_task() -> None:
-    one = evaluate_task(task(files=8, finished=2, failed=1), {"u": user_with(1000, 0)}, {}, TERMS)
-    assert one is not None
-    row = one.row()
+    evaluation = evaluate_task(task(files=8, finished=2, failed=1), {"u": user_with(1000, 0)}, {}, TERMS)
+    assert evaluation is not None
+    row = evaluation.row()
     assert (row.jeditaskid, row.metric) == (7, "analy_task_eval")
     assert row.document == {
         "task_id": 7,
@@ -159,15 +159,15 @@ def test_the_row_of_a_task() -> None:
         "pct_failed": 12.5,
         "class": 0,
     }
-    empty = evaluate_task(task(files=0), {"u": user_with(0, 0)}, {}, TERMS)
-    assert empty is not None and math.isnan(empty.task.percent_finished)
-    assert (empty.row().document["pct_finished"], empty.row().document["pct_failed"]) == (None, None)
+    without_files = evaluate_task(task(files=0), {"u": user_with(0, 0)}, {}, TERMS)
+    assert without_files is not None and math.isnan(without_files.task.percent_finished)
+    assert (without_files.row().document["pct_finished"], without_files.row().document["pct_failed"]) == (None, None)
 
 
-def test_keys_move_the_limits() -> None:
+def test_tuning_keys_change_the_limits() -> None:
     values = {"USER_USAGE_THRESHOLD_A": 10, "PROGRESS_TO_BOOST_B": 50, "MAX_REM_JOBS_TO_BOOST_B": 1}
     terms = ClassTerms.of(Tuning.defaults().with_values(values))
     users = {"u": user_with(10, 0, terms)}
     assert class_by_user(task(), users) == 0
-    found = [evaluate_task(task(files=4, finished=2), users, {7: made}, terms) for made in (2, 4)]
-    assert [one.task_class for one in found if one] == [2, 0]
+    evaluations = [evaluate_task(task(files=4, finished=2), users, {7: job_count}, terms) for job_count in (2, 4)]
+    assert [evaluation.task_class for evaluation in evaluations if evaluation] == [2, 0]

@@ -1,4 +1,4 @@
-"""Commands run inside the test: status, what they print, and JSON lines of it."""
+"""Commands run inside the test process: exit status, output, and the output as JSON."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Outcome:
     @property
     def document(self) -> dict[str, Any]:
         (line,) = self.out.splitlines()
-        found: dict[str, Any] = json.loads(line)
-        return found
+        parsed: dict[str, Any] = json.loads(line)
+        return parsed
 
 
 class Command(Protocol):

@@ -1,4 +1,4 @@
-"""Every command ends with one of six statuses, and each of them means one thing."""
+"""Every command exits with one of six statuses, each with one meaning."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "task retry": ("1",),
     "task try-now": ("1",),
 }
-"""Commands that read a database, with arguments that are good."""
+"""Commands that read a database, with valid arguments."""
 
 OTHERS = frozenset(
     {
@@ -124,16 +124,20 @@ OTHERS = frozenset(
         "sss show", "sss validate", "submit", "task submit",
     }
 )  # fmt: skip
-"""Commands that need no database, make one, or read a file first."""
+"""Commands that need no database, create one, or read a file first."""
 
 
 def leaves(command: Any = None, path: str = "") -> dict[str, list[str]]:
     """Every command with the names of its options."""
-    found = typer.main.get_command(build_app()) if command is None else command
-    inner = getattr(found, "commands", None)
+    click_command = typer.main.get_command(build_app()) if command is None else command
+    inner = getattr(click_command, "commands", None)
     if inner is None:
-        return {path: [name for one in found.params for name in one.opts]}
-    return {name: names for key, one in inner.items() for name, names in leaves(one, f"{path} {key}".strip()).items()}
+        return {path: [name for parameter in click_command.params for name in parameter.opts]}
+    return {
+        name: names
+        for key, subcommand in inner.items()
+        for name, names in leaves(subcommand, f"{path} {key}".strip()).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -146,37 +150,37 @@ def command(broker_home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys)
 
 
-def test_all_commands_are_sorted_here(every_command: dict[str, list[str]]) -> None:
+def test_all_commands_are_classified_here(every_command: dict[str, list[str]]) -> None:
     assert set(every_command) == set(NEEDS_A_DATABASE) | OTHERS
     assert not set(NEEDS_A_DATABASE) & OTHERS
 
 
-def test_wrong_use_is_2_of_every_command_and_an_object_for_programs(
+def test_wrong_usage_exits_with_2_and_is_an_object_in_json(
     every_command: dict[str, list[str]], command: Command
 ) -> None:
     for path, options in every_command.items():
         if path == "db psql":
-            continue  # its options are those of psql
-        done = command(*path.split(), "--no-such-option")
-        assert (done.status, done.out) == (WRONG_USAGE, ""), path
+            continue  # it takes the options of psql
+        result = command(*path.split(), "--no-such-option")
+        assert (result.status, result.out) == (WRONG_USAGE, ""), path
         if "--json" in options:
-            done = command(*path.split(), "--no-such-option", "--json")
-            assert done.status == WRONG_USAGE, path
-            assert done.document["error"]["code"] == "wrong_use", path
-            assert done.document["error"]["exit_status"] == WRONG_USAGE, path
+            result = command(*path.split(), "--no-such-option", "--json")
+            assert result.status == WRONG_USAGE, path
+            assert result.document["error"]["code"] == "wrong_use", path
+            assert result.document["error"]["exit_status"] == WRONG_USAGE, path
 
 
 @pytest.mark.parametrize("path", NEEDS_A_DATABASE)
-def test_without_a_database_none_is_made(
+def test_a_missing_database_is_reported_and_not_created(
     path: str, command: Command, broker_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "network.json").write_text("{}")
     arguments = [*path.split(), *NEEDS_A_DATABASE[path]]
-    done = command(*arguments)
-    assert (done.status, done.out) == (NOT_FOUND, "")
-    assert "there is no database yet" in done.err
-    assert "broker db init" in done.err
+    result = command(*arguments)
+    assert (result.status, result.out) == (NOT_FOUND, "")
+    assert "there is no database yet" in result.err
+    assert "broker db init" in result.err
     assert not broker_home.exists()
     if path != "db psql":
         error = command(*arguments, "--json").document["error"]
@@ -189,7 +193,7 @@ def on_database(database: Database, capsys: pytest.CaptureFixture[str]) -> Comma
     return runner(capsys, "--db", database.url)
 
 
-def test_what_is_not_there_is_4_whatever_it_is(on_database: Command, database: Database) -> None:
+def test_a_missing_object_exits_with_4(on_database: Command, database: Database) -> None:
     load_grid(database)
     cases: tuple[tuple[tuple[str, ...], str], ...] = (
         (("explain", "1"), "there is no task 1"),
@@ -204,7 +208,6 @@ def test_what_is_not_there_is_4_whatever_it_is(on_database: Command, database: D
         (("why-timeout", "1"), "no job 1"),
         (("rules", "production_jbo"), "did you mean production_job"),
         (("run", "production_jbo"), "did you mean production_job"),
-        (("run", "production_job", "--task", "1", "--dry-run"), ""),
         (("config", "get", "NQUEUED_SAT_CAPP"), "did you mean NQUEUED_SAT_CAP"),
         (("config", "diff", "98", "99"), "98"),
         (("config", "rollback", "99"), "99"),
@@ -223,43 +226,45 @@ def test_what_is_not_there_is_4_whatever_it_is(on_database: Command, database: D
         (("sweep", "NQUEUED_SAT_CAPP=1:2:1"), "did you mean NQUEUED_SAT_CAP"),
         (("simulate", "--policy", "sed"), "did you mean seed?"),
     )
-    for arguments, told in cases:
-        done = on_database(*arguments)
-        assert done.status == NOT_FOUND, (arguments, done)
-        assert told in done.err, (arguments, done.err)
+    for arguments, message in cases:
+        result = on_database(*arguments)
+        assert result.status == NOT_FOUND, (arguments, result)
+        assert message in result.err, (arguments, result.err)
+    result = on_database("run", "production_job", "--task", "1", "--dry-run", "--json")
+    assert (result.status, result.document["reason"]) == (NOT_FOUND, "no_such_task")
 
 
-def test_queues_are_found_whatever_the_case(on_database: Command, database: Database) -> None:
+def test_queues_are_found_in_any_case(on_database: Command, database: Database) -> None:
     load_grid(database)
-    listed = [json.loads(line) for line in on_database("match", "", "--json").out.splitlines()]
-    name = sorted(listed[0]["accepted"] + list(listed[0]["rejected"]))[0]
+    documents = [json.loads(line) for line in on_database("match", "", "--json").out.splitlines()]
+    name = sorted(documents[0]["accepted"] + list(documents[0]["rejected"]))[0]
     assert name != name.swapcase()
     assert name in str(on_database("match", "", "--queue", name.swapcase(), "--json").document)
-    done = on_database("match", "", "--queue", f"{name}x")
-    assert done.status == NOT_FOUND
-    assert name in done.err
+    result = on_database("match", "", "--queue", f"{name}x")
+    assert result.status == NOT_FOUND
+    assert name in result.err
 
 
-def test_a_task_that_finds_no_queue_is_5(on_database: Command, database: Database) -> None:
+def test_a_task_without_a_queue_exits_with_5(on_database: Command, database: Database) -> None:
     load_grid(database)
-    decided = [
+    decisions = [
         json.loads(line) for line in on_database("run", "production_job", "--dry-run", "--json").out.splitlines()
     ]
-    by_outcome = {one["outcome"]: one["jeditaskid"] for one in decided}
-    placed = by_outcome["brokered"]
-    assert on_database("run", "production_job", "--dry-run", "--task", str(placed)).status == 0
+    by_outcome = {decision["outcome"]: decision["jeditaskid"] for decision in decisions}
+    task = by_outcome["brokered"]
+    assert on_database("run", "production_job", "--dry-run", "--task", str(task)).status == 0
     with database.begin() as connection:
         closed = "(data::jsonb || jsonb_build_object('status', 'offline'))::json"
         connection.exec_driver_sql(f"UPDATE doma_panda.schedconfig_json SET data = {closed}")
-    done = on_database("run", "production_job", "--dry-run", "--task", str(placed), "--json")
-    assert done.status == NOT_PLACED
-    assert {json.loads(line)["outcome"] for line in done.out.splitlines()} == {"pending"}
-    # without --task it is a cycle like any other
+    result = on_database("run", "production_job", "--dry-run", "--task", str(task), "--json")
+    assert result.status == NOT_PLACED
+    assert {json.loads(line)["outcome"] for line in result.out.splitlines()} == {"pending"}
+    # without --task it is an ordinary cycle
     assert on_database("run", "production_job", "--dry-run").status == 0
 
 
-def _piped(*arguments: str) -> tuple[int, str]:
-    """The exit status of a command whose reader goes after the first line, and its stderr."""
+def _run_with_closed_pipe(*arguments: str) -> tuple[int, str]:
+    """The exit status and stderr of a command whose stdout is closed after the first line."""
     process = subprocess.Popen(
         [sys.executable, "-m", "broker.cli.entry", *arguments],
         stdout=subprocess.PIPE,
@@ -269,22 +274,22 @@ def _piped(*arguments: str) -> tuple[int, str]:
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline()
     process.stdout.close()
-    told = process.stderr.read()
+    errors = process.stderr.read()
     process.stderr.close()
-    return process.wait(), told
+    return process.wait(), errors
 
 
-def test_a_reader_that_goes_is_no_failure(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_failure(tmp_path: Path) -> None:
     # more than a pipe holds, so that writing into it fails
-    status, told = _piped("config", "doc")
-    assert (status, told) == (0, "")
+    status, errors = _run_with_closed_pipe("config", "doc")
+    assert (status, errors) == (0, "")
 
 
 @pytest.mark.slow
-def test_a_cycle_whose_reader_goes_is_recorded_as_done(database: Database) -> None:
+def test_a_cycle_with_a_closed_pipe_is_recorded_as_done(database: Database) -> None:
     load_grid(database)
-    status, told = _piped("--db", database.url, "run", "production_job", "--json", "--seed", "1")
-    assert status == 0 and "error" not in told
+    status, errors = _run_with_closed_pipe("--db", database.url, "run", "production_job", "--json", "--seed", "1")
+    assert status == 0 and "error" not in errors
     with database.begin() as connection:
         outcomes = connection.exec_driver_sql("SELECT outcome FROM broker.agent_runs").scalars().all()
     assert outcomes == ["done"]
@@ -300,7 +305,7 @@ def test_the_nearest_names() -> None:
     assert did_you_mean("zzz", known, "see the list") == "see the list"
 
 
-def test_the_statuses_are_the_table_of_the_reference() -> None:
+def test_the_reference_lists_all_statuses() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text(encoding="utf-8")
     for status, (name, meaning) in EXIT_STATUSES.items():
         assert f"| {status} | `{name}` | {meaning} |" in page

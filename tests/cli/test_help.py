@@ -1,4 +1,4 @@
-"""The help of every command, under whichever Typer is installed: ``.ci/typer-versions`` runs it with several."""
+"""The help of every command with the installed Typer; ``.ci/typer-versions`` runs these tests with several."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
     if inner is None:
         yield path, command
         return
-    for name, one in inner.items():
-        yield from leaves(one, (*path, name))
+    for name, inner_command in inner.items():
+        yield from leaves(inner_command, (*path, name))
 
 
-def test_every_help_shows_each_option_with_its_words_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_help_describes_each_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     command = runner(capsys)
-    for path, found in leaves(typer.main.get_command(build_app())):
-        shown = " ".join(command(*path, "--help").out.split())
-        assert "\\[" not in shown and "<bool>" not in shown, path
-        for one in found.params:
-            words = " ".join((one.help or "").split())
-            assert words in shown, (path, one.name)
-            if one.default not in (None, False, ()) and getattr(one, "show_default", False) is True:
-                default = getattr(one.default, "value", one.default)
+    for path, leaf in leaves(typer.main.get_command(build_app())):
+        help_text = " ".join(command(*path, "--help").out.split())
+        assert "\\[" not in help_text and "<bool>" not in help_text, path
+        for option in leaf.params:
+            words = " ".join((option.help or "").split())
+            assert words in help_text, (path, option.name)
+            if option.default not in (None, False, ()) and getattr(option, "show_default", False) is True:
+                default = getattr(option.default, "value", option.default)
                 if default is True:
-                    default = one.name.replace("_", "-")  # a switch with two names shows the one that holds
-                assert f"default: {default}" in shown, (path, one.name)
+                    default = option.name.replace("_", "-")  # a switch with two names shows the active one
+                assert f"default: {default}" in help_text, (path, option.name)
 
 
 def test_bracketed_words_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[drawn]" in runner(capsys)("run", "--help").out
 
 
-def test_the_list_of_commands_is_whole_and_nothing_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = runner(capsys)("--help").out
-    flat = " ".join(listed.split())
+def test_the_list_of_commands_is_complete_and_not_truncated(capsys: pytest.CaptureFixture[str]) -> None:
+    help_text = runner(capsys)("--help").out
+    flat = " ".join(help_text.split())
     for name, _, text in commands.COMMANDS:
         assert f"{name} {text}" in flat
-    assert "..." not in listed.partition("COMMAND [ARGS]...")[2]
+    assert "..." not in help_text.partition("COMMAND [ARGS]...")[2]
 
 
 def test_help_imports_no_command() -> None:
@@ -60,8 +60,8 @@ def test_help_imports_no_command() -> None:
         "except SystemExit: pass\n"
         "print(sorted({'numpy', 'sqlalchemy', 'pydantic', 'rich', 'psycopg', 'yaml'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_build_app_without_a_command_has_all_names() -> None:
@@ -75,9 +75,9 @@ class Completions(Protocol):
 
 @pytest.fixture
 def completions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Completions:
-    """What a shell is offered for the last of some words."""
+    """``completions(*words)``: the completions of the last word in a shell."""
 
-    def offered(*words: str, home: Path | None = None) -> list[str]:
+    def complete(*words: str, home: Path | None = None) -> list[str]:
         for name in [name for name in os.environ if name.startswith("BROKER_")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv(completion.VARIABLE, "complete_bash")
@@ -85,11 +85,11 @@ def completions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
         if home is not None:
             monkeypatch.setenv("BROKER_HOME", str(home))
-        done = runner(capsys)()
-        assert done.err == ""
-        return done.out.split()
+        result = runner(capsys)()
+        assert result.err == ""
+        return result.out.split()
 
-    return offered
+    return complete
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,19 @@ def test_commands_and_names_complete(words: tuple[str, ...], expected: list[str]
     assert sorted(completions(*words)) == sorted(expected)
 
 
-def test_nothing_is_completed_where_nothing_runs(tmp_path: Path, completions: Completions) -> None:
+def test_nothing_is_completed_without_a_running_server(tmp_path: Path, completions: Completions) -> None:
     assert completions("queue", "history", "B", home=tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(("shell", "word"), [("bash", "COMP_WORDS"), ("zsh", "compdef"), ("fish", "commandline")])
 def test_a_script_for_each_shell(shell: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = runner(capsys)("completion", shell)
-    assert done.status == 0
-    assert word in done.out and completion.VARIABLE in done.out
+    result = runner(capsys)("completion", shell)
+    assert result.status == 0
+    assert word in result.out and completion.VARIABLE in result.out
 
 
-def test_another_shell_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    done = runner(capsys)("completion", "tcsh")
-    assert (done.status, done.out) == (2, "")
-    assert "bash, zsh, fish" in done.err
+def test_another_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    result = runner(capsys)("completion", "tcsh")
+    assert (result.status, result.out) == (2, "")
+    assert "bash, zsh, fish" in result.err

@@ -17,10 +17,10 @@ from broker.errors import BrokerError, Refused
 
 
 def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as end:
         main(words)
-    assert isinstance(caught.value.code, int)
-    return caught.value.code
+    assert isinstance(end.value.code, int)
+    return end.value.code
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_an_error_is_one_line_and_a_status(
     assert capsys.readouterr() == ("", line)
 
 
-def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(
+def test_an_unexpected_error_is_one_line_and_a_traceback_on_request(
     commands: types.ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -75,16 +75,16 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(
 
 
 def test_commands_get_the_settings(commands: types.ModuleType, broker_home: Path) -> None:
-    seen = []
+    records = []
 
-    def look(context: typer.Context, word: str) -> None:
-        seen.append((settings_of(context).database_url, settings_of(context).home, word))
+    def record(context: typer.Context, word: str) -> None:
+        records.append((settings_of(context).database_url, settings_of(context).home, word))
 
-    commands.register(look, "look")
+    commands.register(record, "look")
     assert run("look", "a", "--db", "postgresql://h/d") == 0
     assert run("--db=postgresql://h/e", "look", "b") == 0
     assert run("look", "--", "--db") == 0
-    assert seen == [
+    assert records == [
         ("postgresql://h/d", broker_home, "a"),
         ("postgresql://h/e", broker_home, "b"),
         (None, broker_home, "--db"),
@@ -107,16 +107,16 @@ def test_a_group_is_a_typer_application(commands: types.ModuleType, capsys: pyte
     assert capsys.readouterr().out == "two\n"
 
 
-def test_a_command_that_is_not_there_does_not_break_the_others(
+def test_a_missing_command_module_does_not_break_other_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         commands_module, "COMMANDS", (*commands_module.COMMANDS, ("later", "broker.cli.no_such_module:later", "Later."))
     )
     assert run("--help") == 0
-    listed = capsys.readouterr().out
-    assert "db" in listed
-    assert "later" not in listed
+    help_text = capsys.readouterr().out
+    assert "db" in help_text
+    assert "later" not in help_text
     assert run("later") == 2
 
 
@@ -135,9 +135,9 @@ def test_a_missing_package_is_named_by_the_command_that_needs_it(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "messages"),
     [
-        # by a Typer that asks pydantic, and by the oldest one that is allowed
+        # messages of a Typer with pydantic, and of the oldest supported one
         (
             ("explain", "abc"),
             (
@@ -154,13 +154,13 @@ def test_a_missing_package_is_named_by_the_command_that_needs_it(
         ),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_told_in_plain_words(
-    words: tuple[str, ...], said: tuple[str, str], capsys: pytest.CaptureFixture[str]
+def test_a_value_of_the_wrong_type_is_explained_in_plain_words(
+    words: tuple[str, ...], messages: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*words) == 2
-    assert capsys.readouterr().err.splitlines()[-1].removeprefix("Error: ") in said
+    assert capsys.readouterr().err.splitlines()[-1].removeprefix("Error: ") in messages
     assert run(*words, "--json") == 2
-    assert json.loads(capsys.readouterr().out)["error"]["what"] in said
+    assert json.loads(capsys.readouterr().out)["error"]["what"] in messages
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""``broker notify`` and ``broker task subscribe`` as people type them, ``broker doctor`` beside them."""
+"""``broker notify``, ``broker task subscribe`` and ``broker doctor`` as people type them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.notifications.web_server import Receiver, receiver
 
 @pytest.fixture
 def web() -> Iterator[Receiver]:
-    with receiver() as found:
-        yield found
+    with receiver() as web_receiver:
+        yield web_receiver
 
 
 @pytest.fixture
@@ -41,35 +41,35 @@ def command(
 
 
 def test_the_list_shows_channels_and_rules_and_no_secret(command: Command) -> None:
-    done = command("notify", "list")
-    assert done.status == 0, done.err
-    assert "22:00 to 07:00 Europe/Zurich" in done.out and "after 5 min" in done.out
-    assert "hook/secret" not in done.out and "the-secret" not in done.out
+    result = command("notify", "list")
+    assert result.status == 0, result.err
+    assert "22:00 to 07:00 Europe/Zurich" in result.out and "after 5 min" in result.out
+    assert "hook/secret" not in result.out and "the-secret" not in result.out
     assert command("notify", "list", "--json").document["channels"][0]["takes_subscribers"] is True
 
 
-def test_a_test_goes_through_or_says_why_not(command: Command, web: Receiver) -> None:
+def test_a_test_message_is_delivered_or_its_failure_explained(command: Command, web: Receiver) -> None:
     assert command("notify", "test", "hook").status == 0
     assert web.documents[0]["event"] == "test"
     web.answers.append(503)
-    failed = command("notify", "test", "hook")
-    assert failed.status == 1 and "status 503" in failed.err
+    failure = command("notify", "test", "hook")
+    assert failure.status == 1 and "status 503" in failure.err
     missing = command("notify", "test", "hok")
     assert missing.status == 4 and "did you mean hook" in missing.err
 
 
-def test_the_history_says_what_was_told(command: Command, database: Database) -> None:
+def test_the_history_lists_sent_messages(command: Command, database: Database) -> None:
     cycle(database, Told(), FAILING)
-    done = command("notify", "history", "--since", "3650d", "--json")
-    assert (done.document["sentence"], done.document["state"]) == ("BNL fails", "delivered")
+    result = command("notify", "history", "--since", "3650d", "--json")
+    assert (result.document["sentence"], result.document["state"]) == ("BNL fails", "delivered")
     assert "BNL fails" in command("notify", "history", "--since", "3650d").out
     assert command("notify", "history", "--state", "lost").status == 2
 
 
-def test_subscribing_and_ending_it(command: Command) -> None:
+def test_subscribing_and_unsubscribing(command: Command) -> None:
     assert command("task", "subscribe", "1", "--to", "hook", "--editor", "ann").status == 0
-    (one,) = command("task", "subscriptions", "1", "--json").document["subscriptions"]
-    assert (one["to"], one["subscribed_by"]) == ("hook", "ann")
+    (subscription,) = command("task", "subscriptions", "1", "--json").document["subscriptions"]
+    assert (subscription["to"], subscription["subscribed_by"]) == ("hook", "ann")
     assert command("task", "unsubscribe", "1", "--to", "hook").status == 0
     assert command("task", "unsubscribe", "1", "--to", "hook").status == 4
     assert command("task", "subscribe", "1", "--to", "nowhere").status == 2

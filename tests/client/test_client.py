@@ -1,4 +1,4 @@
-"""The client and ``broker --server``: what the commands say here, they say from elsewhere."""
+"""The client and ``broker --server``: commands print the same from a remote machine as locally."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ from tests.conftest import TestServer
 
 
 @pytest.fixture(scope="module")
-def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
-        yield found
+def served_broker(
+    test_server: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, ApiServer]]:
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as database_and_server:
+        yield database_and_server
 
 
 @pytest.fixture
-def client(decided: tuple[Database, ApiServer]) -> Iterator[BrokerClient]:
-    with BrokerClient(decided[1].url, lambda: TOKEN) as found:
-        yield found
+def client(served_broker: tuple[Database, ApiServer]) -> Iterator[BrokerClient]:
+    with BrokerClient(served_broker[1].url, lambda: TOKEN) as broker_client:
+        yield broker_client
 
 
 @pytest.fixture
@@ -61,10 +63,10 @@ def test_methods_of_the_client(client: BrokerClient) -> None:
     assert client.decisions([TASK])["tasks"][0]["task"]["jeditaskid"] == TASK
     assert client.run("production_job", tasks=[TASK], seed=1)["decisions"]
     assert len(list(client.config_list())) > 80
-    changed = client.config_set("NQUEUED_SAT_CAP", 88, reason="try")
+    setting = client.config_set("NQUEUED_SAT_CAP", 88, reason="try")
     assert client.config_get("NQUEUED_SAT_CAP")["value"] == 88
     with pytest.raises(BrokerProblem) as conflict:
-        client.config_set("NQUEUED_SAT_CAP", 89, reason="try", expect_version=changed["version"] + 9)
+        client.config_set("NQUEUED_SAT_CAP", 89, reason="try", expect_version=setting["version"] + 9)
     assert (conflict.value.status, conflict.value.code, conflict.value.exit_status) == (412, "version_conflict", 3)
     assert client.match_job("A", "B", "C", pilot="p", request_number=1)["pandaid"] is None
     with pytest.raises(BrokerProblem, match="nothing_found"):
@@ -73,12 +75,12 @@ def test_methods_of_the_client(client: BrokerClient) -> None:
         client.user("/DC=org/CN=~Jane")
 
 
-def test_nobody_answers() -> None:
-    slept: list[float] = []
-    client = BrokerClient("http://127.0.0.1:9", timeout_s=2, sleep=slept.append)
+def test_an_unreachable_broker_is_retried() -> None:
+    pauses: list[float] = []
+    client = BrokerClient("http://127.0.0.1:9", timeout_s=2, sleep=pauses.append)
     with client, pytest.raises(BrokerUnreachable):
         client.whoami()
-    assert slept == [0.5, 1.0]
+    assert pauses == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_how_long_to_wait_before_the_next_try(number: int, retry_after: str | No
     assert connection.pause_s(number, retry_after, datetime(2026, 8, 1, 12, tzinfo=UTC)) == wait_s
 
 
-def test_a_busy_broker_is_asked_again_when_it_says() -> None:
-    slept: list[float] = []
+def test_a_busy_broker_is_retried_after_the_time_it_names() -> None:
+    pauses: list[float] = []
     answers = iter(
         [
             httpx.Response(429, json={"code": "too_many_requests"}, headers={"Retry-After": "3"}),
@@ -115,9 +117,9 @@ def test_a_busy_broker_is_asked_again_when_it_says() -> None:
         ]
     )
     transport = httpx.MockTransport(lambda request: next(answers))
-    with BrokerClient("http://broker", transport=transport, sleep=slept.append) as client:
+    with BrokerClient("http://broker", transport=transport, sleep=pauses.append) as client:
         assert client.whoami()["issuer"] == "local"
-    assert slept == [3.0, 1.0]
+    assert pauses == [3.0, 1.0]
 
 
 def test_where_a_token_comes_from(tmp_path: Path) -> None:
@@ -126,13 +128,13 @@ def test_where_a_token_comes_from(tmp_path: Path) -> None:
     assert find_token({"BEARER_TOKEN": " mine "}, 7)() == "mine"
     assert find_token({"BEARER_TOKEN_FILE": str(file)}, 8)() == "from-runtime"
     assert find_token({"XDG_RUNTIME_DIR": str(tmp_path)}, 7)() == "from-runtime"
-    read = token_from_file(file)
+    read_token = token_from_file(file)
     file.write_text("renewed\nand a remark\n")
-    assert read() == "renewed"
+    assert read_token() == "renewed"
     assert find_token({"BEARER_TOKEN_FILE": str(file)}, 8)() == "renewed"
     file.write_text("\nrenewed\n")
     with pytest.raises(NoToken, match="bt_u7: its first line holds no token"):
-        read()
+        read_token()
     file.write_text("")
     with pytest.raises(NoToken, match="bt_u7: its first line holds no token"):
         find_token({"XDG_RUNTIME_DIR": str(tmp_path)}, 7)()
@@ -150,18 +152,20 @@ def test_where_a_token_comes_from(tmp_path: Path) -> None:
         ("run", "production_job", "--dry-run", "--seed", "3", "--task", str(TASK)),
     ],
 )
-def test_a_command_says_the_same_from_elsewhere(
-    decided: tuple[Database, ApiServer],
+def test_a_remote_command_prints_the_same_json(
+    served_broker: tuple[Database, ApiServer],
     token_file: Path,
     capsys: pytest.CaptureFixture[str],
     command: tuple[str, ...],
 ) -> None:
-    here = runner(capsys, "--db", decided[0].url)(*command, "--json")
+    local = runner(capsys, "--db", served_broker[0].url)(*command, "--json")
     with pytest.raises(SystemExit) as end:
-        entry.main([*command, "--json", "--server", decided[1].url, "--token-file", str(token_file)])
-    printed = capsys.readouterr()
-    assert (end.value.code, printed.err) == (0, "")
-    assert [_plain(line) for line in printed.out.splitlines()] == [_plain(line) for line in here.out.splitlines()]
+        entry.main([*command, "--json", "--server", served_broker[1].url, "--token-file", str(token_file)])
+    remote_output = capsys.readouterr()
+    assert (end.value.code, remote_output.err) == (0, "")
+    assert [_plain(line) for line in remote_output.out.splitlines()] == [
+        _plain(line) for line in local.out.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,28 +187,28 @@ def test_a_command_says_the_same_from_elsewhere(
         ("alarms",),
     ],
 )
-def test_a_command_prints_the_same_tables_from_elsewhere(
-    decided: tuple[Database, ApiServer],
+def test_a_remote_command_prints_the_same_tables(
+    served_broker: tuple[Database, ApiServer],
     token_file: Path,
     capsys: pytest.CaptureFixture[str],
     command: tuple[str, ...],
 ) -> None:
-    here = runner(capsys, "--db", decided[0].url)(*command)
+    local = runner(capsys, "--db", served_broker[0].url)(*command)
     with pytest.raises(SystemExit) as end:
-        entry.main([*command, "--server", decided[1].url, "--token-file", str(token_file)])
-    printed = capsys.readouterr()
-    assert (end.value.code, printed.err) == (0, "")
-    assert printed.out == here.out and not printed.out.startswith("{")
+        entry.main([*command, "--server", served_broker[1].url, "--token-file", str(token_file)])
+    remote_output = capsys.readouterr()
+    assert (end.value.code, remote_output.err) == (0, "")
+    assert remote_output.out == local.out and not remote_output.out.startswith("{")
 
 
-def test_an_answer_of_another_version_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, decided: tuple[Database, ApiServer], capsys: pytest.CaptureFixture[str]
+def test_an_answer_of_another_version_is_refused_with_its_field(
+    monkeypatch: pytest.MonkeyPatch, served_broker: tuple[Database, ApiServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(BrokerClient, "shares", lambda client: {"now": "2026-01-01T00:00:00Z", "parts": []})
     with pytest.raises(SystemExit) as end:
-        entry.main(["shares", "--server", decided[1].url])
+        entry.main(["shares", "--server", served_broker[1].url])
     assert end.value.code == 1
-    assert "another version" in (said := capsys.readouterr().err) and "field" in said and "--json" in said
+    assert "another version" in (message := capsys.readouterr().err) and "field" in message and "--json" in message
 
 
 def _plain(line: str) -> Any:
@@ -221,22 +225,22 @@ def _plain(line: str) -> Any:
         (("tasks", "--nothing"), 2),
     ],
 )
-def test_exit_statuses_from_elsewhere(
-    decided: tuple[Database, ApiServer],
+def test_exit_statuses_of_remote_commands(
+    served_broker: tuple[Database, ApiServer],
     token_file: Path,
     capsys: pytest.CaptureFixture[str],
     command: tuple[str, ...],
     status: int,
 ) -> None:
     with pytest.raises(SystemExit) as end:
-        entry.main([*command, "--server", decided[1].url, "--token-file", str(token_file)])
+        entry.main([*command, "--server", served_broker[1].url, "--token-file", str(token_file)])
     assert end.value.code == status
     assert capsys.readouterr().err
     with pytest.raises(SystemExit) as end:
-        entry.main([*command, "--format", "json", "--server", decided[1].url, "--token-file", str(token_file)])
-    printed = capsys.readouterr()
-    error = json.loads(printed.out)["error"]
-    assert (end.value.code, error["exit_status"], printed.err) == (status, status, "")
+        entry.main([*command, "--format", "json", "--server", served_broker[1].url, "--token-file", str(token_file)])
+    output = capsys.readouterr()
+    error = json.loads(output.out)["error"]
+    assert (end.value.code, error["exit_status"], output.err) == (status, status, "")
     assert set(error) == {"code", "exit_status", "what", "where", "what_to_do"} and error["what"]
 
 
@@ -247,7 +251,7 @@ def test_a_file_without_a_token_is_named(capsys: pytest.CaptureFixture[str], tmp
     assert end.value.code == 1 and f"no token; {tmp_path / 'empty'}" in capsys.readouterr().err
 
 
-def test_a_broker_that_is_not_there_is_an_object_too(
+def test_an_unreachable_broker_is_reported_as_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], token_file: Path
 ) -> None:
     monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.0)
@@ -257,13 +261,13 @@ def test_a_broker_that_is_not_there_is_an_object_too(
     assert end.value.code == error["exit_status"] == 1 and "secret" not in str(error)
 
 
-def test_every_command_elsewhere_is_a_command_here() -> None:
+def test_every_remote_command_is_a_local_command() -> None:
     for path in (*remote.HANDLERS, *ANSWERS):
         with pytest.raises(typer.Exit):
             remote._parsed([*path.split(), "--help"])
 
 
-def test_the_server_is_found_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_option_is_found_at_any_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BROKER_SERVER", raising=False)
     assert entry.server_in(["tasks"]) is None
     assert entry.server_in(["tasks", "--server=http://x", "--json"]) == ("http://x", None, ["tasks", "--json"])

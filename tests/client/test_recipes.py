@@ -1,4 +1,4 @@
-"""The recipes of the page on the client do what they say; answers have the fields that their types promise."""
+"""The recipes of the documentation of the client run; answers have the fields of their types."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SERVER = "https://broker.example.org"
 
 @pytest.fixture(scope="module")
 def server(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as (_, found):
-        yield found
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as (_, api_server):
+        yield api_server
 
 
 @pytest.fixture
 def broker(server: ApiServer) -> Iterator[BrokerClient]:
-    with BrokerClient(server.url, TOKEN) as found:
-        yield found
+    with BrokerClient(server.url, TOKEN) as broker_client:
+        yield broker_client
 
 
 def test_there_are_five_recipes() -> None:
@@ -40,44 +40,44 @@ def test_there_are_five_recipes() -> None:
 
 
 @pytest.mark.parametrize("code", [code for _, code in RECIPES], ids=[title for title, _ in RECIPES])
-def test_a_recipe_does_what_it_says(
+def test_a_recipe_runs(
     server: ApiServer, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "token").write_text(TOKEN)
-    with BrokerClient(server.url, TOKEN) as before:
-        before.pause("timeouts", reason="so that there is an alarm", for_s=3600)
+    with BrokerClient(server.url, TOKEN) as preparing_client:
+        preparing_client.pause("timeouts", reason="so that there is an alarm", for_s=3600)
     monkeypatch.chdir(tmp_path)
     assert SERVER in code
-    filled = code.replace(SERVER, server.url).replace('every_task(user="alice")', "every_task()")
-    exec(compile(filled, "recipe", "exec"), {})  # noqa: S102 - a page of ours
+    source = code.replace(SERVER, server.url).replace('every_task(user="alice")', "every_task()")
+    exec(compile(source, "recipe", "exec"), {})  # noqa: S102 - a page of this repository
     assert capsys.readouterr().out or "config_set" in code
 
 
-def test_pages_follow_one_another(broker: BrokerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_read_page_by_page(broker: BrokerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PAGE", 1)
     tasks = [line["task"]["jeditaskid"] for line in broker.every_task()]
     assert len(tasks) == len(set(tasks)) == broker.tasks()["total"] == 3
     assert list(broker.every_notification()) == []
-    assert [one["pandaid"] for one in broker.every_job()] == [one["pandaid"] for one in broker.jobs(limit=500)["jobs"]]
+    assert [job["pandaid"] for job in broker.every_job()] == [job["pandaid"] for job in broker.jobs(limit=500)["jobs"]]
 
 
-def test_types_are_those_of_the_description() -> None:
+def test_types_match_the_api_description() -> None:
     different = [name for name, text in modules().items() if not same((FOLDER / f"{name}.py").read_text("utf-8"), text)]
     assert different == [], "run `make reference`"
 
 
-def test_answers_have_the_fields_that_their_types_promise(broker: BrokerClient) -> None:
-    asked: list[tuple[type, Any]] = [
+def test_answers_have_the_fields_of_their_types(broker: BrokerClient) -> None:
+    typed_answers: list[tuple[type, Any]] = [
         (answers.TaskList, broker.tasks()), (answers.TaskDecision, broker.explain(TASK)),
         (answers.WhyNot, broker.why_not(TASK + 2, "ALPHA_MCORE")), (answers.History, broker.history(TASK)),
         (answers.Queues, broker.queues()), (answers.QueueAnswer, broker.queue("ALPHA_MCORE")),
         (answers.ServiceAnswer, broker.agents()), (answers.Alarms, broker.alarms()), (answers.Me, broker.whoami()),
         (answers.Reasons, broker.reasons()), (answers.Shares, broker.shares()), (answers.JobList, broker.jobs()),
     ]  # fmt: skip
-    for kind, found in asked:
-        assert is_typeddict(kind) and set(found) == set(get_type_hints(kind)), kind
+    for kind, answer in typed_answers:
+        assert is_typeddict(kind) and set(answer) == set(get_type_hints(kind)), kind
 
 
-def test_nothing_decides_again_unless_asked(broker: BrokerClient) -> None:
+def test_decisions_are_evaluated_only_on_request(broker: BrokerClient) -> None:
     assert not broker.explain(TASK + 2)["decisions"][0]["remedies"]["evaluated"]
     assert not broker.queue("ALPHA_MCORE")["limits"]

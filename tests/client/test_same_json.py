@@ -1,4 +1,4 @@
-"""``--json`` of every command that asks the API elsewhere is what the API answers: here and from elsewhere alike."""
+"""``--json`` of every command with a remote form prints the answer of the API, locally and remotely."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CHANGING: dict[str, tuple[str, ...]] = {
     "pause": ("timeouts", *WHY, "--until", "1h"),
     "resume": ("timeouts",),
 }
-#: What is done before each of the two, so that both find the same.
+#: Commands that run before each of the two calls, so that both start from the same state.
 BEFORE: dict[str, tuple[str, ...]] = {
     "alarms": ("pause", "timeouts", *WHY, "--until", "1h"),
     "config set": ("config", "set", KEY, "61", *WHY),
@@ -62,10 +62,10 @@ BEFORE: dict[str, tuple[str, ...]] = {
     "queue unset": ("queue", "set", "ALPHA_MCORE", "corepower=12", *WHY, "--until", "1h"),
     "resume": ("pause", "timeouts", *WHY, "--until", "1h"),
 }
-#: They are tried where a file or a mapped queue is there, tests/api/test_routes.py and tests/pools/commands, or where
-#: each can be done twice: tests/tasks/test_verbs_elsewhere.py.
+#: Tested where a file or a mapped queue exists, in tests/api/test_routes.py and tests/pools/commands, or where each
+#: command can run twice, in tests/tasks/test_verbs_elsewhere.py.
 ELSEWHERE = {"submit", "match-job", "task submit", *(f"task {verb}" for verb in VERBS)}
-#: What goes on by itself between two questions, and who asks, and the number of the next version.
+#: Fields that differ between two calls: times, the caller, and the number of the next version.
 OF_THE_MOMENT = {
     "now",
     "until",
@@ -81,42 +81,49 @@ OF_THE_MOMENT = {
 
 
 @pytest.fixture(scope="module")
-def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
+def served_broker(
+    test_server: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Database, ApiServer]]:
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as database_and_server:
         for value in ("60", "61"):
             with pytest.raises(SystemExit) as end:
-                entry.main(["--db", found[0].url, "config", "set", KEY, value, *WHY])
+                entry.main(["--db", database_and_server[0].url, "config", "set", KEY, value, *WHY])
             assert end.value.code == 0
-        yield found
+        yield database_and_server
 
 
 def without_moments(document: Any) -> Any:
     if isinstance(document, dict):
         return {name: None if name in OF_THE_MOMENT else without_moments(value) for name, value in document.items()}
-    return [without_moments(one) for one in document] if isinstance(document, list) else document
+    return [without_moments(item) for item in document] if isinstance(document, list) else document
 
 
 @pytest.mark.parametrize("path", [*READING, *CHANGING])
-def test_a_command_prints_what_the_api_answers(
-    decided: tuple[Database, ApiServer], tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str
+def test_a_command_prints_the_answer_of_the_api(
+    served_broker: tuple[Database, ApiServer], tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
-    command, local = (*path.split(), *(READING | CHANGING)[path]), runner(capsys, "--db", decided[0].url)
+    command, local = (*path.split(), *(READING | CHANGING)[path]), runner(capsys, "--db", served_broker[0].url)
     prepare = BEFORE.get(path)
     assert prepare is None or local(*prepare).status == 0
-    here = local(*command, "--json")
-    assert here.status in (0, NOT_PLACED), here.err
+    local_output = local(*command, "--json")
+    assert local_output.status in (0, NOT_PLACED), local_output.err
     assert prepare is None or local(*prepare).status == 0
     with pytest.raises(SystemExit) as end:
-        entry.main([*command, "--json", "--server", decided[1].url, "--token-file", str(token)])
-    there = capsys.readouterr()
-    assert end.value.code == 0, there.err
-    told = [without_moments(json.loads(line)) for line in here.out.splitlines()]
-    assert told == [without_moments(json.loads(line)) for line in there.out.splitlines()] and told
+        entry.main([*command, "--json", "--server", served_broker[1].url, "--token-file", str(token)])
+    remote_output = capsys.readouterr()
+    assert end.value.code == 0, remote_output.err
+    local_documents = [without_moments(json.loads(line)) for line in local_output.out.splitlines()]
+    assert (
+        local_documents == [without_moments(json.loads(line)) for line in remote_output.out.splitlines()]
+        and local_documents
+    )
     if path in READING:
-        assert [list(one) for one in told] == [list(json.loads(line)) for line in there.out.splitlines()], "the order"
+        assert [list(document) for document in local_documents] == [
+            list(json.loads(line)) for line in remote_output.out.splitlines()
+        ], "the order"
 
 
-def test_every_command_that_asks_the_api_is_compared() -> None:
+def test_every_command_with_a_remote_form_is_compared() -> None:
     assert {*READING, *CHANGING} | ELSEWHERE == {*ANSWERS, *remote.HANDLERS}

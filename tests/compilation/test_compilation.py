@@ -1,4 +1,4 @@
-"""The loop is loaded where it pays, compiled by another process, and done without where it cannot be."""
+"""The loop is loaded where it pays and compiled by another process; cycles go on without it if it cannot be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.engine.compiled import function_cache, loading
 
 
 class Compiler:
-    """Stands for the process that compiles."""
+    """Stands in for the process that compiles."""
 
     def __init__(self, command: list[str], **options: Any) -> None:
         self.command, self.code = command, None
@@ -33,7 +33,7 @@ class Compiler:
 
 
 class Loop:
-    """Stands for a module with a loop, of which the functions can be read or not."""
+    """Stands in for a module with a loop, whose functions can be read unless there is damage."""
 
     damage: Exception | None = None
 
@@ -43,8 +43,8 @@ class Loop:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The folder for compiled functions of a process that has decided nothing; nothing is in it."""
+def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder for compiled functions, not made yet, of a process that has decided nothing."""
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "_seen", 0)
     monkeypatch.setattr(loading, "_failed", 0)
@@ -62,17 +62,17 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     background._compilation.cache_clear()
 
 
-def test_the_loop_is_loaded_where_it_pays(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept.mkdir(mode=0o700)
-    function_cache.ready_file(kept).touch()
+def test_the_loop_is_loaded_where_it_pays(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_folder.mkdir(mode=0o700)
+    function_cache.ready_file(cache_folder).touch()
     assert [loading.loop_for(chunks) is not None for chunks in (900, 1_000, 100, 1)] == [False, False, True, True]
     assert background._compilation().process is None
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
     assert loading.loop_for(5_000) is None
 
 
-def test_where_there_is_no_compiler_the_log_names_the_extra_once_and_only_where_it_pays(
-    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_without_a_compiler_the_log_names_the_extra_once_and_only_where_it_pays(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
     assert loading.loop_for(loading.CHUNKS_THAT_PAY - 1) is None
@@ -82,38 +82,46 @@ def test_where_there_is_no_compiler_the_log_names_the_extra_once_and_only_where_
     assert "gridbroker[fast]" in message
 
 
-def test_cycles_go_on_in_python_until_another_process_has_compiled_it(kept: Path) -> None:
+def test_cycles_go_on_in_python_until_another_process_has_compiled_the_loop(cache_folder: Path) -> None:
     assert loading.loop_for(3_000) is None
     process = background._compilation().process
     assert loading.loop_for(3_000) is None
     assert isinstance(process, Compiler)
     assert background._compilation().process is process
-    assert process.command == [sys.executable, "-m", "broker.compilation.warm_up", str(kept)]
-    process.code = 0  # it ends between two cycles
-    function_cache.ready_file(kept).touch()
+    assert process.command == [sys.executable, "-m", "broker.compilation.warm_up", str(cache_folder)]
+    process.code = 0  # the process ends between two cycles
+    function_cache.ready_file(cache_folder).touch()
     assert loading.loop_for(3_000) is not None
 
 
-def test_a_loop_that_cannot_be_compiled_is_done_without(kept: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_cycles_go_on_without_a_loop_that_cannot_be_compiled(
+    cache_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     loading.loop_for(3_000)
     process = background._compilation().process
     assert isinstance(process, Compiler)
     process.code = 1
     with caplog.at_level(logging.WARNING):
         assert [loading.loop_for(3_000) for _ in range(3)] == [None, None, None]
-    (said,) = caplog.messages
-    assert "exit code 1" in said
-    assert str(kept / "warm_up.log") in said
+    (message,) = caplog.messages
+    assert "exit code 1" in message
+    assert str(cache_folder / "warm_up.log") in message
     assert background._compilation().process is process
 
 
-def test_a_process_waits_for_the_compiler_only_if_it_asks_to(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_waits_for_the_compiler_only_if_it_asks_to(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loading, "mode", "always")
-    assert loading.loop_for(1) is not None
+    assert loading.loop_for(1) is not None, "the process itself compiles"
     assert background._compilation().process is None
+    monkeypatch.setattr(loading, "mode", "where it pays")
+    monkeypatch.setattr(loading, "_read_modules", {})
+    assert loading.loop_for(3_000) is None
+    assert background._compilation().process is not None, "another process compiles"
 
 
-def test_each_compiler_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_compiler_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(function_cache, "_user_cache", lambda: tmp_path)
     before = function_cache.folder()
     monkeypatch.setattr(function_cache, "version", lambda name: "another")
@@ -126,21 +134,19 @@ def test_a_folder_that_cannot_be_written_is_replaced_by_one_that_goes_with_the_p
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(function_cache, "other_folder", tmp_path / "file" / "kept")
-    removed: list[Any] = []
-    monkeypatch.setattr(function_cache.atexit, "register", lambda *call, **options: removed.append(call))
-    own = function_cache.folder()
-    assert own.is_dir()
-    assert function_cache.folder() == own
-    assert removed == [(shutil.rmtree, own)]
-    own.rmdir()
+    exit_calls: list[Any] = []
+    monkeypatch.setattr(function_cache.atexit, "register", lambda *call, **options: exit_calls.append(call))
+    replacement = function_cache.folder()
+    assert replacement.is_dir()
+    assert function_cache.folder() == replacement
+    assert exit_calls == [(shutil.rmtree, replacement)]
+    replacement.rmdir()
 
 
 @pytest.mark.slow
-def test_the_process_that_compiles_says_in_the_folder_that_all_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_that_compiles_marks_the_folder_as_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="there is no compiler here")
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # the functions as they are: compiling is another test's
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # without compiling: another test covers that
     subprocess.run([sys.executable, "-m", compilation._MODULE, str(tmp_path)], check=True)
     assert function_cache.ready_file(tmp_path).exists()
 
@@ -150,16 +156,16 @@ def test_an_interrupted_attempt_is_compiled_over(
 ) -> None:
     (tmp_path / "functions").mkdir()
     (tmp_path / "functions" / "half.nbi").touch()
-    tried: list[bool] = []
+    attempts: list[bool] = []
 
     def compile_all() -> None:
-        tried.append((tmp_path / "functions").exists())
-        if tried[-1]:
+        attempts.append((tmp_path / "functions").exists())
+        if attempts[-1]:
             raise EOFError("Ran out of input")
 
     monkeypatch.setattr(warm_up, "compile_all", compile_all)
     warm_up._compile_into(tmp_path)
-    assert tried == [True, False]
+    assert attempts == [True, False]
     assert "Ran out of input" in capsys.readouterr().err
 
 
@@ -167,51 +173,51 @@ def test_an_interrupted_attempt_is_compiled_over(
     "damage", [pickle.UnpicklingError("pickle data was truncated"), EOFError("Ran out of input"), MemoryError()]
 )
 def test_functions_that_cannot_be_read_are_removed_and_compiled_again(
-    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: Exception
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: Exception
 ) -> None:
-    kept.mkdir(mode=0o700)
-    function_cache.ready_file(kept).touch()
+    cache_folder.mkdir(mode=0o700)
+    function_cache.ready_file(cache_folder).touch()
     monkeypatch.setattr(Loop, "damage", damage)
     assert loading.loop_for(3_000) is None
-    assert not kept.exists()
+    assert not cache_folder.exists()
     assert [loading.loop_for(3_000) for _ in range(3)] == [None, None, None]
     process = background._compilation().process
     assert isinstance(process, Compiler)
     process.code = 0
-    function_cache.ready_file(kept).touch()
+    function_cache.ready_file(cache_folder).touch()
     monkeypatch.setattr(Loop, "damage", None)
     assert loading.loop_for(3_000) is not None
-    (said,) = caplog.messages
-    assert str(kept) in said
-    assert type(damage).__name__ in said
+    (message,) = caplog.messages
+    assert str(cache_folder) in message
+    assert type(damage).__name__ in message
 
 
-def test_a_process_in_which_nothing_can_be_read_twice_goes_on_without(
-    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_process_that_fails_to_read_the_functions_twice_goes_on_without_them(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loading, "mode", "always")
     monkeypatch.setattr(Loop, "damage", EOFError())
     assert [loading.loop_for(3_000) for _ in range(5)] == [None] * 5
-    assert ["again" in one for one in caplog.messages] == [True, False]
+    assert ["again" in message for message in caplog.messages] == [True, False]
 
 
 @pytest.mark.slow
 def test_damaged_files_of_the_compiler_fail_no_cycle(compiled_loop: None, tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="there is no compiler here")
-    damaged = shutil.copytree(function_cache.folder(), tmp_path / "damaged")
-    files = [path for path in damaged.rglob("*.nb?") if path.stat().st_size]
+    damaged_folder = shutil.copytree(function_cache.folder(), tmp_path / "damaged")
+    files = [path for path in damaged_folder.rglob("*.nb?") if path.stat().st_size]
     assert files
     for path in files:
         os.truncate(path, path.stat().st_size // 2)
-    made = subprocess.run(
-        [sys.executable, "-c", DECIDED_WITH_DAMAGE, str(damaged)],
+    process = subprocess.run(
+        [sys.executable, "-c", DECIDED_WITH_DAMAGE, str(damaged_folder)],
         check=True,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert made.stdout.split() == ["None", "False", "12"]
-    assert made.stderr.count("cannot be read") == 1
+    assert process.stdout.split() == ["None", "False", "12"]
+    assert process.stderr.count("cannot be read") == 1
 
 
 DECIDED_WITH_DAMAGE = """
@@ -239,39 +245,39 @@ def test_a_folder_that_others_may_enter_is_not_read(
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(mode)
-    assert _replaced(shared, monkeypatch)
+    assert _is_replaced(shared, monkeypatch)
     assert "XDG_CACHE_HOME" in caplog.text
     shared.chmod(0o700)
-    assert not _replaced(shared, monkeypatch)
+    assert not _is_replaced(shared, monkeypatch)
 
 
 def test_a_folder_that_others_may_exchange_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above = tmp_path / "above"
     above.mkdir()
     above.chmod(0o777)
-    assert _replaced(above / "own", monkeypatch)
-    above.chmod(0o1777)  # as /tmp: others may not rename what is not theirs
-    assert not _replaced(above / "own", monkeypatch)
+    assert _is_replaced(above / "own", monkeypatch)
+    above.chmod(0o1777)  # like /tmp: users may only rename their own entries
+    assert not _is_replaced(above / "own", monkeypatch)
 
 
-def test_a_folder_of_somebody_else_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own"
-    assert not _replaced(own, monkeypatch)
+    assert not _is_replaced(own, monkeypatch)
     monkeypatch.setattr(function_cache.os, "geteuid", lambda: os.stat(own).st_uid + 1)
-    assert _replaced(own, monkeypatch)
+    assert _is_replaced(own, monkeypatch)
 
 
 def test_a_link_to_a_folder_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    assert _replaced(tmp_path / "link", monkeypatch)
+    assert _is_replaced(tmp_path / "link", monkeypatch)
 
 
-def _replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether another folder is taken instead; it is removed again."""
+def _is_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether another folder is used instead; that folder is removed again."""
     monkeypatch.setattr(function_cache, "other_folder", folder)
-    taken = function_cache.folder()
-    if taken == folder:
+    replacement = function_cache.folder()
+    if replacement == folder:
         return False
-    taken.rmdir()
+    replacement.rmdir()
     return True

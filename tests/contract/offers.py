@@ -1,4 +1,4 @@
-"""Queue offers for the cases of the contract, through the same reader as in production."""
+"""Queue offers for the cases of the contract, read by the same reader as in production."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ PLATFORM = "x86_64-centos7-gcc8-opt"
 HERE = Path(__file__).parent
 
 
-def published(**document: Any) -> QueueSoftware:
-    """The tags of a queue that publishes the document."""
+def software_of(**document: Any) -> QueueSoftware:
+    """Return the software of a queue that publishes the document."""
     software, faults = read_software(json.dumps(document))
     assert not faults
     return software
 
 
 def gpu(vendor: str | None, model: str | None, vram: int | None, *rest: str | None) -> GpuSummary:
-    """One combination as pilots have seen it."""
+    """Return one GPU combination as pilots report it."""
     return GpuSummary(vendor, model, None if not vram else str(vram), *rest)
 
 
 def offer_of(case: dict[str, Any], gpus: dict[str, Any]) -> QueueOffer:
-    """The queue of a case of ``hardware.json``: software is no obstacle unless the case says so."""
+    """Return the queue of a case of ``hardware.json``; its software fits unless the case says otherwise."""
     lists = {"containers": ["any"], "cvmfs": ["any"], "cmtconfigs": [PLATFORM, "aarch64-centos7-gcc8-opt"], "tags": []}
     document = {key: case.get(key, value) for key, value in lists.items()}
     document["architectures"] = [{"type": kind, **case[kind]} for kind in ("cpu", "gpu") if kind in case]
     releases = tuple(case.get("releases", ["AUTO"]))
     return QueueOffer(
-        "QUEUE", releases, published(**document), tuple(gpu(*gpus[name]) for name in case.get("seen", ()))
+        "QUEUE", releases, software_of(**document), tuple(gpu(*gpus[name]) for name in case.get("seen", ()))
     )
 
 
 def no_sources() -> ContainerSources:
-    """Nothing published for all queues."""
+    """Return container sources without any entry."""
     return ContainerSources()

@@ -1,7 +1,7 @@
-"""What others depend on, as one document: commands, routes, codes, keys, entry points, variables and columns of tables.
+"""The public interface as one document: commands, routes, codes, keys, entry points, variables and table columns.
 
-``tests/contract/promises.json`` is what was promised. An entry that is gone or different is incompatible; one that is
-new is an addition, unless it is an argument that must be given.
+``tests/contract/promises.json`` holds the promised interface. A missing or changed entry is incompatible; a new entry
+is an addition, unless it is a required argument.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Document = dict[str, Any]
 
 
 def promises(connection: sa.Connection) -> Document:
-    """All that is promised now; the connection is to a database with the newest schema."""
+    """Return the current interface; the connection leads to a database with the newest schema."""
     api = json.loads(OPENAPI.read_text(encoding="utf-8"))
     return {
         "agents": {key: {} for key in [*agent_classes(), *offered()]},
@@ -58,41 +58,41 @@ def promises(connection: sa.Connection) -> Document:
         "rule_contract": {key: {} for key in contract.__all__},
         "routes": dict(_routes(api)),
         "schemas": dict(_schemas(api)),
-        "sources": {key: {} for key in (one.name for one in (*GRID_SOURCES, *OFFERED_SOURCES))},
+        "sources": {key: {} for key in (source.name for source in (*GRID_SOURCES, *OFFERED_SOURCES))},
         "tables": _tables(connection),
         "variables": {f"BROKER_{name.upper()}": {} for name in Settings.model_fields},
     }
 
 
-def differences(promised: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, bool]]:
-    """What differs, each with whether it breaks somebody: place and what is the matter."""
-    for name in sorted(promised.keys() | now.keys()):
-        where = f"{place}{name}"
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield each difference as a text and whether it breaks users of the interface."""
+    for name in sorted(before.keys() | now.keys()):
+        path = f"{place}{name}"
         if name not in now:
-            yield f"{where} is gone", True
-        elif name not in promised:
-            needed = isinstance(now[name], Mapping) and now[name].get("required") is True and bool(place.count("/") > 1)
-            yield f"{where} is new{' and must be given' if needed else ''}", needed
-        elif isinstance(promised[name], Mapping) and isinstance(now[name], Mapping):
-            yield from differences(promised[name], now[name], f"{where}/")
-        elif promised[name] != now[name]:
-            relaxed = name == "required" and promised[name] is True
-            yield f"{where} is {now[name]!r}, was {promised[name]!r}", not relaxed
+            yield f"{path} is gone", True
+        elif name not in before:
+            breaks = isinstance(now[name], Mapping) and now[name].get("required") is True and bool(place.count("/") > 1)
+            yield f"{path} is new{' and must be given' if breaks else ''}", breaks
+        elif isinstance(before[name], Mapping) and isinstance(now[name], Mapping):
+            yield from differences(before[name], now[name], f"{path}/")
+        elif before[name] != now[name]:
+            relaxed = name == "required" and before[name] is True
+            yield f"{path} is {now[name]!r}, was {before[name]!r}", not relaxed
 
 
-def with_additions(promised: Mapping[str, Any], now: Mapping[str, Any]) -> Document:
-    """What was promised with what is new beside it; what is gone or different stays as it was promised."""
-    found: Document = dict(promised)
+def with_additions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Document:
+    """Add new entries to the promised ones; missing and changed entries stay as promised."""
+    merged: Document = dict(before)
     for name, value in now.items():
-        if name not in promised:
-            found[name] = value
-        elif isinstance(promised[name], Mapping) and isinstance(value, Mapping):
-            found[name] = with_additions(promised[name], value)
-    return found
+        if name not in before:
+            merged[name] = value
+        elif isinstance(before[name], Mapping) and isinstance(value, Mapping):
+            merged[name] = with_additions(before[name], value)
+    return merged
 
 
 def _configuration() -> Iterator[tuple[str, Document]]:
-    """Keys of the files in ``config/`` that operators write, with their types; options of agents by agent."""
+    """Yield the keys of the files in ``config/`` with their types, and the options of each agent."""
     models: dict[str, type[BaseModel]] = {
         "api.yaml": ApiConfiguration,
         "broker.yaml": ProcessSettings,
@@ -103,31 +103,31 @@ def _configuration() -> Iterator[tuple[str, Document]]:
     for file, model in models.items():
         schema = model.model_json_schema()
         yield file, _properties(schema)
-        for part, one in schema.get("$defs", {}).items():
-            if "properties" in one:
-                yield f"{file}, {part}", _properties(one)
+        for part, part_schema in schema.get("$defs", {}).items():
+            if "properties" in part_schema:
+                yield f"{file}, {part}", _properties(part_schema)
 
 
 def _options(agent: str) -> type[BaseModel]:
     if agent in registry.BROKERAGES:
         return tables_class(brokerage(agent)).options_type
     module, _, name = registry.CLASSES[agent].partition(":")
-    found: type[BaseModel] = getattr(importlib.import_module(module), name).options_type
-    return found
+    options_type: type[BaseModel] = getattr(importlib.import_module(module), name).options_type
+    return options_type
 
 
 def _properties(schema: Mapping[str, Any]) -> Document:
-    needed = schema.get("required", ())
+    required = schema.get("required", ())
     fields = schema.get("properties", {}).items()
-    return {name: {"type": type_of(one), "required": name in needed} for name, one in fields}
+    return {name: {"type": type_of(field_schema), "required": name in required} for name, field_schema in fields}
 
 
 def _commands(command: object, words: str) -> Iterator[tuple[str, Document]]:
     if isinstance(command, TyperCommand):
         options = {
-            name: {"required": bool(one.required), "type": _kind(one)}
-            for one in command.params
-            for name in (*one.opts, *one.secondary_opts)
+            name: {"required": bool(parameter.required), "type": _kind(parameter)}
+            for parameter in command.params
+            for name in (*parameter.opts, *parameter.secondary_opts)
         }
         yield words, options
     elif isinstance(command, TyperGroup):
@@ -136,7 +136,7 @@ def _commands(command: object, words: str) -> Iterator[tuple[str, Document]]:
 
 
 def _kind(parameter: Any) -> str:
-    """``argument``, ``flag``, or ``value``, with whether several may be given."""
+    """Return ``argument``, ``flag`` or ``value``, in the plural if several may be given."""
     if isinstance(parameter, TyperArgument):
         return "argument" if parameter.nargs == 1 else "arguments"
     if parameter.is_flag:
@@ -150,61 +150,73 @@ def _routes(api: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
             if method not in operations:
                 continue
             operation = operations[method]
-            given = {
-                one["name"]: {"in": one["in"], "required": one.get("required", False), "type": type_of(one["schema"])}
-                for one in operation.get("parameters", ())
+            parameters = {
+                part["name"]: {
+                    "in": part["in"],
+                    "required": part.get("required", False),
+                    "type": type_of(part["schema"]),
+                }
+                for part in operation.get("parameters", ())
             }
-            body = {
-                kind: type_of(one["schema"])
-                for kind, one in operation.get("requestBody", {}).get("content", {}).items()
+            bodies = {
+                kind: type_of(part["schema"])
+                for kind, part in operation.get("requestBody", {}).get("content", {}).items()
             }
             answers = {
-                status: {kind: type_of(one.get("schema", {})) for kind, one in response.get("content", {}).items()}
+                status: {kind: type_of(part.get("schema", {})) for kind, part in response.get("content", {}).items()}
                 for status, response in operation["responses"].items()
                 if status.startswith("2")
             }
-            yield f"{method.upper()} {path}", {"parameters": given, "body": body, "answers": answers}
+            yield f"{method.upper()} {path}", {"parameters": parameters, "body": bodies, "answers": answers}
 
 
 def _schemas(api: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
-    """Fields by schema; of those that clients send, whether a field must be given."""
+    """Yield the fields of each schema; for schemas that clients send, also which fields are required."""
     schemas = api["components"]["schemas"]
-    sent = _reached(schemas, {name for path in api["paths"].values() for one in path.values() for name in _sent(one)})
+    request_schemas = _reachable(
+        schemas,
+        {
+            name
+            for path in api["paths"].values()
+            for operation in path.values()
+            for name in _request_references(operation)
+        },
+    )
     for name, schema in schemas.items():
-        required = schema.get("required", ()) if name in sent else None
+        required = schema.get("required", ()) if name in request_schemas else None
         fields = {}
         for field, value in schema.get("properties", {}).items():
             fields[field] = {"type": type_of(value)} | ({} if required is None else {"required": field in required})
         yield name, fields | {f"value {value}": {} for value in schema.get("enum", ())}
 
 
-def _sent(operation: Mapping[str, Any]) -> set[str]:
+def _request_references(operation: Mapping[str, Any]) -> set[str]:
     return _references(operation.get("requestBody", {}))
 
 
 def _references(value: Any) -> set[str]:
     if isinstance(value, Mapping):
-        own = {value["$ref"].rpartition("/")[2]} if isinstance(value.get("$ref"), str) else set()
-        return own.union(*(_references(one) for one in value.values()))
-    return set().union(*(_references(one) for one in value)) if isinstance(value, list) else set()
+        reference = {value["$ref"].rpartition("/")[2]} if isinstance(value.get("$ref"), str) else set()
+        return reference.union(*(_references(item) for item in value.values()))
+    return set().union(*(_references(item) for item in value)) if isinstance(value, list) else set()
 
 
-def _reached(schemas: Mapping[str, Any], names: set[str]) -> set[str]:
-    found: set[str] = set()
+def _reachable(schemas: Mapping[str, Any], names: set[str]) -> set[str]:
+    reached: set[str] = set()
     todo = set(names)
     while todo:
         name = todo.pop()
-        found.add(name)
-        todo |= _references(schemas.get(name, {})) - found
-    return found
+        reached.add(name)
+        todo |= _references(schemas.get(name, {})) - reached
+    return reached
 
 
 def type_of(schema: Mapping[str, Any]) -> str:
-    """A type in one word, such as ``array of TaskLine`` or ``integer or null``."""
+    """Return a short name of a type, such as ``array of TaskLine`` or ``integer or null``."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema or "oneOf" in schema:
-        return " or ".join(sorted({type_of(one) for one in schema.get("anyOf", schema.get("oneOf"))}))
+        return " or ".join(sorted({type_of(option) for option in schema.get("anyOf", schema.get("oneOf"))}))
     kind = str(schema.get("type", "anything"))
     if kind == "array":
         return f"array of {type_of(schema.get('items', {}))}"
@@ -213,8 +225,8 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 
 def _tables(connection: sa.Connection) -> Document:
-    """Columns and types of the tables of ours; the days of partitioned ones are one table."""
-    found: Document = {}
+    """Return the columns and types of the broker's own tables; a partitioned table counts once."""
+    tables: Document = {}
     rows = connection.execute(
         sa.text("""
         SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
@@ -224,18 +236,18 @@ def _tables(connection: sa.Connection) -> Document:
         ORDER BY 1, 2""")
     )
     for table, column, kind in rows:
-        found.setdefault(f"broker.{table}", {})[column] = {"type": kind}
-    return found
+        tables.setdefault(f"broker.{table}", {})[column] = {"type": kind}
+    return tables
 
 
-def promised(path: Path = FILE) -> Document:
-    """What is on record."""
-    found: Document = json.loads(path.read_text(encoding="utf-8"))
-    return found
+def read_promises(path: Path = FILE) -> Document:
+    """Read the promised interface from its file."""
+    document: Document = json.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """The document as it is stored: one line an entry of a kind, so that a review sees each change."""
+    """Format the document for its file: one line for each entry, so that a review sees each change."""
     lines = ["{"]
     kinds = sorted(document)
     for kind in kinds:

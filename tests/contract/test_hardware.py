@@ -1,4 +1,4 @@
-"""Hardware requests against queues: what must come out, case by case, and why when it is a refusal."""
+"""Hardware requests against queues: the expected outcome of each case, and the reason of each refusal."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def test_the_canonical_form_gives_the_same_outcome(case: dict[str, Any]) -> None
         assert outcome_at(canonical(need.requirement), offer_of(case, DATA["gpus"])).code == case["outcome"]
 
 
-def test_every_case_has_a_name_of_its_own() -> None:
+def test_case_names_are_unique() -> None:
     names = [case["case"] for case in CASES]
     assert len(names) == len(set(names)) == 118

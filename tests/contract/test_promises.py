@@ -1,4 +1,4 @@
-"""What others depend on is as it was promised: see docs/explanation/stability.md."""
+"""The public interface is as promised: see docs/explanation/stability.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.store.connection.database import Database
-from tests.contract.promises import FILE, as_text, differences, promised, promises, with_additions
+from tests.contract.promises import FILE, as_text, differences, promises, read_promises, with_additions
 
 BREAKS = (
     "this breaks what others depend on. Keep the old name or type beside the new one for a minor release and warn (see "
@@ -17,16 +17,16 @@ BREAKS = (
 ADDS = "new, and promised from now on: run `make contract`"
 
 
-def test_what_is_promised_is_there(database: Database) -> None:
+def test_the_interface_is_as_promised(database: Database) -> None:
     with database.begin() as connection:
         now = promises(connection)
-    before = promised()
+    before = read_promises()
     if os.environ.get("BROKER_CONTRACT") == "add":
         FILE.write_text(as_text(with_additions(before, now)), encoding="utf-8")
-        before = promised()
-    found = list(differences(before, now))
-    assert [what for what, breaks in found if breaks] == [], BREAKS
-    assert [what for what, breaks in found if not breaks] == [], ADDS
+        before = read_promises()
+    changes = list(differences(before, now))
+    assert [change for change, breaks in changes if breaks] == [], BREAKS
+    assert [change for change, breaks in changes if not breaks] == [], ADDS
     assert FILE.read_text(encoding="utf-8") == as_text(before)
     assert {kind: len(entries) > 3 for kind, entries in now.items()} == dict.fromkeys(now, True)
 
@@ -60,9 +60,9 @@ CASES: list[tuple[Any, Any, list[tuple[str, bool]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "found"), CASES)
-def test_what_breaks_and_what_only_adds(before: Any, after: Any, found: list[tuple[str, bool]]) -> None:
-    assert list(differences({"k": before}, {"k": after})) == found
+@pytest.mark.parametrize(("before", "after", "expected"), CASES)
+def test_differences_either_break_or_add(before: Any, after: Any, expected: list[tuple[str, bool]]) -> None:
+    assert list(differences({"k": before}, {"k": after})) == expected
 
 
 def test_a_renamed_field_of_an_answer_breaks(database: Database) -> None:
@@ -70,11 +70,11 @@ def test_a_renamed_field_of_an_answer_breaks(database: Database) -> None:
         now = promises(connection)
     fields = now["schemas"]["QueueLine"]
     fields["queue_name"] = fields.pop("queue")
-    breaks = [what for what, breaks in differences(promised(), now) if breaks]
-    assert breaks == ["schemas/QueueLine/queue is gone"]
+    broken = [change for change, breaks in differences(read_promises(), now) if breaks]
+    assert broken == ["schemas/QueueLine/queue is gone"]
 
 
-def test_additions_never_overwrite_what_was_promised() -> None:
+def test_additions_never_overwrite_promised_entries() -> None:
     before = {"tables": {"broker.a": {"x": {"type": "text"}, "gone": {"type": "text"}}}}
     after = {"tables": {"broker.a": {"x": {"type": "bigint"}, "y": {"type": "text"}}, "broker.b": {}}}
     assert with_additions(before, after) == {

@@ -1,4 +1,4 @@
-"""Releases, caches, nightlies, and containers against what queues publish: what must come out."""
+"""Releases, caches, nightlies and containers against what queues publish: the expected outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.domain.queues import ContainerSources, QueueOffer
 from broker.matching.availability import job_platform
 from broker.matching.match_queue import match_queue
 from broker.matching.need import production_need
-from tests.contract.offers import PLATFORM, published
+from tests.contract.offers import PLATFORM, software_of
 
 RELEASE, NIGHTLY = "Athena-21.0.38", "Athena-main-2026-07-30T2101"
 CHOICE = "x86_64-(centos7|slc6)-gcc8-opt"
@@ -18,8 +18,8 @@ CPU = [{"type": "cpu", "arch": ["x86_64", "aarch64"]}]
 
 
 def tag(release: str = "21.0.38", **more: Any) -> dict[str, Any]:
-    found = {"cmtconfig": PLATFORM, "project": "Athena", "release": release, "container_name": "", "sources": []}
-    return {**found, **more}
+    defaults = {"cmtconfig": PLATFORM, "project": "Athena", "release": release, "container_name": "", "sources": []}
+    return {**defaults, **more}
 
 
 def outcome(
@@ -31,7 +31,7 @@ def outcome(
     releases: tuple[str, ...] = ("AUTO",),
     **lists: Any,
 ) -> str:
-    offer = QueueOffer("QUEUE", releases, published(architectures=CPU, **lists))
+    offer = QueueOffer("QUEUE", releases, software_of(architectures=CPU, **lists))
     need = production_need(architecture, transhome, container, only_tags)
     return match_queue(need, offer, ContainerSources("x", sources or {})).code
 
@@ -95,9 +95,9 @@ UNPACKED = {"containers": ["/cvmfs/unpacked"]}
         ("img", False, {"img": ("/cvmfs/unpacked/x",)}, UNPACKED, "fits"),
         ("img", False, {"other": ("/cvmfs/unpacked/x",)}, UNPACKED, "container"),
         ("img", False, {}, UNPACKED, "container"),
-        # an empty prefix would take everything
+        # an empty prefix would match everything
         ("img", False, {}, {"containers": [""]}, "container"),
-        # the release plays no part, but a platform that is a pattern has to be one of the queue's
+        # the release does not matter, but a platform pattern must match one of the queue
         ("img", False, {}, {"containers": ["any"], "cvmfs": []}, "fits"),
     ],
 )
@@ -114,7 +114,7 @@ def test_containers(
         (("ANY",), PLATFORM, "fits"),
         (("ANY",), PLATFORM + "#x86_64", "hardware_unknown"),
         (("ANY",), PLATFORM + "#&*", "hardware_unknown"),
-        # what is no JSON is an old string, and a queue that takes anything is asked for no platform
+        # text that is not JSON is an old-style string, and a queue that takes anything has no platform check
         (("ANY",), "{", "fits"),
         (("AUTO",), "{", "architecture_invalid"),
         ((), PLATFORM, "not_offered"),
@@ -127,7 +127,7 @@ def test_releases_of_the_queue(releases: tuple[str, ...], architecture: str, exp
     assert outcome(architecture, releases=releases) == expected
 
 
-def test_a_container_is_not_checked_where_nothing_is() -> None:
+def test_a_queue_that_takes_anything_gets_no_container_check() -> None:
     assert outcome(PLATFORM, container="img", only_tags=True, releases=("ANY",)) == "fits"
 
 
@@ -137,15 +137,15 @@ def test_a_container_is_not_checked_where_nothing_is() -> None:
         (PLATFORM, None),
         ("x86_64-slc6-gcc8-opt", None),
         ("x86_64-slc.-gcc8-opt", "x86_64-slc6-gcc8-opt"),
-        ("x86_64-(slc6|centos7)-gcc8-opt", PLATFORM),  # the first of the queue, not of the task
+        ("x86_64-(slc6|centos7)-gcc8-opt", PLATFORM),  # the first platform of the queue, not of the task
         ("x86_64-.*-clang-opt", None),
         ("(ppc64le|aarch64)-el9-gcc13-opt", "aarch64-el9-gcc13-opt"),
         ("(ppc64le|s390)-el9-gcc13-opt", None),
         ("(ppc64le|aarch64)-el9-gcc.*", None),
     ],
 )
-def test_the_platform_of_the_job(architecture: str, expected: str | None) -> None:
-    tags = published(cmtconfigs=[PLATFORM, "x86_64-slc6-gcc8-opt"], architectures=CPU)
+def test_the_platform_chosen_for_the_job(architecture: str, expected: str | None) -> None:
+    tags = software_of(cmtconfigs=[PLATFORM, "x86_64-slc6-gcc8-opt"], architectures=CPU)
     need = production_need(architecture + "@centos7", RELEASE, None, False)
     assert job_platform(need, tags) == expected
     assert job_platform(need, None) is None

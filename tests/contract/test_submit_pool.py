@@ -1,4 +1,4 @@
-"""SubmitPools, case by case: the identifier, the eligible queues, and the reason for each of the others."""
+"""Cases of SubmitPools: the identifier, the eligible queues, and the reason why each other queue is not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = json.loads(
     (HERE / "submit_pool.json").read_text(encoding="utf-8"), parse_int=NumberLiteral, parse_float=NumberLiteral
 )
 CASES = DATA["requirements"]
-PLACED = [case for case in CASES if "why_not" in case]
+CASES_WITH_QUEUES = [case for case in CASES if "why_not" in case]
 DECLARED = Declarations({name: Declaration(kind) for name, kind in DATA["declared"].items()})
 RESOURCES, LEFT_OUT = resources_of(DATA["resources"])
 
@@ -33,16 +33,16 @@ def pool_of_case(case: dict[str, Any]) -> SubmitPool | None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_the_identifier(case: dict[str, Any]) -> None:
     if "refused" in case:
-        with pytest.raises(RequirementRefused) as refused:
+        with pytest.raises(RequirementRefused) as refusal:
             pool_of_case(case)
-        assert (refused.value.code, refused.value.name in case["requires"]) == (case["refused"], True)
+        assert (refusal.value.code, refusal.value.name in case["requires"]) == (case["refused"], True)
         return
     pool = pool_of_case(case)
     assert (pool and pool.pool_id, pool and pool.canonical) == (case["pool"], case["canonical"])
     assert pool is None or parse_canonical(pool.canonical) == pool
 
 
-@pytest.mark.parametrize("case", PLACED, ids=lambda case: case["case"])
+@pytest.mark.parametrize("case", CASES_WITH_QUEUES, ids=lambda case: case["case"])
 def test_the_eligible_queues_and_the_reasons(case: dict[str, Any]) -> None:
     pool = pool_of_case(case)
     assert pool is not None
@@ -51,18 +51,18 @@ def test_the_eligible_queues_and_the_reasons(case: dict[str, Any]) -> None:
     assert {str(queue): reason for queue, reason in answer.reasons(0).items()} == case["why_not"]
 
 
-def test_all_pools_at_once_give_what_each_gives_alone() -> None:
-    pools = [pool for case in PLACED if (pool := pool_of_case(case)) is not None]
+def test_evaluating_all_pools_at_once_equals_one_by_one() -> None:
+    pools = [pool for case in CASES_WITH_QUEUES if (pool := pool_of_case(case)) is not None]
     together = evaluate(pools, RESOURCES)
-    assert together.shape == (len(PLACED), len(RESOURCES.queues))
+    assert together.shape == (len(CASES_WITH_QUEUES), len(RESOURCES.queues))
     for row, pool in zip(together, pools, strict=True):
         assert np.array_equal(row, evaluate([pool], RESOURCES)[0])
 
 
 @pytest.mark.parametrize("vo", DATA["effective"])
-def test_what_a_vo_finds_after_inheritance(vo: str) -> None:
-    found = {str(queue.name): queue.parameters for queue in RESOURCES.effective(vo)}
-    assert found == {
+def test_parameters_of_a_vo_after_inheritance(vo: str) -> None:
+    parameters_by_queue = {str(queue.name): queue.parameters for queue in RESOURCES.effective(vo)}
+    assert parameters_by_queue == {
         queue: {name: tuple(value) if isinstance(value, list) else value for name, value in parameters.items()}
         for queue, parameters in DATA["effective"][vo].items()
     }
@@ -76,30 +76,30 @@ def test_operators_are_told_of_values_that_are_no_numbers() -> None:
     ]
 
 
-def test_every_case_is_there_once() -> None:
+def test_case_names_are_unique() -> None:
     names = [case["case"] for case in CASES]
     assert len(names) == len(set(names)) == 37
-    assert len(PLACED) == 22
+    assert len(CASES_WITH_QUEUES) == 22
 
 
-def written(value: Any) -> Any:
-    """A value as the cases write it: numbers by what they mean."""
+def as_in_cases(value: Any) -> Any:
+    """Convert a value to the form of the cases: numbers are compared by value, not by text."""
     if isinstance(value, NumberLiteral):
         return Decimal(value.text)
-    return value if isinstance(value, str) else [written(one) for one in value]
+    return value if isinstance(value, str) else [as_in_cases(item) for item in value]
 
 
 @pytest.mark.parametrize("case", DATA["texts"], ids=lambda case: case["case"])
 def test_the_requirements_in_a_text(case: dict[str, Any]) -> None:
     assert kind_of(case["text"]) == case["kind"]
     if "refused" in case:
-        with pytest.raises(RequirementRefused) as refused:
+        with pytest.raises(RequirementRefused) as refusal:
             read_job(case["text"], case["kind"])
-        assert refused.value.code == case["refused"]
-        assert refused.value.place is not None
+        assert refusal.value.code == case["refused"]
+        assert refusal.value.place is not None
         return
-    found, wanted = read_job(case["text"], case["kind"]).requirements, case["requires"]
-    assert (found is None) == (wanted is None)
-    for name, value in (found or {}).items():
-        assert written(value) == written(wanted[name])
-    assert set(found or {}) == set(wanted or {})
+    requirements, expected = read_job(case["text"], case["kind"]).requirements, case["requires"]
+    assert (requirements is None) == (expected is None)
+    for name, value in (requirements or {}).items():
+        assert as_in_cases(value) == as_in_cases(expected[name])
+    assert set(requirements or {}) == set(expected or {})

@@ -1,4 +1,4 @@
-"""The life of a SubmitPool: jobs come and go, queues change, pilots ask, pools are cleared away."""
+"""The lifecycle of a SubmitPool: jobs come and go, queues change, pilots ask, unused pools are removed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def life(shared: Database) -> Iterator[Life]:
 
 
 class Life:
-    """What may happen to a pool that the queue SITE_A/ce1/long meets, and SITE_A/ce1/short does not."""
+    """Events of a pool for which the queue SITE_A/ce1/long is eligible and SITE_A/ce1/short is not."""
 
     def __init__(self, database: Database, connection: psycopg.Connection[Any]) -> None:
         self._database, self._places, self._jobs = database, copy.deepcopy(PLACES), 0
@@ -50,8 +50,8 @@ class Life:
         follow(self._database, second)
 
     def pilot(self, second: float, queue: str, gets_a_job: bool) -> None:
-        found = self._matcher.match(Pilot("SITE_A", "ce1", queue, "lhcb"), at(second))
-        assert isinstance(found, Match) is gets_a_job
+        answer = self._matcher.match(Pilot("SITE_A", "ce1", queue, "lhcb"), at(second))
+        assert isinstance(answer, Match) is gets_a_job
 
     def clean_up(self, second: float, pools: int) -> None:
         with self._database.begin() as connection:
@@ -59,8 +59,8 @@ class Life:
         self.pools(second, pools)
 
     def pools(self, second: float, pools: int) -> None:
-        found = rows(self._database, "SELECT pool_id FROM broker.submit_pools")
-        assert found == [(pool_for(Memory=5000).pool_id,)] * pools
+        pool_rows = rows(self._database, "SELECT pool_id FROM broker.submit_pools")
+        assert pool_rows == [(pool_for(Memory=5000).pool_id,)] * pools
 
     def queues(self, second: float, queues: int) -> None:
         assert rows(self._database, "SELECT queue_count FROM broker.submit_pools") == [(queues,)]
@@ -78,10 +78,10 @@ class Life:
 
 
 @pytest.mark.parametrize("case", CASES["lives"], ids=lambda case: str(case["id"]))
-def test_a_life(life: Life, case: dict[str, Any]) -> None:
+def test_a_sequence_of_events(life: Life, case: dict[str, Any]) -> None:
     for second, event, *expected in case["events"]:
-        happens: Callable[..., None] = getattr(life, event.replace(" ", "_"))
-        happens(second, *expected)
+        act: Callable[..., None] = getattr(life, event.replace(" ", "_"))
+        act(second, *expected)
 
 
 @pytest.mark.parametrize("case", CASES["matching"], ids=lambda case: str(case["id"]))
@@ -89,5 +89,5 @@ def test_pools_and_pilots(case: dict[str, Any]) -> None:
     assert pool_fits(case["pool"], case["presented"], case.get("mapped")) is case["fits"]
 
 
-def test_a_list_that_nobody_checks_again_stays_valid() -> None:  # lc07
+def test_a_presented_pool_list_stays_valid_without_a_mapping() -> None:  # lc07
     assert pool_fits("P1", ["P1"]) is True

@@ -1,4 +1,4 @@
-"""Writes the types of answers of ``gridbroker_client``: ``python -m tests.docs.make_client_answers``."""
+"""Generates the answer types of ``gridbroker_client``: ``python -m tests.docs.make_client_answers``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.api.browsing import REFERENCE, reachable, references
 from tests.docs.source_tree import ROOT
 
 FOLDER = ROOT / "gridbroker_client/answers"
-#: The answers that methods give, by module; what an answer is made of stands in the first module that needs it.
+#: Answer types by module; a type nested in answers is defined in the first module that needs it.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "decisions": ("TaskDecision", "WhyNot"),
     "tasks": ("TaskList", "History", "TaskSubscriptions", "MessageList"),
@@ -26,7 +26,7 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 def modules() -> dict[str, str]:
-    """The text of each module by name, that of the package among them."""
+    """The text of each module by name, including the package's ``__init__``."""
     schemas = described()["components"]["schemas"]
     home: dict[str, str] = {}
     for group, roots in GROUPS.items():
@@ -43,45 +43,45 @@ def modules() -> dict[str, str]:
 
 
 def _module(schemas: Mapping[str, Any], group: str, home: Mapping[str, str]) -> str:
-    own = [name for name, where in home.items() if where == group]
-    body = "\n\n".join(_type(name, schemas[name]) for name in own)
+    own_names = [name for name, owner in home.items() if owner == group]
+    body = "\n\n".join(_type(name, schemas[name]) for name in own_names)
     elsewhere: dict[str, set[str]] = {}
-    for name in own:
-        for one in references(schemas[name]):
-            if home[one] != group:
-                elsewhere.setdefault(home[one], set()).add(called(one))
+    for name in own_names:
+        for reference in references(schemas[name]):
+            if home[reference] != group:
+                elsewhere.setdefault(home[reference], set()).add(python_name(reference))
     typing = "Any, Literal, TypedDict" if "Literal[" in body else "Any, TypedDict"
     typing = typing if "Any" in body else typing.removeprefix("Any, ")
     lines = [f'"""Answers about {group}, from the description of the API; `make reference` writes this file."""', "",
              "from __future__ import annotations", "", f"from typing import {typing}"]  # fmt: skip
     if elsewhere:
-        lines += ["", *(f"from gridbroker_client.answers.{one} import {', '.join(sorted(names))}"
-                        for one, names in sorted(elsewhere.items()))]  # fmt: skip
+        lines += ["", *(f"from gridbroker_client.answers.{reference} import {', '.join(sorted(names))}"
+                        for reference, names in sorted(elsewhere.items()))]  # fmt: skip
     return "\n".join(lines) + "\n\n\n" + body.replace("\n\nclass", "\n\n\nclass") + "\n"
 
 
 def _type(name: str, schema: Mapping[str, Any]) -> str:
-    words = schema.get("description", "").partition("\n")[0].replace('"', "'") or "A part of an answer."
+    summary = schema.get("description", "").partition("\n")[0].replace('"', "'") or "A part of an answer."
     fields = schema.get("properties", {})
     if not fields:
-        return f"{called(name)} = dict[str, Any]"
+        return f"{python_name(name)} = dict[str, Any]"
     if any(keyword.iskeyword(field) for field in fields):
-        given = ", ".join(f"{key!r}: {_of(one)}" for key, one in fields.items())
-        return f"{called(name)} = TypedDict({called(name)!r}, {{{given}}})"
+        members = ", ".join(f"{key!r}: {_of(field_schema)}" for key, field_schema in fields.items())
+        return f"{python_name(name)} = TypedDict({python_name(name)!r}, {{{members}}})"
     return "\n".join(
         [
-            f"class {called(name)}(TypedDict):",
-            f'    """{words}"""',
+            f"class {python_name(name)}(TypedDict):",
+            f'    """{summary}"""',
             "",
-            *(f"    {key}: {_of(one)}" for key, one in fields.items()),
+            *(f"    {key}: {_of(field_schema)}" for key, field_schema in fields.items()),
         ]
     )
 
 
-def called(name: str) -> str:
-    """The name of a model in Python; two of one name have their modules in the description.
+def python_name(name: str) -> str:
+    """The Python name of a model; the API description adds the module to a name that two models share.
 
-    >>> called("broker__domain__ready_check__Check"), called("TaskList")
+    >>> python_name("broker__domain__ready_check__Check"), python_name("TaskList")
     ('ReadyCheckCheck', 'TaskList')
     """
     if "__" not in name:
@@ -90,11 +90,11 @@ def called(name: str) -> str:
 
 
 def _of(schema: Mapping[str, Any]) -> str:
-    """The type of a value in Python."""
+    """The Python type of a value."""
     if parts := schema.get("anyOf") or schema.get("oneOf"):
         return " | ".join(dict.fromkeys(_of(part) for part in parts))
     if "$ref" in schema:
-        return called(str(schema["$ref"]).removeprefix(REFERENCE))
+        return python_name(str(schema["$ref"]).removeprefix(REFERENCE))
     if schema.get("enum"):
         return f"Literal[{', '.join(map(repr, schema['enum']))}]"
     if "const" in schema:
@@ -117,9 +117,9 @@ def write(folder: Path = FOLDER) -> None:
             file.write_text(text, encoding="utf-8")
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two modules say the same, however their lines are broken."""
-    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+def same(left: str, right: str) -> bool:
+    """Whether two modules are equal apart from formatting."""
+    return ast.dump(ast.parse(left)) == ast.dump(ast.parse(right))
 
 
 if __name__ == "__main__":

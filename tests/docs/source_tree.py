@@ -1,4 +1,4 @@
-"""The files of this repository, for the tests that read them."""
+"""The files of this repository, for tests that read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_OURS = {".git", ".venv", "__pycache__", "_data", "build", "dist"}
 
 
 def files(*folders: str, suffix: str = ".py") -> list[Path]:
-    """The files below some folders of the repository that are there."""
+    """The existing files below some folders of the repository."""
     return [
         path
         for folder in folders
@@ -24,18 +24,18 @@ def files(*folders: str, suffix: str = ".py") -> list[Path]:
 
 def text_files() -> list[Path]:
     """Every file of the repository that people read."""
-    kinds = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".sh", ""}
-    found = []
+    suffixes = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".sh", ""}
+    paths = []
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in parts)
-        if path.suffix in kinds and not hidden and not _NOT_OURS.intersection(parts) and path.is_file():
-            found.append(path)
-    return frozenset(found)
+        if path.suffix in suffixes and not hidden and not _NOT_OURS.intersection(parts) and path.is_file():
+            paths.append(path)
+    return frozenset(paths)
 
 
-def shown(path: Path) -> str:
-    """The path as it is written in messages."""
+def relative_path(path: Path) -> str:
+    """The path relative to the repository, as written in messages."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -47,19 +47,19 @@ def syntax_tree(path: Path) -> ast.Module:
 
 @cache
 def imported_modules(path: Path) -> frozenset[str]:
-    """The full names of what a file imports, wherever in the file."""
-    found: set[str] = set()
+    """The full names of everything a file imports, anywhere in the file."""
+    names: set[str] = set()
     for node in _statements(syntax_tree(path)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            assert node.level == 0, f"{shown(path)} imports relatively"
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return frozenset(found)
+            assert node.level == 0, f"{relative_path(path)} imports relatively"
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every statement, wherever it is; expressions, which are most of a tree, are left out."""
+    """Every statement at any depth; expressions, which make up most of a tree, are skipped."""
     nodes: list[ast.AST] = [tree]
     for node in nodes:
         for name in ("body", "handlers", "orelse", "finalbody", "cases"):

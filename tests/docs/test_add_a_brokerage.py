@@ -1,4 +1,4 @@
-"""A brokerage of another distribution: installed, it runs, is explained, replayed and tried like those of the tree."""
+"""An installed brokerage of another distribution runs, and is explained, replayed and tried like the shipped ones."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def slots(queue: str, count: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def stored(test_server: TestServer) -> Iterator[Database]:
-    """A grid on which three queues publish slots, one of them offline, and three requests."""
+    """A grid with three queues that publish slots, one of them offline, and three requests."""
     url = test_server.create()
-    published = [slots("ALPHA_MCORE", 64), slots("BETA", 100), slots("GAMMA_OFF", 500)]
+    slot_rows = [slots("ALPHA_MCORE", 64), slots("BETA", 100), slots("GAMMA_OFF", 500)]
     with Database(url) as database:
-        load(database, scenario(harvester_slots=published))
+        load(database, scenario(harvester_slots=slot_rows))
         with database.begin() as connection:
             connection.exec_driver_sql((SOURCE / "requests.sql").read_text(encoding="utf-8"))
             rows = [(FIRST, 60, 3600), (LARGE, 60, 3600), (LONG, 10, 900_000)]
@@ -56,9 +56,9 @@ def stored(test_server: TestServer) -> Iterator[Database]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process that finds the installed package and the two files of the page."""
+    """Environment variables for a process that uses the installed package and the two files of the page."""
     target, config = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("configuration")
-    # Building writes beside the sources, which every process of this run shares: each builds a copy of its own.
+    # Building writes beside the sources, which all processes of this run share: each one builds a copy.
     package = tmp_path_factory.mktemp("sources") / PACKAGE.name
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
@@ -67,27 +67,27 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (config / name).parent.mkdir(exist_ok=True)
         (config / name).write_text(text, encoding="utf-8")
     path = os.pathsep.join([str(target), str(ROOT)])
-    own = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "BROKER_CONFIG": str(config)}
-    return {**os.environ, **own}
+    variables = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "BROKER_CONFIG": str(config)}
+    return {**os.environ, **variables}
 
 
 class Installed:
-    """The command ``broker`` where the package is installed."""
+    """The command ``broker`` with the package installed."""
 
     def __init__(self, env: dict[str, str], database: Database) -> None:
         self._env = {**env, "BROKER_DATABASE_URL": database.url}
 
     def __call__(self, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
-        """What it prints as JSON lines."""
+        """Run the command and return its JSON lines."""
         command = [sys.executable, "-m", "broker.cli.main", *arguments, "--json"]
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
-        assert done.returncode == status, done.stdout + done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        result = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+        assert result.returncode == status, result.stdout + result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
 def broker(installed: dict[str, str], stored: Database) -> Installed:
-    """The command, after one cycle of the agent."""
+    """The command after one cycle of the agent."""
     command = Installed(installed, stored)
     command("run", "slot_reservation", "--at", NOW.isoformat(), "--seed", "1")
     return command
@@ -104,17 +104,17 @@ def test_the_page_names_its_files_and_commands() -> None:
     ]  # fmt: skip
 
 
-def test_its_agent_writes_what_it_decided(broker: Installed, stored: Database) -> None:
+def test_its_agent_writes_its_decisions(broker: Installed, stored: Database) -> None:
     with stored.begin() as connection:
         rows = connection.exec_driver_sql("SELECT requestid, queue FROM public.hpc_slot_requests ORDER BY 1").all()
-    # the first fills ALPHA_MCORE best, and leaves too little there for the second; the third runs for too long
+    # the first fits ALPHA_MCORE best and leaves too few slots for the second; the third runs for too long
     assert [tuple(row) for row in rows] == [(FIRST, "ALPHA_MCORE"), (LARGE, "BETA"), (LONG, None)]
 
 
 def test_its_decisions_are_explained(broker: Installed) -> None:
     (first,) = broker("explain", str(FIRST))[0]["decisions"]
     assert (first["brokerage"], first["outcome"]) == ("slot_reservation", "brokered")
-    assert [(one["name"], one["factors"]) for one in first["candidates"]] == [
+    assert [(candidate["name"], candidate["factors"]) for candidate in first["candidates"]] == [
         ("ALPHA_MCORE", {"best_fit": 60 / 64}),
         ("BETA", {"best_fit": 60 / 100}),
     ]
@@ -127,33 +127,37 @@ def test_its_decisions_are_explained(broker: Installed) -> None:
 def test_it_answers_why_not(broker: Installed) -> None:
     (full,) = broker("why-not", str(LARGE), "ALPHA_MCORE")
     assert (full["candidate"]["code"], full["candidate"]["rule"]) == ("too_few_slots", "enough_slots")
-    seen = full["candidate"]["compared"]
-    assert (seen["value"], seen["limit"], seen["unit"]) == (60.0, 4.0, "slots")
-    (long,) = broker("why-not", str(LONG), "BETA")
-    seen = long["candidate"]["compared"]
-    assert (long["candidate"]["code"], seen["limit"], seen["key"]) == ("too_long", 345600.0, "queue.maxtime")
-    (chosen,) = broker("why-not", str(LARGE), "BETA")
-    assert chosen["candidate"]["code"] == "chosen"
+    comparison = full["candidate"]["compared"]
+    assert (comparison["value"], comparison["limit"], comparison["unit"]) == (60.0, 4.0, "slots")
+    (too_long,) = broker("why-not", str(LONG), "BETA")
+    comparison = too_long["candidate"]["compared"]
+    assert (too_long["candidate"]["code"], comparison["limit"], comparison["key"]) == (
+        "too_long",
+        345600.0,
+        "queue.maxtime",
+    )
+    (answer,) = broker("why-not", str(LARGE), "BETA")
+    assert answer["candidate"]["code"] == "chosen"
 
 
 def test_its_cycles_are_replayed(broker: Installed) -> None:
-    found = broker("replay", "--last", "1h", "--at", NOW.isoformat())
-    assert len(found) == 3 and all(one["identical"] for one in found)
+    results = broker("replay", "--last", "1h", "--at", NOW.isoformat())
+    assert len(results) == 3 and all(result["identical"] for result in results)
 
 
 def test_another_rule_list_is_tried_on_its_cycles(broker: Installed) -> None:
     options = ("--last", "1h", "--at", NOW.isoformat(), "--processes", "1")
-    found = broker("what-if", "--rule", "long_enough=off", *options)
-    (total,) = [one for one in found if one["kind"] == "total"]
+    lines = broker("what-if", "--rule", "long_enough=off", *options)
+    (total,) = [line for line in lines if line["kind"] == "total"]
     assert (total["brokerage"], total["decisions"], total["tasks_gaining_first_queue"]) == ("slot_reservation", 3, 1)
-    (task,) = [one for one in found if one["kind"] == "task"]
+    (task,) = [line for line in lines if line["kind"] == "task"]
     assert task["jeditaskid"] == LONG and task["gained"] == {"BETA": "too_long"}
 
 
-def test_it_is_an_agent_on_a_schedule_of_its_own(broker: Installed) -> None:
-    (own,) = [one for one in broker("agents") if one["agent"] == "slot_reservation"]
-    assert (own["enabled"], own["period_s"], own["last_outcome"]) == (True, 30.0, "done")
-    assert own["counts"]["reserved"] == 2
+def test_it_is_an_agent_with_its_own_schedule(broker: Installed) -> None:
+    (status,) = [line for line in broker("agents") if line["agent"] == "slot_reservation"]
+    assert (status["enabled"], status["period_s"], status["last_outcome"]) == (True, 30.0, "done")
+    assert status["counts"]["reserved"] == 2
 
 
 def test_the_broker_does_not_know_its_name() -> None:

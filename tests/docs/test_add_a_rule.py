@@ -1,4 +1,4 @@
-"""The walk-through for a new rule, walked literally: its files written into an empty folder, its commands run there."""
+"""Runs the walk-through for a new rule as written: its files are created in an empty folder, its commands run there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", PAGE, flags=re.M
 CONSOLE = re.findall(r"^```console\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 CONFIGURATION = {"config/broker.yaml", "config/profiles/example.yaml"}
 
-#: What the commands of the page mean here: no network, nothing installed into the environment of the tests.
+#: Replacements for the commands of the page: no network, and no installation into the environment of the tests.
 SHIMS = {
     "pip": '"{python}" -m pip --quiet --disable-pip-version-check "$@" --no-index --no-deps --no-build-isolation '
     "--target {target}",
@@ -37,26 +37,26 @@ SHIMS = {
 
 
 class Walk:
-    """An empty folder in which the page is walked."""
+    """An empty folder in which the page is followed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, programs, target = folder / "walk", folder / "bin", folder / "installed"
-        for one in (self.folder, programs, target):
-            one.mkdir()
+        for path in (self.folder, programs, target):
+            path.mkdir()
         for name, line in SHIMS.items():
             text = line.format(python=sys.executable, target=target)
             (programs / name).write_text(f"#!/bin/sh\nexec {text}\n", encoding="utf-8")
             (programs / name).chmod(0o755)
-        own = {
+        variables = {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join([str(target), str(ROOT)]),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        self.env = {**{name: value for name, value in os.environ.items() if name != "BROKER_CONFIG"}, **own}
+        self.env = {**{name: value for name, value in os.environ.items() if name != "BROKER_CONFIG"}, **variables}
 
     def __call__(self, commands: str, status: int = 0, **env: str) -> str:
-        """What the commands print, all of which must succeed."""
-        done = subprocess.run(
+        """Run commands, check the exit status, and return their output."""
+        result = subprocess.run(
             ["sh", "-ec", commands],
             cwd=self.folder,
             env={**self.env, **env},
@@ -64,8 +64,8 @@ class Walk:
             text=True,
             check=False,
         )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert result.returncode == status, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
 
 def commands(console: str) -> str:
@@ -74,17 +74,17 @@ def commands(console: str) -> str:
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
-    """The page walked up to the installation of the package."""
-    found = Walk(tmp_path_factory.mktemp("page"))
+    """The page followed up to the installation of the package."""
+    new_walk = Walk(tmp_path_factory.mktemp("page"))
     for name, text in SHOWN.items():
-        (found.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (found.folder / name).write_text(text, encoding="utf-8")
-    found.env["WALKED"] = found(commands(CONSOLE[0]))
-    return found
+        (new_walk.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (new_walk.folder / name).write_text(text, encoding="utf-8")
+    new_walk.env["WALKED"] = new_walk(commands(CONSOLE[0]))
+    return new_walk
 
 
 def objects(printed: str) -> list[dict[str, Any]]:
-    """The JSON lines among what was printed."""
+    """The JSON lines of an output."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
@@ -107,13 +107,13 @@ def test_the_package_is_installed_and_its_tests_pass(walk: Walk) -> None:
 def test_the_rules_are_in_their_places(walk: Walk) -> None:
     printed = walk(commands(CONSOLE[1]))
     assert printed.count("max_queued_here") == 1
-    names = [one["rule"] for one in rules(walk)]
+    names = [rule["rule"] for rule in rules(walk)]
     assert names[names.index("pilots") + 1] == "max_queued_here"
-    weights = [one["rule"] for one in rules(walk) if one["kind"] == "weight"]
+    weights = [rule["rule"] for rule in rules(walk) if rule["kind"] == "weight"]
     assert "fast_cores" in weights and "no_downtime" in names
 
 
-def test_the_other_brokerages_are_those_of_the_seed(walk: Walk) -> None:
+def test_the_other_brokerages_keep_the_rules_of_the_seed(walk: Walk) -> None:
     shipped = walk("broker rules analysis_job --json")
     assert walk("export BROKER_CONFIG=$PWD/config\nbroker rules analysis_job --json") == shipped
 
@@ -124,8 +124,8 @@ def test_an_installed_rule_does_nothing_until_it_is_named(walk: Walk) -> None:
 
 
 def test_a_rule_that_is_not_installed_stops_the_start(walk: Walk) -> None:
-    said = walk("BROKER_CONFIG=$PWD/config broker rules production_job", status=2, PYTHONPATH=str(ROOT))
-    assert "max_queued_here" in said and "install" in said
+    output = walk("BROKER_CONFIG=$PWD/config broker rules production_job", status=2, PYTHONPATH=str(ROOT))
+    assert "max_queued_here" in output and "install" in output
 
 
 @pytest.fixture(scope="module")
@@ -148,31 +148,31 @@ def grid(test_server: TestServer) -> Iterator[Database]:
     test_server.drop(sa.make_url(url).database or "")
 
 
-def test_a_source_that_cannot_be_read_is_unknown_and_stops_nothing(walk: Walk, grid: Database) -> None:
+def test_an_unreadable_source_is_unknown_and_stops_no_cycle(walk: Walk, grid: Database) -> None:
     env = {"BROKER_DATABASE_URL": grid.url, "BROKER_CONFIG": str(walk.folder / "config")}
     with grid.begin() as connection:
         connection.execute(sa.text("ALTER TABLE public.site_downtimes RENAME TO elsewhere"))
     try:
         printed = walk(f"broker run production_job --at {NOW.isoformat()} --seed 1 --json --independent", **env)
-        (decided,) = objects(printed)
-        assert "ALPHA_MCORE" in [one["name"] for one in decided["candidates"]]
+        (decision,) = objects(printed)
+        assert "ALPHA_MCORE" in [candidate["name"] for candidate in decision["candidates"]]
         assert "source site_downtimes is failed" in printed
     finally:
         with grid.begin() as connection:
             connection.execute(sa.text("ALTER TABLE public.elsewhere RENAME TO site_downtimes"))
 
 
-def test_the_source_is_read_stored_and_built_again(walk: Walk, grid: Database) -> None:
+def test_the_source_is_read_stored_and_rebuilt(walk: Walk, grid: Database) -> None:
     env = {"BROKER_DATABASE_URL": grid.url, "BROKER_CONFIG": str(walk.folder / "config")}
     now = NOW.isoformat()
-    (decided,) = objects(walk(f"broker run production_job --at {now} --seed 1 --json", **env))
-    assert decided["rejected"]["ALPHA_MCORE"] == "downtime"
+    (decision,) = objects(walk(f"broker run production_job --at {now} --seed 1 --json", **env))
+    assert decision["rejected"]["ALPHA_MCORE"] == "downtime"
     (answer,) = objects(walk(f"broker why-not {TASK} ALPHA_MCORE --json", **env))
     assert answer["candidate"]["rule"] == "no_downtime"
-    seen = answer["candidate"]["compared"]
-    assert (seen["value"], seen["operator"], seen["limit"]) == (2.0, ">", 12.0)
+    comparison = answer["candidate"]["compared"]
+    assert (comparison["value"], comparison["operator"], comparison["limit"]) == (2.0, ">", 12.0)
     (replayed,) = objects(walk(f"broker replay --last 1h --at {now} --json", **env))
     assert replayed["identical"]
     options = f"--last 1h --at {now} --processes 1 --json"
-    tried = objects(walk(f"broker what-if --rule no_downtime=off {options}", **env))
-    assert [one["gained"] for one in tried if one["kind"] == "task"] == [{"ALPHA_MCORE": "downtime"}]
+    lines = objects(walk(f"broker what-if --rule no_downtime=off {options}", **env))
+    assert [line["gained"] for line in lines if line["kind"] == "task"] == [{"ALPHA_MCORE": "downtime"}]

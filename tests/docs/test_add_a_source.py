@@ -1,4 +1,4 @@
-"""The page on sources shows modules that are there, and the lines that list them."""
+"""The page on sources shows existing modules, and the lines that list them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SHOWN = re.findall(
 )
 
 
-def test_the_modules_are_those_of_the_tree() -> None:
+def test_the_shown_modules_equal_those_of_the_tree() -> None:
     assert len(SHOWN) == 2
     for path, text in SHOWN:
         assert text == (ROOT / path).read_text(encoding="utf-8"), path
 
 
-def test_a_source_is_a_module_of_its_name_and_a_line() -> None:
+def test_each_source_is_a_module_of_its_name_and_a_line_in_the_list() -> None:
     names = [source.name for source in GRID_SOURCES] + [source.name for source in OFFERED_SOURCES]
     modules = {path.stem for path in (ROOT / "broker" / "snapshot" / "sources").glob("*.py")} - {"__init__"}
     assert sorted(names) == sorted(modules)

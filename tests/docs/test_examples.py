@@ -1,4 +1,4 @@
-"""The examples in docstrings give what they say."""
+"""The examples in docstrings give the stated results."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_hold(module: str) -> None:
-    found = doctest.testmod(import_module(module))
-    assert found.attempted and not found.failed
+    results = doctest.testmod(import_module(module))
+    assert results.attempted and not results.failed

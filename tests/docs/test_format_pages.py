@@ -1,4 +1,4 @@
-"""The examples on the pages of the exchange formats: every command is run and prints what the page says."""
+"""The examples on the pages of the exchange formats: every command prints what the page shows."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 
 @dataclass(frozen=True)
 class Step:
-    """A command and what it prints; the status stands in brackets when it is not 0."""
+    """A command with its output and exit status; the page shows the status in brackets if it is not 0."""
 
     words: tuple[str, ...]
     out: str
     status: int
 
 
-def steps_of(text: str, where: Path) -> list[Step]:
+def steps_of(text: str, folder: Path) -> list[Step]:
     """Write the files of a page and return its commands."""
     steps = []
     for kind, name, body in BLOCK.findall(text):
         if name:
-            (where / name).write_text(body, encoding="utf-8")
+            (folder / name).write_text(body, encoding="utf-8")
         elif kind == "console":
             for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
                 line, _, out = part.partition("\n")
                 status = re.search(r"^\[(\d)\]\n\Z", out, re.MULTILINE)
                 printed = out if status is None else out[: status.start()]
-                words = tuple(shlex.split(line.replace("$PWD", str(where))))
+                words = tuple(shlex.split(line.replace("$PWD", str(folder))))
                 steps.append(Step(words, printed, int(status[1]) if status else 0))
     return steps
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_print_what_the_page_says(
+def test_the_examples_print_what_the_page_shows(
     page: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

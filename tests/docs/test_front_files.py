@@ -1,4 +1,4 @@
-"""Files that people look for beside the README: they are there, their links lead somewhere, their forms can be read."""
+"""The README and the files beside it: their links lead to existing files, and the issue forms are valid."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ PAGES = ("README.md", "SUPPORT.md", "SECURITY.md", "GOVERNANCE.md", "CODE_OF_CON
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_links_and_named_files_lead_to_what_is_there(name: str) -> None:
+def test_links_and_named_files_lead_to_existing_files(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
-    linked = {one.split("#")[0] for one in re.findall(r"\]\(([^)]+)\)", text) if "://" not in one}
-    named = set(re.findall(r"`((?:docs/|[A-Z_]+\.md)[\w./-]*)`", text))
-    assert [one for one in sorted(linked | named) if one and not (ROOT / one).exists()] == []
+    linked_files = {target.split("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target}
+    named_files = set(re.findall(r"`((?:docs/|[A-Z_]+\.md)[\w./-]*)`", text))
+    assert [target for target in sorted(linked_files | named_files) if target and not (ROOT / target).exists()] == []
 
 
 def test_the_citation_names_the_project_as_its_package_does() -> None:
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     package = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert cited["cff-version"] == "1.2.0"
-    assert f'name = "{cited["title"]}"' in package
-    assert f'license = "{cited["license"]}"' in package
-    assert cited["authors"]
+    assert citation["cff-version"] == "1.2.0"
+    assert f'name = "{citation["title"]}"' in package
+    assert f'license = "{citation["license"]}"' in package
+    assert citation["authors"]
 
 
 def test_forms_ask_for_what_a_report_needs() -> None:

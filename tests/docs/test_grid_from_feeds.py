@@ -1,4 +1,4 @@
-"""The tutorial about feeds runs literally in an empty folder."""
+"""The tutorial about feeds runs as written in an empty folder."""
 
 from __future__ import annotations
 

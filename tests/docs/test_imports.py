@@ -1,4 +1,4 @@
-"""Who may import whom. The order of the packages is the architecture; see docs/explanation/architecture.md."""
+"""Checks imports between packages. Their order is the architecture; see docs/explanation/architecture.md."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Set
 from pathlib import Path
 
 from tests.docs.make_pages import house
-from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_tree
+from tests.docs.source_tree import ROOT, files, imported_modules, relative_path, syntax_tree
 
-# Small modules without imports of ours beyond each other: everybody but the domain may use them.
+# Small modules that import only each other: every package but the domain may use them.
 BASE = {
     "broker.errors",
     "broker.feature",
@@ -27,12 +27,12 @@ BASE = {
 
 HOUSE = house()
 FEATURES = set(HOUSE["features"])
-LAYERS = [one["layer"] for one in HOUSE["layers"]]
-ALLOWED: dict[str, list[str]] = {one["package"]: one["imports"] for one in HOUSE["packages"]} | {
-    one["layer"]: one["imports"] for one in HOUSE["layers"]
+LAYERS = [entry["layer"] for entry in HOUSE["layers"]]
+ALLOWED: dict[str, list[str]] = {entry["package"]: entry["imports"] for entry in HOUSE["packages"]} | {
+    entry["layer"]: entry["imports"] for entry in HOUSE["layers"]
 }
-EXCEPTIONS: dict[str, set[str]] = {one["package"]: set(one["imports"]) for one in HOUSE["exceptions"]}
-# What "kernel" stands for in a list of imports.
+EXCEPTIONS: dict[str, set[str]] = {entry["package"]: set(entry["imports"]) for entry in HOUSE["exceptions"]}
+# The packages that "kernel" means in a list of imports.
 KERNEL = (
     "domain",
     "matching",
@@ -47,7 +47,7 @@ KERNEL = (
     "brokerages",
 )
 
-# The packages that decide. They are handed everything, so that the same arguments give the same answer.
+# The packages that decide. They get everything as arguments, so that the same arguments give the same result.
 PURE = (
     *(f"broker/{name}" for name in (*KERNEL, "access") if name != "compilation"),
     *(f"broker/{name}/model" for name in ("pools", "lifecycle", "pilots")),
@@ -83,7 +83,7 @@ HIDDEN_ARGUMENTS = {
     "np.random.choice",
 }
 LAST_WORDS = {name.rpartition(".")[2] for name in HIDDEN_ARGUMENTS}
-# Below the agents and the commands only the embedded server, which starts processes, looks at the clock or the account.
+# Below the agents and the commands, only these files use the clock or the account.
 MAY_LOOK = (
     "broker/store/connection/deadlines.py",
     "broker/store/connection/embedded.py",
@@ -112,41 +112,41 @@ def allowed_imports(package: str) -> set[str]:
     _, _, rest = package.partition(".")
     feature, _, layer = rest.partition(".")
     is_layer = feature in FEATURES
-    named = ALLOWED[layer if is_layer else package]
+    names = ALLOWED[layer if is_layer else package]
     allowed = {package}
-    for name in named:
+    for name in names:
         if name == "kernel":
-            allowed |= {f"broker.{one}" for one in KERNEL}
+            allowed |= {f"broker.{part}" for part in KERNEL}
         elif name in LAYERS:
-            allowed |= {f"broker.{one}.{name}" for one in FEATURES}
+            allowed |= {f"broker.{part}.{name}" for part in FEATURES}
         else:
             allowed.add(name if name == "agents" else f"broker.{name}")
     if is_layer:
         below = LAYERS[: LAYERS.index(layer)]
-        allowed |= {f"broker.{feature}.{one}" for one in below}
+        allowed |= {f"broker.{feature}.{part}" for part in below}
         if LAYERS.index(layer) >= LAYERS.index("answers"):
-            allowed |= {f"broker.{one}.answers" for one in FEATURES}
+            allowed |= {f"broker.{part}.answers" for part in FEATURES}
     return allowed
 
 
 def forbidden_imports(package: str, modules: Set[str], exceptions: Set[str] = frozenset()) -> list[str]:
-    """What a file of ``package`` imports of ours and may not."""
+    """The imports of ours that a file of ``package`` may not have."""
     allowed = allowed_imports(package) | (set() if package == "broker.domain" else BASE) | exceptions
     ours = {module for module in modules if module.split(".")[0] in ("broker", "agents")}
     return sorted(module for module in ours if not is_within(module, allowed))
 
 
 def imports_by_package() -> dict[str, dict[str, Set[str]]]:
-    """Package, file, modules that the file imports; empty ``__init__`` files are left out."""
-    found: dict[str, dict[str, Set[str]]] = defaultdict(dict)
+    """The modules that each file imports, by package and file; empty ``__init__`` files are left out."""
+    imports: dict[str, dict[str, Set[str]]] = defaultdict(dict)
     for path in files("broker", "agents"):
         modules = imported_modules(path)
         if modules and path.parent != ROOT / "broker":
-            found[package_of(path)][shown(path)] = modules
-    return found
+            imports[package_of(path)][relative_path(path)] = modules
+    return imports
 
 
-def test_packages_import_only_what_is_below_them() -> None:
+def test_packages_import_only_packages_below_them() -> None:
     wrong = {
         name: forbidden_imports(package, modules, EXCEPTIONS.get(package, set()))
         for package, by_file in imports_by_package().items()
@@ -165,45 +165,47 @@ def test_modules_of_the_base_import_only_each_other() -> None:
 def test_every_exception_is_still_needed() -> None:
     by_package = imports_by_package()
     for package, exceptions in EXCEPTIONS.items():
-        modules = {module for one in by_package.get(package, {}).values() for module in one}
+        modules = {module for modules_of_file in by_package.get(package, {}).values() for module in modules_of_file}
         needed = set(forbidden_imports(package, modules))
-        assert {one for one in exceptions if not any(is_within(module, {one}) for module in needed)} == set(), package
+        assert {name for name in exceptions if not any(is_within(module, {name}) for module in needed)} == set(), (
+            package
+        )
 
 
-def test_what_decides_does_no_input_or_output() -> None:
+def test_packages_that_decide_do_no_input_or_output() -> None:
     roots = {
-        shown(path): {module.split(".")[0] for module in imported_modules(path)} & INPUT_AND_OUTPUT
+        relative_path(path): {module.split(".")[0] for module in imported_modules(path)} & INPUT_AND_OUTPUT
         for path in files(*PURE)
     }
     assert {name: modules for name, modules in roots.items() if modules} == {}
 
 
 def hidden_arguments(tree: ast.AST) -> list[str]:
-    """Uses of the clock, the environment, or a random source without a seed, with their lines."""
-    found = []
+    """Uses of the clock, the environment, or a random generator without a seed, with their lines."""
+    uses = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in LAST_WORDS:
             name = ast.unparse(node)
             if any(name == hidden or name.endswith("." + hidden) for hidden in HIDDEN_ARGUMENTS):
-                found.append(f"line {node.lineno}: {name}")
+                uses.append(f"line {node.lineno}: {name}")
         elif isinstance(node, ast.Call) and not node.args and ast.unparse(node.func).endswith("default_rng"):
-            found.append(f"line {node.lineno}: default_rng without a seed")
+            uses.append(f"line {node.lineno}: default_rng without a seed")
         elif isinstance(node, ast.Import) and any(alias.name == "random" for alias in node.names):
-            found.append(f"line {node.lineno}: import random")
-    return found
+            uses.append(f"line {node.lineno}: import random")
+    return uses
 
 
-def test_nothing_below_the_agents_looks_at_the_clock_or_the_environment() -> None:
+def test_no_code_below_the_agents_uses_the_clock_or_the_environment() -> None:
     below = [
         path
         for path in files("broker")
-        if package_of(path).split(".")[-1] not in MAY_LOOK_LAYERS and shown(path) not in MAY_LOOK
+        if package_of(path).split(".")[-1] not in MAY_LOOK_LAYERS and relative_path(path) not in MAY_LOOK
     ]
-    found = {shown(path): hidden_arguments(syntax_tree(path)) for path in below}
-    assert {name: uses for name, uses in found.items() if uses} == {}, "take it as an argument"
+    uses_by_file = {relative_path(path): hidden_arguments(syntax_tree(path)) for path in below}
+    assert {name: uses for name, uses in uses_by_file.items() if uses} == {}, "take it as an argument"
 
 
-def test_the_checks_find_what_they_are_for() -> None:
+def test_the_checks_detect_forbidden_imports_and_hidden_arguments() -> None:
     assert forbidden_imports("broker.domain", {"broker.errors.BrokerError"}) == ["broker.errors.BrokerError"]
     assert forbidden_imports("broker.rules", {"broker.errors.BrokerError", "numpy", "broker.domain.work.Task"}) == []
     assert forbidden_imports("broker.engine", {"broker.rules.contract.Rule", "broker.rules.registry.x"}) == [

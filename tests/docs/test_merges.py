@@ -1,4 +1,4 @@
-"""Nothing of a merge stays behind: no file has its markers, and no page a second heading of level 1."""
+"""A merge leaves no traces: no file has merge markers, and no page has a second heading of level 1."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import subprocess
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.docs.source_tree import ROOT, files, shown
+from tests.docs.source_tree import ROOT, files, relative_path
 
-# Seven "=" alone underline a heading in some formats: the other markers stand in the same file.
+# Seven "=" are not searched for, as they underline a heading in some formats: a conflict has the other markers too.
 MARKER = re.compile(rb"^(?:<{7}|>{7}|\|{7})(?: |\r?$)", re.MULTILINE)
 
 
 def tracked_files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    return [name.decode() for name in listed.split(b"\0") if name]
+    output = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [name.decode() for name in output.split(b"\0") if name]
 
 
 def headings_of_level_1(text: str) -> int:
@@ -26,14 +26,14 @@ def headings_of_level_1(text: str) -> int:
 def test_no_tracked_file_has_merge_markers() -> None:
     tracked = tracked_files()
     assert len(tracked) > 1000
-    there = [name for name in tracked if (ROOT / name).is_file()]
-    assert [name for name in there if MARKER.search((ROOT / name).read_bytes())] == []
+    existing = [name for name in tracked if (ROOT / name).is_file()]
+    assert [name for name in existing if MARKER.search((ROOT / name).read_bytes())] == []
 
 
 def test_each_page_has_one_heading_of_level_1() -> None:
     pages = [*files("docs", suffix=".md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
     assert len(pages) > 50
-    counts = {shown(page): headings_of_level_1(page.read_text(encoding="utf-8")) for page in pages}
+    counts = {relative_path(page): headings_of_level_1(page.read_text(encoding="utf-8")) for page in pages}
     assert {page: count for page, count in counts.items() if count != 1} == {}
 
 
@@ -48,6 +48,6 @@ def test_each_page_has_one_heading_of_level_1() -> None:
         ("no heading\n", False, 0),
     ],
 )
-def test_what_is_found(text: str, has_markers: bool, headings: int) -> None:
+def test_detection_of_markers_and_headings(text: str, has_markers: bool, headings: int) -> None:
     assert (MARKER.search(text.encode()) is not None) is has_markers
     assert headings_of_level_1(text) == headings

@@ -1,4 +1,4 @@
-"""The page on monitoring names what is there: where figures are, each panel of the dashboard, and each alert."""
+"""The page on monitoring names the sources of metrics, each panel of the dashboard, and each alert."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ALERTS = [
     for rule in group["rules"]
 ]
 PANELS = [
-    one["title"] for one in json.loads((SHIPPED / "grafana-dashboard.json").read_text(encoding="utf-8"))["panels"]
+    panel["title"] for panel in json.loads((SHIPPED / "grafana-dashboard.json").read_text(encoding="utf-8"))["panels"]
 ]
 
 
 @pytest.mark.parametrize("word", ["/metrics", "Prometheus", "Grafana", "grafana-dashboard.json", "alerts.yaml"])
-def test_the_page_says_where_figures_are(word: str) -> None:
+def test_the_page_names_the_sources_of_metrics(word: str) -> None:
     assert word in PAGE
 
 

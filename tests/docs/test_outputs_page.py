@@ -1,4 +1,4 @@
-"""The page on outputs in Rucio: its files are taken as they stand, and its commands run."""
+"""The page on outputs in Rucio: its configuration files are valid, and its commands run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.agents.feeds.running import Feeding
 from tests.cli.commands import Command, runner
 from tests.docs.source_tree import ROOT
 from tests.pilots.panda.pilot_grid import rows
-from tests.tasks.test_rucio_output import FakeWriter, ended, register
+from tests.tasks.test_rucio_output import FakeWriter, end_jobs, register
 
 PAGE = "docs/how-to/keep-outputs-in-rucio.md"
 OUTPUTS = "outputs in agents.yaml"
 
 
 def block(title: str) -> str:
-    """The block of YAML behind a comment."""
+    """The YAML block after a comment."""
     text = (ROOT / PAGE).read_text(encoding="utf-8")
-    (found,) = re.findall(rf"^<!-- {title} -->\n```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return str(found)
+    (text_of_block,) = re.findall(rf"^<!-- {title} -->\n```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(text_of_block)
 
 
 def test_the_agents_take_their_options() -> None:
@@ -41,22 +41,22 @@ def test_a_chain_is_submitted_as_the_page_says(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     broker = runner(capsys, "--db", database.url)
-    listed = tmp_path / "files.txt"
-    listed.write_text("evgen.1\nevgen.2\nevgen.3\n", encoding="utf-8")
-    first = submitted(broker, tmp_path, block("first of a chain"), "--files", f"mc:evgen={listed}")
+    list_file = tmp_path / "files.txt"
+    list_file.write_text("evgen.1\nevgen.2\nevgen.3\n", encoding="utf-8")
+    first = submit_task(broker, tmp_path, block("first of a chain"), "--files", f"mc:evgen={list_file}")
     assert first["jobs"] == 2, "two files a job"
     text = block("second of a chain").replace("PARENT", str(first["jeditaskid"]))
-    second = submitted(broker, tmp_path, text)
+    second = submit_task(broker, tmp_path, text)
     states = dict(rows(database, "SELECT jeditaskid, status FROM doma_panda.jedi_tasks"))
     assert states[second["jeditaskid"]] == "registered"
 
 
-def submitted(broker: Command, folder: Path, text: str, *options: str) -> dict[str, Any]:
+def submit_task(broker: Command, folder: Path, text: str, *options: str) -> dict[str, Any]:
     file = folder / "task.yaml"
     file.write_text(text, encoding="utf-8")
-    told = broker("task", "submit", str(file), "--json", *options)
-    assert told.status == 0, told.err
-    return told.document
+    result = broker("task", "submit", str(file), "--json", *options)
+    assert result.status == 0, result.err
+    return result.document
 
 
 def test_the_commands_of_the_page_run(database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_commands_of_the_page_run(database: Database, capsys: pytest.Capture
     assert len(commands) == 4
     feeding, rucio, broker = Feeding(database, tmp_path), FakeWriter(), runner(capsys, "--db", database.url)
     rucio.files["mc", "out.2"] = {"bytes": 99}
-    ended(database, feeding, rucio, 3)
+    end_jobs(database, feeding, rucio, 3)
     register(feeding, rucio)
     for line in commands[:2]:
         words = line.replace("10000000", "1").split()[1:]

@@ -4,7 +4,7 @@ from broker.cli.reference import reason_codes
 from broker.decisions.answers.known_reasons import known_reasons
 
 
-def test_every_code_has_one_anchor_with_what_is_wrong_and_who_can_act() -> None:
+def test_every_code_has_one_anchor_with_fault_cure_and_who_can_act() -> None:
     page = reason_codes()
     parts = page.split("\n(")[1:]
     anchors = [part.split(")=", 1)[0] for part in parts]

@@ -1,4 +1,4 @@
-"""The scenario files that the page shows can be read and simulated."""
+"""The scenario files shown on the page can be read and simulated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.docs.source_tree import ROOT
 def test_the_scenario_files_of_the_page() -> None:
     page = (ROOT / "docs/how-to/simulate.md").read_text(encoding="utf-8")
     blocks = [textwrap.dedent(block) for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE)]
-    named, whole = (read_scenario(block, "page") for block in blocks if block.startswith(("grid:", "name:")))
-    assert isinstance(named, GridChoice) and isinstance(whole, FixedScenario)
-    assert len(named(1).queues) == 40
-    assert len(ClosedLoop(whole(1), LeastLoaded, 1).run().runs) >= 30
+    grid_choice, fixed_scenario = (
+        read_scenario(block, "page") for block in blocks if block.startswith(("grid:", "name:"))
+    )
+    assert isinstance(grid_choice, GridChoice) and isinstance(fixed_scenario, FixedScenario)
+    assert len(grid_choice(1).queues) == 40
+    assert len(ClosedLoop(fixed_scenario(1), LeastLoaded, 1).run().runs) >= 30

@@ -1,4 +1,4 @@
-"""Files and functions stay small enough to be read in one go, and are called after what is in them."""
+"""Files and functions stay short, and module names describe their content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.source_tree import CODE, files, shown, syntax_tree
+from tests.docs.source_tree import CODE, files, relative_path, syntax_tree
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 50
@@ -24,21 +24,23 @@ def long_functions(tree: ast.AST) -> Iterator[str]:
 
 
 def test_files_are_short() -> None:
-    lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files(*CODE, "tests")}
+    lengths = {
+        relative_path(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files(*CODE, "tests")
+    }
     assert lengths
     assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
 
 
 def test_functions_are_short() -> None:
-    found = {shown(path): list(long_functions(syntax_tree(path))) for path in files(*CODE)}
-    assert {name: functions for name, functions in found.items() if functions} == {}
+    long_by_file = {relative_path(path): list(long_functions(syntax_tree(path))) for path in files(*CODE)}
+    assert {name: functions for name, functions in long_by_file.items() if functions} == {}
 
 
-def test_modules_are_named_after_what_is_in_them() -> None:
-    assert [shown(path) for path in files(*CODE, "tests") if {path.stem, path.parent.name} & EMPTY_NAMES] == []
+def test_module_names_describe_their_content() -> None:
+    assert [relative_path(path) for path in files(*CODE, "tests") if {path.stem, path.parent.name} & EMPTY_NAMES] == []
 
 
-@pytest.mark.parametrize(("lines", "found"), [(LONGEST_FUNCTION, 0), (LONGEST_FUNCTION + 1, 1)])
-def test_the_limit_counts_every_line_of_a_function(lines: int, found: int) -> None:
+@pytest.mark.parametrize(("lines", "count"), [(LONGEST_FUNCTION, 0), (LONGEST_FUNCTION + 1, 1)])
+def test_the_limit_counts_every_line_of_a_function(lines: int, count: int) -> None:
     body = "\n".join("    pass" for _ in range(lines - 1))
-    assert len(list(long_functions(ast.parse(f"def f():\n{body}\n")))) == found
+    assert len(list(long_functions(ast.parse(f"def f():\n{body}\n")))) == count

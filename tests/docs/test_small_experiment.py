@@ -1,4 +1,4 @@
-"""The commands of the page from nothing to the first brokered job: few, and exactly these lead there."""
+"""Runs exactly the few commands with which the page leads from nothing to the first brokered job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PRELUDE = 'set -eu\nbroker() { "$PYTHON" -m broker.cli.entry "$@"; }\n'
 
 
 def commands() -> list[str]:
-    found = re.search(r"<!-- first job -->\n```console\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found[1].splitlines()
+    match = re.search(r"<!-- first job -->\n```console\n(.*?)```", PAGE, re.DOTALL)
+    assert match is not None
+    return match[1].splitlines()
 
 
 @pytest.fixture
@@ -36,28 +36,28 @@ def home() -> Iterator[Path]:
     EmbeddedServer(folder / ".local/share/gridbroker").shut_down()
 
 
-def test_they_are_few_and_begin_with_the_installation() -> None:
+def test_the_commands_are_few_and_begin_with_the_installation() -> None:
     assert len(commands()) <= MOST_COMMANDS
     assert commands()[0].startswith("pip install ")
 
 
 @pytest.mark.walk
-def test_they_lead_from_nothing_to_brokered_jobs(home: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
-    done = subprocess.run(
+def test_the_commands_lead_from_nothing_to_brokered_jobs(home: Path) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
+    result = subprocess.run(
         ["bash", "-c", PRELUDE + "\n".join(commands()[1:])],
         cwd=home,
-        env={**environment, "HOME": str(home), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+        env={**inherited, "HOME": str(home), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=280,
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "\nready\n" in done.stderr
-    assert "Brokered: 10 jobs at 1 queue." in done.stdout
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    assert "\nready\n" in result.stderr
+    assert "Brokered: 10 jobs at 1 queue." in result.stdout
 
 
-def test_the_example_of_a_file_and_its_faults_are_as_the_page_says() -> None:
+def test_the_example_file_and_its_error_messages_are_as_on_the_page() -> None:
     example = re.search(r"```yaml\n(sites:\n.*?)```", PAGE, re.DOTALL)
     assert example is not None
     assert isinstance(read_sites(example[1].encode(), "sites.yaml"), Grid)
@@ -65,10 +65,10 @@ def test_the_example_of_a_file_and_its_faults_are_as_the_page_says() -> None:
         read_sites(
             example[1].replace("cores: 8", "cores: eight").replace("memory_mb", "memroy_mb").encode(), "sites.yaml"
         )
-    shown = [f"error: sites.yaml, {one.sentence}" for one in refused.value.problems]
-    assert "\n".join(shown) in PAGE
+    messages = [f"error: sites.yaml, {problem.sentence}" for problem in refused.value.problems]
+    assert "\n".join(messages) in PAGE
 
 
-def test_the_first_task_is_the_one_that_the_page_shows() -> None:
+def test_the_page_shows_the_shipped_first_task() -> None:
     shipped = (ROOT / "config/first-task.yaml").read_text(encoding="utf-8")
     assert "\n".join(line for line in shipped.splitlines() if not line.startswith("#")) in PAGE

@@ -1,4 +1,4 @@
-"""The unit for systemd, and what the container starts: commands and options that exist."""
+"""The systemd unit and the container start existing commands with existing options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unit() -> configparser.ConfigParser:
 
 
 def usable(words: list[str]) -> bool:
-    """Whether words are a command of the broker with options that it has."""
+    """Whether the words are an existing broker command with existing options."""
     assert Path(words[0]).name == "broker"
     command = get_command(build_app())
     rest = words[1:]
@@ -62,8 +62,8 @@ def test_it_is_restarted_after_a_failure_and_has_time_to_stop(unit: configparser
     assert unit["Install"]["WantedBy"] == "multi-user.target"
 
 
-def test_what_a_stop_may_take_adds_up_to_less_than_ten_seconds() -> None:
-    # cycles, the thread of the leases, and leases that are given up over a connection that has to be made (2 s)
+def test_the_time_limits_of_a_stop_add_up_to_less_than_ten_seconds() -> None:
+    # cycles, the lease thread, and the release of leases over a new connection (2 s)
     assert ServiceSection().stop_within_s + STOP_WITHIN_S + 2 < LONGEST_STOP_S
 
 
@@ -77,9 +77,9 @@ def test_an_unhealthy_container_ends_and_is_restarted() -> None:
     assert compose["restart"] == "unless-stopped"
     assert float(compose["stop_grace_period"].removesuffix("s")) > LONGEST_STOP_S
     docker = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    (started,) = re.findall(r"^CMD (\[.*\])$", docker, re.MULTILINE)
-    assert usable(["broker", *json.loads(started)])
-    assert "--end-when-unhealthy" in json.loads(started)
+    (command,) = re.findall(r"^CMD (\[.*\])$", docker, re.MULTILINE)
+    assert usable(["broker", *json.loads(command)])
+    assert "--end-when-unhealthy" in json.loads(command)
 
 
 PAGE = ROOT / "docs" / "how-to" / "run-under-systemd.md"
@@ -89,18 +89,19 @@ NAME = f"walked_{os.getpid()}"
 
 
 def blocks() -> list[str]:
-    """What the page lets a shell do, in its order."""
-    found = re.findall(r"^   ```sh\n(.*?)^   ```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    own = {"PASSWORD'": f"{PASSWORD}'", ":PASSWORD@": f":{PASSWORD}@"}
-    own |= {"ROLE broker": f"ROLE {NAME}", "DATABASE broker OWNER broker": f"DATABASE {NAME} OWNER {NAME}"}
+    """The shell commands of the page, in order."""
+    texts = re.findall(r"^   ```sh\n(.*?)^   ```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    replacements = {"PASSWORD'": f"{PASSWORD}'", ":PASSWORD@": f":{PASSWORD}@"}
+    replacements |= {"ROLE broker": f"ROLE {NAME}", "DATABASE broker OWNER broker": f"DATABASE {NAME} OWNER {NAME}"}
     return [
-        functools.reduce(lambda text, pair: text.replace(*pair), own.items(), textwrap.dedent(one)) for one in found
+        functools.reduce(lambda text, pair: text.replace(*pair), replacements.items(), textwrap.dedent(text_of_block))
+        for text_of_block in texts
     ]
 
 
 @pytest.fixture
 def role(server_url: str) -> Iterator[sa.URL]:
-    """The server of the run, on which the page makes a role and a database."""
+    """The server of the run, on which the page creates a role and a database."""
     admin = Database(server_url, pool_size=1)
     try:
         yield sa.make_url(server_url)
@@ -111,31 +112,35 @@ def role(server_url: str) -> Iterator[sa.URL]:
         admin.close()
 
 
-def test_the_steps_from_the_role_to_the_schema_work_literally(role: sa.URL, tmp_path: Path) -> None:
-    """Paths lie below a folder, `runuser` is left out, and the address is that of the server of the run."""
-    made, written, schema = blocks()[1:4]
+def test_the_steps_from_the_role_to_the_schema_work_as_written(role: sa.URL, tmp_path: Path) -> None:
+    """Paths are moved below a folder, `runuser` is left out, and the address becomes that of the test server."""
+    create_role, write_environment, schema = blocks()[1:4]
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "broker"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m broker.cli.entry "$@"\n', encoding="utf-8")
     command.chmod(0o755)
-    own = role.set(database=NAME, username=NAME, password=PASSWORD).render_as_string(hide_password=False)
-    said = f"postgresql://broker:{PASSWORD}@127.0.0.1:5432/broker"
-    assert said in written
-    script = made + written.replace(said, own.replace("postgresql+psycopg:", "postgresql:")) + schema
+    own_url = role.set(database=NAME, username=NAME, password=PASSWORD).render_as_string(hide_password=False)
+    url_on_page = f"postgresql://broker:{PASSWORD}@127.0.0.1:5432/broker"
+    assert url_on_page in write_environment
+    script = (
+        create_role
+        + write_environment.replace(url_on_page, own_url.replace("postgresql+psycopg:", "postgresql:"))
+        + schema
+    )
     script = script.replace("runuser -u postgres -- psql", f'{program("psql")} "$ADMIN"')
     script = script.replace("/etc/gridbroker", str(tmp_path / "etc")).replace("/opt/gridbroker", str(tmp_path))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
     admin = role.set(drivername="postgresql").render_as_string(hide_password=False)
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-eu", "-c", script],
         capture_output=True,
         text=True,
         timeout=250,
         cwd=tmp_path,
-        env={**kept, "ADMIN": admin, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        env={**inherited, "ADMIN": admin, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    with Database(own) as database, database.begin() as connection:
+    assert result.returncode == 0, result.stdout + result.stderr
+    with Database(own_url) as database, database.begin() as connection:
         assert connection.scalar(sa.text("SELECT current_user")) == NAME
         assert connection.scalar(sa.text("SELECT count(*) FROM broker.decisions")) == 0
     assert [path.name for path in tmp_path.rglob("PG_VERSION")] == []

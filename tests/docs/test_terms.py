@@ -1,4 +1,4 @@
-"""The glossary has each word once, and names that it calls gone are not in the code."""
+"""The glossary has each term once, and names that it lists as gone are not in the code."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.source_tree import CODE, ROOT, files, shown, syntax_tree
+from tests.docs.source_tree import CODE, ROOT, files, relative_path, syntax_tree
 
 PAGE = ROOT / "docs" / "explanation" / "terms.md"
 GONE = "Names that are gone"
 
 
 def sections(text: str) -> dict[str, list[list[str]]]:
-    """The first table of each section, by heading, as rows of cells without its head."""
-    found: dict[str, list[list[str]]] = {}
+    """The rows of the first table of each section, by heading, without the table's header."""
+    tables: dict[str, list[list[str]]] = {}
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
         table = re.search(r"(?:^\|.*\|\n?)+", body, flags=re.MULTILINE)
         lines = table[0].strip().splitlines()[2:] if table else []
-        found[heading.strip()] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return found
+        tables[heading.strip()] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return tables
 
 
-def names_made(tree: ast.AST) -> Iterator[str]:
-    """The names that a module gives to modules, classes, functions, arguments, variables and attributes."""
+def defined_names(tree: ast.AST) -> Iterator[str]:
+    """The names that a module gives to classes, functions, arguments, variables and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -39,7 +39,7 @@ def names_made(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-def test_each_word_stands_once() -> None:
+def test_each_term_occurs_once() -> None:
     tables = sections(PAGE.read_text(encoding="utf-8"))
     words = [
         word.strip() for name, rows in tables.items() if name != GONE for row in rows for word in row[0].split(",")
@@ -57,8 +57,10 @@ def test_names_that_are_gone_do_not_come_back() -> None:
     rows = sections(PAGE.read_text(encoding="utf-8"))[GONE]
     gone = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert len(gone) > 10
-    found = {shown(path): sorted({path.stem, *names_made(syntax_tree(path))} & gone) for path in files(*CODE)}
-    assert {name: names for name, names in found.items() if names} == {}
+    names_by_file = {
+        relative_path(path): sorted({path.stem, *defined_names(syntax_tree(path))} & gone) for path in files(*CODE)
+    }
+    assert {name: names for name, names in names_by_file.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -70,5 +72,5 @@ def test_names_that_are_gone_do_not_come_back() -> None:
         ("x = tell", {"x"}),
     ],
 )
-def test_which_names_a_module_gives(text: str, names: set[str]) -> None:
-    assert set(names_made(ast.parse(text))) == names
+def test_defined_names_of_a_module(text: str, names: set[str]) -> None:
+    assert set(defined_names(ast.parse(text))) == names

@@ -1,4 +1,4 @@
-"""The page on sources, walked literally: what it shows is put into a tree that lacks it, its commands run there."""
+"""Follows the page on sources: its modules are added to a tree that lacks them, and its commands run there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = re.findall(r"^```python\n(from broker\S+ import \w+\n)( {4}\w+,\n)```$",
 COMMANDS = re.findall(r"^```\n(.*?)^```$", PAGE[PAGE.index("## Then") :], re.MULTILINE | re.DOTALL)
 LIST, SOURCES = "broker/snapshot/source_list.py", "config/sources.yaml"
 
-#: What `make` means here: the environment of the tests is the one that it would make.
+#: A replacement for `make`, which uses the environment of the tests.
 MAKE = """#!/bin/sh
 test "$*" = reference && .venv/bin/python -m broker.cli.reference && .venv/bin/python -m tests.docs.make_pages
 """
@@ -33,27 +33,27 @@ def program(path: Path, text: str) -> None:
 
 
 def run(tree: Path, commands: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_CONFIG")}
-    env = {**kept, "PATH": f"{tree / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tree)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_CONFIG")}
+    env = {**inherited, "PATH": f"{tree / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tree)}
     return subprocess.run(["sh", "-ec", commands], cwd=tree, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the tree in which nobody has added the sources of the page."""
+    """A copy of the tree without the sources of the page."""
     ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "build", "dist", ".*_cache", ".hypothesis")
-    found = Path(shutil.copytree(ROOT, tmp_path / "tree", ignore=ignored))
-    program(found / "bin" / "make", MAKE)
-    program(found / ".venv" / "bin" / "python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    copied_tree = Path(shutil.copytree(ROOT, tmp_path / "tree", ignore=ignored))
+    program(copied_tree / "bin" / "make", MAKE)
+    program(copied_tree / ".venv" / "bin" / "python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     for path, _ in MODULES:
-        (found / path).unlink()
-    text = (found / LIST).read_text(encoding="utf-8")
-    for imported, listed in LINES:
-        assert text.count(imported) == text.count(listed) == 1
-        text = text.replace(imported, "").replace(listed, "")
-    (found / LIST).write_text(text, encoding="utf-8")
-    (found / SOURCES).write_text("", encoding="utf-8")
-    return found
+        (copied_tree / path).unlink()
+    text = (copied_tree / LIST).read_text(encoding="utf-8")
+    for import_line, list_line in LINES:
+        assert text.count(import_line) == text.count(list_line) == 1
+        text = text.replace(import_line, "").replace(list_line, "")
+    (copied_tree / LIST).write_text(text, encoding="utf-8")
+    (copied_tree / SOURCES).write_text("", encoding="utf-8")
+    return copied_tree
 
 
 def test_the_page_from_top_to_bottom(tree: Path) -> None:
@@ -62,13 +62,13 @@ def test_the_page_from_top_to_bottom(tree: Path) -> None:
     for path, text in MODULES:
         (tree / path).write_text(text, encoding="utf-8")
     lines = (tree / LIST).read_text(encoding="utf-8").splitlines(keepends=True)
-    ((imported, listed),) = LINES
+    ((import_line, list_line),) = LINES
     first = next(number for number, line in enumerate(lines) if line.startswith("from broker.snapshot.sources"))
-    lines.insert(first, imported)
+    lines.insert(first, import_line)
     start = next(number for number, line in enumerate(lines) if line.startswith("OFFERED_SOURCES"))
-    lines.insert(start + 1, listed)
+    lines.insert(start + 1, list_line)
     (tree / LIST).write_text("".join(lines), encoding="utf-8")
-    done = run(tree, COMMANDS[0])
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    # all sources of the snapshot, those of the page among them
+    result = run(tree, COMMANDS[0])
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    # all sources of the snapshot, including those of the page
     assert (tree / SOURCES).read_text(encoding="utf-8") == (ROOT / SOURCES).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The page on running alongside PanDA, walked literally on PanDA's tables: from nothing, step by step, and back."""
+"""Runs the page on running alongside PanDA as written, on PanDA's tables: from nothing, step by step, and back."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.docs.source_tree import ROOT
 pytestmark = pytest.mark.walk
 PAGE = (ROOT / "docs" / "how-to" / "run-alongside-panda.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-#: What cannot run here. JEDI's own factories run with the files of the page in plugins/jedi/tests/test_walk_page.py.
+#: Blocks that cannot run here. plugins/jedi/tests/test_walk_page.py tests JEDI's own factories with the page's files.
 NOT_HERE = {
     "pip install . plugins/jedi\npip check": "needs the environment that JEDI runs in",
     "ini": "JEDI reads panda_jedi.cfg when it is restarted, and there is no JEDI",
 }
-#: What has another meaning here: a service runs until it is stopped.
+#: Replacements for commands: the service runs one cycle instead of running until it is stopped.
 PRELUDE = """
 set -eu
 python() { "$PYTHON" "$@"; }
@@ -65,7 +65,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def site(home: Path) -> Iterator[Database]:
-    """A PanDA database named panda, for its owner."""
+    """A PanDA database named panda, opened by its owner."""
     server = EmbeddedServer(home / "server")
     server.start()
     with Database(server.url(SUPERUSER)) as admin, admin.autocommit() as connection:
@@ -77,7 +77,7 @@ def site(home: Path) -> Iterator[Database]:
         upgrade(database)
         load(database, scenario)
         with database.begin() as connection:
-            # one that waits for longer than PanDA lets it
+            # a job that has waited for longer than PanDA allows
             connection.exec_driver_sql(
                 "INSERT INTO doma_panda.jobsdefined4 (pandaid, jobstatus, creationtime, modificationtime, lockedby) "
                 "VALUES (1, 'pending', now() - interval '9 h', now() - interval '9 h', 'jedi')"
@@ -97,57 +97,57 @@ def site(home: Path) -> Iterator[Database]:
     server.stop()
 
 
-def here(text: str, home: Path, site: Database, panda: PlayedPanda) -> str:
-    """The text with the addresses and folders of this test."""
-    own = sa.make_url(site.url).set(username="broker").render_as_string(hide_password=False)
-    replaced = {
-        "postgresql://broker@db.example.org/panda": shlex.quote(own),
+def localize(text: str, home: Path, site: Database, panda: PlayedPanda) -> str:
+    """Replace addresses and folders of the page by those of this test."""
+    url = sa.make_url(site.url).set(username="broker").render_as_string(hide_password=False)
+    replacements = {
+        "postgresql://broker@db.example.org/panda": shlex.quote(url),
         "/etc/gridbroker": str(home / "etc"),
         "https://panda.example.org:25443": f"http://127.0.0.1:{panda.port}",
         "/run/secrets/panda_token": str(home / "token"),
     }
-    for said, meant in replaced.items():
-        text = text.replace(said, meant)
+    for text_on_page, replacement in replacements.items():
+        text = text.replace(text_on_page, replacement)
     assert "example.org" not in text, text
     return text
 
 
 def script(home: Path, site: Database, panda: PlayedPanda) -> str:
-    """All that the page says, from top to bottom."""
+    """All commands of the page, from top to bottom."""
     steps = [PRELUDE]
     psql = f"{program('psql')} -q -v ON_ERROR_STOP=1 {shlex.quote(site.url)}"
     for number, (kind, block) in enumerate(BLOCKS):
         steps.append(f'echo "== {number} {kind}"')
         if kind == "ini" or block.strip() in NOT_HERE:
             continue
-        text = here(block, home, site, panda)
+        text = localize(block, home, site, panda)
         if kind == "sql":
             steps.append(f"{psql} <<'SQL'\n{text}SQL")
         elif kind == "yaml":
             path = re.match(r"# (?:entry of )?(\S+)\n", text)
             assert path is not None, "the first line names the file"
             steps.append(f"cat > {home}/block.yaml <<'YAML'\n{text}YAML")
-            merged = f'python -c {shlex.quote(MERGE)} "{path[1]}" {home}/block.yaml'
-            steps.append(merged if "entry of" in text else f'cp {home}/block.yaml "{path[1]}"')
+            merge_command = f'python -c {shlex.quote(MERGE)} "{path[1]}" {home}/block.yaml'
+            steps.append(merge_command if "entry of" in text else f'cp {home}/block.yaml "{path[1]}"')
         else:
             assert kind == "", kind
             steps.append(text)
             if "broker db init" in text:
-                # in place of the agents that ask Rucio, as the page says
+                # replaces the agents that query Rucio, as the page says
                 steps.append(f"broker db load {home}/replicas.json")
     return "\n".join(steps)
 
 
 def definitions(site: Database) -> str:
-    """Everything in the database but rows and rights."""
-    told = subprocess.run(
+    """The definitions of everything in the database, without rows and rights."""
+    result = subprocess.run(
         [program("pg_dump"), "--schema-only", "--no-privileges", "--restrict-key=x", site.url],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    return told.stdout
+    return result.stdout
 
 
-def counted(site: Database, query: str) -> int:
+def count(site: Database, query: str) -> int:
     with site.read_snapshot() as connection:
         return int(connection.execute(sa.text(query)).scalar_one())
 
@@ -156,36 +156,36 @@ def counted(site: Database, query: str) -> int:
 def test_the_page_from_top_to_bottom(home: Path, site: Database) -> None:
     before = definitions(site)
     assigned = "SELECT count(*) FROM doma_panda.jedi_tasks WHERE status = 'ready' AND nucleus IS NOT NULL"
-    without = counted(site, assigned)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
+    count_before = count(site, assigned)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
     (home / "token").write_text("secret\n", encoding="ascii")
     with played_panda() as panda:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", script(home, site, panda)],
             cwd=home,
-            env={**kept, "HOME": str(home), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+            env={**inherited, "HOME": str(home), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=500,
         )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "alongside PanDA: schema doma_panda was left as it is" in done.stdout
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert "alongside PanDA: schema doma_panda was left as it is" in result.stdout
     assert len((home / "decisions.jsonl").read_text(encoding="utf-8").splitlines()) > 10
     assert (home / "shadow.svg").exists()
     assert "profile: panda" in (home / "etc" / "broker.yaml").read_text(encoding="utf-8")
-    rights = [line for line in done.stdout.splitlines() if line.startswith("missing right")]
+    rights = [line for line in result.stdout.splitlines() if line.startswith("missing right")]
     assert rights == [], "what the page grants is what is needed"
-    assert counted(site, "SELECT count(*) FROM pg_namespace WHERE nspname = 'broker'") == 0
-    assert counted(site, assigned) > without, "the agent gave nuclei"
+    assert count(site, "SELECT count(*) FROM pg_namespace WHERE nspname = 'broker'") == 0
+    assert count(site, assigned) > count_before, "the agent gave nuclei"
     ready = "SELECT count(*) FROM doma_deft.t_task JOIN doma_panda.jedi_tasks ON taskid = jeditaskid AND nucleus <> '' "
-    assert counted(site, ready + "WHERE t_task.status = 'ready'") > 0
-    asked = [(path, body["job_ids"], body["code"]) for path, body, _ in panda.asked]
-    assert ("/api/v1/job/kill", [1], 4) in asked
+    assert count(site, ready + "WHERE t_task.status = 'ready'") > 0
+    requests = [(path, body["job_ids"], body["code"]) for path, body, _ in panda.asked]
+    assert ("/api/v1/job/kill", [1], 4) in requests
     assert definitions(site) == before
-    assert counted(site, "SELECT count(*) FROM pg_roles WHERE rolname = 'broker'") == 0
+    assert count(site, "SELECT count(*) FROM pg_roles WHERE rolname = 'broker'") == 0
 
 
-def test_what_cannot_run_here_is_on_the_page() -> None:
+def test_blocks_that_cannot_run_here_are_on_the_page() -> None:
     kinds = {kind for kind, _ in BLOCKS}
     assert {"pip install . plugins/jedi\npip check"} == {text.strip() for _, text in BLOCKS} & NOT_HERE.keys()
     assert kinds == {"", "sql", "yaml", "ini"}

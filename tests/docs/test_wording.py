@@ -1,4 +1,4 @@
-"""What must not stand in the repository: loose ends, tests that do not run, and paths of somebody's machine."""
+"""Texts that are forbidden in the repository: loose ends, disabled tests, and paths of one machine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.docs.source_tree import CODE, files, shown, text_files
+from tests.docs.source_tree import CODE, files, relative_path, text_files
 
-# Written in two pieces, so that this file does not hold what it looks for.
+# Written in two pieces, so that this file does not contain the patterns itself.
 ANYWHERE = {
     "a loose end": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
     "a path of one machine": re.compile(r"(?<![\w.$}*])/(?:wo" r"rk|tm" r"p|ro" r"ot)/\w"),
@@ -26,7 +26,7 @@ IN_CODE = {
 MAY_SLEEP = {"broker/store/connection/embedded.py"}
 
 
-#: Written once, in broker/domain/instants.py.
+#: This conversion is written only once, in broker/domain/instants.py.
 INSTANTS = re.compile(r"astimezone\(UTC\)\.replace\(tzinfo=None\)")
 
 
@@ -38,31 +38,37 @@ def findings(text: str, patterns: dict[str, re.Pattern[str]]) -> list[str]:
     ]
 
 
-def test_nothing_unfinished_and_nobodys_machine() -> None:
-    found = {shown(path): findings(path.read_text(encoding="utf-8"), ANYWHERE) for path in text_files()}
-    assert len(found) > 100
-    assert {name: lines for name, lines in found.items() if lines} == {}
+def test_no_file_has_loose_ends_or_paths_of_one_machine() -> None:
+    findings_by_file = {
+        relative_path(path): findings(path.read_text(encoding="utf-8"), ANYWHERE) for path in text_files()
+    }
+    assert len(findings_by_file) > 100
+    assert {name: lines for name, lines in findings_by_file.items() if lines} == {}
 
 
-def test_code_has_no_stubs_and_tests_run() -> None:
+def test_code_has_no_stubs_or_disabled_tests() -> None:
     wrong = {}
     for path in files(*CODE, "tests"):
-        found = findings(path.read_text(encoding="utf-8"), IN_CODE)
-        wrong[shown(path)] = [line for line in found if not (shown(path) in MAY_SLEEP and "a wait for luck" in line)]
+        lines_of_file = findings(path.read_text(encoding="utf-8"), IN_CODE)
+        wrong[relative_path(path)] = [
+            line for line in lines_of_file if not (relative_path(path) in MAY_SLEEP and "a wait for luck" in line)
+        ]
     assert {name: lines for name, lines in wrong.items() if lines} == {}
 
 
 def test_instants_become_naive_in_one_place() -> None:
-    here = [shown(path) for path in files("broker", "agents") if INSTANTS.search(path.read_text(encoding="utf-8"))]
-    assert here == ["broker/domain/instants.py"]
+    places = [
+        relative_path(path) for path in files("broker", "agents") if INSTANTS.search(path.read_text(encoding="utf-8"))
+    ]
+    assert places == ["broker/domain/instants.py"]
 
 
 def test_every_file_begins_with_postponed_annotations() -> None:
-    wanted = "from __future__ import annotations"
+    statement = "from __future__ import annotations"
     lacking = [
-        shown(path)
+        relative_path(path)
         for path in files(*CODE, "tests")
-        if path.read_text(encoding="utf-8").strip() and wanted not in path.read_text(encoding="utf-8")
+        if path.read_text(encoding="utf-8").strip() and statement not in path.read_text(encoding="utf-8")
     ]
     assert [name for name in lacking if not name.endswith("__init__.py")] == []
 
@@ -78,5 +84,5 @@ def test_every_file_begins_with_postponed_annotations() -> None:
         ("an issue of taste", 0),
     ],
 )
-def test_the_patterns_find_what_they_are_for(text: str, count: int) -> None:
+def test_the_patterns_match_forbidden_texts(text: str, count: int) -> None:
     assert len(findings(text, ANYWHERE)) == count

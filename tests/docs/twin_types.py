@@ -1,4 +1,4 @@
-"""Types of ours that have nearly the same fields, and calls that copy one object into another field by field.
+"""Finds types of ours with nearly the same fields, and calls that copy one object into another field by field.
 
 ``python -m tests.docs.twin_types`` lists both.
 """
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from tests.docs.source_tree import files, shown, syntax_tree
+from tests.docs.source_tree import files, relative_path, syntax_tree
 
 ROOMS = ("broker", "agents")
-#: A smaller type says nothing by what its fields are called.
+#: The field names of a smaller type are no evidence.
 FEWEST_FIELDS = 4
-#: Fields in common, of all that the two have.
+#: The least share of common fields among all fields of two types.
 LEAST_IN_COMMON = 0.55
 #: A call that takes fewer fields of one object selects; it does not copy.
 FEWEST_COPIED = 3
@@ -24,7 +24,7 @@ FEWEST_COPIED = 3
 
 @dataclass(frozen=True)
 class Type:
-    """A class with the fields that its own body declares; those of a base stand there once."""
+    """A class with the fields declared in its own body, without those of its bases."""
 
     module: str
     name: str
@@ -33,7 +33,7 @@ class Type:
 
 @dataclass(frozen=True)
 class Copy:
-    """A call with keyword arguments ``name=source.name``: how many, and how many lines it fills."""
+    """A call with keyword arguments ``name=source.name``: their number, and the number of lines of the call."""
 
     module: str
     target: str
@@ -46,11 +46,12 @@ def types_in(tree: ast.AST, module: str) -> Iterator[Type]:
     """The classes of a module that declare at least ``FEWEST_FIELDS`` public fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            declared = (one for one in node.body if isinstance(one, ast.AnnAssign))
+            annotated = (annotation for annotation in node.body if isinstance(annotation, ast.AnnAssign))
             names = {
-                one.target.id
-                for one in declared
-                if isinstance(one.target, ast.Name) and not ast.unparse(one.annotation).startswith("ClassVar")
+                annotation.target.id
+                for annotation in annotated
+                if isinstance(annotation.target, ast.Name)
+                and not ast.unparse(annotation.annotation).startswith("ClassVar")
             }
             fields = frozenset(name for name in names if not name.startswith("_"))
             if len(fields) >= FEWEST_FIELDS:
@@ -58,14 +59,14 @@ def types_in(tree: ast.AST, module: str) -> Iterator[Type]:
 
 
 def copies_in(tree: ast.AST, module: str) -> Iterator[Copy]:
-    """The calls of a module that hand on at least ``FEWEST_COPIED`` fields of one object under their own names."""
+    """The calls of a module that pass at least ``FEWEST_COPIED`` fields of one object on under the same names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            handed = (one for one in node.keywords if isinstance(one.value, ast.Attribute))
+            attributes = (argument for argument in node.keywords if isinstance(argument.value, ast.Attribute))
             sources = Counter(
-                ast.unparse(one.value.value)
-                for one in handed
-                if isinstance(one.value, ast.Attribute) and one.value.attr == one.arg
+                ast.unparse(argument.value.value)
+                for argument in attributes
+                if isinstance(argument.value, ast.Attribute) and argument.value.attr == argument.arg
             )
             for source, count in sources.most_common(1):
                 if count >= FEWEST_COPIED:
@@ -76,9 +77,9 @@ def copies_in(tree: ast.AST, module: str) -> Iterator[Copy]:
 def twins(types: list[Type]) -> list[tuple[Type, Type]]:
     """The pairs of types that have at least ``LEAST_IN_COMMON`` of their fields in common."""
     return [
-        (one, other)
-        for one, other in combinations(types, 2)
-        if len(one.fields & other.fields) >= LEAST_IN_COMMON * len(one.fields | other.fields)
+        (left, right)
+        for left, right in combinations(types, 2)
+        if len(left.fields & right.fields) >= LEAST_IN_COMMON * len(left.fields | right.fields)
     ]
 
 
@@ -87,16 +88,16 @@ def tree() -> tuple[list[Type], list[Copy]]:
     types: list[Type] = []
     copies: list[Copy] = []
     for path in files(*ROOMS):
-        types += types_in(syntax_tree(path), shown(path))
-        copies += copies_in(syntax_tree(path), shown(path))
+        types += types_in(syntax_tree(path), relative_path(path))
+        copies += copies_in(syntax_tree(path), relative_path(path))
     return types, copies
 
 
 if __name__ == "__main__":
-    found_types, found_copies = tree()
-    pairs = twins(found_types)
+    all_types, all_copies = tree()
+    pairs = twins(all_types)
     for left, right in pairs:
         print(f"{left.name} ~ {right.name}  {left.module} {right.module}")
-    for each in found_copies:
-        print(f"{each.target}({each.source}.*: {each.fields}) {each.lines} lines  {each.module}")
-    print(f"{len(pairs)} pairs; {len(found_copies)} copies, {sum(each.lines for each in found_copies)} lines")
+    for copy in all_copies:
+        print(f"{copy.target}({copy.source}.*: {copy.fields}) {copy.lines} lines  {copy.module}")
+    print(f"{len(pairs)} pairs; {len(all_copies)} copies, {sum(copy.lines for copy in all_copies)} lines")

@@ -1,4 +1,4 @@
-"""Doing what a page says, from top to bottom, in an empty folder."""
+"""Runs the commands of a page, from top to bottom, in an empty folder."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ TIME_LIMIT_S = 280
 
 
 def walk(page: str, prelude: str) -> tuple[str, list[Path]]:
-    """Run the blocks of a page below ``docs`` after ``prelude``; what they printed, and the homes that were made."""
+    """Run the blocks of a page below ``docs`` after ``prelude``; return their output and the homes they created."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     folder = Path(tempfile.mkdtemp(prefix="walk-"))
     folder.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
-    done = subprocess.run(
-        ["bash", "-c", prelude + "\n".join(f'echo "== {n}"\n{text}' for n, text in enumerate(blocks))],
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BROKER_", "XDG_"))}
+    result = subprocess.run(
+        ["bash", "-c", prelude + "\n".join(f'echo "== {number}"\n{text}' for number, text in enumerate(blocks))],
         cwd=folder,
-        env={**kept, "HOME": str(folder), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
+        env={**inherited, "HOME": str(folder), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=TIME_LIMIT_S,
     )
-    made = sorted(path.parent for path in folder.rglob("PG_VERSION") if "base" not in path.parts)
-    for pgdata in made:
+    data_folders = sorted(path.parent for path in folder.rglob("PG_VERSION") if "base" not in path.parts)
+    for pgdata in data_folders:
         EmbeddedServer(pgdata.parent).shut_down()
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout, [path.parent for path in made]
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    return result.stdout, [path.parent for path in data_folders]

@@ -41,7 +41,7 @@ def test_null_is_nan_or_none() -> None:
 
 
 def test_texts_of_equal_length_stay_texts() -> None:
-    # numpy would make an array of characters of them
+    # numpy would turn them into an array of characters
     assert texts(["ab", "cd"]).tolist() == ["ab", "cd"]
     assert texts(["ab", "cd"]).dtype == np.object_
 

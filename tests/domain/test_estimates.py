@@ -1,4 +1,4 @@
-"""What jobs need, figure by figure; the rules test the limits."""
+"""Estimates of what jobs need; the tests of the rules cover the limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def column(*values: float) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def test_set_is_neither_null_nor_zero() -> None:
+def test_a_value_is_set_unless_null_or_zero() -> None:
     assert estimates.is_set(column(NAN, 0, -1, 2)).tolist() == [False, False, True, True]
     assert estimates.or_else(column(NAN, 0, -1, 2), 7).tolist() == [7, 7, -1, 2]
 
@@ -29,7 +29,7 @@ def test_requested_memory() -> None:
     assert estimates.requested_ram_mb(merging, chunk, task, merge).tolist() == expected
 
 
-def test_memory_is_that_of_all_cores_only_in_per_core_units() -> None:
+def test_memory_is_multiplied_by_cores_only_in_per_core_units() -> None:
     per_core = estimates.is_per_core(texts(["MBPerCore", "MBPerCoreFixed", "MB", None]))
     assert per_core.tolist() == [True, True, False, False]
     needed = estimates.memory_mb(column(2000), column(500), per_core, np.array([False]), column(8))
@@ -62,9 +62,9 @@ def test_scratch_is_shared_by_single_core_jobs_only() -> None:
 
 def test_cpu_time_in_its_units() -> None:
     units = texts(["HS06sPerEvent", "HS06sPerEventFixed", "mHS06sPerEvent", "mHS06sPerEventFixed", "s", None])
-    found = estimates.cputime_hs06s(column(500), units)
-    assert found[:4].tolist() == [500, 500, 0.5, 0.5]
-    assert np.isnan(found[4:]).all()
+    cputime = estimates.cputime_hs06s(column(500), units)
+    assert cputime[:4].tolist() == [500, 500, 0.5, 0.5]
+    assert np.isnan(cputime[4:]).all()
     assert estimates.is_hs06(units).tolist() == [True] * 4 + [False] * 2
 
 

@@ -1,4 +1,4 @@
-"""Packed decisions: nothing is lost, what is damaged is refused, and they are small."""
+"""Packed decisions are lossless and small, and damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from broker.domain.decisions import Candidate, FunnelStep
 
 
 def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -> Legend:
-    """Candidates ``GROUP/NUMBER`` and codes ``c0``, ``c1``, ...; the funnel goes backwards, departures in pairs."""
+    """Candidates ``GROUP/NUMBER`` and codes ``c0``, ``c1``, ...; the funnel runs backwards, departures are in pairs."""
     return Legend(
         names=tuple(f"{group}/{number}" for number, group in enumerate(groups)),
         groups=tuple(groups),
@@ -50,61 +50,61 @@ def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -
 
 
 @st.composite
-def judged(draw: st.DrawFn) -> Reasons:
+def any_reasons(draw: st.DrawFn) -> Reasons:
     groups = draw(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=12))
     codes = draw(st.sampled_from([1, 4, 300]))
     positions = draw(st.lists(st.integers(-2, codes - 1), min_size=len(groups), max_size=len(groups)))
-    each = draw(st.sampled_from([1, 30]))
-    groups, positions = (np.repeat(column, each).tolist() for column in (groups, positions))
+    repeats = draw(st.sampled_from([1, 30]))
+    groups, positions = (np.repeat(column, repeats).tolist() for column in (groups, positions))
     blocked = draw(st.sampled_from(["", "throttled"]))
     refused = draw(st.dictionaries(st.sampled_from(["A", "Z", "A/0"]), st.just("unknown"), max_size=2))
     return Reasons(legend(groups, codes), np.array(positions, dtype=np.int16), blocked, refused)
 
 
 def rejected_one_by_one(reasons: Reasons) -> dict[str, str]:
-    """Name by name, as the specification has it."""
+    """The rejected names one by one, as specified."""
     names, groups, codes = reasons.legend.names, reasons.legend.groups, reasons.legend.codes
     position = reasons.position.tolist()
     alive = {group for group, step in zip(groups, position, strict=True) if step == FEASIBLE}
-    found, last = {}, {}
+    rejected, last = {}, {}
     for name, group, step in zip(names, groups, position, strict=True):
         if step < 0:
             continue
-        found[name] = codes[step]
+        rejected[name] = codes[step]
         later = reasons.legend.departure[step] >= reasons.legend.departure[last.get(group, step)]
         if group not in alive and later:
             last[group] = step
     for group, step in last.items():
-        found.setdefault(group, codes[step])
+        rejected.setdefault(group, codes[step])
     if reasons.blocked:
-        found |= {name: reasons.blocked for name, step in zip(names, position, strict=True) if step == FEASIBLE}
-    return found | dict(reasons.refused)
+        rejected |= {name: reasons.blocked for name, step in zip(names, position, strict=True) if step == FEASIBLE}
+    return rejected | dict(reasons.refused)
 
 
 @settings(max_examples=150)
-@given(judged())
-def test_reasons_come_back_with_names_and_a_funnel_that_adds_up(reasons: Reasons) -> None:
-    again = unpack_reasons(reasons.legend, pack_reasons([reasons])[0])
-    assert again.rejected == reasons.rejected == rejected_one_by_one(reasons)
-    assert again.funnel == reasons.funnel
-    left, start = int((reasons.position == FEASIBLE).sum()), int((reasons.position >= FEASIBLE).sum())
-    for step in again.funnel:
+@given(any_reasons())
+def test_decoded_reasons_have_the_same_names_and_a_consistent_funnel(reasons: Reasons) -> None:
+    decoded = unpack_reasons(reasons.legend, pack_reasons([reasons])[0])
+    assert decoded.rejected == reasons.rejected == rejected_one_by_one(reasons)
+    assert decoded.funnel == reasons.funnel
+    feasible_count, start = int((reasons.position == FEASIBLE).sum()), int((reasons.position >= FEASIBLE).sum())
+    for step in decoded.funnel:
         assert step.before == start
         start = step.after
-    assert start == (0 if reasons.blocked else left)
+    assert start == (0 if reasons.blocked else feasible_count)
 
 
 @settings(max_examples=50)
-@given(judged())
-def test_groups_of_many_decisions_at_once_are_those_of_each_alone(reasons: Reasons) -> None:
+@given(any_reasons())
+def test_groups_of_many_decisions_equal_those_of_single_decisions(reasons: Reasons) -> None:
     rows = np.stack([reasons.position, np.roll(reasons.position, 1), np.full_like(reasons.position, FEASIBLE)])
-    together = group_steps(reasons.legend, rows)
-    for row, steps in zip(rows, together, strict=True):
+    batch = group_steps(reasons.legend, rows)
+    for row, steps in zip(rows, batch, strict=True):
         assert (group_steps(reasons.legend, row[None, :])[0] == steps).all()
-    assert (together[2] == FEASIBLE).all()
+    assert (batch[2] == FEASIBLE).all()
 
 
-def test_a_mapping_and_a_sequence_that_equal_plain_ones() -> None:
+def test_rejected_names_and_funnel_equal_plain_collections() -> None:
     reasons = Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE]))
     assert RejectedNames(reasons) == {"A/0": "c1"} == dict(RejectedNames(reasons))
     assert FunnelSteps(reasons) == (FunnelStep("c1", 2, 1),)
@@ -112,10 +112,10 @@ def test_a_mapping_and_a_sequence_that_equal_plain_ones() -> None:
     assert (len(FunnelSteps(reasons)), FunnelSteps(reasons)[0].before) == (1, 2)
 
 
-def test_the_reasons_of_780_candidates_take_less_than_400_bytes_instead_of_24_000() -> None:
+def test_packed_reasons_of_780_candidates_take_less_than_400_bytes() -> None:
     random = np.random.default_rng(1)
     groups = [f"QUEUE_WITH_A_NAME_{number // 4:03d}" for number in range(780)]
-    # as on a real grid: most of a site go together, by a dozen of codes
+    # as on a real grid: most candidates of a site have the same of a dozen codes
     position = np.repeat(random.integers(0, 12, 260), 3).astype(np.int16)
     position[random.integers(0, 780, 40)] = random.integers(0, 12, 40)
     reasons = Reasons(legend(groups, 70), position)
@@ -132,46 +132,46 @@ BY_KIND = Legend(
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(-2, 290), st.integers(1, 9)), min_size=1, max_size=12), st.integers(0, 2))
-def test_what_became_of_candidates_of_one_kind_is_kept_as_runs(runs: list[tuple[int, int]], moved: int) -> None:
+def test_reasons_of_candidates_of_one_kind_are_stored_as_runs(runs: list[tuple[int, int]], shift: int) -> None:
     numbers = np.repeat([code for code, _ in runs], [size for _, size in runs])
     position = np.full(40, FEASIBLE, dtype=np.int16)
     position[BY_KIND.by_kind[: len(numbers)]] = numbers[:40]
-    batch = [Reasons(BY_KIND, np.roll(position, moved * at)) for at in range(3)]
+    batch = [Reasons(BY_KIND, np.roll(position, shift * number)) for number in range(3)]
     packed = pack_reasons(batch)
-    for one, data in zip(batch, packed, strict=True):
-        assert (unpack_reasons(BY_KIND, data).position == one.position).all()
+    for reasons, data in zip(batch, packed, strict=True):
+        assert (unpack_reasons(BY_KIND, data).position == reasons.position).all()
 
 
 def test_damaged_runs_of_reasons_are_refused() -> None:
-    # every second candidate, so one run for each kind
+    # every second candidate, so one run per kind
     packed = pack_reasons([Reasons(BY_KIND, np.arange(40, dtype=np.int16) % 2)])[0]
     assert packed[0] == 2 and len(packed) < 25
-    for at in range(len(packed)):
+    for position in range(len(packed)):
         with pytest.raises(ReasonsCorruptError):
-            unpack_reasons(BY_KIND, packed[:at])
+            unpack_reasons(BY_KIND, packed[:position])
         with pytest.raises(ReasonsCorruptError):
-            unpack_reasons(BY_KIND, packed[:at] + bytes((packed[at] ^ 0x55,)) + packed[at + 1 :])
+            unpack_reasons(BY_KIND, packed[:position] + bytes((packed[position] ^ 0x55,)) + packed[position + 1 :])
     with pytest.raises(ReasonsCorruptError):
         unpack_reasons(legend("AB" * 30), packed)
 
 
 @pytest.mark.parametrize("data", ["", "00", "01", "0101", "010100", "010101000000", "01010301000005", "0101000200"])
-def test_runs_that_say_too_little_are_refused(data: str) -> None:
+def test_incomplete_runs_are_refused(data: str) -> None:
     with pytest.raises(ValueError, match=r"too early|begin with none|numbers for"):
         unpack_codes(bytes.fromhex(data), 8, np.dtype("u1"))
 
 
-def test_reasons_of_releases_before_are_read() -> None:
+def test_reasons_of_earlier_releases_are_read() -> None:
     position = np.array([1] * 9 + [FEASIBLE] * 9 + [3] * 8 + [NOT_A_CANDIDATE], dtype=np.int16)
     stored = b"\x01\x06" + zlib.compress((position + 2).astype("u1").tobytes() + b'{"blocked":"throttled"}', 6)
-    again = unpack_reasons(legend("ABC" * 9), stored)
-    assert (again.position == position).all() and again.blocked == "throttled"
+    decoded = unpack_reasons(legend("ABC" * 9), stored)
+    assert (decoded.position == position).all() and decoded.blocked == "throttled"
 
 
 def test_reasons_known_by_name_alone_need_no_legend() -> None:
     rejected, funnel = {"A": "full", "B": "offline", "C": "full"}, (FunnelStep("offline", 3, 2),)
-    again = unpack_reasons(None, pack_named(rejected, funnel))
-    assert (again.rejected, again.funnel) == (rejected, funnel)
+    decoded = unpack_reasons(None, pack_named(rejected, funnel))
+    assert (decoded.rejected, decoded.funnel) == (rejected, funnel)
 
 
 GOOD = pack_reasons([Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE]))])[0]
@@ -201,19 +201,21 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=True) | st.sampled_from([0.0
 
 @settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=20), st.booleans())
-def test_candidates_come_back_to_the_bit(rows: list[tuple[int, float, float, float, bool]], weighed: bool) -> None:
+def test_decoded_candidates_are_equal_to_the_bit(
+    rows: list[tuple[int, float, float, float, bool]], has_factors: bool
+) -> None:
     columns = np.array([row[1:4] for row in rows], dtype=np.float64).reshape(-1, 3).T
     chosen = ChosenCandidates(
         np.array([row[0] for row in rows], dtype=np.int64),
         columns[0],
-        columns[1:] if weighed else columns[:0],
+        columns[1:] if has_factors else columns[:0],
         np.array([row[4] for row in rows], dtype=np.bool_),
         legend("AAB", factors=("f", "g")),
     )
     packed = pack_candidates([chosen])[0]
-    again = unpack_candidates(chosen.legend, packed)
-    assert again == tuple(chosen)
-    assert repr(again) == repr(chosen if rows else ())  # -0.0 stays -0.0
+    decoded = unpack_candidates(chosen.legend, packed)
+    assert decoded == tuple(chosen)
+    assert repr(decoded) == repr(chosen if rows else ())  # -0.0 stays -0.0
     assert (packed is None) == (not rows)
 
 
@@ -221,21 +223,21 @@ def test_a_weight_that_follows_from_its_factors_is_not_stored() -> None:
     factors = np.random.default_rng(1).random((4, 10))
     weight = np.multiply.reduce(factors, axis=0)
     weight[3] = 0.0
-    like, bootstrap = legend("AAB", factors=("f", "g", "h", "i")), np.arange(10) == 3
-    chosen = ChosenCandidates(np.zeros(10, dtype=np.int64), weight, factors, bootstrap, like)
-    other = ChosenCandidates(chosen.place, np.nextafter(weight, 1), factors, bootstrap, like)
-    short, long = pack_candidates([chosen])[0], pack_candidates([other])[0]
+    common_legend, bootstrap = legend("AAB", factors=("f", "g", "h", "i")), np.arange(10) == 3
+    chosen = ChosenCandidates(np.zeros(10, dtype=np.int64), weight, factors, bootstrap, common_legend)
+    other_weights = ChosenCandidates(chosen.place, np.nextafter(weight, 1), factors, bootstrap, common_legend)
+    short, long = pack_candidates([chosen])[0], pack_candidates([other_weights])[0]
     assert short is not None and long is not None and len(short) < len(long) - 60
-    assert unpack_candidates(like, short) == tuple(chosen)
-    assert unpack_candidates(like, long) == tuple(other)
+    assert unpack_candidates(common_legend, short) == tuple(chosen)
+    assert unpack_candidates(common_legend, long) == tuple(other_weights)
 
 
 def test_candidates_of_the_first_version_are_read() -> None:
     columns = np.array([[2.5, -0.0], [1.25, 3.0]])
     planes = columns.view("u1").reshape(-1, 8).T.tobytes()
     stored = b"\x01\x00\x02\x00\x01\x00" + zlib.compress(b"\x02\x00\x00\x00" + b"\x00\x01" + planes)
-    again = unpack_candidates(legend("AAB", factors=("f",)), stored)
-    assert repr(again) == repr((Candidate("B/2", 2.5, {"f": 1.25}), Candidate("A/0", -0.0, {"f": 3.0}, True)))
+    decoded = unpack_candidates(legend("AAB", factors=("f",)), stored)
+    assert repr(decoded) == repr((Candidate("B/2", 2.5, {"f": 1.25}), Candidate("A/0", -0.0, {"f": 3.0}, True)))
 
 
 @pytest.mark.parametrize(
@@ -252,8 +254,8 @@ def test_candidates_of_the_first_version_are_read() -> None:
     ],
 )
 def test_candidates_of_the_second_version_are_read(stored: str, weights: Sequence[float]) -> None:
-    again = unpack_candidates(legend("AAB", factors=("f", "g")), bytes.fromhex(stored))
-    assert again == (
+    decoded = unpack_candidates(legend("AAB", factors=("f", "g")), bytes.fromhex(stored))
+    assert decoded == (
         Candidate("B/2", weights[0], {"f": 2.1, "g": 100.0}),
         Candidate("A/0", weights[1], {"f": 2.1, "g": 1 / 3}),
         Candidate("A/1", weights[2], {"f": 0.0, "g": 1.0}, True),
@@ -262,27 +264,27 @@ def test_candidates_of_the_second_version_are_read(stored: str, weights: Sequenc
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans(), st.booleans()), max_size=8))
-def test_decisions_packed_together_are_those_packed_alone(shapes: list[tuple[int, int, bool, bool]]) -> None:
+def test_decisions_packed_together_equal_those_packed_alone(shapes: list[tuple[int, int, bool, bool]]) -> None:
     batch = []
     for size, count, product, bootstrap in shapes:
         random = np.random.default_rng(size)
         factors = random.choice([1.0, 2.5, 1 / 3, -0.0, 1e90], (count, size))
         weight = np.multiply.reduce(factors, axis=0) if product else random.random(size)
-        like = legend("AAB", factors=("f", "g", "h")[:count])
-        where = np.full(size, bootstrap)
-        batch.append(ChosenCandidates(np.arange(size) % 3, np.where(where, 0.0, weight), factors, where, like))
+        own_legend = legend("AAB", factors=("f", "g", "h")[:count])
+        flags = np.full(size, bootstrap)
+        batch.append(ChosenCandidates(np.arange(size) % 3, np.where(flags, 0.0, weight), factors, flags, own_legend))
     packed = pack_candidates(batch)
-    assert packed == [pack_candidates([one])[0] for one in batch]
-    for one, data in zip(batch, packed, strict=True):
-        again = unpack_candidates(one.legend, data)
-        assert (again == tuple(one), repr(again)) == (True, repr(one) if len(one) else "()")
-        assert unpack_places(one.legend, data) == tuple(one.place.tolist())
+    assert packed == [pack_candidates([candidates])[0] for candidates in batch]
+    for candidates, data in zip(batch, packed, strict=True):
+        decoded = unpack_candidates(candidates.legend, data)
+        assert (decoded == tuple(candidates), repr(decoded)) == (True, repr(candidates) if len(candidates) else "()")
+        assert unpack_places(candidates.legend, data) == tuple(candidates.place.tolist())
 
 
 @settings(max_examples=40)
-@given(st.lists(judged(), max_size=6))
-def test_reasons_packed_together_are_those_packed_alone(batch: list[Reasons]) -> None:
-    assert pack_reasons(batch) == [pack_reasons([one])[0] for one in batch]
+@given(st.lists(any_reasons(), max_size=6))
+def test_reasons_packed_together_equal_those_packed_alone(batch: list[Reasons]) -> None:
+    assert pack_reasons(batch) == [pack_reasons([reasons])[0] for reasons in batch]
 
 
 @settings(max_examples=60)
@@ -302,9 +304,9 @@ def test_no_candidates_are_an_empty_sequence() -> None:
 
 
 def test_candidates_known_by_name_alone_need_no_legend() -> None:
-    some = (Candidate("A", 2.5, {"f": 2.5}, True), Candidate("B", 1.0, {}))
-    assert unpack_candidates(None, pack_named_candidates(some)) == some
-    assert unpack_places(None, pack_named_candidates(some)) is None
+    candidates = (Candidate("A", 2.5, {"f": 2.5}, True), Candidate("B", 1.0, {}))
+    assert unpack_candidates(None, pack_named_candidates(candidates)) == candidates
+    assert unpack_places(None, pack_named_candidates(candidates)) is None
 
 
 PACKED = pack_candidates(
@@ -314,7 +316,7 @@ assert PACKED is not None
 
 
 @pytest.mark.parametrize(
-    ("data", "like"),
+    ("data", "candidate_legend"),
     [
         (b"", legend("AB", factors=("f",))),
         (b"\x09" + PACKED[1:], legend("AB", factors=("f",))),
@@ -326,48 +328,52 @@ assert PACKED is not None
         (PACKED, None),
     ],
 )
-def test_damaged_candidates_are_refused(data: bytes, like: Legend | None) -> None:
+def test_damaged_candidates_are_refused(data: bytes, candidate_legend: Legend | None) -> None:
     for unpack in (unpack_candidates, unpack_places):
         with pytest.raises(CandidatesCorruptError):
-            unpack(like, data)
+            unpack(candidate_legend, data)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS), max_size=9))
-def test_figures_become_words_when_they_are_read(rows: list[tuple[int, float, float]]) -> None:
-    like = legend("AAB")
+def test_remarks_are_formatted_when_read(rows: list[tuple[int, float, float]]) -> None:
+    common_legend = legend("AAB")
     stats = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 2).T
-    remarks = Remarks(like, np.array([row[0] for row in rows], dtype=np.int64), stats)
-    words = tuple(f"seen:{like.names[at]} nQ={one:g} nR={two:g}" for at, one, two in rows)
-    assert Notes(("first",), remarks) == ("first", *words)
+    remarks = Remarks(common_legend, np.array([row[0] for row in rows], dtype=np.int64), stats)
+    expected = tuple(f"seen:{common_legend.names[place]} nQ={first:g} nR={second:g}" for place, first, second in rows)
+    assert Notes(("first",), remarks) == ("first", *expected)
     assert len(Notes((), remarks)) == len(rows)
     packed = pack_remarks([remarks])[0]
-    assert pack_remarks([remarks, Remarks(like, remarks.place[:0], stats[:, :0]), remarks]) == [packed, None, packed]
+    assert pack_remarks([remarks, Remarks(common_legend, remarks.place[:0], stats[:, :0]), remarks]) == [
+        packed,
+        None,
+        packed,
+    ]
     assert (packed is None) == (not rows)
     if packed is not None:
-        assert unpack_remarks(like, packed).notes == words
-        assert unpack_remarks(like, packed).stats.tobytes() == stats.tobytes()
-        for bad in (packed[:-2], b"", b"\x07" + packed[1:], packed[:7], packed[:-1] + bytes((packed[-1] ^ 1,))):
+        assert unpack_remarks(common_legend, packed).notes == expected
+        assert unpack_remarks(common_legend, packed).stats.tobytes() == stats.tobytes()
+        for damaged in (packed[:-2], b"", b"\x07" + packed[1:], packed[:7], packed[:-1] + bytes((packed[-1] ^ 1,))):
             with pytest.raises(RemarksCorruptError):
-                unpack_remarks(like, bad)
+                unpack_remarks(common_legend, damaged)
         with pytest.raises(RemarksCorruptError):
             unpack_remarks(None, packed)
 
 
-def test_remarks_of_releases_before_are_read() -> None:
+def test_remarks_of_earlier_releases_are_read() -> None:
     stats = np.array([[2.5, 7.0], [0.1, 3.0]])
     octets = stats.view("u1").reshape(-1, 8).T.tobytes()
     stored = b"\x01\x02\x00\x02\x00" + zlib.compress(b"\x02\x00\x00\x00" + octets)
-    again = unpack_remarks(legend("AAB"), stored)
-    assert (again.place.tolist(), again.stats.tolist()) == ([2, 0], stats.tolist())
-    for bad in (stored[:-2], stored[:5] + zlib.compress(b"\x02")):
+    decoded = unpack_remarks(legend("AAB"), stored)
+    assert (decoded.place.tolist(), decoded.stats.tolist()) == ([2, 0], stats.tolist())
+    for damaged in (stored[:-2], stored[:5] + zlib.compress(b"\x02")):
         with pytest.raises(RemarksCorruptError):
-            unpack_remarks(legend("AAB"), bad)
+            unpack_remarks(legend("AAB"), damaged)
 
 
 @settings(max_examples=60)
 @given(st.lists(st.lists(NUMBERS | st.integers(-1, 257).map(float) | st.just(float("nan")), max_size=9), max_size=5))
-def test_small_whole_numbers_take_a_byte_and_the_others_keep_every_bit(pieces: list[list[float]]) -> None:
+def test_small_integers_take_a_byte_and_other_numbers_keep_every_bit(pieces: list[list[float]]) -> None:
     columns = [np.array(piece, dtype=np.float64) for piece in pieces]
     sizes = np.array([len(column) for column in columns], dtype=np.int64)
     for column, data in zip(columns, pack_small(np.concatenate([np.zeros(0), *columns]), sizes), strict=True):
@@ -377,15 +383,15 @@ def test_small_whole_numbers_take_a_byte_and_the_others_keep_every_bit(pieces: l
     assert len(pack_small(np.arange(16.0), np.array([16]))[0]) == 18
 
 
-def test_a_legend_comes_back_and_has_a_name_of_its_own() -> None:
-    one = legend("AAB", factors=("f",))
-    assert Legend.from_json(json.loads(one.text)) == one
-    assert one.sha256 == legend("AAB", factors=("f",)).sha256 != legend("AAC", factors=("f",)).sha256
+def test_a_legend_is_decoded_and_has_a_unique_digest() -> None:
+    original = legend("AAB", factors=("f",))
+    assert Legend.from_json(json.loads(original.text)) == original
+    assert original.sha256 == legend("AAB", factors=("f",)).sha256 != legend("AAC", factors=("f",)).sha256
 
 
 @pytest.mark.parametrize(
-    "told", [{}, {"names": 5}, {"names": ["A"], "groups": ["A", "B"]}, {"names": ["A"], "codes": 1}]
+    "document", [{}, {"names": 5}, {"names": ["A"], "groups": ["A", "B"]}, {"names": ["A"], "codes": 1}]
 )
-def test_a_damaged_legend_is_refused(told: dict[str, object]) -> None:
+def test_a_damaged_legend_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(LegendCorruptError):
-        Legend.from_json(told)
+        Legend.from_json(document)

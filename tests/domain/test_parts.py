@@ -13,7 +13,7 @@ def test_each_key_belongs_to_exactly_one_part(parts: int) -> None:
         assert sum(part.takes(key) for part in parts_of(parts)) == 1
 
 
-def test_the_part_of_a_key_is_the_same_for_ever() -> None:
+def test_the_part_of_a_key_never_changes() -> None:
     assert [number_of(key, 4) for key in KEYS[:5]] == [1, 3, 1, 2, 1]
 
 
@@ -27,7 +27,7 @@ def test_the_part_of_a_key_is_the_same_for_ever() -> None:
         ("production_job#", "production_job#", WHOLE),
     ],
 )
-def test_the_name_of_a_lease_says_agent_and_part(name: str, agent: str, part: Part) -> None:
+def test_the_name_of_a_lease_gives_agent_and_part(name: str, agent: str, part: Part) -> None:
     assert led_by(name) == (agent, part)
     assert part.lease_of(agent) == name
 
@@ -37,7 +37,7 @@ def test_leases_of_a_division() -> None:
     assert division_of("a#2/2") == ("a#1/2", "a#2/2")
 
 
-@pytest.mark.parametrize(("number", "of"), [(0, 2), (3, 2), (1, 0)])
-def test_what_is_no_part_is_refused(number: int, of: int) -> None:
+@pytest.mark.parametrize(("number", "count"), [(0, 2), (3, 2), (1, 0)])
+def test_an_invalid_part_is_refused(number: int, count: int) -> None:
     with pytest.raises(ValueError, match="part"):
-        Part(number, of)
+        Part(number, count)

@@ -1,4 +1,4 @@
-"""Fields of queues that operators may hold, and their values."""
+"""Fields of queues that operators may pin, and their values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from broker.domain.queue_fields import FIELDS, BadFieldValue, NumberRange, field
     ],
 )
 def test_values(field: str, text: str, value: object) -> None:
-    found = field_value(field, text)
-    assert found == value and type(found) is type(value)
+    parsed = field_value(field, text)
+    assert parsed == value and type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_values(field: str, text: str, value: object) -> None:
         ("catchall", "x" * 4001),
     ],
 )
-def test_values_that_are_none(field: str, text: str) -> None:
+def test_invalid_values_are_refused(field: str, text: str) -> None:
     with pytest.raises(BadFieldValue) as refused:
         field_value(field, text)
     assert refused.value.accepts
 
 
-@pytest.mark.parametrize("field", [name for name, one in FIELDS.items() if isinstance(one, NumberRange)])
+@pytest.mark.parametrize("field", [name for name, limits in FIELDS.items() if isinstance(limits, NumberRange)])
 def test_both_sides_of_each_range(field: str) -> None:
     bounds = FIELDS[field]
     assert isinstance(bounds, NumberRange)

@@ -1,4 +1,4 @@
-"""The stored work of a task gives the same facts again, and says so when it cannot be read."""
+"""The stored work of a task gives the same facts again, and unreadable work is refused."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.brokerages.task_engine import task_cycle
 from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenario, waiting
 
 
-def tables_equal(one: Any, other: Any) -> None:
-    for field in dataclasses.fields(one):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+def assert_tables_equal(left: Any, right: Any) -> None:
+    for field in dataclasses.fields(left):
+        np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name), err_msg=field.name)
 
 
 @pytest.fixture
 def cycle(database: Database) -> Any:
-    """Two tasks: one with pseudo input, one with data at two places; and work at ALPHA."""
+    """Two tasks, one with pseudo input and one with data at two sites, and a busy task at ALPHA."""
     second = TASK + 1
     task, work = busy(101, "ALPHA", 700)
     scenario = task_scenario(
@@ -53,35 +53,35 @@ def cycle(database: Database) -> Any:
 
 
 @pytest.mark.parametrize("row", [0, 1])
-def test_a_task_alone_is_decided_as_among_others(cycle: Any, row: int) -> None:
+def test_a_decoded_task_is_decided_as_among_others(cycle: Any, row: int) -> None:
     packed = encode_task_work(
         task_of(cycle.work, row), cycle.snapshot.nuclei.name, cycle.all_work_hs06s.every[row], cycle.remaining_work(row)
     )
-    again = decode_task_work(packed)
-    assert len(again.tasks) == 1
-    alone = task_cycle(cycle.snapshot, again, cycle.tuning, production_task.chain(), production_job.chain())
-    before, after = cycle.result(row), alone.result(0)
+    decoded = decode_task_work(packed)
+    assert len(decoded.tasks) == 1
+    cycle_of_one = task_cycle(cycle.snapshot, decoded, cycle.tuning, production_task.chain(), production_job.chain())
+    before, after = cycle.result(row), cycle_of_one.result(0)
     assert after.weight == pytest.approx(before.weight) and after.feasible.tolist() == before.feasible.tolist()
-    assert alone.facts.expected_output_gb == pytest.approx(cycle.facts.expected_output_gb)
+    assert cycle_of_one.facts.expected_output_gb == pytest.approx(cycle.facts.expected_output_gb)
     for name in ("any_bytes", "disk_files", "able_queues", "usable_gb"):
-        assert getattr(alone.facts, name)[0] == pytest.approx(getattr(cycle.facts, name)[row])
+        assert getattr(cycle_of_one.facts, name)[0] == pytest.approx(getattr(cycle.facts, name)[row])
 
 
-def test_columns_survive(cycle: Any) -> None:
+def test_columns_are_lossless(cycle: Any) -> None:
     work: TaskWork = task_of(cycle.work, 1)
     zero = np.zeros(len(cycle.snapshot.nuclei))
-    again = decode_task_work(encode_task_work(work, cycle.snapshot.nuclei.name, zero, zero))
+    decoded = decode_task_work(encode_task_work(work, cycle.snapshot.nuclei.name, zero, zero))
     for name in ("tasks", "outputs", "parts", "replicas"):
-        tables_equal(getattr(again, name), getattr(work, name))
+        assert_tables_equal(getattr(decoded, name), getattr(work, name))
     for name in ("chunks", "inputs", "replicas"):
-        tables_equal(getattr(again.hint, name), getattr(work.hint, name))
-    assert len(again.parts) == 1 and len(again.replicas) == 2
+        assert_tables_equal(getattr(decoded.hint, name), getattr(work.hint, name))
+    assert len(decoded.parts) == 1 and len(decoded.replicas) == 2
 
 
 @pytest.mark.parametrize(
     "data",
     [b"", b"no zlib", zlib.compress(b"{"), zlib.compress(b"{}"), zlib.compress(b"[]"), zlib.compress(b'{"a":1}')],
 )
-def test_damaged_work(data: bytes) -> None:
+def test_damaged_work_is_refused(data: bytes) -> None:
     with pytest.raises(WorkCorruptError, match=r"cannot be read|no column"):
         decode_task_work(data)

@@ -1,4 +1,4 @@
-"""The work of one chunk as bytes."""
+"""The encoding of the work of a chunk as bytes."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ def work() -> Work:
     )
 
 
-def assert_same(one: Work, other: Work) -> None:
+def assert_same(left: Work, right: Work) -> None:
     for table in ("chunks", "inputs", "replicas"):
-        for field in dataclasses.fields(getattr(one, table)):
-            mine, theirs = (getattr(getattr(each, table), field.name) for each in (one, other))
-            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
-            assert mine.dtype == theirs.dtype, field.name
+        for field in dataclasses.fields(getattr(left, table)):
+            left_column, right_column = (getattr(getattr(each_work, table), field.name) for each_work in (left, right))
+            np.testing.assert_array_equal(left_column, right_column, err_msg=field.name)
+            assert left_column.dtype == right_column.dtype, field.name
 
 
-def test_what_is_stored_comes_back() -> None:
+def test_encoding_round_trip() -> None:
     assert_same(decode_work(encode_work(work())), work())
 
 
 @pytest.mark.parametrize(("row", "inputs", "rses"), [(0, 2, ["A", "B", "A"]), (1, 0, []), (2, 1, ["C"])])
 def test_one_chunk(row: int, inputs: int, rses: list[str]) -> None:
-    whole = work()
-    one = chunk_of(whole, row)
-    assert len(one.chunks) == 1
-    assert one.chunks.datasetid[0] == whole.chunks.datasetid[row]
-    assert one.inputs.chunk.tolist() == [0] * inputs
-    assert one.replicas.rse.tolist() == rses
-    assert set(one.replicas.input.tolist()) == set(range(inputs))
-    assert_same(decode_work(encode_work(one)), one)
+    all_chunks = work()
+    single = chunk_of(all_chunks, row)
+    assert len(single.chunks) == 1
+    assert single.chunks.datasetid[0] == all_chunks.chunks.datasetid[row]
+    assert single.inputs.chunk.tolist() == [0] * inputs
+    assert single.replicas.rse.tolist() == rses
+    assert set(single.replicas.input.tolist()) == set(range(inputs))
+    assert_same(decode_work(encode_work(single)), single)
     load = CountedLoad(of_share={"A": 2})
-    assert WorkEncoder(whole).encode(row, load, '{"settings":{}}') == encode_work(one, load, '{"settings":{}}')
+    assert WorkEncoder(all_chunks).encode(row, load, '{"settings":{}}') == encode_work(single, load, '{"settings":{}}')
 
 
 def stored() -> Any:
@@ -92,7 +92,7 @@ DAMAGES = ("no column", "lengths", "text for number", "null for a whole number",
 
 
 @pytest.mark.parametrize("change", [*DAMAGES, "a list", "deep"])
-def test_damaged_work(change: str) -> None:
+def test_damaged_work_is_refused(change: str) -> None:
     with pytest.raises(WorkCorruptError):
         decode_work(damaged(change))
     assert_same(decode_work(damaged("nothing")), work())
@@ -103,14 +103,14 @@ def test_an_older_engine_is_named() -> None:
         decode_work(damaged("no column"))
 
 
-def test_bytes_that_are_none() -> None:
+def test_invalid_bytes_are_refused() -> None:
     data = encode_work(work())
     for broken in (b"", b"no zlib", data[: len(data) // 2]):
         with pytest.raises(WorkCorruptError):
             decode_work(broken)
 
 
-def test_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_codec, "MAX_WORK_BYTES", 1000)
     with pytest.raises(WorkCorruptError):
         decode_work(encode_work(work()))
@@ -125,7 +125,7 @@ def test_every_column_of_work_has_a_known_kind() -> None:
     "text",
     [b'{"a":[1.1e-7,-0.0,1e22,NaN,null,9223372036854775808,true],"b":"\\u00e9\\ud83d\\ude00"}', b'{"a":"\\ud800"}'],
 )
-def test_what_is_read_is_what_json_says(text: bytes) -> None:
+def test_unpacked_values_equal_those_of_json(text: bytes) -> None:
     assert repr(unpacked(pack_work(text))) == repr(json.loads(text))
 
 
@@ -133,15 +133,15 @@ CUT = {"settings": {}, "inputs": [[True, 1, {}]], "names": None, "files": {}, "h
 LOAD = CountedLoad(of_share={"A": 2, "],": 1})
 
 
-def chunks(**columns: list[Any]) -> list[bytes]:
-    """Three chunks that hold some values, each by itself."""
-    whole = work_of(
+def encoded_chunks(**columns: list[Any]) -> list[bytes]:
+    """Three chunks with the given columns, each encoded alone."""
+    all_chunks = work_of(
         [Dataset([replica("A"), replica('],"B', found=5)]), Dataset([replica("A")])],
         [],
         [Dataset([replica("C", is_tape=True)])],
         chunks=columns,
     )
-    return [encode_work(chunk_of(whole, row), LOAD, json.dumps(CUT, separators=(",", ":"))) for row in range(3)]
+    return [encode_work(chunk_of(all_chunks, row), LOAD, json.dumps(CUT, separators=(",", ":"))) for row in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -152,33 +152,36 @@ def chunks(**columns: list[Any]) -> list[bytes]:
         {"rebrokered_from": [RebrokeredFrom((("],", 1.5),)), None, None]},
     ],
 )
-def test_many_bodies_read_together_are_as_each_read_alone(columns: dict[str, list[Any]]) -> None:
-    data = chunks(**columns)
-    alone, together = (joined_work([read(one) for one in data]) for read in (unpacked, unpacked_for_many))
+def test_bodies_decoded_together_equal_those_decoded_alone(columns: dict[str, list[Any]]) -> None:
+    data = encoded_chunks(**columns)
+    alone, together = (joined_work([unpack(body) for body in data]) for unpack in (unpacked, unpacked_for_many))
     assert_same(together.work, alone.work)
     assert together.cuts == alone.cuts and len({id(cut) for cut in together.cuts}) == 1
     assert together.load == alone.load == (LOAD,) * 3
-    for one in data:
-        assert dict(unpacked_for_many(one)) == unpacked(one)
+    for body in data:
+        assert dict(unpacked_for_many(body)) == unpacked(body)
 
 
-def test_only_text_of_the_usual_form_is_cut() -> None:
-    text = unpack_work(chunks()[0], 10**7)
+def test_only_text_of_the_usual_form_is_split() -> None:
+    text = unpack_work(encoded_chunks()[0], 10**7)
     assert isinstance(cut_text(text), WorkText)
-    for part, other in ((b'"held"', b'"x":{},"cut":{"settings":{}},"held"'), (b'"of_share"', b'"plan":{},"of_share"')):
-        assert cut_text(text.replace(part, other)) is None
+    for part, replacement in (
+        (b'"held"', b'"x":{},"cut":{"settings":{}},"held"'),
+        (b'"of_share"', b'"plan":{},"of_share"'),
+    ):
+        assert cut_text(text.replace(part, replacement)) is None
     assert cut_text(unpack_work(encode_work(work()), 10**7)) is None
     for damaged_text in (text[:-2], text[: len(text) // 2], text.replace(b'"r"', b'"q"'), b"", b"[]"):
         assert cut_text(damaged_text) is None
 
 
-def test_a_damaged_column_of_many() -> None:
-    texts = [unpack_work(one, 10**7) for one in chunks()]
-    for part, other in (
+def test_a_damaged_column_of_many_is_refused() -> None:
+    texts = [unpack_work(text, 10**7) for text in encoded_chunks()]
+    for part, replacement in (
         (b'"status":["', b'"status":[{"'),
         (b'"status":', b'"stature":'),
         (b'"status":["', b'"status":[1],["'),
     ):
-        bodies = [unpacked_for_many(pack_work(one.replace(part, other))) for one in texts]
+        bodies = [unpacked_for_many(pack_work(text.replace(part, replacement))) for text in texts]
         with pytest.raises(WorkCorruptError):
             joined_work(bodies)

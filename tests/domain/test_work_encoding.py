@@ -1,4 +1,4 @@
-"""The chunks of a work written a block at a time, against each written by itself."""
+"""Chunks encoded in blocks give the same bytes as chunks encoded one by one."""
 
 from __future__ import annotations
 
@@ -48,24 +48,26 @@ CUTS = (None, "{}", '{"settings":{"\\u00e9":[1,null,true]},"held":{"0":[1]}}')
 
 
 def column(random: np.random.Generator, field: dataclasses.Field[Any], size: int) -> Any:
-    """Values of the column; often all rows have the same."""
-    at = random.integers(1000, size=size) if random.random() < 0.6 else np.full(size, random.integers(1000))
+    """Random values of a column; often all rows have the same one."""
+    numbers = random.integers(1000, size=size) if random.random() < 0.6 else np.full(size, random.integers(1000))
     kind = str(field.type)
     if kind == "Floats":
-        return np.array(NUMBERS)[at % len(NUMBERS)]
+        return np.array(NUMBERS)[numbers % len(NUMBERS)]
     if kind == "Ints":
-        return np.array([0, -1, 7, 2**63 - 1, -(2**63)])[at % 5]
+        return np.array([0, -1, 7, 2**63 - 1, -(2**63)])[numbers % 5]
     if kind == "Bools":
-        return at % 2 == 0
+        return numbers % 2 == 0
     if CLASS in field.metadata:
         values = OBJECTS[field.metadata[CLASS]]
-        return objects(values[one % len(values)] for one in at.tolist())
-    return texts(TEXTS[one % len(TEXTS)] for one in at.tolist())
+        return objects(values[number % len(values)] for number in numbers.tolist())
+    return texts(TEXTS[number % len(TEXTS)] for number in numbers.tolist())
 
 
-def table(random: np.random.Generator, kind: Any, size: int, **given: Any) -> Any:
+def table(random: np.random.Generator, kind: Any, size: int, **columns: Any) -> Any:
     """A table of random columns."""
-    return kind(**{one.name: given.get(one.name, column(random, one, size)) for one in dataclasses.fields(kind)})
+    return kind(
+        **{field.name: columns.get(field.name, column(random, field, size)) for field in dataclasses.fields(kind)}
+    )
 
 
 def random_work(seed: int, chunks: int, analysis: bool) -> Work:
@@ -84,32 +86,32 @@ def random_work(seed: int, chunks: int, analysis: bool) -> Work:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
-def test_each_chunk_is_stored_as_if_it_were_alone(seed: int, chunks: int, analysis: bool) -> None:
+def test_each_chunk_is_encoded_as_if_it_were_alone(seed: int, chunks: int, analysis: bool) -> None:
     work, order = random_work(seed, chunks, analysis), np.random.default_rng(seed).permutation(chunks).tolist()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_texts, "OWNERS_OF_A_BLOCK", 4)
         encoder = WorkEncoder(work)
         for row in [*range(chunks), *order]:
             load, cut = LOADS[row % len(LOADS)], CUTS[(row + seed) % len(CUTS)]
-            found, alone = encoder.encode(row, load, cut), encode_work(chunk_of(work, row), load, cut)
-            assert unpack_work(found, 10**7).decode() == unpack_work(alone, 10**7).decode()
-            assert found == alone
+            encoded, encoded_alone = encoder.encode(row, load, cut), encode_work(chunk_of(work, row), load, cut)
+            assert unpack_work(encoded, 10**7).decode() == unpack_work(encoded_alone, 10**7).decode()
+            assert encoded == encoded_alone
 
 
-def test_every_kind_of_column_is_drawn() -> None:
+def test_every_kind_of_column_is_covered() -> None:
     tables = (WorkTable, InputTable, ReplicaTable, AnalysisWork)
-    kinds = {one.metadata[CLASS] for kind in tables for one in dataclasses.fields(kind) if CLASS in one.metadata}
+    kinds = {field.metadata[CLASS] for kind in tables for field in dataclasses.fields(kind) if CLASS in field.metadata}
     assert kinds == set(OBJECTS)
 
 
-def test_names_of_queues_are_written_once_for_lists_that_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_lists_of_queue_names_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     work, calls = random_work(1, 4, analysis=True), list[Sequence[str]]()
 
-    def counted(names: Sequence[str]) -> list[str]:
-        calls.append(names)
-        return forms_of(names)
+    def count_calls(queue_names: Sequence[str]) -> list[str]:
+        calls.append(queue_names)
+        return forms_of(queue_names)
 
-    monkeypatch.setattr(work_codec, "forms_of", counted)
+    monkeypatch.setattr(work_codec, "forms_of", count_calls)
     encoder = WorkEncoder(work)
     for row in range(4):
         load = CountedLoad(QueueJobs(list(QUEUES), np.ones(4)), QueueJobs(list(QUEUES), np.ones(4)))

@@ -1,7 +1,7 @@
-"""Stands for the module of a compiled loop: it is loaded at once."""
+"""A stand-in for the module of a compiled loop; it loads at once."""
 
 from __future__ import annotations
 
 
 def call_first() -> None:
-    """Reads nothing."""
+    """Do nothing."""

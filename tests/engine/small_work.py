@@ -16,7 +16,7 @@ from tests.rules.builders import make_tasks
 
 @dataclass(frozen=True)
 class Replica:
-    """A replica of a dataset; without ``files`` it holds as many of the chunk's files as it has found."""
+    """A replica of a dataset; by default it holds ``found`` of the chunk's files."""
 
     rse: str
     found: float = 10
@@ -44,43 +44,43 @@ class Dataset:
 
 
 def replica(rse: str, found: float = 10, total: float = 10, **columns: Any) -> Replica:
-    """A replica, complete unless told otherwise."""
+    """A replica, complete by default."""
     return Replica(rse, found, total, **columns)
 
 
-def _replica_row(at: int, one: Replica) -> dict[str, Any]:
-    complete = one.found == one.total or one.is_vp if one.complete is None else one.complete
-    files = one.found if one.files is None else one.files
+def _replica_row(input_row: int, copy: Replica) -> dict[str, Any]:
+    complete = copy.found == copy.total or copy.is_vp if copy.complete is None else copy.complete
+    files = copy.found if copy.files is None else copy.files
     return {
-        "input": at,
-        "rse": one.rse,
-        "is_tape": one.is_tape,
-        "is_vp": one.is_vp,
-        "found": one.found,
-        "total": one.total,
+        "input": input_row,
+        "rse": copy.rse,
+        "is_tape": copy.is_tape,
+        "is_vp": copy.is_vp,
+        "found": copy.found,
+        "total": copy.total,
         "complete": complete,
-        "holds_all": complete if one.holds_all is None else one.holds_all,
+        "holds_all": complete if copy.holds_all is None else copy.holds_all,
         "chunk_files": files,
         "chunk_bytes": 100.0 * files,
         "held_parts": None,
     }
 
 
-def _input_row(chunk: int, number: int, one: Dataset) -> dict[str, Any]:
+def _input_row(chunk: int, number: int, dataset: Dataset) -> dict[str, Any]:
     return {
         "chunk": chunk,
         "datasetid": 100 * chunk + number,
         "scope": "mc23",
         "name": f"dataset.{chunk}.{number}",
-        "is_master": one.is_master,
-        "is_pseudo": one.is_pseudo,
-        "distributed": one.distributed,
-        "files": one.files,
-        "bytes": 100.0 * one.files,
-        "dataset_files": one.files,
-        "catalogued": one.catalogued,
-        "asked": one.asked,
-        "is_container": one.is_container,
+        "is_master": dataset.is_master,
+        "is_pseudo": dataset.is_pseudo,
+        "distributed": dataset.distributed,
+        "files": dataset.files,
+        "bytes": 100.0 * dataset.files,
+        "dataset_files": dataset.files,
+        "catalogued": dataset.catalogued,
+        "asked": dataset.asked,
+        "is_container": dataset.is_container,
     }
 
 
@@ -103,15 +103,15 @@ def chunk_table(count: int, **columns: Any) -> WorkTable:
 
 
 def work_of(*datasets: Sequence[Dataset], chunks: Mapping[str, Any] | None = None) -> Work:
-    """Work of one chunk for each list of datasets; total sizes are those of the datasets that are no pseudo ones."""
-    real = [[one for one in group if not one.is_pseudo] for group in datasets]
-    files = [float(sum(one.files for one in group)) for group in real]
+    """Work with one chunk for each list of datasets; pseudo datasets do not count towards the total sizes."""
+    real = [[dataset for dataset in group if not dataset.is_pseudo] for group in datasets]
+    files = [float(sum(dataset.files for dataset in group)) for group in real]
     columns: dict[str, Any] = {"total_files": files, "total_bytes": [100.0 * count for count in files]}
     columns["jeditaskid"] = list(range(1, len(datasets) + 1))
     inputs, replicas = [], []
     for chunk, group in enumerate(datasets):
-        for number, one in enumerate(group):
-            replicas.extend(_replica_row(len(inputs), copy) for copy in one.replicas)
-            inputs.append(_input_row(chunk, number, one))
+        for number, dataset in enumerate(group):
+            replicas.extend(_replica_row(len(inputs), copy) for copy in dataset.replicas)
+            inputs.append(_input_row(chunk, number, dataset))
     table = chunk_table(len(datasets), **{**columns, **(chunks or {})})
     return Work(table, _table(InputTable, inputs), _table(ReplicaTable, replicas))

@@ -15,7 +15,7 @@ QUICK = "tests.engine.quick_loop"
 
 @pytest.fixture
 def another_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[bool]]:
-    """A loop that is quickly loaded; whether it was there each time that objects were left out of the search."""
+    """A loop that loads quickly; yields, for each call of ``gc.freeze``, whether its module was loaded."""
     frozen: list[bool] = []
     before = gc.get_threshold()
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(QUICK in sys.modules))
@@ -29,7 +29,7 @@ def another_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[li
     gc.set_threshold(*before)
 
 
-def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(another_loop: list[bool]) -> None:
+def test_objects_of_a_loaded_loop_are_excluded_from_garbage_collection(another_loop: list[bool]) -> None:
     assert loading.loop_for(1) is loading.loop_for(1) is sys.modules[QUICK]
     assert another_loop == [True]
 
@@ -42,7 +42,7 @@ def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(anot
         ((0, 10, 7), (0, 10, 7)),
     ],
 )
-def test_new_objects_are_searched_less_often_but_never_where_nobody_searches(
+def test_garbage_collection_runs_less_often_and_stays_off_where_it_was_off(
     another_loop: list[bool], before: tuple[int, int, int], after: tuple[int, int, int]
 ) -> None:
     gc.set_threshold(*before)

@@ -14,17 +14,17 @@ from broker.snapshot.raw import SourceState
 from tests.engine.small_work import Dataset, work_of
 from tests.snapshot.raw_grid import build, small_grid
 
-#: Candidates of the small grid; S_TEST is none unless it is named.
+#: Candidates of the small grid; S_TEST is a candidate only if it is named.
 CANDIDATES = ["N_PLAIN", "N_UCORE/MCORE", "N_UCORE/SCORE", "S_PLAIN", "S_TEST"]
 
 
 def work(count: int = 1, datasets: Sequence[Dataset] = (), **columns: Any) -> Work:
-    """Chunks of the nucleus NUC."""
+    """Chunks with nucleus NUC."""
     return work_of(*([list(datasets)] * count), chunks={"nucleus": "NUC", **columns})
 
 
 def cycle(
-    given: Work | None = None,
+    chunks: Work | None = None,
     filters: Sequence[Any] = (),
     weights: Sequence[Any] = (),
     load_weights: Sequence[Any] = (),
@@ -35,19 +35,19 @@ def cycle(
     independent: bool = False,
     tuning: Mapping[str, Any] | None = None,
 ) -> JobCycle:
-    """A cycle of the work, by default of one chunk without input."""
+    """A cycle over the chunks, by default over one chunk without input."""
     snapshot = build(states=states, **(grid or small_grid()))
     chain = QueueChain("toy", tuple(filters), tuple(weights), tuple(load_weights), tuple(cuts))
     values = Tuning.defaults().with_values(dict(tuning or {}))
-    return JobCycle(snapshot, given or work(), values, chain, independent=independent)
+    return JobCycle(snapshot, chunks or work(), values, chain, independent=independent)
 
 
-def only(found: JobCycle) -> ChunkResult:
+def only(job_cycle: JobCycle) -> ChunkResult:
     """The result of the only chunk."""
-    (result,) = found.results()
+    (result,) = job_cycle.results()
     return result
 
 
-def names(found: JobCycle, result: ChunkResult) -> list[str]:
+def names(job_cycle: JobCycle, result: ChunkResult) -> list[str]:
     """The chosen candidates."""
-    return [str(found.snapshot.queues.name[position]) for position in result.chosen]
+    return [str(job_cycle.snapshot.queues.name[position]) for position in result.chosen]

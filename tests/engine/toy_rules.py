@@ -18,7 +18,7 @@ Answer = Callable[..., Any]
 
 
 class Toy(Filter[JobPairs]):
-    """Keeps what it is told to; ``keep`` and the others may be arrays, functions of the tables, or errors."""
+    """A filter with prepared answers: arrays, functions of the tables, or errors."""
 
     def __init__(
         self, name: str, keep: Any, *, kind: str = "persistent", applies: Any = None, unknown: Any = None, **more: Any
@@ -47,7 +47,7 @@ def _answer(value: Any, tasks: WorkTable, candidates: QueueTable | None, facts: 
 
 
 class KeepAmong(GroupFilter[JobPairs]):
-    """A group filter that remembers who was alive and keeps what a function of that says."""
+    """A group filter that records each mask of living candidates and answers with a function of it."""
 
     def __init__(self, name: str, keep: Callable[[Bools], Any], **more: Any) -> None:
         self.__dict__.update(name=name, code=f"code_{name}", title=f"Title of {name}", **more)

@@ -1,6 +1,6 @@
-"""An outside auditor: reads what is in the database and says what must never be there.
+"""An independent auditor: it reads the database and reports forbidden states.
 
-It trusts nothing that the broker says of itself: it compares jobs, files, counters, decisions and epochs with one
+It trusts no statement of the broker about itself: it compares jobs, files, counters, decisions and epochs with one
 another, and with the state before the brokers started.
 """
 
@@ -20,14 +20,14 @@ LIVE_JOBS = """
 
 @dataclass(frozen=True)
 class Baseline:
-    """The state before: the highest job, and the counter of used files of each dataset."""
+    """The state before the brokers started: the highest job and each dataset's counter of used files."""
 
     last_pandaid: int
     used: dict[int, int]
 
 
 def baseline(database: Database) -> Baseline:
-    """The state that a later audit compares with."""
+    """Record the state for a later audit."""
     with database.begin() as connection:
         last = connection.execute(sa.text(f"SELECT coalesce(max(pandaid), 0) FROM {LIVE_JOBS} AS live")).scalar_one()
         used = connection.execute(sa.text("SELECT datasetid, coalesce(nfilesused, 0) FROM doma_panda.jedi_datasets"))
@@ -88,32 +88,32 @@ COUNTERS = "a counter of used files differs from the files"
 
 
 def audit(database: Database, before: Baseline) -> list[str]:
-    """Everything that must not be, one line each; empty when all is well."""
+    """Return one line for each forbidden state; empty when the history is consistent."""
     findings: list[str] = []
     with database.begin() as connection:
         for title, query in CHECKS.items():
             rows = connection.execute(sa.text(query), {"last": before.last_pandaid}).fetchmany(5)
             findings += [f"{title}: {tuple(row)}" for row in rows]
-        findings += _not_decided(connection, before)
-        marked = connection.execute(sa.text(MARKED_FILES), {"last": before.last_pandaid})
-        for datasetid, used, files in marked:
+        findings += _undecided_jobs(connection, before)
+        marked_files = connection.execute(sa.text(MARKED_FILES), {"last": before.last_pandaid})
+        for datasetid, used, files in marked_files:
             if used != before.used.get(datasetid, 0) + files:
                 findings.append(f"{COUNTERS}: {(datasetid, before.used.get(datasetid, 0), files, used)}")
     return findings
 
 
-def _not_decided(connection: sa.Connection, before: Baseline) -> list[str]:
-    """Jobs at queues that no decision about their task had among its candidates."""
+def _undecided_jobs(connection: sa.Connection, before: Baseline) -> list[str]:
+    """Return jobs at queues that are not among the candidates of any decision about their task."""
     jobs = connection.execute(
         sa.text(f"SELECT DISTINCT jeditaskid, computingsite FROM {LIVE_JOBS} AS job WHERE pandaid > :last"),
         {"last": before.last_pandaid},
     ).all()
     query = sa.text(f"SELECT {COLUMNS} FROM {TABLE} WHERE jeditaskid = ANY(:tasks)")
     rows = connection.execute(query, {"tasks": [task for task, _ in jobs]})
-    chosen = {
-        (stored.record.decision.jeditaskid, name)
-        for stored in decisions_of(connection, (dict(row._mapping) for row in rows))
-        for one in stored.record.decision.candidates
-        for name in (one.name, one.name.partition("/")[0])
+    candidate_queues = {
+        (stored_decision.record.decision.jeditaskid, name)
+        for stored_decision in decisions_of(connection, (dict(row._mapping) for row in rows))
+        for candidate in stored_decision.record.decision.candidates
+        for name in (candidate.name, candidate.name.partition("/")[0])
     }
-    return [f"{NO_DECISION}: {(task, queue)}" for task, queue in jobs if (task, queue) not in chosen]
+    return [f"{NO_DECISION}: {(task, queue)}" for task, queue in jobs if (task, queue) not in candidate_queues]

@@ -16,7 +16,7 @@ from broker.store.connection.embedded import EmbeddedServer
 
 @pytest.fixture(scope="module")
 def make_module_database(test_server: Any) -> Iterator[Callable[[], Database]]:
-    """Makes databases that live as long as the tests of one file."""
+    """Create databases that live as long as the tests of one module."""
     with contextlib.ExitStack() as stack:
 
         def make() -> Database:
@@ -29,7 +29,7 @@ def make_module_database(test_server: Any) -> Iterator[Callable[[], Database]]:
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
-    """A server that the test may stop and start, where another run of pytest does not close the way to it."""
+    """A server that the test may stop and start, in a folder that no other pytest run makes inaccessible."""
     folder = Path(tempfile.mkdtemp(prefix="gridbroker-own-"))
     folder.chmod(0o755)
     server = EmbeddedServer(folder / "home")

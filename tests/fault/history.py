@@ -1,6 +1,6 @@
-"""What a run must never show, whatever happened to the brokers: rows against one another, and what pilots got.
+"""Invariants that no run may violate: consistency between tables, and the jobs that pilots received.
 
-Beside :mod:`tests.fault.auditor`, which looks at jobs that nobody has run yet, this holds while jobs run and end.
+:mod:`tests.fault.auditor` covers jobs that have not run yet; this module also covers jobs that run and end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JOBS = """
      UNION ALL SELECT pandaid, jeditaskid, 1 FROM doma_panda.jobsactive4
      UNION ALL SELECT pandaid, jeditaskid, 0 FROM doma_panda.jobsarchived4)"""
 
-# At the commit of what makes, moves and ends jobs: the run of the transaction, and the lease that is in force then.
+# At each commit that creates, moves or ends jobs, record the transaction's run and the lease in force.
 WATCH = """
 CREATE TABLE broker.watched_runs (transaction text, agent_run bigint, PRIMARY KEY (transaction, agent_run));
 CREATE TABLE broker.watched_commits (transaction text, agent text, epoch bigint, PRIMARY KEY (transaction, agent));
@@ -52,7 +52,7 @@ CHECKS = {
     "a job ended twice": """
         SELECT pandaid, count(*) FROM doma_panda.jobs_statuslog
         WHERE jobstatus IN ('finished', 'failed', 'closed') AND pandaid > :last GROUP BY pandaid HAVING count(*) > 1""",
-    # a file without an attempt left is ready, and counts as used and as failed
+    # a file with no attempts left is ready and counts as used and failed
     "a counter differs from the files": """
         SELECT dataset.jeditaskid, dataset.datasetid, dataset.nfilesused, counted.used, dataset.nfilesfinished,
             counted.finished, dataset.nfilesfailed, counted.lost
@@ -84,23 +84,25 @@ CHECKS = {
 
 
 def watch(database: Database) -> int:
-    """Note from now on under which lease rows are committed; the highest job that there is."""
+    """Start recording the lease in force at each commit; return the highest job."""
     with database.begin() as connection:
         connection.exec_driver_sql(WATCH)
         return int(connection.execute(sa.text(f"SELECT coalesce(max(pandaid), 0) FROM {JOBS} AS job")).scalar_one())
 
 
-def violations(database: Database, last: int, given: Sequence[int]) -> list[str]:
-    """Everything that must not be, one line each; ``given``: the job of each answer to a pilot."""
-    found = [f"a job was given to {times} pilots: {job}" for job, times in Counter(given).items() if times > 1]
+def violations(database: Database, last: int, assigned_jobs: Sequence[int]) -> list[str]:
+    """Return one line for each violated invariant; ``assigned_jobs`` holds the job of each response to a pilot."""
+    findings = [
+        f"a job was given to {times} pilots: {job}" for job, times in Counter(assigned_jobs).items() if times > 1
+    ]
     with database.read_snapshot() as connection:
         for title, query in CHECKS.items():
             rows = connection.execute(sa.text(query), {"last": last}).fetchmany(5)
-            found += [f"{title}: {tuple(row)}" for row in rows]
-    return found
+            findings += [f"{title}: {tuple(row)}" for row in rows]
+    return findings
 
 
 def fenced_commits(database: Database) -> int:
-    """How many commits of runs were compared with the lease in force."""
+    """Return the number of commits compared with the lease in force."""
     with database.read_snapshot() as connection:
         return int(connection.execute(sa.text(FENCED_COMMITS)).scalar_one())

@@ -1,4 +1,4 @@
-"""Brokers as real processes on a loaded example grid, with faults armed by their environment."""
+"""Brokers as real processes on a loaded example grid; environment variables arm the faults."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _OLD_JOBS = 400
 
 @cache
 def scenario(now: datetime = NOW) -> Scenario:
-    """The example grid at an instant, with a few of its tasks and of its jobs."""
-    whole = _whole_scenario(now)
-    tables = dict(whole.tables)
+    """Return the example grid at an instant, reduced to a few of its tasks and jobs."""
+    full_scenario = _whole_scenario(now)
+    tables = dict(full_scenario.tables)
     tasks = [row["jeditaskid"] for row in tables["jedi_tasks"] if row.get("nucleus") and row["status"] == "running"]
     for name in ("jedi_tasks", "jedi_taskparams", "jedi_datasets", "jedi_dataset_contents"):
         tables[name] = [row for row in tables[name] if row["jeditaskid"] in tasks[:_TASKS]]
     for name in ("jobsactive4", "jobsdefined4"):
         tables[name] = tables[name][:_OLD_JOBS]
-    return Scenario(whole.now, tables)
+    return Scenario(full_scenario.now, tables)
 
 
 def _whole_scenario(now: datetime) -> Scenario:
@@ -61,7 +61,7 @@ def _whole_scenario(now: datetime) -> Scenario:
 
 
 def load_grid(database: Database, now: datetime = NOW) -> None:
-    """Put the example grid into an empty database."""
+    """Load the example grid into an empty database."""
     load(database, scenario(now))
 
 
@@ -74,10 +74,10 @@ def broker(
     variables: Mapping[str, str] = MappingProxyType({}),
     log: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """A ``broker`` command as a process; it does not outlive the block.
+    """Run a ``broker`` command as a process that ends with the block.
 
-    ``variables`` are added to its environment. A process that runs for long needs a file to log to: a pipe that nobody
-    reads fills up.
+    ``variables`` are added to its environment. A long-running process needs a log file: a pipe without a reader fills
+    up.
     """
     environment = {**os.environ, **variables, "BROKER_FAULT": fault, "PYTHONPATH": str(_CHECKOUT)}
     if markers is not None:
@@ -95,7 +95,7 @@ def broker(
 
 
 def on_clock(file: Path) -> dict[str, str]:
-    """Variables of a process whose wall clock is off the machine's by what ``file`` says; its steady clocks are not."""
+    """Return variables that shift a process's wall clock by the offset in ``file``, but not its monotonic clocks."""
     (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
     return {
         "LD_PRELOAD": str(library),
@@ -107,31 +107,31 @@ def on_clock(file: Path) -> dict[str, str]:
 
 
 def run_arguments(*more: str) -> tuple[str, ...]:
-    """One cycle with the seed of these tests."""
+    """Return the arguments of one cycle with the seed of these tests."""
     return ("run", AGENT, "--seed", str(SEED), *more)
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Look again and again until ``condition`` holds.
+def wait_until(condition: Callable[[], bool], event: str, patience_s: float = PATIENCE_S) -> None:
+    """Poll ``condition`` until it holds.
 
     Raises:
-        AssertionError: it did not within the time.
+        AssertionError: it did not hold in time.
     """
     deadline = time.monotonic() + patience_s
     pacer = threading.Event()
     while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
+        assert time.monotonic() < deadline, f"never happened: {event}"
         pacer.wait(0.05)
 
 
 def free_leases(database: Database) -> None:
-    """Let time pass for the leases of processes that are gone."""
+    """Expire the leases of dead processes."""
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp()"))
 
 
 def take_lease(database: Database, holder: str = "other") -> Lease:
-    """Take the agent's lease for the test."""
+    """Acquire the agent's lease for the test."""
     with database.begin() as connection:
         lease = leases.acquire(connection, AGENT, holder, LeaseTerms()).lease
     assert lease is not None
@@ -139,7 +139,7 @@ def take_lease(database: Database, holder: str = "other") -> Lease:
 
 
 def cycle_here(database: Database, seed: int = SEED) -> RunRecord:
-    """One cycle inside the test's own process."""
+    """Run one cycle inside the test's own process."""
     lease = take_lease(database, "test")
     agent = registry.make(AGENT, {}, ProcessSettings())
     context = CycleContext(database, NOW, seed, 600.0, lease=lease, run_id=open_run(database, AGENT, lease))
@@ -150,17 +150,17 @@ def cycle_here(database: Database, seed: int = SEED) -> RunRecord:
 
 
 def made_jobs(database: Database) -> int:
-    """Jobs that brokers have made."""
+    """Return the number of jobs that brokers created."""
     highest = max(row["pandaid"] for table in ("jobsdefined4", "jobsactive4") for row in scenario().tables[table])
     with database.begin() as connection:
-        found = connection.execute(
+        result = connection.execute(
             sa.text("SELECT count(*) FROM doma_panda.jobsdefined4 WHERE pandaid > :highest"), {"highest": highest}
         )
-        return int(found.scalar_one())
+        return int(result.scalar_one())
 
 
 def last_outcome(database: Database) -> str:
-    """Outcome of the newest run."""
+    """Return the outcome of the newest run."""
     with database.begin() as connection:
         return str(
             connection.execute(sa.text("SELECT outcome FROM broker.agent_runs ORDER BY id DESC LIMIT 1")).scalar()

@@ -1,4 +1,4 @@
-"""Made-up later releases: this one with another number and more steps of the schema, as processes."""
+"""Simulated later releases: this checkout with another version number and more schema steps, run as processes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Release:
     """One release in a folder.
 
     Attributes:
-        folder: from which it runs.
+        folder: the folder it runs from.
     """
 
     folder: Path
 
     @contextmanager
     def running(self, url: str, *words: str, log: Path) -> Iterator[subprocess.Popen[str]]:
-        """A command of it as a process that does not outlive the block."""
+        """Run a command of the release as a process that ends with the block."""
         with log.open("a") as out:
             process = self._start(url, words, out.fileno())
             try:
@@ -39,7 +39,7 @@ class Release:
                 process.wait()
 
     def run(self, url: str, *words: str) -> tuple[int, str, str]:
-        """Exit status, output and errors of a command of it."""
+        """Return exit status, output and errors of a command of the release."""
         process = self._start(url, words, subprocess.PIPE)
         out, errors = process.communicate(timeout=120)
         return process.returncode, out, errors
@@ -57,12 +57,12 @@ class Release:
 
 
 def this_release() -> Release:
-    """The checkout."""
+    """Return the checkout as a release."""
     return Release(ROOT)
 
 
 def later_release(folder: Path, version: str, **steps: str) -> Release:
-    """The checkout under another number, with more steps: ``step_`` and the name of the file, and its text."""
+    """Copy the checkout under another version, with more steps: ``step_`` plus the file name, and its text."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name)
     init = folder / "broker" / "__init__.py"

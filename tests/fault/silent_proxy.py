@@ -1,4 +1,4 @@
-"""A TCP proxy before the database of a test that can stop forwarding without closing anything, as a firewall does."""
+"""A TCP proxy for the test database that can stop forwarding without closing connections, as a firewall does."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import sqlalchemy as sa
 
 
 class SilentProxy:
-    """Forwards to the server of ``url`` until it is told to be silent.
+    """Forwards to the server of ``url`` until :meth:`silence` is called.
 
     Attributes:
-        url: the same database, through the proxy.
-        swallowed: bytes that arrived on silent connections and went nowhere; the proof that the fault happened.
-        answered_late: connections that were accepted and never answered.
+        url: the address of the same database through the proxy.
+        swallowed: bytes that arrived on silent connections and were dropped; they prove that the fault occurred.
+        answered_late: connections that were accepted but never answered.
     """
 
     def __init__(self, url: str) -> None:
@@ -38,18 +38,18 @@ class SilentProxy:
         self._threads[0].start()
 
     def silence(self, *, new_ones_too: bool = False) -> None:
-        """Forward nothing more on the connections there are, and, if asked, on those to come."""
+        """Stop forwarding on all open connections and, with ``new_ones_too``, on future ones."""
         with self._lock:
             self._silent_numbers |= set(range(self._count))
             self._all_silent = new_ones_too
 
     def speak(self) -> None:
-        """Serve new connections again; those that went silent stay so."""
+        """Forward new connections again; silent connections stay silent."""
         with self._lock:
             self._all_silent = False
 
     def close(self) -> None:
-        """Close all connections and end."""
+        """Close all connections and stop."""
         os.write(self._wake_write, b"x")
         for thread in list(self._threads):
             thread.join(10)
@@ -74,23 +74,23 @@ class SilentProxy:
 
     def _forward(self, number: int, client: socket.socket) -> None:
         with client, self._connect() as server:
-            other = {client: server, server: client}
+            peers = {client: server, server: client}
             open_ends = [client, server]
             while True:
                 ready, _, _ = select.select([*open_ends, self._wake_read], [], [])
                 if self._wake_read in ready:
                     return
-                for one in [end for end in open_ends if end in ready]:
+                for source in [end for end in open_ends if end in ready]:
                     data = b""
                     with contextlib.suppress(ConnectionError):
-                        data = one.recv(65536)
+                        data = source.recv(65536)
                     if number in self._silent_numbers:
                         self.swallowed += len(data)
                         if not data:
-                            open_ends.remove(one)  # nor does the other end learn that this one has closed
+                            open_ends.remove(source)  # the peer must not learn that this end has closed
                     elif data:
                         with contextlib.suppress(ConnectionError):
-                            other[one].sendall(data)
+                            peers[source].sendall(data)
                     else:
                         return
 
@@ -106,7 +106,7 @@ class SilentProxy:
 
 @contextlib.contextmanager
 def silent_proxy(url: str) -> Iterator[SilentProxy]:
-    """A proxy to the server of ``url``."""
+    """Run a proxy to the server of ``url``."""
     proxy = SilentProxy(url)
     try:
         yield proxy

@@ -13,18 +13,18 @@ from tests.store.small_work import placement, seed
 
 @pytest.fixture
 def history(database: Database) -> Baseline:
-    """A good history: two jobs of two files each."""
+    """A consistent history: two jobs of two files each."""
     seed(database)
     before = baseline(database)
     with database.begin() as connection:
         lease = leases.acquire(connection, AGENT, "one", LeaseTerms()).lease
     assert lease is not None
-    placed = placement([(1, "CERN", [100, 101]), (2, "BNL", [200, 201])])
-    write_fenced(database, lease, start_run(database, lease), placed)
+    two_jobs = placement([(1, "CERN", [100, 101]), (2, "BNL", [200, 201])])
+    write_fenced(database, lease, start_run(database, lease), two_jobs)
     return before
 
 
-def test_a_good_history_has_no_findings(database: Database, history: Baseline) -> None:
+def test_a_consistent_history_has_no_findings(database: Database, history: Baseline) -> None:
     assert audit(database, history) == []
 
 
@@ -65,7 +65,7 @@ FORGERIES = [
 
 
 @pytest.mark.parametrize(("forgery", "finding"), FORGERIES)
-def test_a_forged_history_is_found_out(database: Database, history: Baseline, forgery: str, finding: str) -> None:
+def test_a_forged_history_is_detected(database: Database, history: Baseline, forgery: str, finding: str) -> None:
     with database.begin() as connection:
         assert connection.execute(sa.text(forgery)).rowcount > 0
     assert any(line.startswith(finding) for line in audit(database, history))
@@ -75,7 +75,7 @@ def test_every_check_has_a_forgery() -> None:
     assert {finding for _, finding in FORGERIES} == {*CHECKS, COUNTERS, NO_DECISION}
 
 
-def test_the_auditor_looks_at_jobs_made_since_the_baseline_only(database: Database) -> None:
+def test_the_auditor_checks_only_jobs_created_since_the_baseline(database: Database) -> None:
     seed(database)
     with database.begin() as connection:
         connection.execute(

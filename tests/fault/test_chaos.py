@@ -1,6 +1,6 @@
-"""Two services for a long time under faults of all kinds, one after another, with clocks that jump under all of them.
+"""Two services run for a long time under faults of every kind, one after another, while their clocks jump.
 
-How long is said in seconds by ``CHAOS_S``; the figures are printed (``pytest -s``).
+``CHAOS_S`` sets the duration in seconds; the figures are printed (``pytest -s``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.fault.processes import AGENT, SEED, broker, load_grid, made_jobs, on_
 
 PERIOD_S = 10.0
 RECOVERS_WITHIN_S = 2 * PERIOD_S
-GOING_ON = (AGENT, "activation")
-REMOVING = "timeouts"
+UNAFFECTED_AGENTS = (AGENT, "activation")
+REMOVING_AGENT = "timeouts"
 SECTION = f"{{period_s: {PERIOD_S:g}, cycle_budget_s: 60}}"
 CONFIG = f"""
 leases: {{length_s: 6, renew_every_s: 2, distrust_before_s: 1}}
@@ -42,7 +42,7 @@ service: {{retry_first_s: 0.2, heartbeat_every_s: 1, clocks_agree_for_s: 3}}
 agents:
   {AGENT}: {SECTION}
   activation: {SECTION}
-  {REMOVING}: {SECTION}
+  {REMOVING_AGENT}: {SECTION}
 """
 OFFSETS = ("-1h", "+0", "+1d", "-30d", "+0", "+1h", "-1d")
 """Of the hosts' clock, one after another: each change is a jump, forward or back."""
@@ -68,14 +68,14 @@ WHERE pid <> pg_backend_pid() AND datname = current_database()"""
 
 @dataclass
 class Chaos:
-    """The services of a run, the faults done to them, and what was found."""
+    """The services of a run, the faults injected into them, and the violations detected."""
 
     database: Database
     server: EmbeddedServer
     folder: Path
     before: Baseline
     random: random.Random
-    going_on: tuple[str, ...] = GOING_ON
+    unaffected_agents: tuple[str, ...] = UNAFFECTED_AGENTS
     services: list[Popen[str]] = field(default_factory=list)
     offset: int = 1
     refused_since: int | None = None
@@ -86,7 +86,7 @@ class Chaos:
     _processes: list[AbstractContextManager[Popen[str]]] = field(default_factory=list)
 
     def start(self, fault: str = "") -> Popen[str]:
-        """One more service, on the clock that jumps."""
+        """Start one more service on the jumping clock."""
         process = broker(
             self.database.url,
             "serve",
@@ -97,66 +97,66 @@ class Chaos:
         )
         self._processes.append(process)
         self.services.append(process.__enter__())
-        beaten = f"SELECT count(*) FROM broker.services WHERE holder LIKE '%:{self.services[-1].pid}:%'"
-        wait_until(lambda: self.number(beaten) > 0, "a service that was started writes its heartbeat")
+        heartbeats = f"SELECT count(*) FROM broker.services WHERE holder LIKE '%:{self.services[-1].pid}:%'"
+        wait_until(lambda: self.number(heartbeats) > 0, "a service that was started writes its heartbeat")
         return self.services[-1]
 
     def end(self) -> None:
-        """End all services."""
+        """Stop all services."""
         for process in self._processes:
             process.__exit__(None, None, None)
 
-    def number(self, statement: str, **given: object) -> int:
-        """One number from the database; -1 while it does not answer."""
+    def number(self, statement: str, **values: object) -> int:
+        """Return one number from the database, or -1 while it does not answer."""
         try:
             with self.database.begin() as connection:
-                return int(connection.execute(sa.text(statement), given).scalar_one())
+                return int(connection.execute(sa.text(statement), values).scalar_one())
         except TRANSIENT_ERRORS:
             return -1
 
-    def execute(self, statement: str, **given: object) -> None:
+    def execute(self, statement: str, **values: object) -> None:
         with self.database.begin() as connection:
-            connection.execute(sa.text(statement), given)
+            connection.execute(sa.text(statement), values)
 
     def last_run(self, agent: str, outcome: str) -> int:
-        """The newest run of an agent that ended so."""
+        """Return the newest run of an agent with this outcome."""
         statement = "SELECT coalesce(max(id), 0) FROM broker.agent_runs WHERE agent = :agent AND outcome = :outcome"
         return self.number(statement, agent=agent, outcome=outcome)
 
     def leader(self) -> Popen[str]:
-        """The service that leads the brokerage."""
-        found: list[Popen[str]] = []
+        """Return the service that holds the brokerage lease."""
+        leaders: list[Popen[str]] = []
 
         def look() -> bool:
             with self.database.begin() as connection:
                 row = leases.find(connection, AGENT)
             holder = row.holder if row is not None and row.is_in_force else ""
-            found[:] = [one for one in self.services if f":{one.pid}:" in holder]
-            return bool(found)
+            leaders[:] = [service for service in self.services if f":{service.pid}:" in holder]
+            return bool(leaders)
 
         wait_until(look, "a service leads")
-        return found[0]
+        return leaders[0]
 
     def add_work(self) -> None:
-        """The files of the start once more, ready; jobs that wait run, so that queues take more."""
+        """Add the initial files again as ready files; start waiting jobs so that queues accept more."""
         self.rounds += 1
         self.execute(_ADD_FILES, first=self.rounds * 10**9)
         self.execute(_START_JOBS)
 
     def recover(self, fault: str) -> None:
-        """Time until each agent that goes on has ended a cycle that was started after the fault."""
+        """Measure how long each unaffected agent takes to complete a cycle started after the fault."""
         newest = self.number("SELECT coalesce(max(id), 0) FROM broker.agent_runs")
         started_s = time.monotonic()
-        for agent in self.going_on:
+        for agent in self.unaffected_agents:
             wait_until(lambda: self.last_run(agent, "done") > newest, f"{agent} goes on after {fault}")  # noqa: B023
             self.recoveries_s.append((time.monotonic() - started_s, f"{agent} after {fault}"))
 
     def judge(self, fault: str) -> None:
-        """Audit the whole history; nothing is removed while the clocks contradict one another."""
-        found = audit(self.database, self.before)
-        if self.refused_since is not None and self.last_run(REMOVING, "done") > self.refused_since:
-            found.append(f"{REMOVING} went on while the clocks contradict one another")
-        self.violations += [f"round {self.rounds}, {fault}: {line}" for line in found]
+        """Audit the whole history; removals must stop while the clocks disagree."""
+        findings = audit(self.database, self.before)
+        if self.refused_since is not None and self.last_run(REMOVING_AGENT, "done") > self.refused_since:
+            findings.append(f"{REMOVING_AGENT} went on while the clocks contradict one another")
+        self.violations += [f"round {self.rounds}, {fault}: {line}" for line in findings]
 
 
 def set_clock(chaos: Chaos) -> None:
@@ -165,12 +165,12 @@ def set_clock(chaos: Chaos) -> None:
     chaos.offset += 1
 
 
-def see_clock(chaos: Chaos, before: tuple[int, int]) -> None:
-    """What removes stops or starts again: which proves that the clock was set."""
+def check_clock(chaos: Chaos, before: tuple[int, int]) -> None:
+    """The removing agent stops or resumes, which proves that the clock was set."""
     is_right = OFFSETS[(chaos.offset - 1) % len(OFFSETS)] == "+0"
     outcome, last = ("done", before[0]) if is_right else ("refused", before[1])
-    wait_until(lambda: chaos.last_run(REMOVING, outcome) > last, f"{REMOVING} is {outcome}")
-    chaos.refused_since = None if is_right else chaos.last_run(REMOVING, "refused")
+    wait_until(lambda: chaos.last_run(REMOVING_AGENT, outcome) > last, f"{REMOVING_AGENT} is {outcome}")
+    chaos.refused_since = None if is_right else chaos.last_run(REMOVING_AGENT, "refused")
 
 
 def kill(chaos: Chaos) -> None:
@@ -181,20 +181,20 @@ def kill(chaos: Chaos) -> None:
 
 
 def kill_in_write(chaos: Chaos) -> None:
-    """A service that dies at a named point of its first write; the others have handed over to it."""
+    """A service dies at a named point of its first write, after the other services have handed over to it."""
     point = chaos.random.choice(IN_WRITE)
     (chaos.folder / point).unlink(missing_ok=True)
     others = list(chaos.services)
-    doomed = chaos.start(f"{point}:kill")
-    for one in others:
-        one.send_signal(signal.SIGTERM)
-        assert one.wait(60) in (0, 1)
-        chaos.services.remove(one)
-    chaos.services.remove(doomed)
+    victim = chaos.start(f"{point}:kill")
+    for service in others:
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(60) in (0, 1)
+        chaos.services.remove(service)
+    chaos.services.remove(victim)
     chaos.start()
     chaos.add_work()
     wait_until((chaos.folder / point).exists, f"{point} was reached")
-    assert doomed.wait(30) == -signal.SIGKILL
+    assert victim.wait(30) == -signal.SIGKILL
 
 
 def stop_past_lease(chaos: Chaos) -> None:
@@ -218,23 +218,23 @@ def crash_database(chaos: Chaos) -> None:
 
 
 def lock_tables(chaos: Chaos) -> None:
-    """Jobs are locked until a brokerage has failed on it."""
-    failed = chaos.last_run(AGENT, "failed_transient")
+    """Lock the job table until a brokerage cycle fails on it."""
+    last_failed_run = chaos.last_run(AGENT, "failed_transient")
     with chaos.database.begin() as connection:
         connection.execute(sa.text("LOCK TABLE doma_panda.jobsdefined4 IN EXCLUSIVE MODE"))
-        wait_until(lambda: chaos.last_run(AGENT, "failed_transient") > failed, "a cycle fails")
+        wait_until(lambda: chaos.last_run(AGENT, "failed_transient") > last_failed_run, "a cycle fails")
 
 
 def steal_lease(chaos: Chaos) -> None:
-    """Somebody else leads for a moment, while the holder believes in its lease."""
+    """Another holder takes the lease for a moment while the previous holder still trusts it."""
     with chaos.database.begin() as connection:
         connection.execute(
             sa.text("UPDATE broker.leases SET expires_at = clock_timestamp() WHERE name = :name"), {"name": AGENT}
         )
-        taken = leases.acquire(connection, AGENT, "thief", LeaseTerms()).lease
-    assert taken is not None
+        stolen_lease = leases.acquire(connection, AGENT, "thief", LeaseTerms()).lease
+    assert stolen_lease is not None
     with chaos.database.begin() as connection:
-        leases.release(connection, taken)
+        leases.release(connection, stolen_lease)
 
 
 FAULTS: Mapping[str, Callable[[Chaos], None]] = {
@@ -253,44 +253,44 @@ ChaosT = TypeVar("ChaosT", bound=Chaos)
 
 
 @contextmanager
-def prepared(kind: type[ChaosT], server: EmbeddedServer, folder: Path, config: str = CONFIG) -> Iterator[ChaosT]:
-    """A grid and a configuration, for services that are started later and ended with the block."""
+def prepare(kind: type[ChaosT], server: EmbeddedServer, folder: Path, config: str = CONFIG) -> Iterator[ChaosT]:
+    """Prepare a grid and a configuration; services start later and stop with the block."""
     (folder / "agents.yaml").write_text(config)
     (folder / "clock").write_text("+0\n")
     with Database(server.url(SUPERUSER)) as database:
         upgrade(database)
         load_grid(database, datetime.now(UTC).replace(microsecond=0))
-        made = kind(database, server, folder, baseline(database), random.Random(SEED))
-        made.execute(_KEEP_FILES)
+        run = kind(database, server, folder, baseline(database), random.Random(SEED))
+        run.execute(_KEEP_FILES)
         try:
-            yield made
+            yield run
         finally:
-            made.end()
+            run.end()
 
 
 @pytest.fixture
 def chaos(own_server: EmbeddedServer, tmp_path: Path) -> Iterator[Chaos]:
-    with prepared(Chaos, own_server, tmp_path) as made:
-        yield made
+    with prepare(Chaos, own_server, tmp_path) as run:
+        yield run
 
 
-def round_of(chaos: Chaos, name: str) -> None:
-    """One fault, the recovery from it, and an audit."""
-    before = chaos.last_run(REMOVING, "done"), chaos.last_run(REMOVING, "refused")
-    said = f"{name} {OFFSETS[chaos.offset % len(OFFSETS)]}" if name == "clock" else name
+def run_round(chaos: Chaos, name: str) -> None:
+    """Inject one fault, wait for the recovery, and audit."""
+    before = chaos.last_run(REMOVING_AGENT, "done"), chaos.last_run(REMOVING_AGENT, "refused")
+    fault = f"{name} {OFFSETS[chaos.offset % len(OFFSETS)]}" if name == "clock" else name
     chaos.add_work()
     FAULTS[name](chaos)
-    chaos.faults[said] += 1
-    chaos.recover(said)
+    chaos.faults[fault] += 1
+    chaos.recover(fault)
     if name == "clock":
-        see_clock(chaos, before)
+        check_clock(chaos, before)
     while len(chaos.services) < 2:
         chaos.start()
-    chaos.judge(said)
+    chaos.judge(fault)
 
 
 def figures(chaos: Chaos) -> dict[str, object]:
-    """What a run has come to."""
+    """Return the figures of a run."""
     slow = sorted(chaos.recoveries_s, reverse=True)
     with chaos.database.begin() as connection:
         runs = connection.execute(sa.text("SELECT outcome, count(*) FROM broker.agent_runs GROUP BY 1 ORDER BY 1"))
@@ -305,26 +305,26 @@ def figures(chaos: Chaos) -> dict[str, object]:
 
 
 def suffer(chaos: Chaos) -> None:
-    """Fault after fault for ``CHAOS_S`` seconds; no violation, and each agent recovers in time."""
+    """Inject faults for ``CHAOS_S`` seconds: no violation, and each agent recovers in time."""
     until_s = time.monotonic() + float(os.environ.get("CHAOS_S", "1200"))
     chaos.start()
     chaos.start()
     chaos.recover("the start")
     chaos.recoveries_s.clear()
     while time.monotonic() < until_s:
-        others = [name for name in FAULTS if name != "clock"]
-        chaos.random.shuffle(others)
-        for name in others:
-            round_of(chaos, "clock")
-            round_of(chaos, name)
+        names = [name for name in FAULTS if name != "clock"]
+        chaos.random.shuffle(names)
+        for name in names:
+            run_round(chaos, "clock")
+            run_round(chaos, name)
             if time.monotonic() >= until_s:
                 break
     print(json.dumps(figures(chaos), indent=1))
     assert chaos.violations == []
-    assert [one for one in chaos.recoveries_s if one[0] > RECOVERS_WITHIN_S] == []
+    assert [recovery for recovery in chaos.recoveries_s if recovery[0] > RECOVERS_WITHIN_S] == []
 
 
 @pytest.mark.soak
-def test_no_history_of_faults_and_clock_jumps_breaks_a_promise(chaos: Chaos) -> None:
+def test_faults_and_clock_jumps_violate_no_invariant(chaos: Chaos) -> None:
     suffer(chaos)
     assert made_jobs(chaos.database) > 0

@@ -1,4 +1,4 @@
-"""``broker serve`` on a host whose clock is set forward and back; the clock of the database is right."""
+"""``broker serve`` on a host whose clock is set forward and back while the clock of the database is right."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.fault.processes import broker, load_grid, on_clock, wait_until
 
 pytestmark = pytest.mark.slow
 
-GOING_ON = ("production_job", "activation")
-REMOVING = "timeouts"
+UNAFFECTED_AGENTS = ("production_job", "activation")
+REMOVING_AGENT = "timeouts"
 CONFIG = """
 agents:
   production_job: {period_s: 2, cycle_budget_s: 60}
@@ -29,7 +29,7 @@ GOES_ON_WITHIN_S = 60.0
 
 @pytest.fixture
 def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets the clock of processes that are started from here on, off the machine's by what the text says."""
+    """Set the clock of processes started after this fixture by an offset from the machine's clock."""
     file = tmp_path / "clock"
     file.write_text("+0\n")
     (tmp_path / "agents.yaml").write_text(CONFIG)
@@ -48,32 +48,32 @@ def last_run(database: Database, agent: str, outcome: str) -> int:
         return int(connection.execute(sa.text(statement), {"agent": agent, "outcome": outcome}).scalar_one())
 
 
-def beaten_at(database: Database) -> datetime | None:
+def last_heartbeat(database: Database) -> datetime | None:
     with database.begin() as connection:
-        found: datetime | None = connection.execute(sa.text("SELECT max(seen_at) FROM broker.services")).scalar()
-    return found
+        seen_at: datetime | None = connection.execute(sa.text("SELECT max(seen_at) FROM broker.services")).scalar()
+    return seen_at
 
 
-def goes_on(database: Database, agent: str, outcome: str, after: str) -> None:
-    """Three cycles of an agent end so, one after another."""
+def wait_for_three_cycles(database: Database, agent: str, outcome: str, after: str) -> None:
+    """Wait for three consecutive cycles of an agent with this outcome."""
     for _ in range(3):
         before = last_run(database, agent, outcome)
-        what = f"{agent} is {outcome} after the clock was set: {after}"
-        wait_until(lambda: last_run(database, agent, outcome) > before, what, GOES_ON_WITHIN_S)  # noqa: B023
+        event = f"{agent} is {outcome} after the clock was set: {after}"
+        wait_until(lambda: last_run(database, agent, outcome) > before, event, GOES_ON_WITHIN_S)  # noqa: B023
 
 
-def test_a_clock_that_is_set_stops_what_removes_and_nothing_else(
+def test_a_changed_clock_stops_only_removals(
     database: Database, set_clock: Callable[[str], None], tmp_path: Path
 ) -> None:
     load_grid(database, datetime.now(UTC).replace(microsecond=0))
     with broker(database.url, "serve", log=tmp_path / "log") as process:
-        for agent in (*GOING_ON, REMOVING):
+        for agent in (*UNAFFECTED_AGENTS, REMOVING_AGENT):
             wait_until(lambda: last_run(database, agent, "done") > 0, f"the first cycle of {agent}")  # noqa: B023
         for offset in ("-1h", "+0", "+1d", "+0", "-30d"):
             set_clock(offset)
-            beat = beaten_at(database)
-            for agent in GOING_ON:
-                goes_on(database, agent, "done", offset)
-            goes_on(database, REMOVING, "done" if offset == "+0" else "refused", offset)
-            wait_until(lambda: beaten_at(database) != beat, "heartbeats go on", GOES_ON_WITHIN_S)  # noqa: B023
+            seen_at = last_heartbeat(database)
+            for agent in UNAFFECTED_AGENTS:
+                wait_for_three_cycles(database, agent, "done", offset)
+            wait_for_three_cycles(database, REMOVING_AGENT, "done" if offset == "+0" else "refused", offset)
+            wait_until(lambda: last_heartbeat(database) != seen_at, "heartbeats go on", GOES_ON_WITHIN_S)  # noqa: B023
         assert process.poll() is None

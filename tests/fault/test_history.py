@@ -13,7 +13,7 @@ from tests.store.small_work import placement, seed
 STALE = "a run wrote after another one had its lease"
 
 
-def lease_of(database: Database, holder: str) -> Lease:
+def acquire_lease(database: Database, holder: str) -> Lease:
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp()"))
         lease = leases.acquire(connection, AGENT, holder, LeaseTerms()).lease
@@ -23,25 +23,27 @@ def lease_of(database: Database, holder: str) -> Lease:
 
 @pytest.fixture
 def history(database: Database) -> Lease:
-    """A good history: a job of two files, under a lease."""
+    """A consistent history: one job of two files, under a lease."""
     seed(database)
     watch(database)
-    lease = lease_of(database, "one")
+    lease = acquire_lease(database, "one")
     write_fenced(database, lease, start_run(database, lease), placement([(1, "CERN", [100, 101])]))
     return lease
 
 
-def test_a_good_history_has_no_violations(database: Database, history: Lease) -> None:
+def test_a_consistent_history_has_no_violations(database: Database, history: Lease) -> None:
     assert violations(database, 0, [1, 2]) == []
     assert fenced_commits(database) == 1
 
 
-def test_a_write_after_another_took_the_lease_is_seen(database: Database, history: Lease) -> None:
-    """Without fences, which would refuse it."""
+def test_a_write_after_the_lease_was_lost_is_detected(database: Database, history: Lease) -> None:
+    """Write without fences, which would reject it."""
     run = start_run(database, history)
-    placed = placement([(2, "BNL", [200, 201])])
-    write_fenced(database, history, run, placed, between=lambda: (lease_of(database, "two"), None)[1], fenced=False)
-    assert [one.partition(":")[0] for one in violations(database, 0, [])] == [STALE]
+    second_job = placement([(2, "BNL", [200, 201])])
+    write_fenced(
+        database, history, run, second_job, between=lambda: (acquire_lease(database, "two"), None)[1], fenced=False
+    )
+    assert [violation.partition(":")[0] for violation in violations(database, 0, [])] == [STALE]
 
 
 FORGERIES = {
@@ -71,11 +73,11 @@ def test_each_check_has_a_forgery() -> None:
 
 
 @pytest.mark.parametrize("title", FORGERIES)
-def test_a_forged_history_is_seen(database: Database, history: Lease, title: str) -> None:
+def test_a_forged_history_is_detected(database: Database, history: Lease, title: str) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql(FORGERIES[title])
-    assert title in {one.partition(":")[0] for one in violations(database, 0, [])}
+    assert title in {violation.partition(":")[0] for violation in violations(database, 0, [])}
 
 
-def test_a_job_that_two_pilots_got_is_seen(database: Database, history: Lease) -> None:
+def test_a_job_assigned_to_two_pilots_is_detected(database: Database, history: Lease) -> None:
     assert violations(database, 0, [7, 8, 7]) == ["a job was given to 2 pilots: 7"]

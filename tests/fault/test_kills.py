@@ -1,4 +1,4 @@
-"""A broker process that is killed, stopped, cut off or overtaken at a named point of its cycle."""
+"""A broker process is killed, stopped, disconnected or superseded at a named point of its cycle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def grid(database: Database) -> Database:
 
 @pytest.fixture(scope="module")
 def fault_free_jobs(make_module_database: Callable[[], Database]) -> int:
-    """The jobs of a cycle to which nothing happened."""
+    """The number of jobs that an undisturbed cycle creates."""
     database = make_module_database()
     load_grid(database)
     assert cycle_here(database).outcome == "done"
@@ -53,7 +53,7 @@ def fault_free_jobs(make_module_database: Callable[[], Database]) -> int:
         ("after_commit", True),
     ],
 )
-def test_a_kill_loses_at_most_what_was_not_committed(
+def test_a_kill_loses_at_most_uncommitted_work(
     grid: Database, tmp_path: Path, fault_free_jobs: int, point: str, committed: bool
 ) -> None:
     before = baseline(grid)
@@ -78,16 +78,16 @@ def test_a_leader_paused_past_its_lease_is_refused_when_it_resumes(grid: Databas
         wait_until((tmp_path / "after_write_before_commit").exists, "the fault point was reached")
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         free_leases(grid)
-        taken = take_lease(grid)
+        lease = take_lease(grid)
         process.send_signal(signal.SIGCONT)
-        _, told = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 3, told
+        _, errors = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 3, errors
     assert made_jobs(grid) == 0
     assert last_outcome(grid) == "lost_lease"
     assert audit(grid, before) == []
     with grid.begin() as connection:
         epochs = connection.execute(sa.text("SELECT max(epoch) FROM broker.agent_runs")).scalar_one()
-    assert epochs < taken.epoch
+    assert epochs < lease.epoch
 
 
 def test_a_second_broker_is_refused_while_the_first_works(grid: Database, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_second_broker_is_refused_while_the_first_works(grid: Database, tmp_pa
     assert audit(grid, before) == []
 
 
-def test_what_changed_during_the_cycle_is_left_out_and_counted(grid: Database, tmp_path: Path) -> None:
+def test_tasks_and_files_changed_during_the_cycle_are_skipped_and_counted(grid: Database, tmp_path: Path) -> None:
     before = baseline(grid)
     go = tmp_path / "go"
     fault = f"before_write:pause:{go}"
@@ -118,9 +118,10 @@ def test_what_changed_during_the_cycle_is_left_out_and_counted(grid: Database, t
                     " GROUP BY jeditaskid ORDER BY count(*) DESC LIMIT 2"
                 )
             ).scalars()
-            aborted, touched = tasks
+            aborted_task, changed_task = tasks
             connection.execute(
-                sa.text("UPDATE doma_panda.jedi_tasks SET status = 'aborting' WHERE jeditaskid = :id"), {"id": aborted}
+                sa.text("UPDATE doma_panda.jedi_tasks SET status = 'aborting' WHERE jeditaskid = :id"),
+                {"id": aborted_task},
             )
             connection.execute(
                 sa.text(
@@ -129,7 +130,7 @@ def test_what_changed_during_the_cycle_is_left_out_and_counted(grid: Database, t
                     " AND datasetid = (SELECT min(datasetid) FROM doma_panda.jedi_datasets WHERE jeditaskid = :id"
                     " AND masterid IS NULL) ORDER BY fileid LIMIT 1)"
                 ),
-                {"id": touched},
+                {"id": changed_task},
             )
         go.touch()
         out, _ = process.communicate(timeout=PATIENCE_S)
@@ -139,7 +140,7 @@ def test_what_changed_during_the_cycle_is_left_out_and_counted(grid: Database, t
     with grid.begin() as connection:
         counts = connection.execute(sa.text("SELECT counts FROM broker.agent_runs")).scalar_one()
         status = connection.execute(
-            sa.text("SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = :id"), {"id": aborted}
+            sa.text("SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = :id"), {"id": aborted_task}
         )
         assert status.scalar_one() == "aborting"
     assert (counts["tasks_skipped"], counts["skipped_changed"]) == (1, 1)
@@ -152,13 +153,13 @@ def test_a_connection_lost_during_the_write_is_a_transient_failure(grid: Databas
     with broker(grid.url, *run_arguments(), fault=fault, markers=tmp_path) as process:
         wait_until((tmp_path / "after_write_before_commit").exists, "the fault point was reached")
         with grid.begin() as connection:
-            ended = connection.execute(
+            result = connection.execute(
                 sa.text(
                     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                     " AND datname = current_database() AND state = 'idle in transaction'"
                 )
             )
-            assert ended.scalar_one() == 1
+            assert result.scalar_one() == 1
         go.touch()
         assert process.wait(PATIENCE_S) == 1
     assert last_outcome(grid) == "failed_transient"

@@ -1,4 +1,4 @@
-"""Pilots ask two processes of the API while the database crashes and limits change: nothing twice, nothing lost."""
+"""Pilots request jobs from two API processes while the database crashes and limits change: no job twice, none lost."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ WHERE NOT (job.jobstatus = 'activated' AND waiting.pandaid IS NOT NULL AND noted
 
 
 class Pilots:
-    """Ask again and again, under the same number wherever there is no answer.
+    """Request jobs repeatedly, with the same request number until a response arrives.
 
     Attributes:
-        got: jobs of each pilot.
+        jobs: the jobs of each pilot.
     """
 
     def __init__(self, url: str, token: str) -> None:
-        self.got: list[list[int]] = [[] for _ in range(PILOTS)]
+        self.jobs: list[list[int]] = [[] for _ in range(PILOTS)]
         self.stopped = threading.Event()
         self._url, self._headers = url, {"Authorization": f"Bearer {token}"}
 
@@ -59,32 +59,32 @@ class Pilots:
             while not self.stopped.is_set():
                 body = {**PLACE, "pilot": f"p{number}", "request_number": request}
                 try:
-                    answer = client.post("/api/v1/jobs:match", json=body)
+                    response = client.post("/api/v1/jobs:match", json=body)
                 except httpx.TransportError:
                     continue
-                if answer.status_code != 200:
-                    continue  # the database is away
+                if response.status_code != 200:
+                    continue  # the database is unavailable
                 request += 1
-                if answer.json()["pandaid"] is not None:
-                    self.got[number].append(answer.json()["pandaid"])
+                if response.json()["pandaid"] is not None:
+                    self.jobs[number].append(response.json()["pandaid"])
 
-    def told(self) -> list[int]:
-        return [job for mine in self.got for job in mine]
+    def all_jobs(self) -> list[int]:
+        return [job for pilot_jobs in self.jobs for job in pilot_jobs]
 
 
 @pytest.fixture
 def database(own_server: EmbeddedServer) -> Iterator[Database]:
-    with Database(own_server.url(SUPERUSER)) as found:
-        upgrade(found)
-        publish_places(found)
-        refresh(found, 0)
+    with Database(own_server.url(SUPERUSER)) as server_database:
+        upgrade(server_database)
+        publish_places(server_database)
+        refresh(server_database, 0)
         for place, kind in enumerate(("simul", "evgen")):
-            add_jobs(found, 1 + place * JOBS, JOBS, processingtype=kind, prodsourcelabel="managed")
-        with found.begin() as connection:
-            follow_jobs(connection, found.names, START)
+            add_jobs(server_database, 1 + place * JOBS, JOBS, processingtype=kind, prodsourcelabel="managed")
+        with server_database.begin() as connection:
+            follow_jobs(connection, server_database.names, START)
             weigh(connection, lambda shares: np.full(len(shares), 1000.0), background=False)
-        limit(found, LIMITED)
-        yield found
+        limit(server_database, LIMITED)
+        yield server_database
 
 
 def limit(database: Database, most: float) -> None:
@@ -94,18 +94,18 @@ def limit(database: Database, most: float) -> None:
         count_running(Database.raw(connection), database.names, START)
 
 
-def sent(database: Database) -> dict[str, int]:
+def count_sent_jobs(database: Database) -> dict[str, int]:
     return {str(kind): int(count) for kind, count in rows(database, _SENT)}
 
 
 def wait_for(jobs: int, pilots: Pilots) -> None:
-    deadline_s, goal = monotonic() + PATIENCE_S, len(pilots.told()) + jobs
-    while len(pilots.told()) < goal:
+    deadline_s, goal = monotonic() + PATIENCE_S, len(pilots.all_jobs()) + jobs
+    while len(pilots.all_jobs()) < goal:
         assert monotonic() < deadline_s
 
 
 def crash(database: Database, server: EmbeddedServer) -> None:
-    """The server ends at once, and comes again."""
+    """Kill the server and start it again."""
     os.kill(int((server.pgdata / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
     server.start()
     deadline_s = monotonic() + PATIENCE_S
@@ -119,7 +119,7 @@ def crash(database: Database, server: EmbeddedServer) -> None:
             continue
 
 
-def test_nothing_is_given_twice_or_lost_when_the_database_crashes_and_limits_change(
+def test_no_job_is_assigned_twice_or_lost_when_the_database_crashes_and_limits_change(
     database: Database, own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with (
@@ -127,7 +127,7 @@ def test_nothing_is_given_twice_or_lost_when_the_database_crashes_and_limits_cha
         ThreadPoolExecutor(PILOTS) as pool,
     ):
         pilots = Pilots(url, read(tmp_path))
-        asking = [pool.submit(pilots.ask, number) for number in range(PILOTS)]
+        futures = [pool.submit(pilots.ask, number) for number in range(PILOTS)]
         try:
             wait_for(30, pilots)
             limit(database, LIMITED // 2)
@@ -138,12 +138,12 @@ def test_nothing_is_given_twice_or_lost_when_the_database_crashes_and_limits_cha
             os.kill(workers.processes[0], signal.SIGKILL)
             workers.look()
             wait_for(20, pilots)
-            assert sent(database)["simul"] <= LIMITED
+            assert count_sent_jobs(database)["simul"] <= LIMITED
         finally:
             pilots.stopped.set()
-        for one in asking:
-            one.result()
-    told = pilots.told()
-    assert len(told) == len(set(told)) and rows(database, _TWICE) == rows(database, _LOST) == []
-    found = sent(database)
-    assert found["simul"] <= LIMITED and len(told) <= sum(found.values()) <= len(told) + PILOTS
+        for future in futures:
+            future.result()
+    matched_jobs = pilots.all_jobs()
+    assert len(matched_jobs) == len(set(matched_jobs)) and rows(database, _TWICE) == rows(database, _LOST) == []
+    sent_jobs = count_sent_jobs(database)
+    assert sent_jobs["simul"] <= LIMITED and len(matched_jobs) <= sum(sent_jobs.values()) <= len(matched_jobs) + PILOTS

@@ -1,4 +1,4 @@
-"""The process that tells people dies before its commit, or the database goes: told again, under one number."""
+"""The notification process dies before its commit, or the database falls silent: delivery repeats under one number."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ RUN = ("run", "notifications")
 
 @pytest.fixture
 def web() -> Iterator[Receiver]:
-    with receiver() as found:
-        yield found
+    with receiver() as server:
+        yield server
 
 
 @pytest.fixture
-def paused(database: Database, web: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
-    """A database with one alarm, of which the receiver is to be told."""
+def alarmed_database(database: Database, web: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A database with one alarm for the receiver."""
     (tmp_path / "secret").write_text("secret")
     hook = {"kind": "webhook", "address": web.address, "secret_file": str(tmp_path / "secret")}
     rule = {"name": "paused", "to": ["hook"], "alarms": ["agent_paused"], "severity": "info"}
@@ -52,58 +52,58 @@ def states(database: Database) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("point", "told"), [("before_delivery", 0), ("after_delivery", 1), ("after_write_before_commit", 0)]
+    ("point", "deliveries"), [("before_delivery", 0), ("after_delivery", 1), ("after_write_before_commit", 0)]
 )
-def test_a_kill_at_any_point_tells_again_under_the_same_number(
-    paused: Database, web: Receiver, tmp_path: Path, point: str, told: int
+def test_a_kill_at_any_point_repeats_the_delivery_under_the_same_number(
+    alarmed_database: Database, web: Receiver, tmp_path: Path, point: str, deliveries: int
 ) -> None:
-    with broker(paused.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
+    with broker(alarmed_database.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    assert (tmp_path / point).exists() and len(web.got) == told
-    free_leases(paused)
-    with broker(paused.url, *RUN) as process:
+    assert (tmp_path / point).exists() and len(web.got) == deliveries
+    free_leases(alarmed_database)
+    with broker(alarmed_database.url, *RUN) as process:
         assert process.wait(PATIENCE_S) == 0
-    assert {state for state, _ in states(paused)} == {"delivered"}
-    assert len(web.got) == told + 1
+    assert {state for state, _ in states(alarmed_database)} == {"delivered"}
+    assert len(web.got) == deliveries + 1
     numbers = {(headers["X-Gridbroker-Incident"], headers["X-Gridbroker-Delivery"]) for headers, _ in web.got}
     assert len(numbers) == 1 and len({body for _, body in web.got}) == 1
     assert json.loads(web.got[0][1])["about"] == "timeouts"
 
 
-@pytest.mark.parametrize(("point", "told"), [("before_delivery", 0), ("after_delivery", 1)])
-def test_a_kill_around_a_message_by_stomp_tells_again_under_the_same_number(
-    paused: Database, tmp_path: Path, point: str, told: int
+@pytest.mark.parametrize(("point", "deliveries"), [("before_delivery", 0), ("after_delivery", 1)])
+def test_a_kill_around_a_stomp_message_repeats_it_under_the_same_number(
+    alarmed_database: Database, tmp_path: Path, point: str, deliveries: int
 ) -> None:
     with stomp_server() as server:
         mq = {"kind": "stomp", "host": "127.0.0.1", "port": server.port, "security": "none", "destination": "/queue/q"}
         rule = {"name": "paused", "to": ["mq"], "alarms": ["agent_paused"], "severity": "info"}
         settings = {"channels": {"mq": mq}, "rules": [rule], "first_pause_s": 0.001, "longest_pause_s": 0.001}
         (tmp_path / FILE).write_text(yaml.safe_dump(settings))
-        with broker(paused.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
+        with broker(alarmed_database.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
             assert process.wait(PATIENCE_S) == -signal.SIGKILL
-        assert len(server.sent) == told
-        free_leases(paused)
-        with broker(paused.url, *RUN) as process:
+        assert len(server.sent) == deliveries
+        free_leases(alarmed_database)
+        with broker(alarmed_database.url, *RUN) as process:
             assert process.wait(PATIENCE_S) == 0
-    assert {state for state, _ in states(paused)} == {"delivered"}
-    assert len(server.sent) == told + 1
+    assert {state for state, _ in states(alarmed_database)} == {"delivered"}
+    assert len(server.sent) == deliveries + 1
     assert len({headers["X-Gridbroker-Delivery"] for headers, _ in server.sent}) == 1
 
 
-def test_a_database_that_goes_after_the_delivery_makes_the_cycle_fail_and_the_next_one_tells_again(
-    paused: Database, web: Receiver, tmp_path: Path
+def test_a_database_lost_after_the_delivery_fails_the_cycle_and_the_next_cycle_repeats_it(
+    alarmed_database: Database, web: Receiver, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    with silent_proxy(paused.url) as proxy:
+    with silent_proxy(alarmed_database.url) as proxy:
         fault = f"after_delivery:pause:{go}"
         with broker(proxy.url, *RUN, fault=fault, markers=tmp_path) as process:
             wait_until((tmp_path / "after_delivery").exists, "the fault point was reached")
             proxy.silence(new_ones_too=True)
             go.touch()
             assert process.wait(PATIENCE_S) != 0
-    free_leases(paused)
-    assert states(paused) == [("waiting", 1)]
-    with broker(paused.url, *RUN) as process:
+    free_leases(alarmed_database)
+    assert states(alarmed_database) == [("waiting", 1)]
+    with broker(alarmed_database.url, *RUN) as process:
         assert process.wait(PATIENCE_S) == 0
-    assert states(paused) == [("delivered", 2)]
+    assert states(alarmed_database) == [("delivered", 2)]
     assert len(web.got) == 2 and len({headers["X-Gridbroker-Delivery"] for headers, _ in web.got}) == 1

@@ -1,4 +1,4 @@
-"""A machine that gives the broker a third of the time it needs: cycles get slower, and no lease is lost."""
+"""A machine gives the broker a third of the time it needs: cycles slow down, and no lease is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRESENT = datetime.now(UTC).replace(microsecond=0)
 
 @pytest.fixture
 def grid(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
-    """The example grid, and a service whose agents all run at once, again and again."""
+    """The example grid, and a service whose agents all run continuously."""
     agents = "".join(f"  {name}: {{period_s: 1, cycle_budget_s: 120}}\n" for name in AGENTS)
     (tmp_path / "agents.yaml").write_text(f"agents:\n{agents}")
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
@@ -42,7 +42,7 @@ def grid(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @contextlib.contextmanager
 def overloaded(pid: int) -> Iterator[list[int]]:
-    """The process is stopped two thirds of the time while the block runs; gives the stops, to count them."""
+    """Keep the process stopped two thirds of the time until the block ends; yield the list of stops."""
     stops: list[int] = []
     ending = threading.Event()
 
@@ -69,8 +69,8 @@ def epochs(database: Database) -> dict[str, int]:
         return {name: epoch for name, epoch in connection.execute(sa.text("SELECT name, epoch FROM broker.leases"))}
 
 
-def asked_over(database: Database, application_name: str) -> str:
-    """The last statements over the connections of that name; the cycles' fences are not among the renewals."""
+def last_statements_of(database: Database, application_name: str) -> str:
+    """Return the last lease statements of connections with this application name, except the cycles' fences."""
     statement = (
         "SELECT coalesce(string_agg(query, ' '), '') FROM pg_stat_activity "
         "WHERE application_name = :name AND datname = current_database() AND query LIKE '%renewed_at%'"
@@ -85,15 +85,17 @@ def test_no_lease_is_lost_while_the_process_is_stopped_two_thirds_of_the_time(gr
     with broker(grid.url, "serve") as process:
         wait_until(lambda: len(epochs(grid)) == len(AGENTS), "all agents are led")
         wait_until(lambda: runs(grid) >= len(AGENTS), "the first cycles")
-        held, done = epochs(grid), runs(grid)
+        initial_epochs, initial_runs = epochs(grid), runs(grid)
         with overloaded(process.pid) as stops:
-            ends = time.monotonic() + FOR_S
-            wait_until(lambda: time.monotonic() > ends, "the time has passed", FOR_S + 10)
-            assert epochs(grid) == held
-            wait_until(lambda: "broker.leases" in asked_over(grid, "gridbroker leases"), "a renewal, not by the cycles")
-            assert "broker.leases" not in asked_over(grid, "gridbroker")
+            deadline = time.monotonic() + FOR_S
+            wait_until(lambda: time.monotonic() > deadline, "the time has passed", FOR_S + 10)
+            assert epochs(grid) == initial_epochs
+            wait_until(
+                lambda: "broker.leases" in last_statements_of(grid, "gridbroker leases"), "a renewal, not by the cycles"
+            )
+            assert "broker.leases" not in last_statements_of(grid, "gridbroker")
         assert len(stops) > 0.5 * FOR_S / (STOPPED_S + RUNNING_S)
-        assert runs(grid) > done
+        assert runs(grid) > initial_runs
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE_S)
     assert "lease lost" not in log

@@ -1,4 +1,4 @@
-"""``broker serve`` as a real process: stopping, dying, taking over, and living through a restart of the database."""
+"""``broker serve`` as a real process: it stops, dies, takes over and survives a restart of the database."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ service: {{retry_first_s: 0.2, heartbeat_every_s: 1}}
 
 @pytest.fixture
 def fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services of this test run their agents twice a second."""
+    """Run the agents of this test's services twice a second."""
     (tmp_path / "agents.yaml").write_text(FAST)
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
 
 
-# A service decides for the present, so its grid has to be of the present.
+# A service decides at the current time, so its grid must be current.
 PRESENT = datetime.now(UTC).replace(microsecond=0)
 
 
@@ -55,10 +55,10 @@ def holder(database: Database) -> str | None:
 
 def runs(database: Database, outcome: str = "done") -> int:
     with database.begin() as connection:
-        found = connection.execute(
+        result = connection.execute(
             sa.text("SELECT count(*) FROM broker.agent_runs WHERE outcome = :outcome"), {"outcome": outcome}
         )
-        return int(found.scalar_one())
+        return int(result.scalar_one())
 
 
 def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -> None:
@@ -67,10 +67,10 @@ def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -
         wait_until(lambda: runs(grid) > 0, "the first cycle")
         standby.want(AGENT)
         standby.start()
-        started = time.monotonic()
+        started_s = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started_s < 10
         wait_until(lambda: standby.lease(AGENT) is not None, "the standby took over", 2.0)
     standby.stop()
     with grid.begin() as connection:
@@ -79,14 +79,14 @@ def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fast")
-def test_a_stop_takes_less_than_ten_seconds_with_a_thread_that_hangs(grid: Database, tmp_path: Path) -> None:
+def test_a_stop_takes_less_than_ten_seconds_with_a_hanging_thread(grid: Database, tmp_path: Path) -> None:
     fault = f"after_snapshot:pause:{tmp_path / 'never'}"
     with broker(grid.url, "serve", fault=fault, markers=tmp_path) as process:
         wait_until((tmp_path / "after_snapshot").exists, "the cycle hangs")
-        started = time.monotonic()
+        started_s = time.monotonic()
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE_S)
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started_s < 10
         assert process.returncode == 1
     assert f'"left_behind": ["{AGENT}"]' in log
     assert holder(grid) is None
@@ -116,10 +116,10 @@ def test_a_standby_takes_over_within_twenty_seconds_of_a_kill(grid: Database) ->
         assert f":{process.pid}:" in first
         standby.want(AGENT)
         standby.start()
-        killed = time.monotonic()
+        killed_s = time.monotonic()
         process.kill()
         wait_until(lambda: standby.lease(AGENT) is not None, "the standby took over", 20.0)
-        assert time.monotonic() - killed < 20
+        assert time.monotonic() - killed_s < 20
     standby.stop()
     assert audit(grid, before) == []
 
@@ -130,23 +130,23 @@ def test_two_services_share_the_work_without_assigning_anything_twice(grid: Data
     before = baseline(grid)
     with broker(grid.url, "serve") as first, broker(grid.url, "serve") as second:
         wait_until(lambda: runs(grid) > 2, "some cycles")
-        leader = holder(grid)
-        assert leader is not None
-        one, other = (first, second) if f":{first.pid}:" in leader else (second, first)
-        one.send_signal(signal.SIGTERM)
-        wait_until(lambda: f":{other.pid}:" in (holder(grid) or ""), "the other service leads")
-        done = runs(grid)
-        wait_until(lambda: runs(grid) > done, "a cycle of the other service")
-        assert one.wait(PATIENCE_S) == 0
-        other.send_signal(signal.SIGTERM)
-        assert other.wait(PATIENCE_S) == 0
+        leader_holder = holder(grid)
+        assert leader_holder is not None
+        leader, standby = (first, second) if f":{first.pid}:" in leader_holder else (second, first)
+        leader.send_signal(signal.SIGTERM)
+        wait_until(lambda: f":{standby.pid}:" in (holder(grid) or ""), "the other service leads")
+        runs_before = runs(grid)
+        wait_until(lambda: runs(grid) > runs_before, "a cycle of the other service")
+        assert leader.wait(PATIENCE_S) == 0
+        standby.send_signal(signal.SIGTERM)
+        assert standby.wait(PATIENCE_S) == 0
     assert made_jobs(grid) > 0
     assert audit(grid, before) == []
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fast")
-def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_service_survives_an_immediate_stop_of_the_database(own_server: EmbeddedServer, tmp_path: Path) -> None:
     go = tmp_path / "go"
     fault = f"after_write_before_commit:pause:{go}"
     with Database(own_server.url(SUPERUSER)) as database:
@@ -159,7 +159,7 @@ def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: E
             os.kill(postmaster, signal.SIGQUIT)
             go.touch()
             own_server.start()
-            wait_until(lambda: _answers(database) and runs(database) > 0, "a cycle after the restart")
+            wait_until(lambda: _is_available(database) and runs(database) > 0, "a cycle after the restart")
             process.send_signal(signal.SIGTERM)
             _, log = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0
@@ -169,7 +169,7 @@ def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: E
         assert "failed_transient" in log
 
 
-def _answers(database: Database) -> bool:
+def _is_available(database: Database) -> bool:
     try:
         with database.begin() as connection:
             return bool(connection.execute(sa.text("SELECT true")).scalar())

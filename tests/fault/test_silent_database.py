@@ -1,4 +1,4 @@
-"""A database that stops answering without closing a connection: the work goes on within 20 s, here or elsewhere."""
+"""A database stops answering without closing connections: work resumes within 20 s, here or on a standby."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def grid(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @dataclass(frozen=True)
 class Service:
-    """A service behind a proxy of its own; it stops in the middle of its first write until the file ``go`` exists."""
+    """A service behind its own proxy; it pauses in its first write until the file ``go`` exists."""
 
     proxy: SilentProxy
     process: subprocess.Popen[str]
     reached: Path
 
 
-def started(grid: Database, stack: contextlib.ExitStack, folder: Path, go: Path) -> Service:
+def start_service(grid: Database, stack: contextlib.ExitStack, folder: Path, go: Path) -> Service:
     folder.mkdir()
     proxy = stack.enter_context(silent_proxy(grid.url))
     process = stack.enter_context(broker(proxy.url, "serve", fault=f"{POINT}:pause:{go}", markers=folder))
@@ -55,17 +55,17 @@ def started(grid: Database, stack: contextlib.ExitStack, folder: Path, go: Path)
 def test_the_next_cycle_is_done_within_twenty_seconds(grid: Database, tmp_path: Path, standby: bool) -> None:
     before, go = baseline(grid), tmp_path / "go"
     with contextlib.ExitStack() as stack:
-        held = take_lease(grid)
-        every = [started(grid, stack, tmp_path / name, go) for name in ("one", "two")[: 1 + standby]]
-        wait_until(lambda: services_of(grid) == len(every), "all services run")
-        release(grid, held)
-        wait_until(lambda: any(one.reached.exists() for one in every), "a service is writing")
-        (leader,) = [one for one in every if one.reached.exists()]
-        done = runs(grid)
+        lease = take_lease(grid)
+        all_services = [start_service(grid, stack, tmp_path / name, go) for name in ("one", "two")[: 1 + standby]]
+        wait_until(lambda: services_of(grid) == len(all_services), "all services run")
+        release(grid, lease)
+        wait_until(lambda: any(service.reached.exists() for service in all_services), "a service is writing")
+        (leader,) = [service for service in all_services if service.reached.exists()]
+        runs_before = runs(grid)
         leader.proxy.silence(new_ones_too=standby)
         fell_silent = time.monotonic()
         go.touch()
-        wait_until(lambda: runs(grid) > done, "the next cycle", WITHIN_S)
+        wait_until(lambda: runs(grid) > runs_before, "the next cycle", WITHIN_S)
         assert time.monotonic() - fell_silent < WITHIN_S
         assert leader.proxy.swallowed > 0
         assert (f":{leader.process.pid}:" in (holder(grid) or "")) is not standby

@@ -1,4 +1,4 @@
-"""The timeouts killed between the selection and the action, and between the action and its commit."""
+"""The timeout agent is killed between selection and action, and between action and commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOBS = "SELECT pandaid, jobstatus FROM doma_panda.jobs{}4 ORDER BY pandaid"
 
 
 @pytest.mark.parametrize("point", ["before_write", "after_write_before_commit"])
-def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path, point: str) -> None:
+def test_a_kill_leaves_every_job_consistent(database: Database, tmp_path: Path, point: str) -> None:
     job = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(3600), "jeditaskid": 1}
     file = {"jeditaskid": 1, "datasetid": 1, "fileid": 1, "pandaid": 1, "type": "input", "status": "running"}
     store(
@@ -37,5 +37,5 @@ def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path, point
     assert [row["jobstatus"] for row in all_rows(database, JOBS.format("archived"))] == ["failed", "failed"]
     assert all_rows(database, JOBS.format("active")) == []
     assert len(all_rows(database, "SELECT 1 FROM broker.job_actions")) == 2
-    (back,) = all_rows(database, "SELECT status, attemptnr FROM doma_panda.jedi_dataset_contents")
-    assert (back["status"], back["attemptnr"]) == ("ready", 1)
+    (released_file,) = all_rows(database, "SELECT status, attemptnr FROM doma_panda.jedi_dataset_contents")
+    assert (released_file["status"], released_file["attemptnr"]) == ("ready", 1)

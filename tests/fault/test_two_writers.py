@@ -1,4 +1,4 @@
-"""Two brokers on the same tasks, inside one process: many rounds, each with a real race in the database."""
+"""Two brokers on the same tasks in one process: many rounds, each with a real race in the database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def connections(database: Database) -> Iterator[Callable[[], Database]]:
         yield lambda: stack.enter_context(Database(database.url, pool_size=2))
 
 
-def granted(database: Database, holder: str) -> Lease:
+def acquire_lease(database: Database, holder: str) -> Lease:
     with database.begin() as connection:
         lease = leases.acquire(connection, AGENT, holder, TERMS).lease
     assert lease is not None
@@ -40,14 +40,14 @@ def expire(database: Database) -> None:
         connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp()"))
 
 
-def of_round(number: int, order: int) -> Placement:
-    """The same files for both brokers, cut into jobs of their own."""
+def placement_of_round(number: int, order: int) -> Placement:
+    """Return the same files for both brokers, cut into different jobs."""
     task = number + 1
-    seen = [TaskSeen(task, "ready", "CERN")]
+    tasks = [TaskSeen(task, "ready", "CERN")]
     first = 100 * task
     size = 2 if order == 0 else 3
-    cut = [(task, f"QUEUE{order}", range(first + start, first + start + size)) for start in range(0, 6, size)]
-    return placement(cut, tasks=seen)
+    jobs = [(task, f"QUEUE{order}", range(first + start, first + start + size)) for start in range(0, 6, size)]
+    return placement(jobs, tasks=tasks)
 
 
 @pytest.mark.slow
@@ -56,16 +56,16 @@ def test_two_brokers_without_any_lease_never_assign_a_file_twice(
 ) -> None:
     seed(database, tasks=range(1, ROUNDS + 1))
     before = baseline(database)
-    lease = granted(database, "both")
+    lease = acquire_lease(database, "both")
     run_id = start_run(database, lease)
     barrier = threading.Barrier(2)
-    won: list[list[int]] = [[], []]
+    jobs_won: list[list[int]] = [[], []]
 
-    def broker(order: int, own: Database) -> None:
+    def broker(order: int, own_database: Database) -> None:
         for number in range(ROUNDS):
             barrier.wait(timeout=30)
-            written = write_fenced(own, lease, run_id, of_round(number, order), fenced=False)
-            won[order].append(int(written.kept.sum()))
+            result = write_fenced(own_database, lease, run_id, placement_of_round(number, order), fenced=False)
+            jobs_won[order].append(int(result.kept.sum()))
 
     threads = [threading.Thread(target=broker, args=(order, connections())) for order in (0, 1)]
     for thread in threads:
@@ -73,66 +73,66 @@ def test_two_brokers_without_any_lease_never_assign_a_file_twice(
     for thread in threads:
         thread.join(timeout=120)
     assert audit(database, before) == []
-    assert len(won[0]) == len(won[1]) == ROUNDS
-    assert all((first, second) in ((3, 0), (0, 2)) for first, second in zip(*won, strict=True))
+    assert len(jobs_won[0]) == len(jobs_won[1]) == ROUNDS
+    assert all((first, second) in ((3, 0), (0, 2)) for first, second in zip(*jobs_won, strict=True))
     assert all_rows(database, "SELECT count(*) AS n FROM doma_panda.jedi_dataset_contents WHERE pandaid IS NULL") == [
         {"n": 0}
     ]
 
 
-def test_of_two_that_believe_they_lead_the_fence_refuses_the_older(database: Database) -> None:
+def test_the_fence_rejects_the_older_of_two_brokers_that_believe_they_lead(database: Database) -> None:
     seed(database)
     before = baseline(database)
-    old = granted(database, "old")
+    old = acquire_lease(database, "old")
     old_run = start_run(database, old)
     expire(database)
-    new = granted(database, "new")
+    new = acquire_lease(database, "new")
     with pytest.raises(StaleLeaseError):
         write_fenced(database, old, old_run, placement([(1, "CERN", [100])]))
     assert all_rows(database, "SELECT count(*) AS n FROM doma_panda.jobsdefined4") == [{"n": 0}]
-    written = write_fenced(database, new, start_run(database, new), placement([(1, "CERN", [100])]))
-    assert written.kept.all()
+    result = write_fenced(database, new, start_run(database, new), placement([(1, "CERN", [100])]))
+    assert result.kept.all()
     assert audit(database, before) == []
 
 
-def test_a_lease_lost_during_the_write_takes_the_whole_write_with_it(database: Database) -> None:
+def test_a_lease_lost_during_the_write_rolls_back_the_whole_write(database: Database) -> None:
     seed(database)
     before = baseline(database)
-    old = granted(database, "old")
-    taken: list[Lease] = []
+    old = acquire_lease(database, "old")
+    new_leases: list[Lease] = []
 
     def take_over() -> None:
         expire(database)
-        taken.append(granted(database, "new"))
+        new_leases.append(acquire_lease(database, "new"))
 
     with pytest.raises(StaleLeaseError):
         write_fenced(database, old, start_run(database, old), placement([(1, "CERN", [100])]), between=take_over)
-    assert taken[0].epoch > old.epoch
+    assert new_leases[0].epoch > old.epoch
     assert all_rows(database, "SELECT count(*) AS n FROM broker.decisions") == [{"n": 0}]
     assert audit(database, before) == []
 
 
-def test_a_lost_connection_during_the_write_keeps_nothing_and_can_be_repeated(
+def test_a_write_interrupted_by_a_lost_connection_stores_nothing_and_can_be_repeated(
     database: Database, connections: Callable[[], Database]
 ) -> None:
     seed(database)
     before = baseline(database)
-    lease = granted(database, "one")
+    lease = acquire_lease(database, "one")
     run_id = start_run(database, lease)
-    own = connections()
+    own_database = connections()
 
     def cut_off() -> None:
         with database.begin() as connection:
-            ended = connection.execute(
+            result = connection.execute(
                 sa.text(
                     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND state = 'idle in transaction'"
                 )
             )
-            assert ended.scalar_one() == 1
+            assert result.scalar_one() == 1
 
     with pytest.raises(DatabaseUnavailable):
-        write_fenced(own, lease, run_id, placement([(1, "CERN", [100])]), between=cut_off)
+        write_fenced(own_database, lease, run_id, placement([(1, "CERN", [100])]), between=cut_off)
     assert audit(database, before) == []
-    assert write_fenced(own, lease, run_id, placement([(1, "CERN", [100])])).kept.all()
+    assert write_fenced(own_database, lease, run_id, placement([(1, "CERN", [100])])).kept.all()
     assert audit(database, before) == []

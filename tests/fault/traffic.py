@@ -1,4 +1,4 @@
-"""Work that goes on while brokers suffer: tasks get new input, and pilots take jobs, run them and report."""
+"""Background load while brokers fail: tasks get new input, and pilots take, run and report jobs."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class Traffic:
     """Pilots and tasks.
 
     Attributes:
-        given: the job of each answer to a pilot, in order.
-        reported: final reports that were taken.
-        errors: what went wrong and was not an error of the database that passes by itself.
+        assigned_jobs: the job of each response to a pilot, in order.
+        final_reports: the number of final reports accepted.
+        errors: errors other than transient errors of the database.
     """
 
     def __init__(self, database: Database, seed: int) -> None:
-        self.given: list[int] = []
-        self.reported = 0
+        self.assigned_jobs: list[int] = []
+        self.final_reports = 0
         self.errors: list[str] = []
         self._database, self._seed = database, seed
         self._lock, self._ending = threading.Lock(), threading.Event()
 
     @contextmanager
-    def going_on(self, pilots: int) -> Iterator[None]:
-        """Work goes on while the block runs."""
+    def running(self, pilots: int) -> Iterator[None]:
+        """Run the pilots and add input until the block ends."""
         loops: list[Callable[[], None]] = [self._add_input]
         loops += [self._pilot(number) for number in range(pilots)]
         threads = [threading.Thread(target=self._repeat, args=(loop,)) for loop in loops]
@@ -81,7 +81,7 @@ class Traffic:
             try:
                 loop()
             except TRANSIENT_ERRORS:
-                pass  # a connection that was cut, or a lock that was held: faults of the test
+                pass  # the test cut a connection or held a lock
             except Exception as error:
                 self.errors.append(repr(error))
 
@@ -97,10 +97,10 @@ class Traffic:
             with self._database.read_snapshot() as connection:
                 queues = connection.execute(sa.text(_QUEUES)).scalars().all()
             for queue in chance.sample(queues, min(5, len(queues))):
-                found = acquire(self._database, shelf, JobRequest(queue, node=f"node{number}"), generator)
-                for job in found.jobs:
+                response = acquire(self._database, shelf, JobRequest(queue, node=f"node{number}"), generator)
+                for job in response.jobs:
                     with self._lock:
-                        self.given.append(int(job["PandaID"]))
+                        self.assigned_jobs.append(int(job["PandaID"]))
                     self._run(int(job["PandaID"]), queue, chance)
 
         return run_jobs
@@ -110,7 +110,7 @@ class Traffic:
         for state in ("starting", "running", end, end):
             with suppress(*TRANSIENT_ERRORS):
                 change = update(self._database, JobReport(pandaid, state, queue=queue, output_report="{}"), _anywhere)
-                self.reported += change.is_final
+                self.final_reports += change.is_final
 
 
 def _anywhere(queue: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""A broker reduced to its write transaction: the same fence, the same statements, the same order as the agent's."""
+"""A broker reduced to its write transaction: the agent's fence and statements, in the agent's order."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tests.store.small_work import NOW
 AGENT = "production_job"
 
 
-def records(placed: Placement, written: Written) -> list[DecisionRecord]:
-    """One decision a task, with the jobs that were kept of it."""
-    found = []
-    for task in placed.tasks:
-        assigned: dict[str, int] = {}
-        for job in range(len(placed.jobs)):
-            if placed.jobs.jeditaskid[job] == task.jeditaskid and written.kept[job]:
-                name = placed.queue_names[placed.jobs.queue[job]]
-                assigned[name] = assigned.get(name, 0) + 1
-        candidates = tuple(Candidate(name, 1.0, {}) for name in placed.queue_names)
+def records(placement: Placement, result: Written) -> list[DecisionRecord]:
+    """Return one decision for each task, with the jobs that were written for it."""
+    decision_records = []
+    for task in placement.tasks:
+        job_counts: dict[str, int] = {}
+        for job in range(len(placement.jobs)):
+            if placement.jobs.jeditaskid[job] == task.jeditaskid and result.kept[job]:
+                name = placement.queue_names[placement.jobs.queue[job]]
+                job_counts[name] = job_counts.get(name, 0) + 1
+        candidates = tuple(Candidate(name, 1.0, {}) for name in placement.queue_names)
         decision = Decision(task.jeditaskid, 10 * task.jeditaskid, None, AGENT, "brokered", "", candidates, {}, ())
-        found.append(DecisionRecord(decision, assigned))
-    return found
+        decision_records.append(DecisionRecord(decision, job_counts))
+    return decision_records
 
 
 def start_run(database: Database, lease: Lease) -> int:
-    """Open the run row of a writer."""
+    """Insert the run row of a writer."""
     with database.begin() as connection:
         return agent_runs.start(connection, lease.name, lease)
 
@@ -41,19 +41,19 @@ def write_fenced(
     database: Database,
     lease: Lease,
     run_id: int,
-    placed: Placement,
+    placement: Placement,
     *,
     between: Callable[[], None] = lambda: None,
     fenced: bool = True,
 ) -> Written:
-    """Write a placement with its decisions; ``between`` is called before the closing fence."""
+    """Write a placement with its decisions; call ``between`` before the closing fence."""
     with database.begin() as connection:
         if fenced:
             leases.fence(connection, lease)
         raw = Database.raw(connection)
-        written = AssignmentWriter(raw, database.names, NOW).write(placed)
-        decisions.save(raw, Origin(run_id, NOW, None, 0, 1, "test"), records(placed, written))
+        result = AssignmentWriter(raw, database.names, NOW).write(placement)
+        decisions.save(raw, Origin(run_id, NOW, None, 0, 1, "test"), records(placement, result))
         between()
         if fenced:
             leases.fence(connection, lease, closing=True)
-    return written
+    return result

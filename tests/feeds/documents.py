@@ -12,7 +12,7 @@ NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 
 
 def document(content: Any, name: str = "queues") -> Document:
-    """The document as it would be parsed from its bytes."""
+    """The document parsed from the bytes of its content."""
     return parse(json.dumps(content).encode(), name)
 
 
@@ -21,5 +21,5 @@ def raw(text: str, name: str = "queues") -> Document:
 
 
 def codes(dropped_rows: tuple[Any, ...]) -> dict[str, str]:
-    """What was left out and why."""
-    return {one.identifier: one.code for one in dropped_rows}
+    """The codes of dropped rows, by identifier."""
+    return {row.identifier: row.code for row in dropped_rows}

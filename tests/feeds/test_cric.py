@@ -1,4 +1,4 @@
-"""CRIC's documents to rows, rule by rule."""
+"""Conversion of CRIC's documents to rows, rule by rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def queue(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", ["ACTIVE", "DISABLED"])
-def test_a_queue_is_kept_whole_whatever_its_state(state: str) -> None:
+def test_a_queue_is_stored_whole_in_any_state(state: str) -> None:
     record = queue(state=state, is_virtual=True, unheard_of={"x": [1]})
     table = queue_table(document({"Q": record}))
     assert dict(table.rows) == {("Q",): (record,)} and table.dropped_rows == ()
@@ -62,7 +62,7 @@ def test_a_queue_is_kept_whole_whatever_its_state(state: str) -> None:
         ("nickname", "x" * 257, "too_long"),
     ],
 )
-def test_a_queue_with_a_value_out_of_range_keeps_its_row(field: str, value: Any, code: str) -> None:
+def test_a_queue_with_an_invalid_value_keeps_its_earlier_row(field: str, value: Any, code: str) -> None:
     table = queue_table(document({"Q": queue(**{field: value}), "R": queue()}))
     assert codes(table.dropped_rows) == ({"Q": code} if code else {})
     assert (("Q",) in table.rows) == (not code)
@@ -71,11 +71,11 @@ def test_a_queue_with_a_value_out_of_range_keeps_its_row(field: str, value: Any,
 
 
 @pytest.mark.parametrize("field", RANGES)
-def test_every_range_has_two_sides(field: str) -> None:
+def test_both_bounds_of_every_range(field: str) -> None:
     lowest, highest = RANGES[field]
-    good = queue_table(document({"L": queue(**{field: lowest}), "H": queue(**{field: highest})}))
-    bad = queue_table(document({"L": queue(**{field: lowest - 1}), "H": queue(**{field: highest * 1.01})}))
-    assert (len(good.rows), len(bad.rows)) == (2, 0)
+    within = queue_table(document({"L": queue(**{field: lowest}), "H": queue(**{field: highest})}))
+    outside = queue_table(document({"L": queue(**{field: lowest - 1}), "H": queue(**{field: highest * 1.01})}))
+    assert (len(within.rows), len(outside.rows)) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -91,33 +91,33 @@ def test_every_range_has_two_sides(field: str) -> None:
 )
 def test_names_of_queues(name: str, code: str) -> None:
     table = queue_table(document({name: queue(), "R": queue()}))
-    assert [one.code for one in table.dropped_rows] == ([code] if code else [])
+    assert [row.code for row in table.dropped_rows] == ([code] if code else [])
     assert ((name,) in table.rows) == (not code)
 
 
-def test_names_that_stand_twice_and_broken_records() -> None:
+def test_duplicate_names_and_invalid_records_are_dropped() -> None:
     text = '{"A": {"maxrss": 1}, "B": {}, "A": {"maxrss": 2}, "C": 5, "D": {"x": NaN}, "E": {"x": "\\u0000"}}'
     table = queue_table(raw(text))
     assert codes(table.dropped_rows) == {"A": "duplicate_name", "C": "wrong_type", "D": "not_finite", "E": "not_text"}
     assert set(table.rows) == {("B",)} and table.kept == {("A",), ("C",), ("D",), ("E",)}
 
 
-def test_tags_are_kept_whole() -> None:
+def test_tags_are_stored_whole() -> None:
     tags = {"cmtconfigs": [], "containers": [], "cvmfs": [], "tags": [], "architectures": []}
     table = tag_table(document({"ALL": tags, "Q": tags, "R": {**tags, "tags": {}}}, "tags"))
     assert set(table.rows) == {("ALL",), ("Q",)} and codes(table.dropped_rows) == {"R": "wrong_type"}
 
 
 def sites(**records: Any) -> dict[str, Any]:
-    whole = {"state": "ACTIVE", "tier_level": 2, "datapolicies": [], "ddmendpoints": {}, "presources": {}}
-    return {name.replace("_", "-"): {**whole, **record} for name, record in records.items()}
+    defaults = {"state": "ACTIVE", "tier_level": 2, "datapolicies": [], "ddmendpoints": {}, "presources": {}}
+    return {name.replace("_", "-"): {**defaults, **record} for name, record in records.items()}
 
 
 def test_sites_are_nuclei_by_their_policies() -> None:
-    found = site_table(
+    table = site_table(
         document(sites(A={"datapolicies": ["T2D", "Nucleus"]}, B={}, C={"state": "DISABLED"}, D={"tier_level": None}))
     )
-    assert dict(found.rows) == {("A",): ("nucleus", 2), ("B",): ("satellite", 2), ("D",): ("satellite", None)}
+    assert dict(table.rows) == {("A",): ("nucleus", 2), ("B",): ("satellite", 2), ("D",): ("satellite", None)}
 
 
 @pytest.mark.parametrize(
@@ -131,30 +131,30 @@ def test_sites_are_nuclei_by_their_policies() -> None:
         ("tier_level", "two", "wrong_type"),
     ],
 )
-def test_what_is_on_record_of_a_broken_site_stays(field: str, value: Any, code: str) -> None:
-    broken = document(sites(A={field: value}, B={}), "sites")
-    assert codes(site_table(broken).dropped_rows) == {"A": code}
-    assert site_table(broken).kept == {("A",)}
-    queues_of_it = panda_site_table(broken)
-    assert queues_of_it.keeps(("Q",), ("A",)) and not queues_of_it.keeps(("Q",), ("B",))
+def test_stored_rows_of_an_invalid_site_are_kept(field: str, value: Any, code: str) -> None:
+    sites_document = document(sites(A={field: value}, B={}), "sites")
+    assert codes(site_table(sites_document).dropped_rows) == {"A": code}
+    assert site_table(sites_document).kept == {("A",)}
+    queue_table_of_site = panda_site_table(sites_document)
+    assert queue_table_of_site.keeps(("Q",), ("A",)) and not queue_table_of_site.keeps(("Q",), ("B",))
 
 
-def test_panda_sites_are_those_active_in_resources() -> None:
+def test_panda_sites_are_the_queues_active_in_resources() -> None:
     resources = {"CE1": {"Q1": ACTIVE, "Q2": {"state": "DISABLED"}}, "CE2": {"Q3": ACTIVE, "Q1": ACTIVE}}
     table = panda_site_table(document(sites(A={"presources": resources}, B={"presources": {"CE": {"Q3": ACTIVE}}})))
     assert dict(table.rows) == {("Q1",): ("A",), ("Q3",): ("A",)}
     assert codes(table.dropped_rows) == {"Q3": "duplicate_name"}
 
 
-def endpoints(endpoint: dict[str, Any], at_site: dict[str, Any] | None = None, **more: Any) -> MappedTable:
+def endpoints(endpoint: dict[str, Any], at_site: dict[str, Any] | None = None, **documents: Any) -> MappedTable:
     record = {"state": "ACTIVE", "token": "DISK", "site": "A", "type": "DATADISK", "is_tape": False, **endpoint}
-    at = {"E": ACTIVE if at_site is None else at_site}
+    endpoints_of_site = {"E": ACTIVE if at_site is None else at_site}
     return endpoint_table(
         document({"E": record, "OTHER": {**record, "state": "DISABLED"}}, "endpoints"),
-        document(sites(A={"ddmendpoints": at}), "sites"),
-        document(more.get("closed_write", {}), "closed_write"),
-        document(more.get("closed_read", {}), "closed_read"),
-        document(more.get("states", {}), "endpoint_states"),
+        document(sites(A={"ddmendpoints": endpoints_of_site}), "sites"),
+        document(documents.get("closed_write", {}), "closed_write"),
+        document(documents.get("closed_read", {}), "closed_read"),
+        document(documents.get("states", {}), "endpoint_states"),
     )
 
 
@@ -164,14 +164,14 @@ def test_an_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "at_site", "taken"), [("ACTIVE", "ACTIVE", True), ("ACTIVE", "OFF", False), ("OFF", "ACTIVE", False)]
+    ("state", "at_site", "is_used"), [("ACTIVE", "ACTIVE", True), ("ACTIVE", "OFF", False), ("OFF", "ACTIVE", False)]
 )
-def test_an_endpoint_must_be_active_on_both_sides(own: str, at_site: str, taken: bool) -> None:
-    assert (("E",) in endpoints({"state": own}, {"state": at_site}).rows) == taken
+def test_an_endpoint_must_be_active_on_both_sides(state: str, at_site: str, is_used: bool) -> None:
+    assert (("E",) in endpoints({"state": state}, {"state": at_site}).rows) == is_used
 
 
 @pytest.mark.parametrize(
-    ("more", "expected"),
+    ("documents", "expected"),
     [
         ({"closed_write": ["E"]}, ("Y", "Y", "N")),
         ({"closed_write": {"E": {}}}, ("Y", "Y", "N")),
@@ -179,12 +179,12 @@ def test_an_endpoint_must_be_active_on_both_sides(own: str, at_site: str, taken:
         ({"closed_read": {}}, ("N", "N", "N")),
     ],
 )
-def test_closed_endpoints(more: dict[str, Any], expected: tuple[str, str, str]) -> None:
-    assert endpoints({}, **more).rows[("E",)][4:7] == expected
+def test_closed_endpoints(documents: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    assert endpoints({}, **documents).rows[("E",)][4:7] == expected
 
 
 @pytest.mark.parametrize("content", [[1], "E", 7, None])
-def test_lists_of_closed_endpoints_of_another_shape_are_refused(content: Any) -> None:
+def test_invalid_lists_of_closed_endpoints_are_refused(content: Any) -> None:
     with pytest.raises(DocumentRefused):
         closed(document(content, "closed_read"))
 
@@ -194,14 +194,14 @@ def test_detailed_states() -> None:
         "E": {"read_lan": {"status": {"value": "OFF", "reason": "down"}}, "write_wan": {"status": {"value": "TEST"}}}
     }
     assert endpoints({}, states=states).rows[("E",)][7] == {"read_lan": "OFF", "write_wan": "TEST"}
-    broken = endpoints({}, states={"E": {"read_lan": {"status": {"value": "MAYBE"}}}})
-    assert codes(broken.dropped_rows) == {"E": "out_of_range"}
+    invalid = endpoints({}, states={"E": {"read_lan": {"status": {"value": "MAYBE"}}}})
+    assert codes(invalid.dropped_rows) == {"E": "out_of_range"}
     assert (
-        broken.kept
+        invalid.kept
         == {
             ("E",),
         }
-        and ("E",) not in broken.rows
+        and ("E",) not in invalid.rows
     )
 
 
@@ -214,7 +214,7 @@ def test_tape(tape: bool | None, column: str | None) -> None:
     ("record", "code"),
     [({"is_tape": "yes"}, "wrong_type"), ({"type": "x" * 21}, "too_long"), ({"token": 5}, "wrong_type")],
 )
-def test_a_broken_endpoint_stays_as_it_is(record: dict[str, Any], code: str) -> None:
+def test_an_invalid_endpoint_keeps_its_row(record: dict[str, Any], code: str) -> None:
     table = endpoints(record)
     assert codes(table.dropped_rows)["E"] == code and ("E",) in table.kept
 
@@ -227,7 +227,7 @@ def relations(astorages: Any, **fields: Any) -> MappedTable:
 
 
 def test_relations_follow_the_storages() -> None:
-    found = relations(
+    table = relations(
         {
             "read_lan": ["E1", "E3", "E2"],
             "write_lan": ["E2", "E1"],
@@ -237,7 +237,7 @@ def test_relations_follow_the_storages() -> None:
             "read_wan": ["E3"],
         }
     )
-    assert dict(found.rows) == {
+    assert dict(table.rows) == {
         ("Q", "E1", "default"): ("Y", "read_lan,write_lan", 1, 2, "Y", "N"),
         ("Q", "E3", "default"): ("N", "read_lan", 2, None, "N", "N"),
         ("Q", "E2", "default"): ("Y", "read_lan,write_lan", 3, 1, "N", "Y"),
@@ -245,27 +245,27 @@ def test_relations_follow_the_storages() -> None:
     }
 
 
-def test_an_endpoint_that_is_not_known_keeps_its_place() -> None:
-    found = relations({"read_lan": ["GONE", "E1"]}, panda_resource="PR")
-    assert dict(found.rows) == {("PR", "E1", "default"): ("Y", "read_lan", 2, None, "N", "N")}
-    assert codes(found.dropped_rows) == {"GONE": "unknown_endpoint"}
+def test_an_unknown_endpoint_still_counts_in_the_order() -> None:
+    table = relations({"read_lan": ["GONE", "E1"]}, panda_resource="PR")
+    assert dict(table.rows) == {("PR", "E1", "default"): ("Y", "read_lan", 2, None, "N", "N")}
+    assert codes(table.dropped_rows) == {"GONE": "unknown_endpoint"}
 
 
 @pytest.mark.parametrize("astorages", [5, {"read_lan": "E1"}, {"read_lan": [1]}, {"read_lan_a\nb": ["E1"]}])
-def test_relations_of_a_broken_queue_stay(astorages: Any) -> None:
-    found = relations(astorages, panda_resource="PR")
-    assert not found.rows and found.keeps(("PR", "E1", "default"), ())
-    assert not found.keeps(("OTHER", "E1", "default"), ())
+def test_relations_of_an_invalid_queue_are_kept(astorages: Any) -> None:
+    table = relations(astorages, panda_resource="PR")
+    assert not table.rows and table.keeps(("PR", "E1", "default"), ())
+    assert not table.keeps(("OTHER", "E1", "default"), ())
 
 
 @pytest.mark.parametrize("astorages", [None, {}])
 def test_a_queue_without_storages_has_no_relations(astorages: Any) -> None:
-    found = relations(astorages)
-    assert not found.rows and not found.dropped_rows
+    table = relations(astorages)
+    assert not table.rows and not table.dropped_rows
 
 
 @pytest.mark.parametrize(
-    ("role", "found"),
+    ("role", "expected"),
     [
         ("read_lan", ("read_lan", "default")),
         ("write_lan_analysis", ("write_lan", "analysis")),
@@ -274,8 +274,8 @@ def test_a_queue_without_storages_has_no_relations(astorages: Any) -> None:
         ("read_wan", (None, "")),
     ],
 )
-def test_roles(role: str, found: tuple[str | None, str]) -> None:
-    assert split_role(role) == found
+def test_roles(role: str, expected: tuple[str | None, str]) -> None:
+    assert split_role(role) == expected
 
 
 @pytest.mark.parametrize(
@@ -289,34 +289,34 @@ def test_closeness(value: Any, code: str) -> None:
         assert dict(table.rows) == {("A", "B", "AGIS_closeness"): (value,)}
 
 
-@pytest.mark.parametrize(("source", "taken"), [("A", True), ("UNKNOWN", True), ("ELSEWHERE", False)])
-def test_links_of_sites_that_are_not_known_are_left_out(source: str, taken: bool) -> None:
+@pytest.mark.parametrize(("source", "is_used"), [("A", True), ("UNKNOWN", True), ("ELSEWHERE", False)])
+def test_links_of_unknown_sites_are_ignored(source: str, is_used: bool) -> None:
     table = closeness_table(document([{"src": source, "dst": "A", "closeness": 1}]), ("A",))
-    assert bool(table.rows) == taken
+    assert bool(table.rows) == is_used
 
 
-def test_documents_are_told_by_address_and_shape() -> None:
-    for name, one in DOCUMENTS.items():
-        assert name_by_address(f"https://cric.example.org{one.path}") == name
-    found = {name: name_by_shape(content) for name, content in cric_documents(GridSize(4), NOW).items()}
-    assert {name for name, shape in found.items() if shape != name} == {"closed_read", "closed_write"}
+def test_documents_are_recognised_by_address_and_shape() -> None:
+    for name, catalogued in DOCUMENTS.items():
+        assert name_by_address(f"https://cric.example.org{catalogued.path}") == name
+    names_by_shape = {name: name_by_shape(content) for name, content in cric_documents(GridSize(4), NOW).items()}
+    assert {name for name, shape in names_by_shape.items() if shape != name} == {"closed_read", "closed_write"}
     assert name_by_address("https://cric.example.org/elsewhere") is None
 
 
-def test_the_synthetic_grid_is_mapped_without_a_fault() -> None:
-    found = {name: document(content, name) for name, content in cric_documents(GridSize(20), NOW).items()}
+def test_the_synthetic_grid_is_converted_without_faults() -> None:
+    documents = {name: document(content, name) for name, content in cric_documents(GridSize(20), NOW).items()}
     storages = endpoint_table(
-        *(found[name] for name in ("endpoints", "sites", "closed_write", "closed_read", "endpoint_states"))
+        *(documents[name] for name in ("endpoints", "sites", "closed_write", "closed_read", "endpoint_states"))
     )
     site_of = {key[0]: values[0] for key, values in storages.rows.items()}
     tables = [
-        queue_table(found["queues"]),
-        tag_table(found["tags"]),
-        site_table(found["sites"]),
-        panda_site_table(found["sites"]),
+        queue_table(documents["queues"]),
+        tag_table(documents["tags"]),
+        site_table(documents["sites"]),
+        panda_site_table(documents["sites"]),
         storages,
-        relation_table(found["queues"], site_of),
-        closeness_table(found["closeness"], [key[0] for key in site_table(found["sites"]).rows]),
+        relation_table(documents["queues"], site_of),
+        closeness_table(documents["closeness"], [key[0] for key in site_table(documents["sites"]).rows]),
     ]
     assert [len(table.rows) for table in tables] == [20, 21, 10, 20, 30, 100, 100]
     assert all(table.dropped_rows == () for table in tables)

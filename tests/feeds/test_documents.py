@@ -1,4 +1,4 @@
-"""Bytes to documents: what is refused whole, and what is marked inside a record."""
+"""Parsing of bytes to documents: what is refused as a whole, and which records are marked as faulty."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from broker.fetching.documents import Document, DocumentRefused, RepeatedKeys, p
         (b'{"a": ' + b"1" * 5000, "not_json"),
     ],
 )
-def test_what_is_no_document_is_refused(data: bytes, code: str) -> None:
+def test_invalid_documents_are_refused(data: bytes, code: str) -> None:
     with pytest.raises(DocumentRefused) as refused:
         parse(data, "queues")
     assert refused.value.code == code
     assert refused.value.exit_status == 3
 
 
-@pytest.mark.parametrize(("size", "refused"), [(20, False), (21, True)])
-def test_the_size_is_limited(size: int, refused: bool) -> None:
+@pytest.mark.parametrize(("size", "is_refused"), [(20, False), (21, True)])
+def test_the_size_is_limited(size: int, is_refused: bool) -> None:
     data = b'{"a": "' + b"x" * (size - 9) + b'"}'
     assert len(data) == size
-    if not refused:
+    if not is_refused:
         assert parse(data, "queues", 20).records()
         return
     with pytest.raises(DocumentRefused) as error:
@@ -48,14 +48,14 @@ def test_the_size_is_limited(size: int, refused: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "code"), [([], "wrong_type"), ("x", "wrong_type"), (None, "wrong_type"), ({}, "empty")]
 )
-def test_an_object_is_asked_for(content: object, code: str) -> None:
+def test_records_need_an_object(content: object, code: str) -> None:
     with pytest.raises(DocumentRefused) as refused:
         Document(content, "queues").records()
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize(("content", "code"), [({}, "wrong_type"), (7, "wrong_type"), ([], "empty")])
-def test_a_list_is_asked_for(content: object, code: str) -> None:
+def test_items_need_a_list(content: object, code: str) -> None:
     with pytest.raises(DocumentRefused) as refused:
         Document(content, "closeness").items()
     assert refused.value.code == code
@@ -78,15 +78,15 @@ def test_a_list_is_asked_for(content: object, code: str) -> None:
     ],
 )
 def test_faults_inside_a_record_are_found(text: str, code: str) -> None:
-    found = parse(f'{{"one": {text}, "two": {{}}}}'.encode(), "queues")
-    assert found.fault_of(found.records()["one"]) == code
-    assert found.fault_of(found.records()["two"]) == ""
+    document = parse(f'{{"one": {text}, "two": {{}}}}'.encode(), "queues")
+    assert document.fault_of(document.records()["one"]) == code
+    assert document.fault_of(document.records()["two"]) == ""
 
 
-def test_names_that_stand_twice_are_known() -> None:
-    found = parse(b'{"a": {}, "b": {}, "a": {"x": 1}}', "queues")
-    assert isinstance(found.content, RepeatedKeys)
-    assert found.repeated == {"a"} and set(found.records()) == {"a", "b"}
+def test_repeated_names_are_known() -> None:
+    document = parse(b'{"a": {}, "b": {}, "a": {"x": 1}}', "queues")
+    assert isinstance(document.content, RepeatedKeys)
+    assert document.repeated == {"a"} and set(document.records()) == {"a", "b"}
     assert parse(b'{"a": {}}', "queues").repeated == frozenset()
 
 
@@ -101,7 +101,7 @@ def has_fault(value: object) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, str):
-        return any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value)
+        return any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
     if isinstance(value, dict):
         return any(has_fault(key) or has_fault(inner) for key, inner in value.items())
     return isinstance(value, list) and any(map(has_fault, value))
@@ -109,9 +109,9 @@ def has_fault(value: object) -> bool:
 
 @pytest.mark.slow
 @given(JSON)
-def test_a_record_is_unusable_exactly_when_something_in_it_is(value: object) -> None:
-    found = parse(json.dumps({"one": value}).encode(), "queues")
-    assert bool(found.fault_of(found.records()["one"])) == has_fault(value) == bool(unusable(value))
+def test_a_record_is_unusable_exactly_if_a_part_of_it_is(value: object) -> None:
+    document = parse(json.dumps({"one": value}).encode(), "queues")
+    assert bool(document.fault_of(document.records()["one"])) == has_fault(value) == bool(unusable(value))
 
 
 @given(st.binary(max_size=200))

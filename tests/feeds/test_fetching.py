@@ -1,4 +1,4 @@
-"""Documents from files and web servers: limits, tries, conditions, redirects, trust and credentials."""
+"""Fetching of documents from files and web servers: limits, tries, conditions, redirects, trust and credentials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BODY = b'{"a": {}}'
 
 
 class Clock:
-    """Time that stands still but for pauses, which it remembers."""
+    """A clock that only tests move; it records pauses."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -64,22 +64,22 @@ def refusal(address: str, clock: Clock, terms: FetchTerms | None = None) -> NotF
     return refused.value
 
 
-def test_a_document(clock: Clock) -> None:
+def test_a_document_is_fetched_with_its_validators(clock: Clock) -> None:
     with serving(says(200, BODY, ETag='"1"', Last_Modified="Sat, 01 Aug 2026 12:00:00 GMT")) as server:
-        found = fetch(server.address(), FetchTerms(), clock.surroundings)
-    assert found == Fetched(BODY, Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT"), 1)
+        fetched = fetch(server.address(), FetchTerms(), clock.surroundings)
+    assert fetched == Fetched(BODY, Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT"), 1)
 
 
-def test_a_document_that_has_not_changed_is_not_sent(clock: Clock) -> None:
-    known = Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT")
+def test_an_unchanged_document_is_not_transferred(clock: Clock) -> None:
+    validators = Validators('"1"', "Sat, 01 Aug 2026 12:00:00 GMT")
     with serving(says(304)) as server:
-        found = fetch(server.address(), FetchTerms(), clock.surroundings, known)
-    assert found == Fetched(None, known, 1)
+        fetched = fetch(server.address(), FetchTerms(), clock.surroundings, validators)
+    assert fetched == Fetched(None, validators, 1)
     assert server.asked[0]["If-None-Match"] == '"1"'
     assert server.asked[0]["If-Modified-Since"] == "Sat, 01 Aug 2026 12:00:00 GMT"
 
 
-def test_304_without_a_condition_is_no_answer(clock: Clock) -> None:
+def test_304_without_a_condition_is_refused(clock: Clock) -> None:
     with serving(says(304)) as server:
         assert refusal(server.address(), clock).code == "status"
 
@@ -95,7 +95,7 @@ def test_three_tries_with_growing_pauses(clock: Clock, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
-def test_what_will_not_get_better_is_not_tried_again(clock: Clock, status: int) -> None:
+def test_permanent_errors_are_not_retried(clock: Clock, status: int) -> None:
     with serving(says(status)) as server:
         assert refusal(server.address(), clock).code == "status" and len(server.asked) == 1
 
@@ -105,12 +105,12 @@ def test_pauses(tries: int, jitter: float, pause_s: float) -> None:
     assert try_pause_s(tries, 1.0, jitter) == pause_s
 
 
-def test_a_document_that_is_cut_off(clock: Clock) -> None:
+def test_a_truncated_document_is_refused(clock: Clock) -> None:
     with serving(breaks_off) as server:
         assert refusal(server.address(), clock).code == "cut_off" and len(server.asked) == 3
 
 
-def test_nobody_listens(clock: Clock) -> None:
+def test_an_unreachable_server(clock: Clock) -> None:
     with serving(says(200)) as server:
         address = server.address()
     refused = refusal(address, clock)
@@ -135,7 +135,7 @@ def test_a_server_that_sends_for_too_long(clock: Clock) -> None:
         assert refusal(server.address(), clock, FetchTerms(time_limit_s=30)).code == "time_out"
 
 
-def test_the_time_limit_that_was_exceeded_is_told(clock: Clock) -> None:
+def test_the_exceeded_time_limit_is_reported(clock: Clock) -> None:
     def slow(handler: object) -> None:
         clock.now += 2
         says(200, BODY)(handler)  # type: ignore[arg-type]
@@ -145,16 +145,16 @@ def test_the_time_limit_that_was_exceeded_is_told(clock: Clock) -> None:
         fetch(server.address(), FetchTerms(time_limit_s=30), surroundings)
 
 
-@pytest.mark.parametrize("what", DRIPPING)
-def test_a_server_that_drips_is_left_at_the_time_limit(clock: Clock, what: str) -> None:
-    began = time.monotonic()
-    with serving(DRIPPING[what]) as server:
+@pytest.mark.parametrize("kind", DRIPPING)
+def test_a_dripping_server_is_abandoned_at_the_time_limit(clock: Clock, kind: str) -> None:
+    started_s = time.monotonic()
+    with serving(DRIPPING[kind]) as server:
         refused = refusal(server.address(), clock, FetchTerms(time_limit_s=1, tries=1))
     assert (refused.code, len(server.asked)) == ("time_out", 1)
-    assert 1 <= time.monotonic() - began < 10
+    assert 1 <= time.monotonic() - started_s < 10
 
 
-def test_a_handshake_that_drips_is_left_at_the_time_limit(clock: Clock) -> None:
+def test_a_dripping_handshake_is_abandoned_at_the_time_limit(clock: Clock) -> None:
     def drip(listening: socket.socket) -> None:
         connection, _ = listening.accept()
         with connection, contextlib.suppress(OSError):
@@ -174,7 +174,7 @@ def test_a_handshake_that_drips_is_left_at_the_time_limit(clock: Clock) -> None:
             thread.join()
 
 
-def test_no_try_lasts_longer_than_the_work_has_time(clock: Clock) -> None:
+def test_no_try_lasts_longer_than_the_remaining_time(clock: Clock) -> None:
     left_s = [1.0, 0.2, 0.0]
     surroundings = dataclasses.replace(clock.surroundings, left_s=lambda: left_s.pop(0))
     with serving(DRIPPING["headers"]) as server, pytest.raises(NotFetched) as refused:
@@ -190,14 +190,14 @@ def test_200_megabytes_are_not_read(clock: Clock) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 100 * 1024
 
 
-@pytest.mark.parametrize(("size", "refused"), [(20, False), (21, True)])
-def test_the_size_of_a_document(clock: Clock, tmp_path: Path, size: int, refused: bool) -> None:
+@pytest.mark.parametrize(("size", "is_refused"), [(20, False), (21, True)])
+def test_the_size_of_a_document(clock: Clock, tmp_path: Path, size: int, is_refused: bool) -> None:
     terms = FetchTerms(max_bytes=20)
     path = tmp_path / "document"
     path.write_bytes(b"x" * size)
     with serving(says(200, b"x" * size)) as server:
         for address in (server.address(), str(path), path.as_uri()):
-            if refused:
+            if is_refused:
                 assert refusal(address, clock, terms).code == "too_large"
             else:
                 assert fetch(address, terms, clock.surroundings).data == b"x" * size
@@ -209,7 +209,7 @@ def test_redirects_within_a_host_are_followed(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    "where",
+    "location",
     [
         "http://other.example.org/x",
         "https://127.0.0.1/x",
@@ -218,13 +218,13 @@ def test_redirects_within_a_host_are_followed(clock: Clock) -> None:
         "ftp://127.0.0.1/",
     ],
 )
-def test_redirects_to_elsewhere_are_refused(clock: Clock, where: str) -> None:
-    with serving(says(302, Location=where)) as server:
+def test_redirects_to_other_hosts_or_schemes_are_refused(clock: Clock, location: str) -> None:
+    with serving(says(302, Location=location)) as server:
         refused = refusal(server.address(), clock)
         assert refused.code == "redirect" and len(server.asked) == 1
 
 
-def test_redirects_without_end_or_place(clock: Clock) -> None:
+def test_endless_redirects_and_redirects_without_location_are_refused(clock: Clock) -> None:
     with serving(says(302, Location="/again")) as server:
         assert refusal(server.address(), clock).code == "redirect" and len(server.asked) == 4
     with serving(says(301)) as server:
@@ -247,36 +247,36 @@ def ca_file(authority: trustme.CA, folder: Path) -> Path:
     return folder / "ca.pem"
 
 
-def test_a_certificate_that_fits(clock: Clock, authority: trustme.CA, tmp_path: Path) -> None:
+def test_a_trusted_certificate_is_accepted(clock: Clock, authority: trustme.CA, tmp_path: Path) -> None:
     terms = FetchTerms(ca_file=ca_file(authority, tmp_path))
     with serving(says(200, BODY), tls=tls_of(authority, "127.0.0.1")) as server:
         assert fetch(server.address(), terms, clock.surroundings).data == BODY
 
 
 @pytest.mark.parametrize("fault", ["other authority", "other name"])
-def test_a_certificate_that_does_not_fit(clock: Clock, authority: trustme.CA, tmp_path: Path, fault: str) -> None:
-    trusted = trustme.CA() if fault == "other authority" else authority
+def test_an_untrusted_certificate_is_refused(clock: Clock, authority: trustme.CA, tmp_path: Path, fault: str) -> None:
+    trusted_authority = trustme.CA() if fault == "other authority" else authority
     name = "127.0.0.1" if fault == "other authority" else "cric.example.org"
     with serving(says(200, BODY), tls=tls_of(authority, name)) as server:
-        refused = refusal(server.address(), clock, FetchTerms(ca_file=ca_file(trusted, tmp_path)))
+        refused = refusal(server.address(), clock, FetchTerms(ca_file=ca_file(trusted_authority, tmp_path)))
         assert refused.code == "certificate" and server.asked == [] and clock.pauses == []
 
 
-def test_a_client_certificate_is_read_anew(clock: Clock, authority: trustme.CA, tmp_path: Path) -> None:
-    server_side = tls_of(authority, "127.0.0.1")
-    server_side.verify_mode = ssl.CERT_REQUIRED
-    authority.configure_trust(server_side)
+def test_a_client_certificate_is_reread_for_each_request(clock: Clock, authority: trustme.CA, tmp_path: Path) -> None:
+    server_context = tls_of(authority, "127.0.0.1")
+    server_context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(server_context)
     certificate = tmp_path / "client.pem"
     terms = FetchTerms(
         tries=1, ca_file=ca_file(authority, tmp_path), credentials=Credentials(client_certificate=certificate)
     )
-    with serving(says(200, BODY), tls=server_side) as server:
+    with serving(says(200, BODY), tls=server_context) as server:
         assert refusal(server.address(), clock, terms).code == "credentials"
         authority.issue_cert("broker@example.org").private_key_and_cert_chain_pem.write_to_path(certificate)
         assert fetch(server.address(), terms, clock.surroundings).data == BODY
 
 
-def test_a_token_is_read_anew_and_shown_to_its_server_only(clock: Clock, tmp_path: Path) -> None:
+def test_a_token_is_reread_and_never_sent_unencrypted(clock: Clock, tmp_path: Path) -> None:
     token = tmp_path / "token"
     terms = FetchTerms(tries=1, credentials=Credentials(bearer_token_file=token))
     with serving(says(200, BODY)) as server:
@@ -284,19 +284,19 @@ def test_a_token_is_read_anew_and_shown_to_its_server_only(clock: Clock, tmp_pat
         for value in ("first", "second"):
             token.write_text(f"{value}\n")
             fetch(server.address(), terms, clock.surroundings)
-        assert [one["Authorization"] for one in server.asked] == ["Bearer first", "Bearer second"]
+        assert [headers["Authorization"] for headers in server.asked] == ["Bearer first", "Bearer second"]
     assert refusal("http://cric.example.org/x", clock, terms).code == "credentials", "never without encryption"
 
 
 @pytest.mark.parametrize("content", ["", "two words", "\n"])
-def test_a_file_that_holds_no_token(clock: Clock, tmp_path: Path, content: str) -> None:
+def test_a_file_without_a_token_is_refused(clock: Clock, tmp_path: Path, content: str) -> None:
     (tmp_path / "token").write_text(content)
     terms = FetchTerms(credentials=Credentials(bearer_token_file=tmp_path / "token"))
     with serving(says(200, BODY)) as server:
         assert refusal(server.address(), clock, terms).code == "credentials" and server.asked == []
 
 
-def test_proxies_are_those_of_the_usual_variables(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_come_from_the_usual_variables(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(says(200, BODY)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.address(""))
         assert fetch("http://cric.example.org/x", FetchTerms(), clock.surroundings).data == BODY
@@ -304,7 +304,7 @@ def test_proxies_are_those_of_the_usual_variables(clock: Clock, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("variables", "found"),
+    ("variables", "expected"),
     [
         ({}, (None, None)),
         ({"REQUESTS_CA_BUNDLE": "/b", "CURL_CA_BUNDLE": "/c"}, (Path("/b"), None)),
@@ -312,8 +312,10 @@ def test_proxies_are_those_of_the_usual_variables(clock: Clock, monkeypatch: pyt
         ({"X509_CERT_DIR": "/d", "SSL_CERT_FILE": ""}, (None, Path("/d"))),
     ],
 )
-def test_whom_to_trust(variables: dict[str, str], found: tuple[Path | None, Path | None]) -> None:
-    assert trusted_by(variables) == found
+def test_trusted_certificates_come_from_the_usual_variables(
+    variables: dict[str, str], expected: tuple[Path | None, Path | None]
+) -> None:
+    assert trusted_by(variables) == expected
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_whom_to_trust(variables: dict[str, str], found: tuple[Path | None, Path
         (".", "file"),
     ],
 )
-def test_addresses_that_are_none(clock: Clock, address: str, code: str) -> None:
+def test_invalid_addresses_are_refused(clock: Clock, address: str, code: str) -> None:
     assert refusal(address, clock).code == code
 
 
@@ -334,12 +336,12 @@ def test_addresses_that_are_none(clock: Clock, address: str, code: str) -> None:
     "address",
     ["http://user:word@127.0.0.1:1/x?key=word", "ftp://user:word@host/x?key=word", "file://user:word@host/x?key=word"],
 )
-def test_no_refusal_tells_what_is_secret_in_an_address(clock: Clock, address: str) -> None:
+def test_no_refusal_shows_secrets_of_an_address(clock: Clock, address: str) -> None:
     refused = refusal(address, clock)
     assert "word" not in f"{refused} {refused.where}"
 
 
-def test_what_is_secret_in_an_address_is_not_shown() -> None:
+def test_secrets_of_an_address_are_not_shown() -> None:
     assert shown("https://user:word@host:8/x?X-Amz-Signature=secret#word") == "https://host:8/x"
     assert shown("/data/sites?1#2.json") == "/data/sites?1#2.json", "a path has neither"
     assert path_of("https://host/x") is None and path_of("file:///a%20b") == Path("/a b")

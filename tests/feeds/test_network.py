@@ -1,4 +1,4 @@
-"""Network metrics to rows: keys, times, sites."""
+"""Conversion of network metrics to rows: keys, times, sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STAMP = "2026-08-01T11:50:00"
 WHEN = NOW.replace(tzinfo=None) - timedelta(minutes=10)
 
 
-def at(minutes: float) -> str:
+def timestamp_before(minutes: float) -> str:
     return (NOW - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -46,10 +46,10 @@ def test_the_keys_of_a_link() -> None:
 @pytest.mark.parametrize(
     ("stamp", "code"),
     [
-        (at(30), ""),
-        (at(30.1), "too_old"),
-        (at(-5), ""),
-        (at(-5.1), "future"),
+        (timestamp_before(30), ""),
+        (timestamp_before(30.1), "too_old"),
+        (timestamp_before(-5), ""),
+        (timestamp_before(-5.1), "future"),
         ("yesterday", "bad_time"),
         ("", "missing"),
         (None, "missing"),
@@ -86,23 +86,23 @@ def test_values(value: Any, code: str) -> None:
 )
 def test_links(link: str, code: str) -> None:
     table = metric_table(document({link: {"mbps": {"dashb": {"1h": 1, "timestamp": STAMP}}}}), ("A", "B"), NOW)
-    assert [one.code for one in table.dropped_rows] == ([code] if code else [])
+    assert [row.code for row in table.dropped_rows] == ([code] if code else [])
 
 
-def test_a_bad_time_of_one_system_is_not_replaced_by_that_of_another() -> None:
+def test_an_invalid_time_of_one_system_is_not_replaced_by_another() -> None:
     link = {"mbps": {"dashb": {"1h": 1, "timestamp": STAMP}, "rucio": {"1h": 2, "timestamp": "x"}}}
     table = metric_table(document({"A:B": link}), ("A", "B"), NOW)
     assert {key[2] for key in table.rows} == {"dashb_mbps_1h"}
     assert codes(table.dropped_rows) == {"A:B rucio_mbps_1h": "bad_time"}
 
 
-def test_records_of_the_wrong_type_and_repeated_links() -> None:
+def test_records_of_a_wrong_type_and_repeated_links_are_dropped() -> None:
     table = metric_table(raw('{"A:B": 5, "B:A": {"mbps": {"dashb": 3}}, "A:A": {}, "A:A": {}}'), ("A", "B"), NOW)
     assert not table.rows
     assert codes(table.dropped_rows)["A:B"] == "wrong_type" and codes(table.dropped_rows)["A:A"] == "duplicate_name"
 
 
-def test_the_synthetic_metrics_are_mapped_without_a_fault() -> None:
+def test_the_synthetic_metrics_are_converted_without_faults() -> None:
     size = GridSize(8)
-    table = metric_table(document(network_metrics(size, NOW)), [f"SITE-{n:04d}" for n in range(4)], NOW)
+    table = metric_table(document(network_metrics(size, NOW)), [f"SITE-{number:04d}" for number in range(4)], NOW)
     assert len(table.rows) == 12 * 13 and table.dropped_rows == ()

@@ -1,4 +1,4 @@
-"""Rucio's answers to rows: space, replicas, quotas; and when a dataset is asked for again."""
+"""Conversion of Rucio's answers to rows: space, replicas, quotas; and the times of repeated requests."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def test_space_is_in_gigabytes_of_2_to_the_30() -> None:
         (7, "wrong_type"),
     ],
 )
-def test_space_that_cannot_be(usage: Any, code: str) -> None:
+def test_invalid_space_is_dropped(usage: Any, code: str) -> None:
     table = space_table(document({"E": usage}, "space"), ("E",), NOW)
     assert codes(table.dropped_rows) == ({"E": code} if code else {})
 
 
-def test_endpoints_that_are_not_known_are_left_out() -> None:
+def test_unknown_and_repeated_endpoints_are_dropped() -> None:
     table = space_table(document({"E": {}}, "space"), (), NOW)
     assert codes(table.dropped_rows) == {"E": "unknown_endpoint"}
     assert codes(space_table(raw('{"E": {}, "E": {}}', "space"), ("E",), NOW).dropped_rows) == {"E": "duplicate_name"}
 
 
-def test_the_rows_of_the_client_are_the_dump() -> None:
+def test_rows_of_the_client_give_the_same_as_the_dump() -> None:
     rows = [
         {"source": "storage", "used": GB, "free": 2 * GB, "total": 3 * GB, "updated_at": NOW - timedelta(minutes=10)},
         {"source": "rucio", "used": GB, "free": None, "updated_at": None},
@@ -81,20 +81,20 @@ def test_the_synthetic_dump() -> None:
     assert len(table.rows) == 6 and table.dropped_rows == ()
 
 
-def row(rse: str, available: Any = 10, total: Any = 10, **more: Any) -> dict[str, Any]:
-    return {"rse": rse, "available_length": available, "length": total, "available_bytes": 5, "bytes": 6, **more}
+def row(rse: str, available: Any = 10, total: Any = 10, **columns: Any) -> dict[str, Any]:
+    return {"rse": rse, "available_length": available, "length": total, "available_bytes": 5, "bytes": 6, **columns}
 
 
 def test_an_answer_about_a_dataset() -> None:
     metadata = {"did_type": "DATASET", "length": 10, "is_open": False}
-    heard = RawAnswer(
+    raw_answer = RawAnswer(
         DID,
         metadata,
         (row("DISK", state="A"), row("TAPE", 4)),
         virtual=({"vp": True, "site": "S"}, {"vp": False}),
         rules=("ALL",),
     )
-    answer = read_answer(heard, {"TAPE": True, "DISK": False})
+    answer = read_answer(raw_answer, {"TAPE": True, "DISK": False})
     assert answer.replicas == (
         Replica("DISK", False, 10, 10, 5, 6, "A"),
         Replica("TAPE", True, 4, 10, 5, 6, None),
@@ -107,7 +107,7 @@ def test_an_answer_about_a_dataset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "code"),
+    ("invalid", "code"),
     [
         (row("E", 11, 10), "out_of_range"),
         (row("E", -1), "negative"),
@@ -117,9 +117,11 @@ def test_an_answer_about_a_dataset() -> None:
         (row("E", float("nan")), "not_finite"),
     ],
 )
-def test_replicas_that_cannot_be(bad: dict[str, Any], code: str) -> None:
-    answer = read_answer(RawAnswer(DID, {}, (bad, row("GOOD"))), {})
-    assert [one.rse for one in answer.replicas] == ["GOOD"] and [one.code for one in answer.dropped_rows] == [code]
+def test_invalid_replicas_are_dropped(invalid: dict[str, Any], code: str) -> None:
+    answer = read_answer(RawAnswer(DID, {}, (invalid, row("GOOD"))), {})
+    assert [entry.rse for entry in answer.replicas] == ["GOOD"] and [entry.code for entry in answer.dropped_rows] == [
+        code
+    ]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,9 @@ def test_replicas_that_cannot_be(bad: dict[str, Any], code: str) -> None:
         ((row("B"),), {"B": True}, False),
     ],
 )
-def test_single_files_matter_where_no_disk_holds_everything(replicas: Any, tape: dict[str, bool], needed: bool) -> None:
+def test_single_files_are_needed_if_no_disk_holds_everything(
+    replicas: Any, tape: dict[str, bool], needed: bool
+) -> None:
     assert read_answer(RawAnswer(DID, {}, replicas), tape).needs_files == needed
 
 
@@ -151,20 +155,20 @@ def test_files_and_containers() -> None:
     assert answer.files == {("s", "f1", "A"), ("s", "f2", "B")}
     assert answer.file_names == (("s", "f1"), ("s", "f2"), ("s", "f3"))
     assert answer.is_container and answer.contents == (("s", "c"),)
-    assert [one.code for one in answer.dropped_rows] == ["missing"]
+    assert [dropped.code for dropped in answer.dropped_rows] == ["missing"]
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(100, 100), (0, 0), (-1, None), (float("inf"), None), (None, None)])
-def test_limits_of_accounts(limit: Any, kept: int | None) -> None:
+@pytest.mark.parametrize(("limit", "stored"), [(100, 100), (0, 0), (-1, None), (float("inf"), None), (None, None)])
+def test_limits_of_accounts(limit: Any, stored: int | None) -> None:
     table = quota_table("local", {"alice": [{"rse": "E", "bytes": 7, "bytes_limit": limit}]})
-    assert table.table == "rucio_local_usage" and dict(table.rows) == {("alice", "E"): (7, kept)}
+    assert table.table == "rucio_local_usage" and dict(table.rows) == {("alice", "E"): (7, stored)}
 
 
 @pytest.mark.parametrize(
     ("entry", "code"),
     [({"bytes": -1}, "negative"), ({"bytes": 1, "bytes_limit": -2}, "negative"), ({"bytes": "x"}, "wrong_type")],
 )
-def test_what_is_on_record_of_a_broken_account_stays(entry: dict[str, Any], code: str) -> None:
+def test_stored_rows_of_an_invalid_account_are_kept(entry: dict[str, Any], code: str) -> None:
     table = quota_table("global", {"alice": [{"rse_expression": "tier=2", **entry}], "bob": []})
     assert table.table == "rucio_account_usage" and codes(table.dropped_rows) == {"alice": code}
     assert table.keeps(("alice", "tier=1"), (1, 2)) and not table.keeps(("bob", "tier=1"), (1, 2))
@@ -173,7 +177,7 @@ def test_what_is_on_record_of_a_broken_account_stays(entry: dict[str, Any], code
 PACE = Pace(first_s=300, longest_s=1500, growth=2, failed_s=60)
 
 
-def test_the_time_grows_while_nothing_changes() -> None:
+def test_the_interval_grows_while_nothing_changes() -> None:
     waits, record = [], None
     for digest in ("a", "a", "a", "a", "a", "b", "b"):
         record = after_answer(DID, record, digest, NOW, PACE)
@@ -181,7 +185,7 @@ def test_the_time_grows_while_nothing_changes() -> None:
     assert waits == [300, 600, 1200, 1500, 1500, 300, 600]
 
 
-def test_failures_wait_longer_and_longer_and_forget_nothing() -> None:
+def test_failures_wait_longer_and_longer_and_keep_the_digest() -> None:
     record = after_answer(DID, None, "a", NOW, PACE)
     waits = []
     for _ in range(7):
@@ -191,31 +195,37 @@ def test_failures_wait_longer_and_longer_and_forget_nothing() -> None:
     assert record.digest == "a" and after_answer(DID, record, "a", NOW, PACE).interval_s == 600
 
 
-def asked(name: str, in_s: float, digest: str | None = "x") -> Asked:
+def request_record(name: str, in_s: float, digest: str | None = "x") -> Asked:
     return Asked(("s", name), NOW + timedelta(seconds=in_s), 300, digest)
 
 
-def test_the_soonest_needed_come_first_and_those_never_asked_before_them() -> None:
+def test_new_datasets_come_first_and_then_the_most_urgent() -> None:
     needed = [Needed(("s", name), urgency) for urgency, name in enumerate(["later", "known", "new", "failed", "waits"])]
     records = {
-        one.did: one for one in (asked("later", -1), asked("known", -100), asked("failed", -1, None), asked("waits", 1))
+        record.did: record
+        for record in (
+            request_record("later", -1),
+            request_record("known", -100),
+            request_record("failed", -1, None),
+            request_record("waits", 1),
+        )
     }
     assert [name for _, name in due(needed, records, NOW, 10)] == ["new", "failed", "later", "known"]
     assert [name for _, name in due(needed, records, NOW, 2)] == ["new", "failed"]
 
 
 @pytest.mark.parametrize(("in_s", "is_due"), [(0, True), (0.001, False)])
-def test_the_instant_at_which_one_is_due(in_s: float, is_due: bool) -> None:
-    assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): asked("d", in_s)}, NOW, 1)) == is_due
+def test_a_dataset_is_due_at_its_instant(in_s: float, is_due: bool) -> None:
+    assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): request_record("d", in_s)}, NOW, 1)) == is_due
 
 
 @pytest.mark.parametrize(("in_s", "is_due"), [(1500, False), (1500.001, True), (30 * 86_400, True)])
-def test_a_time_that_a_wrong_clock_has_set_holds_nobody_up(in_s: float, is_due: bool) -> None:
-    assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): asked("d", in_s)}, NOW, 1, PACE)) == is_due
+def test_a_time_set_by_a_wrong_clock_is_ignored(in_s: float, is_due: bool) -> None:
+    assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): request_record("d", in_s)}, NOW, 1, PACE)) == is_due
 
 
 @given(st.lists(st.booleans(), max_size=30))
-def test_no_time_is_longer_than_the_longest(changes: list[bool]) -> None:
+def test_no_interval_exceeds_the_longest(changes: list[bool]) -> None:
     record, digest = None, 0
     for changed in changes:
         digest += changed

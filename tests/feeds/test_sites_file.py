@@ -1,4 +1,4 @@
-"""A file of sites: what is wrong with it, all at once, and the rows that it makes."""
+"""A sites file: its faults, reported together, and the rows it gives."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ sites:
 def sentences(text: str | bytes) -> list[str]:
     with pytest.raises(SitesRefused) as refused:
         read_sites(text.encode() if isinstance(text, str) else text, "sites.yaml")
-    return [one.sentence for one in refused.value.problems]
+    return [entry.sentence for entry in refused.value.problems]
 
 
 def tables(text: str) -> dict[str, MappedTable]:
-    found = declared_tables(read_sites(text.encode(), "sites.yaml"))
-    assert [one.table for one in found].count("ddm_endpoint") == 2
-    return {one.table + (".space" if "space_total" in one.columns else ""): one for one in found}
+    mapped_tables = declared_tables(read_sites(text.encode(), "sites.yaml"))
+    assert [entry.table for entry in mapped_tables].count("ddm_endpoint") == 2
+    return {entry.table + (".space" if "space_total" in entry.columns else ""): entry for entry in mapped_tables}
 
 
-def test_the_shipped_example_can_be_read_and_shows_every_field() -> None:
+def test_the_shipped_example_is_valid_and_shows_every_field() -> None:
     text = resources.path("config/sites.yaml").read_text(encoding="utf-8")
     grid = read_sites(text.encode(), "sites.yaml")
     assert Declared.of(grid).queues == ("ALPHA_CE", "BETA_GPU", "BETA_SLURM", "GAMMA_CE")
@@ -115,20 +115,20 @@ def test_a_wrong_value_is_named_with_line_field_value_and_remedy(right: str, wro
     assert sentences(SITES.replace(right, wrong)) == [sentence]
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
-    more = "  B: {queues: {A_CE: {batch: {kind: slurm, address: main}}}}\n"
-    found = sentences(SITES.replace("latitude: 60", "longitude: 200") + more)
-    assert [line.split(":")[0] for line in found] == ["line 5", "line 13", "line 13"]
-    assert found[1].endswith("queue A_CE is at site A too; give each its own name")
-    assert found[2].endswith("write storage of the site, or write: [ENDPOINT] of another one")
+def test_all_faults_are_reported_together_in_the_order_of_their_lines() -> None:
+    second_site = "  B: {queues: {A_CE: {batch: {kind: slurm, address: main}}}}\n"
+    messages = sentences(SITES.replace("latitude: 60", "longitude: 200") + second_site)
+    assert [line.split(":")[0] for line in messages] == ["line 5", "line 13", "line 13"]
+    assert messages[1].endswith("queue A_CE is at site A too; give each its own name")
+    assert messages[2].endswith("write storage of the site, or write: [ENDPOINT] of another one")
 
 
-def test_a_name_that_stands_twice_is_a_fault_though_yaml_keeps_the_last_one() -> None:
+def test_a_duplicate_name_is_a_fault_although_yaml_keeps_the_last_one() -> None:
     assert sentences(SITES + "  A: {}\n") == ["line 13: sites.A: A stands twice, in lines 3 and 13; keep one of them"]
 
 
 @pytest.mark.parametrize(
-    ("data", "begins"),
+    ("data", "expected"),
     [
         (b"", "line 1: it holds no mapping"),
         (b"- 1\n", "line 1: it holds no mapping"),
@@ -142,13 +142,13 @@ def test_a_name_that_stands_twice_is_a_fault_though_yaml_keeps_the_last_one() ->
         (b"sites: " + b"[" * 2000, "line 1: "),
     ],
 )  # fmt: skip
-def test_what_is_no_list_of_sites_is_refused(data: bytes, begins: str) -> None:
-    assert any(line.startswith(begins) for line in sentences(data))
+def test_an_invalid_file_is_refused(data: bytes, expected: str) -> None:
+    assert any(line.startswith(expected) for line in sentences(data))
 
 
-def test_a_queue_has_what_it_says_else_the_defaults_of_the_file_else_ours() -> None:
+def test_values_come_from_the_queue_or_the_file_or_our_defaults() -> None:
     ((data, listed_at),) = tables(SITES)["schedconfig_json"].rows.values()
-    assert listed_at is None  # what is declared has no age
+    assert listed_at is None  # declared queues have no age
     expected = {
         "nickname": "A_CE",
         "atlas_site": "A",
@@ -167,12 +167,12 @@ def test_a_queue_has_what_it_says_else_the_defaults_of_the_file_else_ours() -> N
     assert data["astorages"]["write_lan"] == ["A_DISK"]
 
 
-def test_a_site_without_a_cloud_is_one_of_its_own_so_that_it_can_be_a_nucleus() -> None:
+def test_a_site_without_a_cloud_is_its_own_cloud() -> None:
     ((data, _),) = tables(SITES.replace("    cloud: NORTH\n", ""))["schedconfig_json"].rows.values()
     assert data["cloud"] == "A"
 
 
-def test_sites_are_nuclei_where_there_is_a_disk_unless_the_file_says_otherwise() -> None:
+def test_sites_with_a_disk_are_nuclei_unless_the_file_says_otherwise() -> None:
     def role(text: str) -> str:
         return str(tables(text)["site"].rows[("A",)][0])
 
@@ -183,21 +183,21 @@ def test_sites_are_nuclei_where_there_is_a_disk_unless_the_file_says_otherwise()
 
 
 def test_space_is_in_gb_of_2_30_bytes_and_closed_endpoints_are_closed() -> None:
-    found = tables(SITES)
-    assert found["ddm_endpoint.space"].rows == {("A_DISK",): (10244, 5122, 5122, 0, 0, 0, None)}
-    assert found["ddm_endpoint"].rows[("A_DISK",)] == ("A", "A_DISK", "DATADISK", "N", "N", "N", "N", {})
+    tables_of_file = tables(SITES)
+    assert tables_of_file["ddm_endpoint.space"].rows == {("A_DISK",): (10244, 5122, 5122, 0, 0, 0, None)}
+    assert tables_of_file["ddm_endpoint"].rows[("A_DISK",)] == ("A", "A_DISK", "DATADISK", "N", "N", "N", "N", {})
     closed = {"write_lan": "OFF", "write_wan": "OFF"}
-    assert found["ddm_endpoint"].rows[("A_TAPE",)] == ("A", "A_TAPE", "DATATAPE", "Y", "Y", "Y", "N", closed)
+    assert tables_of_file["ddm_endpoint"].rows[("A_TAPE",)] == ("A", "A_TAPE", "DATATAPE", "Y", "Y", "Y", "N", closed)
 
 
 def test_software_and_gpus_are_published_as_tags() -> None:
-    more = """\
+    settings = """\
         containers: false
         gpus: [{vendor: NVIDIA, model: A100}]
         gpu_jobs_only: true
         tags: [{project: P, release: "2.1", platform: x86_64-el9}]
 """
-    ((data, _),) = tables(SITES + more)["sw_tags"].rows.values()
+    ((data, _),) = tables(SITES + settings)["sw_tags"].rows.values()
     assert data["containers"] == []
     assert data["architectures"] == [{"type": "gpu", "vendor": ["nvidia", "excl"], "model": ["A100"]}]
     assert data["cmtconfigs"] == ["x86_64-el9"]
@@ -207,11 +207,11 @@ def test_software_and_gpus_are_published_as_tags() -> None:
 def test_resource_types_may_be_added() -> None:
     text = SITES + "resource_types: {BIG: {cores: [2, null], memory_mb_per_core: [4001, null]}}\n"
     assert tables(text)["resource_types"].rows == {("BIG",): (2, None, 4001, None)}
-    (wrong,) = sentences(text.replace("[2, null]", "[2, 1]"))
-    assert wrong.endswith("BIG.cores: 2 is more than 1; write the smaller one first")
+    (message,) = sentences(text.replace("[2, null]", "[2, 1]"))
+    assert message.endswith("BIG.cores: 2 is more than 1; write the smaller one first")
 
 
-def test_what_a_later_file_leaves_out_is_known_by_the_names_that_are_kept() -> None:
+def test_names_missing_in_a_later_file_are_known_from_stored_names() -> None:
     before = Declared.of(read_sites(SITES.encode(), "x"))
     assert Declared.from_json(before.as_json()) == before
     renamed = yaml.safe_load(SITES)
@@ -231,7 +231,7 @@ def test_what_a_later_file_leaves_out_is_known_by_the_names_that_are_kept() -> N
         ("{most_pilots: 8}", "{most_new: 3}", {"maxWorkers": 8, "maxNewWorkersPerCycle": 3}),
     ],
 )
-def test_limits_of_pilots_are_those_of_the_queue_else_of_the_file(
+def test_limits_of_pilots_come_from_the_queue_or_the_file(
     of_queue: str, of_file: str, expected: dict[str, int]
 ) -> None:
     text = SITES.replace("memory_mb: 16000", f"memory_mb: 16000, pilots: {of_file}") + f"        pilots: {of_queue}\n"

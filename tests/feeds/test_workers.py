@@ -1,4 +1,4 @@
-"""Worker statistics to rows."""
+"""Conversion of worker statistics to rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "code"),
+    ("invalid", "code"),
     [
         (report({"m": {"SCORE": {"running": -1}}}), "negative"),
         (report({"m": {"SCORE": {"running": None}}}), "missing"),
@@ -48,18 +48,18 @@ def test_a_report() -> None:
         (report({"m": {"SCORE": {"run\nning": 1}}}), "control_character"),
     ],
 )
-def test_a_report_with_a_fault_changes_nothing(bad: dict[str, Any], code: str) -> None:
-    table = worker_table(document([bad, report({}, panda_queue="R")]), NOW)
-    assert [one.code for one in table.dropped_rows] == [code] and table.about == {("h", "R")}
+def test_a_report_with_a_fault_changes_nothing(invalid: dict[str, Any], code: str) -> None:
+    table = worker_table(document([invalid, report({}, panda_queue="R")]), NOW)
+    assert [row.code for row in table.dropped_rows] == [code] and table.about == {("h", "R")}
 
 
-def test_two_reports_of_one_queue() -> None:
+def test_a_second_report_of_a_queue_is_dropped() -> None:
     table = worker_table(document([report({"m": {"S": {"running": 1}}}), report({})]), NOW)
     assert codes(table.dropped_rows) == {"Q": "duplicate_name"} and len(table.rows) == 1
 
 
 @pytest.mark.parametrize("content", [[], {}, [5], "x", None])
-def test_what_is_no_report_is_refused(content: Any) -> None:
+def test_an_invalid_report_is_refused(content: Any) -> None:
     with pytest.raises(DocumentRefused):
         worker_table(document(content), NOW)
 

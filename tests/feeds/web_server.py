@@ -1,4 +1,4 @@
-"""A web server whose answers a test decides, with or without TLS."""
+"""A web server with answers defined by a test, with or without TLS."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Answer = Callable[[Handler], None]
 
 @dataclass
 class WebServer:
-    """A server that is running.
+    """A running server.
 
     Attributes:
-        answers: what it answers, one after the other; the last one again and again.
+        answers: the answers, one after the other; the last one is repeated.
         asked: the headers of each request.
     """
 
@@ -30,12 +30,12 @@ class WebServer:
     asked: list[Message] = field(default_factory=list)
 
     def address(self, path: str = "/document") -> str:
-        """An address on it."""
+        """The URL of a path on the server."""
         return f"{self.scheme}://{self.host}:{self.port}{path}"
 
 
 def says(status: int, body: bytes = b"", **headers: str) -> Answer:
-    """An answer with a body; underscores in names of headers are hyphens."""
+    """An answer with a body; underscores in names of headers become hyphens."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(status)
@@ -49,7 +49,7 @@ def says(status: int, body: bytes = b"", **headers: str) -> Answer:
 
 
 def breaks_off(handler: Handler) -> None:
-    """The body ends before the length that was promised."""
+    """The body ends before the announced length."""
     handler.send_response(200)
     handler.send_header("Content-Length", "100")
     handler.end_headers()
@@ -59,7 +59,7 @@ def breaks_off(handler: Handler) -> None:
 
 
 def never_ends(handler: Handler) -> None:
-    """A body of 200 MB, as far as anybody reads it."""
+    """A body of up to 200 MB, until the client closes the connection."""
     handler.send_response(200)
     handler.end_headers()
     try:
@@ -69,16 +69,16 @@ def never_ends(handler: Handler) -> None:
         handler.close_connection = True
 
 
-def drips(first: bytes, again: bytes, every_s: float = 0.02) -> Answer:
-    """An answer that begins with ``first`` and goes on with ``again`` for as long as anybody listens."""
+def drips(start: bytes, chunk: bytes, every_s: float = 0.02) -> Answer:
+    """An answer that begins with ``start`` and repeats ``chunk`` until the client closes the connection."""
 
     def answer(handler: Handler) -> None:
         gone = threading.Event()
         handler.close_connection = True
         try:
-            handler.wfile.write(first)
+            handler.wfile.write(start)
             while not gone.wait(every_s):
-                handler.wfile.write(again)
+                handler.wfile.write(chunk)
         except OSError:
             gone.set()
 
@@ -101,7 +101,7 @@ DRIPPING = {
 
 @contextmanager
 def serving(*answers: Answer, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[WebServer]:
-    """A server with these answers."""
+    """Run a server with the given answers."""
     server = WebServer(list(answers), scheme="https" if tls else "http", host=host)
 
     class Handling(Handler):
@@ -119,7 +119,7 @@ def serving(*answers: Answer, tls: ssl.SSLContext | None = None, host: str = "12
         daemon_threads = True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that goes away, or does not trust the certificate, is what tests are about."""
+            """Ignore clients that disconnect or do not trust the certificate: tests provoke both."""
 
     listening = Quiet(("127.0.0.1", 0), Handling)
     if tls is not None:

@@ -9,5 +9,5 @@ from tests.formats.feature_server import FeatureServer, serving
 
 @pytest.fixture
 def server() -> Iterator[FeatureServer]:
-    with serving() as known:
-        yield known
+    with serving() as feature_server:
+        yield feature_server

@@ -1,4 +1,4 @@
-"""The cases in ``tests/contract``: examples as data."""
+"""Reads the cases in ``tests/contract``: examples as data."""
 
 from __future__ import annotations
 

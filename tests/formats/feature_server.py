@@ -1,4 +1,4 @@
-"""A real web server for one test: answers by path, remembers what was asked."""
+"""A real web server for one test: it answers by path and records the paths of the requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 class FeatureServer:
     port: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     release: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -23,10 +23,10 @@ class FeatureServer:
         return f"http://127.0.0.1:{self.port}"
 
     def file(self, path: str, text: str, status: int = 200, **headers: str) -> None:
-        self.answers[path] = plain(text.encode(), status, headers)
+        self.answers[path] = plain_answer(text.encode(), status, headers)
 
 
-def plain(body: bytes, status: int, headers: dict[str, str]) -> Answer:
+def plain_answer(body: bytes, status: int, headers: dict[str, str]) -> Answer:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in headers.items():
@@ -40,12 +40,12 @@ def plain(body: bytes, status: int, headers: dict[str, str]) -> Answer:
 
 @contextlib.contextmanager
 def serving() -> Iterator[FeatureServer]:
-    known = FeatureServer()
+    features = FeatureServer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known.asked.append(self.path)
-            answer = known.answers.get(self.path, plain(b"<html>not found</html>", 404, {}))
+            features.requests.append(self.path)
+            answer = features.answers.get(self.path, plain_answer(b"<html>not found</html>", 404, {}))
             with contextlib.suppress(ConnectionError):
                 answer(self)
 
@@ -53,16 +53,16 @@ def serving() -> Iterator[FeatureServer]:
             return
 
     class Server(ThreadingHTTPServer):
-        request_queue_size = 64  # all keys are asked for at once
+        request_queue_size = 64  # all keys are requested at once
 
     server = Server(("127.0.0.1", 0), Handler)
-    known.port = server.server_address[1]
+    features.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield known
+        yield features
     finally:
-        known.release.set()
+        features.release.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -6,7 +6,7 @@ from broker.formats.model.feature_keys import RefusedBaseError, base_of
 
 
 @pytest.mark.parametrize(
-    ("value", "way", "place"),
+    ("value", "scheme", "place"),
     [
         ("/etc/machinefeatures", "local", "/etc/machinefeatures/hs06"),
         ("/etc/machinefeatures/", "local", "/etc/machinefeatures/hs06"),
@@ -16,9 +16,9 @@ from broker.formats.model.feature_keys import RefusedBaseError, base_of
         ("http://[::1]:80/x", "http", "http://[::1]:80/x/hs06"),
     ],
 )
-def test_one_slash_joins_base_and_key(value: str, way: str, place: str) -> None:
+def test_one_slash_joins_base_and_key(value: str, scheme: str, place: str) -> None:
     base = base_of(value)
-    assert (base.way, base.place_of("hs06")) == (way, place)
+    assert (base.way, base.place_of("hs06")) == (scheme, place)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_one_slash_joins_base_and_key(value: str, way: str, place: str) -> None:
     ["", "relative/path", "file:///etc", "ftp://host/x", "HTTP://host/x", "http://", "http:///x", "http://user@host/x",
      "http://host/x?y=1", "http://host/x#y", "http://host/a b", "http://host:99999/x", "/etc\n/x", "http://h\u00f6st/x"],
 )  # fmt: skip
-def test_anything_else_is_refused_as_a_whole(value: str) -> None:
+def test_any_other_base_is_refused(value: str) -> None:
     with pytest.raises(RefusedBaseError):
         base_of(value)

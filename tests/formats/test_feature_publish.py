@@ -23,7 +23,7 @@ def files(path: Path) -> dict[str, str]:
     return {file.name: file.read_text(encoding="utf-8") for file in path.iterdir()}
 
 
-def test_keys_are_written_for_everybody_to_read(tmp_path: Path) -> None:
+def test_keys_are_written_readable_for_all(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     publish(folder, "machinefeatures", {"total_cpu": "32", "hs06": " 400.5 "})
     assert files(folder) == {"total_cpu": "32\n", "hs06": "400.5\n"}
@@ -46,13 +46,13 @@ def test_keys_are_written_for_everybody_to_read(tmp_path: Path) -> None:
         ("jobfeatures", {"allocated_cpu": "8", "max_rss_bytes": "lots"}),
     ],
 )
-def test_what_no_reader_would_believe_is_not_published(tmp_path: Path, which: str, values: dict[str, str]) -> None:
+def test_values_that_readers_would_reject_are_not_published(tmp_path: Path, which: str, values: dict[str, str]) -> None:
     with pytest.raises(BadFeatureError):
         publish(tmp_path / "d", which, values)  # type: ignore[arg-type]
     assert not (tmp_path / "d").exists()
 
 
-def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_never_sees_a_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(tmp_path, "machinefeatures", {"hs06": "400"})
 
     def crash(descriptor: int) -> None:
@@ -64,7 +64,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert files(tmp_path) == {"hs06": "400\n"}
 
 
-def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("x", encoding="utf-8")
     with pytest.raises(CannotPublishError):
         publish(tmp_path / "d", "machinefeatures", {"hs06": "5"})
@@ -72,10 +72,10 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
         withdraw_shutdown(tmp_path / "d", "machinefeatures")
 
 
-@pytest.mark.parametrize(("shutdown", "allowed"), [(NOW + 3599, False), (NOW + 3600, True), (NOW + 9000, True)])
-def test_no_shutdown_is_nearer_than_the_grace(tmp_path: Path, shutdown: int, allowed: bool) -> None:
+@pytest.mark.parametrize(("shutdown", "is_allowed"), [(NOW + 3599, False), (NOW + 3600, True), (NOW + 9000, True)])
+def test_a_shutdown_within_the_grace_period_is_refused(tmp_path: Path, shutdown: int, is_allowed: bool) -> None:
     publish(tmp_path, "machinefeatures", {"grace_secs": "3600"})
-    if not allowed:
+    if not is_allowed:
         with pytest.raises(TooSoonError, match=str(NOW + 3600)):
             announce_shutdown(tmp_path, "machinefeatures", shutdown, NOW)
         assert "shutdowntime" not in files(tmp_path)
@@ -84,21 +84,25 @@ def test_no_shutdown_is_nearer_than_the_grace(tmp_path: Path, shutdown: int, all
     assert files(tmp_path)["shutdowntime"] == f"{shutdown}\n"
 
 
-def test_without_a_time_it_is_the_earliest_that_the_grace_allows(tmp_path: Path) -> None:
+def test_the_default_shutdown_is_the_earliest_that_the_grace_period_allows(tmp_path: Path) -> None:
     publish(tmp_path, "jobfeatures", {"grace_secs_job": "60"})
-    done = announce_shutdown(tmp_path, "jobfeatures", None, NOW)
-    assert (done.outcome, done.shutdown) == ("announced", NOW + 60)
-    again = announce_shutdown(tmp_path, "jobfeatures", NOW + 60, NOW + 30)
-    assert again.outcome == "unchanged"  # what was promised stays, however near it has come
-    moved = announce_shutdown(tmp_path, "jobfeatures", None, NOW + 30)
-    assert (moved.outcome, moved.shutdown, moved.before) == ("moved", NOW + 90, NOW + 60)
+    announcement = announce_shutdown(tmp_path, "jobfeatures", None, NOW)
+    assert (announcement.outcome, announcement.shutdown) == ("announced", NOW + 60)
+    repeated_announcement = announce_shutdown(tmp_path, "jobfeatures", NOW + 60, NOW + 30)
+    assert repeated_announcement.outcome == "unchanged"  # the announced time stays, however near it is now
+    moved_announcement = announce_shutdown(tmp_path, "jobfeatures", None, NOW + 30)
+    assert (moved_announcement.outcome, moved_announcement.shutdown, moved_announcement.before) == (
+        "moved",
+        NOW + 90,
+        NOW + 60,
+    )
 
 
-def test_jobs_that_were_promised_no_grace_are_not_shut_down(tmp_path: Path) -> None:
+def test_jobs_without_a_grace_period_are_not_shut_down(tmp_path: Path) -> None:
     with pytest.raises(NoGraceError):
         announce_shutdown(tmp_path, "machinefeatures", NOW + 10**6, NOW)
-    done = announce_shutdown(tmp_path, "machinefeatures", NOW, NOW, jobs_run=False)
-    assert done.outcome == "announced"
+    announcement = announce_shutdown(tmp_path, "machinefeatures", NOW, NOW, jobs_run=False)
+    assert announcement.outcome == "announced"
 
 
 def test_an_announcement_is_withdrawn(tmp_path: Path) -> None:

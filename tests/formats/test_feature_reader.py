@@ -44,19 +44,19 @@ def test_a_local_directory(tmp_path: Path) -> None:
     ("value", "problem"),
     [("relative", "machinefeatures:refused"), ("file:///etc", "machinefeatures:refused"), (None, ""), ("", "")],
 )
-def test_a_variable_that_is_not_usable_counts_as_unset(value: str | None, problem: str) -> None:
+def test_an_unusable_variable_counts_as_unset(value: str | None, problem: str) -> None:
     features = read(value)
     assert features.problems == ((problem,) if problem else ())
     assert features.known("machinefeatures") == {}
 
 
-def test_a_directory_that_is_not_there_and_one_that_is_a_file(tmp_path: Path) -> None:
+def test_a_missing_directory_and_a_file_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     assert read(str(tmp_path / "none")).problems == ("machinefeatures:missing",)
     assert read(str(tmp_path / "file")).problems == ("machinefeatures:not-readable",)
 
 
-def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+def test_only_small_regular_files_are_read(tmp_path: Path) -> None:
     machine = directory(tmp_path / "m")
     os.mkfifo(tmp_path / "m" / "shutdowntime")
     (tmp_path / "m" / "hs06").mkdir()
@@ -71,12 +71,12 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     )
 
 
-def test_files_of_another_account_are_not_believed(tmp_path: Path) -> None:
+def test_files_of_another_account_are_not_trusted(tmp_path: Path) -> None:
     machine = directory(tmp_path / "m", total_cpu="32")
-    mine = frozenset({os.getuid()})
-    assert read(machine, settings=ReaderSettings(owners=mine)).total_cpu == 32
-    others = read(machine, settings=ReaderSettings(owners=frozenset({os.getuid() + 1})))
-    assert (others.total_cpu, others.problems) == (None, ("total_cpu:wrong-owner",))
+    own_account = frozenset({os.getuid()})
+    assert read(machine, settings=ReaderSettings(owners=own_account)).total_cpu == 32
+    features = read(machine, settings=ReaderSettings(owners=frozenset({os.getuid() + 1})))
+    assert (features.total_cpu, features.problems) == (None, ("total_cpu:wrong-owner",))
 
 
 def test_static_keys_are_read_once_and_shutdown_times_when_due(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_static_keys_are_read_once_and_shutdown_times_when_due(tmp_path: Path) -
     assert reader.read(NOW + 120).shutdowntime is None
 
 
-def test_a_directory_that_went_away_takes_its_shutdown_with_it(tmp_path: Path) -> None:
+def test_a_removed_directory_removes_its_shutdown_time(tmp_path: Path) -> None:
     machine = directory(tmp_path / "m", total_cpu="32", shutdowntime=str(NOW + 7200))
     reader = FeatureReader(machine, None, no_web)
     assert reader.read(NOW).shutdowntime == NOW + 7200
@@ -100,11 +100,13 @@ def test_a_directory_that_went_away_takes_its_shutdown_with_it(tmp_path: Path) -
     assert (later.shutdowntime, later.total_cpu, later.problems) == (None, 32, ("machinefeatures:missing",))
 
 
-@pytest.mark.parametrize(("mode", "told"), [(0o777, False), (0o755, True)])
-def test_where_the_payload_may_write_a_shutdown_only_comes_nearer(tmp_path: Path, mode: int, told: bool) -> None:
+@pytest.mark.parametrize(("mode", "payload_may_write"), [(0o777, False), (0o755, True)])
+def test_where_the_payload_may_write_a_shutdown_only_moves_earlier(
+    tmp_path: Path, mode: int, payload_may_write: bool
+) -> None:
     job = directory(tmp_path / "j", shutdowntime_job=str(NOW + 7200))
     (tmp_path / "j").chmod(mode)
-    reader = FeatureReader(None, job, no_web, ReaderSettings(payload_may_write=told))
+    reader = FeatureReader(None, job, no_web, ReaderSettings(payload_may_write=payload_may_write))
     assert reader.read(NOW).shutdowntime_job == NOW + 7200
     (tmp_path / "j" / "shutdowntime_job").unlink()
     assert reader.read(NOW + 60).shutdowntime_job == NOW + 7200
@@ -122,53 +124,53 @@ def test_a_web_server(server: FeatureServer) -> None:
     features = reader.read(NOW)
     assert (features.total_cpu, features.shutdowntime) == (32, NOW + 7200)
     assert features.problems == ("allocated_cpu:not-an-integer",)
-    assert len(server.asked) == len(names_of("machinefeatures")) + len(names_of("jobfeatures"))
-    server.asked.clear()
+    assert len(server.requests) == len(names_of("machinefeatures")) + len(names_of("jobfeatures"))
+    server.requests.clear()
     reader.read(NOW + 199)
-    assert server.asked == ["/j/shutdowntime_job"]  # without headers it is asked for every minute
+    assert server.requests == ["/j/shutdowntime_job"]  # without headers it is requested every minute
     server.file("/m/shutdowntime", "", 500)
-    kept = reader.read(NOW + 200)
-    assert (kept.shutdowntime, kept.problems[-1]) == (NOW + 7200, "shutdowntime:no-answer")
+    later = reader.read(NOW + 200)
+    assert (later.shutdowntime, later.problems[-1]) == (NOW + 7200, "shutdowntime:no-answer")
     server.file("/m/shutdowntime", "", 404)
     assert reader.read(NOW + 259).shutdowntime == NOW + 7200
     assert reader.read(NOW + 260).shutdowntime is None
 
 
-def test_a_reading_of_servers_that_hang_takes_the_time_of_one_key(server: FeatureServer) -> None:
+def test_reading_from_hanging_servers_takes_the_timeout_of_one_key(server: FeatureServer) -> None:
     def hang(request: BaseHTTPRequestHandler) -> None:
         server.release.wait(10)
 
     server.answers |= {f"/m/{name}": hang for name in names_of("machinefeatures")}
     server.answers |= {f"/j/{name}": hang for name in names_of("jobfeatures")}
     server.file("/m/total_cpu", "32")
-    began = time.monotonic()
+    start = time.monotonic()
     reader = FeatureReader(
         f"{server.base}/m", f"{server.base}/j", lambda addresses: fetch_all(addresses, time.monotonic, 0.5)
     )
     features = reader.read(NOW)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - start < 2.0
     assert len(features.problems) == len(names_of("machinefeatures")) + len(names_of("jobfeatures")) - 1
     assert features.total_cpu == 32
 
 
 @pytest.mark.parametrize(("control", "next_s"), [("max-age=1", 60), ("max-age=9999", 300), ("no-store", 60)])
-def test_headers_move_the_next_question_within_bounds(server: FeatureServer, control: str, next_s: int) -> None:
+def test_headers_move_the_next_request_within_bounds(server: FeatureServer, control: str, next_s: int) -> None:
     server.file("/m/shutdowntime", str(NOW + 7200), Cache_Control=control)
     reader = FeatureReader(f"{server.base}/m", None, web_fetch(lambda: 0.0))
     reader.read(NOW)
-    server.asked.clear()
+    server.requests.clear()
     reader.read(NOW + next_s - 1)
-    assert server.asked == []
+    assert server.requests == []
     reader.read(NOW + next_s)
-    assert server.asked == ["/m/shutdowntime"]
+    assert server.requests == ["/m/shutdowntime"]
 
 
 def test_readers_are_spread_over_time(server: FeatureServer) -> None:
     server.file("/m/shutdowntime", str(NOW + 7200))
     reader = FeatureReader(f"{server.base}/m", None, web_fetch(lambda: 0.0), ReaderSettings(jitter=0.5))
     reader.read(NOW)
-    server.asked.clear()
+    server.requests.clear()
     reader.read(NOW + 89)
-    assert server.asked == []
+    assert server.requests == []
     reader.read(NOW + 90)
-    assert server.asked == ["/m/shutdowntime"]
+    assert server.requests == ["/m/shutdowntime"]

@@ -33,7 +33,7 @@ def read_case(case: dict[str, Any]) -> Features:
 
 
 @pytest.mark.parametrize("case", DOCUMENT["cases"], ids=lambda case: case["what"])
-def test_what_follows_from_the_keys(case: dict[str, Any]) -> None:
+def test_values_derived_from_the_keys(case: dict[str, Any]) -> None:
     queue = case.get("queue", {})
     stats = QueueStats(queue.get("corepower"), queue.get("coreCount"))
     derived = dataclasses.asdict(derive(read_case(case), NOW, stats, case.get("process_start")))
@@ -41,7 +41,7 @@ def test_what_follows_from_the_keys(case: dict[str, Any]) -> None:
     assert derived == {name: case["gives"].get(name, NOTHING[name]) for name in derived}
 
 
-def test_fifteen_keys_and_each_is_a_field() -> None:
+def test_each_of_the_fifteen_keys_is_a_field() -> None:
     assert len(KEYS) == 15
     assert [key.name for key in KEYS] == [field.name for field in dataclasses.fields(Features)][:-1]
     assert len(keys_of("machinefeatures")) == 4
@@ -49,13 +49,13 @@ def test_fifteen_keys_and_each_is_a_field() -> None:
     assert "allocated_CPU" in names_of("jobfeatures")
 
 
-def test_a_file_that_gave_no_value_says_why() -> None:
+def test_a_file_without_a_value_has_a_problem() -> None:
     features = parse({"hs06": Unreadable("link")}, {"job_id": Unreadable("too-long")}, ("jobfeatures:missing",))
     assert features.problems == ("hs06:link", "job_id:too-long", "jobfeatures:missing")
     assert features.hs06 is None
 
 
-def test_a_cpu_limit_of_less_than_a_second_a_core_is_over_at_once() -> None:
+def test_a_cpu_limit_below_one_second_per_core_is_over_at_once() -> None:
     features = parse({}, contents({"cpu_limit_secs": "7", "allocated_cpu": "8", "jobstart_secs": str(NOW)}))
     assert derive(features, NOW).state == "over"
 
@@ -70,7 +70,7 @@ def test_the_earliest_announcement_counts(machine: str | None, job: str | None, 
 
 
 @pytest.mark.parametrize("case", cases("package_fit")["cases"], ids=lambda case: case["what"])
-def test_a_package_fits_into_what_is_left(case: dict[str, Any]) -> None:
+def test_a_package_fits_into_the_guaranteed_time(case: dict[str, Any]) -> None:
     work = PackageOfWork(
         case["hs06sec"], case["cores"], case["corepower"], case["cpu_efficiency_pct"], case["base_walltime_s"]
     )

@@ -10,14 +10,14 @@ BEFORE = {"used_CPU": "6", "last_exp_job_end": "3000", POSTPONE: "False"}
 WANTED = {"used_CPU": "4", "last_exp_job_end": "9000", "priority_factor": "1", POSTPONE: "True"}
 
 
-def test_a_turn_back_to_true_is_all_that_is_written() -> None:
+def test_only_the_turn_back_to_true_is_written() -> None:
     assert with_hold_off(BEFORE, WANTED, None, NOW, 600) == Written(
         {**BEFORE, POSTPONE: "True"}, ("last_exp_job_end", "priority_factor", "used_CPU"), NOW, NOW + 600
     )
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "reverted", "hold_off_s", "held"),
+    ("old_flag", "new_flag", "reverted_at", "hold_off_s", "is_held"),
     [
         ("False", "True", None, 600, True),
         ("False", "True", None, 0, False),
@@ -35,16 +35,16 @@ def test_a_turn_back_to_true_is_all_that_is_written() -> None:
         ("True", "True", NOW - 30, 30, False),
     ],
 )
-def test_when_other_values_are_held(
-    before: str | None, wanted: str | None, reverted: int | None, hold_off_s: int, held: bool
+def test_when_other_values_are_held_off(
+    old_flag: str | None, new_flag: str | None, reverted_at: int | None, hold_off_s: int, is_held: bool
 ) -> None:
-    there = {"used_CPU": "6", **({} if before is None else {POSTPONE: before})}
-    new = {"used_CPU": "4", **({} if wanted is None else {POSTPONE: wanted})}
-    written = with_hold_off(there, new, reverted, NOW, hold_off_s)
-    assert written.texts.get(POSTPONE) == wanted
-    assert written.texts["used_CPU"] == ("6" if held else "4")
-    assert written.held == (("used_CPU",) if held else ())
-    assert (written.until is not None) == held
+    old_record = {"used_CPU": "6", **({} if old_flag is None else {POSTPONE: old_flag})}
+    new_record = {"used_CPU": "4", **({} if new_flag is None else {POSTPONE: new_flag})}
+    result = with_hold_off(old_record, new_record, reverted_at, NOW, hold_off_s)
+    assert result.texts.get(POSTPONE) == new_flag
+    assert result.texts["used_CPU"] == ("6" if is_held else "4")
+    assert result.held == (("used_CPU",) if is_held else ())
+    assert (result.until is not None) == is_held
 
 
 TEXTS = st.dictionaries(st.sampled_from([key for key in KEYS if key != POSTPONE]), st.sampled_from("123"))
@@ -52,11 +52,15 @@ TRUTH = st.sampled_from([{}, {POSTPONE: "True"}, {POSTPONE: "False"}])
 
 
 @given(TEXTS, TRUTH, TEXTS, TRUTH, st.none() | st.integers(NOW - 1000, NOW + 10))
-def test_what_is_written_is_the_one_record_or_the_other(
-    before: dict[str, str], was: dict[str, str], wanted: dict[str, str], is_: dict[str, str], reverted: int | None
+def test_either_the_old_or_the_new_record_is_written(
+    old_record: dict[str, str],
+    old_flag: dict[str, str],
+    new_record: dict[str, str],
+    new_flag: dict[str, str],
+    reverted_at: int | None,
 ) -> None:
-    written = with_hold_off(before | was, wanted | is_, reverted, NOW, 600)
-    others = {key: text for key, text in written.texts.items() if key != POSTPONE}
-    assert others == (wanted if written.until is None else before)
-    assert written.texts.get(POSTPONE) == is_.get(POSTPONE)
-    assert (written.reverted is None) == (written.until is None)
+    result = with_hold_off(old_record | old_flag, new_record | new_flag, reverted_at, NOW, 600)
+    others = {key: text for key, text in result.texts.items() if key != POSTPONE}
+    assert others == (new_record if result.until is None else old_record)
+    assert result.texts.get(POSTPONE) == new_flag.get(POSTPONE)
+    assert (result.reverted is None) == (result.until is None)

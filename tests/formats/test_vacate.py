@@ -19,12 +19,12 @@ def need_of(case: dict[str, Any], now: int | None) -> Need:
 
 @pytest.mark.parametrize("case", RANKINGS, ids=lambda case: case["what"])
 def test_which_jobs_are_vacated(case: dict[str, Any]) -> None:
-    jobs = [RunningJob(**one) for one in case["jobs"]]
+    jobs = [RunningJob(**values) for values in case["jobs"]]
     instants = [case["now"]] if "now" in case else [None, 1_700_000_000]
     for now in instants:
         choice = choose(jobs, need_of(case, now))
-        found = dataclasses.asdict(choice)
-        assert {name: _listed(found[name]) for name in case["result"]} == case["result"], now
+        document = dataclasses.asdict(choice)
+        assert {name: _listed(document[name]) for name in case["result"]} == case["result"], now
         assert {reason.id for reason in choice.reasons} == {job.id for job in jobs}
         assert [reason.id for reason in choice.reasons if reason.action == "vacate"] == list(choice.victims)
 
@@ -33,7 +33,7 @@ def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def test_the_reasons_are_told() -> None:
+def test_the_reasons_are_reported() -> None:
     jobs = [RunningJob("a", "u", 8, 0, 4000, priority=9), RunningJob("b", "u", 8, 0, 4400, priority=1)]
     choice = choose(jobs, Need(8, now=10_000))
     assert choice.reasons[0].why == "less important to its user than a, which loses hardly less; kill_waste 4400"
@@ -57,23 +57,23 @@ JOBS = st.lists(
 
 @pytest.mark.slow
 @given(jobs=JOBS, cores=st.integers(0, 40), data=st.data())
-def test_the_order_of_the_jobs_does_not_matter_and_nothing_is_freed_in_vain(
+def test_the_order_of_the_jobs_does_not_matter_and_no_job_is_vacated_in_vain(
     jobs: list[RunningJob], cores: int, data: st.DataObject
 ) -> None:
     need = Need(cores, now=2000)
     choice = choose(jobs, need)
     assert choose(data.draw(st.permutations(jobs)), need).victims == choice.victims
     by_id = {job.id: job for job in jobs}
-    freed = [by_id[one].cores for one in choice.victims]
-    assert choice.cores_freed == sum(freed)
+    freed_cores = [by_id[victim].cores for victim in choice.victims]
+    assert choice.cores_freed == sum(freed_cores)
     assert choice.enough == (choice.cores_freed >= cores)
-    assert not freed or sum(freed[:-1]) < cores
+    assert not freed_cores or sum(freed_cores[:-1]) < cores
     assert choice.enough or len(choice.victims) == len(jobs)
 
 
 @pytest.mark.slow
 @given(jobs=JOBS.filter(lambda jobs: len(jobs) > 1), lie=st.integers(10_000, 10**9))
-def test_a_lie_gains_no_more_than_everything_since_the_start(jobs: list[RunningJob], lie: int) -> None:
+def test_an_overstated_loss_counts_at_most_since_the_start_of_the_job(jobs: list[RunningJob], lie: int) -> None:
     honest = dataclasses.replace(jobs[0], kill_waste=None)
     liar = dataclasses.replace(jobs[0], kill_waste=lie + jobs[0].cores * 2000)
     need = Need(1, now=2000)
@@ -83,21 +83,21 @@ def test_a_lie_gains_no_more_than_everything_since_the_start(jobs: list[RunningJ
 @pytest.mark.parametrize(
     "need", [Need(9, now=2000), Need(9), Need(9, "drain", 10), Need(9, "drain", 10, "estimate")], ids=str
 )
-def test_a_loss_below_nothing_is_none(need: Need) -> None:
-    known = {"user": "u", "cores": 8, "jobstart": 1000, "priority": 1}
-    over = RunningJob("over", kill_waste=-4, draining_waste=5, remaining_time_max=-1, **known)
-    gained = RunningJob("gained", kill_waste=-1, draining_waste=-1, remaining_time_max=5, **known)
-    choice = choose([over, gained], need)
+def test_a_negative_loss_counts_as_none(need: Need) -> None:
+    common = {"user": "u", "cores": 8, "jobstart": 1000, "priority": 1}
+    job_over_time = RunningJob("over", kill_waste=-4, draining_waste=5, remaining_time_max=-1, **common)
+    job_with_gain = RunningJob("gained", kill_waste=-1, draining_waste=-1, remaining_time_max=5, **common)
+    choice = choose([job_over_time, job_with_gain], need)
     assert choice.victims == ("gained", "over")
-    assert [one.cost for one in choice.reasons] == [0, 0]
+    assert [reason.cost for reason in choice.reasons] == [0, 0]
 
 
-def chosen_one_by_one(jobs: list[RunningJob], cores: int) -> list[str]:
-    """The rule as it is written: look through all that are left for each choice."""
-    left = list(jobs)
+def choose_one_by_one(jobs: list[RunningJob], cores: int) -> list[str]:
+    """The rule as specified: each choice searches all remaining jobs."""
+    remaining = list(jobs)
     victims: list[str] = []
-    freed = 0
-    while freed < cores and left:
+    freed_cores = 0
+    while freed_cores < cores and remaining:
 
         def per_core(job: RunningJob) -> float:
             return (job.kill_waste or 0) / job.cores
@@ -105,13 +105,13 @@ def chosen_one_by_one(jobs: list[RunningJob], cores: int) -> list[str]:
         def loss(job: RunningJob) -> tuple[float, int, str]:
             return per_core(job), job.kill_waste or 0, job.id
 
-        cheapest = min(left, key=loss)
+        cheapest = min(remaining, key=loss)
         limit = per_core(cheapest) * 1.25
-        alike = [job for job in left if job.user == cheapest.user and per_core(job) <= limit]
-        job = min(alike, key=lambda one: (one.priority or 0, *loss(one)))
-        left.remove(job)
+        alike = [job for job in remaining if job.user == cheapest.user and per_core(job) <= limit]
+        job = min(alike, key=lambda candidate: (candidate.priority or 0, *loss(candidate)))
+        remaining.remove(job)
         victims.append(job.id)
-        freed += job.cores
+        freed_cores += job.cores
     return victims
 
 
@@ -130,19 +130,19 @@ def chosen_one_by_one(jobs: list[RunningJob], cores: int) -> list[str]:
     ),
     cores=st.integers(0, 60),
 )
-def test_jobs_go_in_the_order_of_the_rule(jobs: list[RunningJob], cores: int) -> None:
-    assert list(choose(jobs, Need(cores)).victims) == chosen_one_by_one(jobs, cores)
+def test_jobs_are_chosen_by_the_rule(jobs: list[RunningJob], cores: int) -> None:
+    assert list(choose(jobs, Need(cores)).victims) == choose_one_by_one(jobs, cores)
 
 
 @pytest.mark.parametrize("waste", [10**18 - 1, 10**18, 10**400, -(10**400)])
-def test_a_loss_without_measure_counts_as_the_largest_there_is(waste: int) -> None:
+def test_an_excessive_loss_counts_as_the_largest_possible(waste: int) -> None:
     jobs = [RunningJob("huge", "u", 1, kill_waste=waste), RunningJob("small", "v", 1, kill_waste=5)]
     choice = choose(jobs, Need(1))
     assert choice.victims == (("small",) if waste > 0 else ("huge",))
     costs = {reason.id: reason.cost for reason in choice.reasons}
     assert costs == {"huge": 10**18 - 1 if waste > 0 else 0, "small": 5}
-    told = next(reason.why for reason in choice.reasons if reason.id == "huge")
-    assert ("of which 999999999999999999 counts" in told) == (waste >= 10**18)
+    why = next(reason.why for reason in choice.reasons if reason.id == "huge")
+    assert ("of which 999999999999999999 counts" in why) == (waste >= 10**18)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_a_site_of_20_000_jobs_is_ranked_within_2_s_of_cpu_time() -> None:
         )
         for number in range(20_000)
     ]
-    began = time.process_time()
+    start = time.process_time()
     choice = choose(jobs, Need(80_000))
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - start < 2.0
     assert choice.enough

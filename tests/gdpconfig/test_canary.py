@@ -1,4 +1,4 @@
-"""Which tasks a canary chooses, when it is in force, and what cannot be tried."""
+"""Which tasks a canary chooses, when it runs, and which values it refuses."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_about_a_share_of_the_tasks_is_chosen(share: float) -> None:
     assert abs(chosen.mean() - share) < 4 * np.sqrt(share * (1 - share) / 20_000)
 
 
-def test_always_the_same_tasks_and_others_for_another_canary() -> None:
+def test_each_canary_chooses_its_own_fixed_set_of_tasks() -> None:
     tasks = [5, 3, 5, *range(1000)]
     first = canary().chosen(tasks)
     assert (first == canary().chosen(tasks)).all() and first[0] == first[2] == canary().chooses(5)
     assert (first != canary(number=2).chosen(tasks)).any()
-    assert (canary(share=0.2).chosen(tasks) >= first).all()  # a larger share holds the smaller one
+    assert (canary(share=0.2).chosen(tasks) >= first).all()  # a larger share includes the tasks of a smaller one
     assert (canary().chosen(task for task in tasks) == first).all()
 
 
@@ -47,12 +47,12 @@ def test_always_the_same_tasks_and_others_for_another_canary() -> None:
         (NOON + timedelta(hours=6), NOON + timedelta(hours=7), False),
     ],
 )
-def test_it_ends_by_itself_or_when_it_is_stopped(moment: datetime, stopped: datetime | None, runs: bool) -> None:
+def test_a_canary_ends_by_itself_or_when_it_is_stopped(moment: datetime, stopped: datetime | None, runs: bool) -> None:
     assert canary(stopped=stopped).runs_at(moment) is runs
 
 
 @pytest.mark.parametrize(
-    ("text", "share", "told"),
+    ("text", "share", "message"),
     [
         ("MIN_WEIGHT_managed=1", 0.0, "nothing to compare"),
         ("MIN_WEIGHT_managed=1", 1.0, "nothing to compare"),
@@ -61,9 +61,9 @@ def test_it_ends_by_itself_or_when_it_is_stopped(moment: datetime, stopped: date
         ("NW_ACTIVE=true", 0.5, "holds for queues"),
     ],
 )
-def test_what_cannot_be_tried(text: str, share: float, told: str) -> None:
+def test_values_that_cannot_be_tried_are_refused(text: str, share: float, message: str) -> None:
     proposals = read_proposals(shipped_catalogue(), [text], "atlas")
-    with pytest.raises(CanaryRefused, match=told):
+    with pytest.raises(CanaryRefused, match=message):
         check_canary(shipped_catalogue(), proposals, share, ("NW_ACTIVE",), BROKERAGES)
     check_canary(
         shipped_catalogue(), read_proposals(shipped_catalogue(), ["NW_ACTIVE=true"], "atlas"), 0.5, (), BROKERAGES

@@ -1,4 +1,4 @@
-"""The catalogue file and the checks that it makes."""
+"""The catalogue of keys: its file, and the checks of values against it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def entry(**changes: object) -> KeyEntry:
 
 
 def test_shipped_entries_are_complete() -> None:
-    for e in shipped_catalogue():
-        assert e.app in {"jedi", "pandaserver"}
-        assert e.component in {
+    for key_entry in shipped_catalogue():
+        assert key_entry.app in {"jedi", "pandaserver"}
+        assert key_entry.component in {
             "job_timeout",
             "watcher",
             "rebroker",
@@ -52,9 +52,9 @@ def test_shipped_entries_are_complete() -> None:
             "retry_module",
             "dbproxy",
         }
-        assert e.scope in {"atlas", "task", "any"}
-        assert len(e.meaning) > 40, e.key
-        assert all(codes for codes in e.read_by.values()), e.key
+        assert key_entry.scope in {"atlas", "task", "any"}
+        assert len(key_entry.meaning) > 40, key_entry.key
+        assert all(codes for codes in key_entry.read_by.values()), key_entry.key
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_shipped_entries_are_complete() -> None:
         ("FAST_REBRO_THRESHOLD_NQUEUE", ("gshare",), False),
     ],
 )
-def test_families(key: str, suffixes: tuple[str, ...], bare: bool) -> None:
+def test_suffixes_of_families(key: str, suffixes: tuple[str, ...], bare: bool) -> None:
     family = shipped_catalogue().entry(key)
     assert (family.suffixes, family.bare) == (suffixes, bare)
 
@@ -102,16 +102,16 @@ def test_families_are_all_listed_above() -> None:
         "STORAGE_MIN_FREE_SIZE_OUTPUT",
     ],
 )
-def test_keys_whose_zero_means_default(key: str) -> None:
+def test_zero_means_the_default_for_these_keys(key: str) -> None:
     assert shipped_catalogue().entry(key).zero_means_default
 
 
-def test_no_other_key_takes_zero_for_the_default() -> None:
+def test_zero_means_the_default_for_no_other_key() -> None:
     assert len([e for e in shipped_catalogue() if e.zero_means_default and e.app == "jedi"]) == 5
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("NQUEUED_SAT_CAP", "NQUEUED_SAT_CAP"),
         ("NQUEUED_NUC_CAP", "NQUEUED_NUC_CAP"),
@@ -130,20 +130,20 @@ def test_no_other_key_takes_zero_for_the_default() -> None:
         ("", None),
     ],
 )
-def test_find_takes_full_names(name: str, found: str | None) -> None:
+def test_find_resolves_full_names_only(name: str, expected: str | None) -> None:
     result = shipped_catalogue().find(name)
-    assert (result.key if result else None) == found
+    assert (result.key if result else None) == expected
 
 
-def test_a_plain_key_goes_before_a_family_that_it_begins_with() -> None:
-    both = Catalogue([entry(key="CAP", suffixes=("gshare",)), entry(key="CAP_RUNNING")])
-    assert both.require("CAP_RUNNING").key == "CAP_RUNNING"
-    assert both.require("CAP_RUNNING_X").key == "CAP"
+def test_a_plain_key_takes_precedence_over_a_family_with_that_prefix() -> None:
+    catalogue = Catalogue([entry(key="CAP", suffixes=("gshare",)), entry(key="CAP_RUNNING")])
+    assert catalogue.require("CAP_RUNNING").key == "CAP_RUNNING"
+    assert catalogue.require("CAP_RUNNING_X").key == "CAP"
 
 
-def test_the_longer_family_takes_a_name_that_fits_two() -> None:
-    both = Catalogue([entry(key="CAP", suffixes=("gshare",)), entry(key="CAP_RUN", suffixes=("gshare",))])
-    assert both.require("CAP_RUN_X").key == "CAP_RUN"
+def test_a_name_that_fits_two_families_belongs_to_the_longer_one() -> None:
+    catalogue = Catalogue([entry(key="CAP", suffixes=("gshare",)), entry(key="CAP_RUN", suffixes=("gshare",))])
+    assert catalogue.require("CAP_RUN_X").key == "CAP_RUN"
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_the_longer_family_takes_a_name_that_fits_two() -> None:
         ("MIN_WEIGHTS_managed", "MIN_WEIGHT_<label>_<gshare>"),
     ],
 )
-def test_unknown_keys_name_the_closest(wrong: str, closest: str) -> None:
+def test_the_error_for_an_unknown_key_names_the_closest_keys(wrong: str, closest: str) -> None:
     with pytest.raises(UnknownKeyError) as error:
         shipped_catalogue().require(wrong)
     assert closest in error.value.closest
     assert closest in str(error.value)
 
 
-def test_a_name_like_none_offers_nothing() -> None:
+def test_the_error_for_an_unrelated_name_suggests_nothing() -> None:
     with pytest.raises(UnknownKeyError) as error:
         shipped_catalogue().entry("QQQQ")
     assert error.value.closest == ()
@@ -203,7 +203,9 @@ def test_a_name_like_none_offers_nothing() -> None:
         ({"type": "json", "default": None}, object(), False),
     ],
 )
-def test_check(changes: dict[str, object], value: object, accepted: bool) -> None:
+def test_check_accepts_only_values_of_the_type_and_range(
+    changes: dict[str, object], value: object, accepted: bool
+) -> None:
     limited = entry(**changes)
     if accepted:
         assert limited.check(value) == value
@@ -216,7 +218,7 @@ def test_whole_floats_of_int_keys_become_int() -> None:
     assert type(entry(type="int").check(5.0)) is int
 
 
-def test_messages_are_short_for_hostile_values() -> None:
+def test_messages_stay_short_for_huge_values() -> None:
     with pytest.raises(ValueRefusedError) as error:
         entry().check("x" * 1_000_000)
     assert len(str(error.value)) < 200
@@ -247,16 +249,16 @@ def test_wrong_entries_are_refused(changes: dict[str, object], message: str) -> 
         entry(**changes)
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_key_is_refused() -> None:
     with pytest.raises(CatalogueError, match="LIMIT is there twice"):
         Catalogue([entry(), entry()])
 
 
-@pytest.mark.parametrize("other", ["NONE", "SWITCH", "FAMILY"])
-def test_at_most_must_name_a_plain_number_key(other: str) -> None:
-    others = [entry(key="SWITCH", type="bool", default=False), entry(key="FAMILY", suffixes=("gshare",))]
-    with pytest.raises(CatalogueError, match=f"not {other}"):
-        Catalogue([entry(at_most=other), *others])
+@pytest.mark.parametrize("limiting_key", ["NONE", "SWITCH", "FAMILY"])
+def test_at_most_must_name_a_plain_number_key(limiting_key: str) -> None:
+    entries = [entry(key="SWITCH", type="bool", default=False), entry(key="FAMILY", suffixes=("gshare",))]
+    with pytest.raises(CatalogueError, match=f"not {limiting_key}"):
+        Catalogue([entry(at_most=limiting_key), *entries])
 
 
 @pytest.mark.parametrize(
@@ -271,15 +273,15 @@ def test_at_most_must_name_a_plain_number_key(other: str) -> None:
         ("!!python/object/apply:os.getcwd []", "not valid YAML"),
     ],
 )
-def test_wrong_files_say_where(text: str, message: str) -> None:
+def test_errors_in_a_file_name_the_place(text: str, message: str) -> None:
     with pytest.raises(CatalogueError, match=message) as error:
         parse_catalogue(text, "here.yaml")
     assert "here.yaml" in str(error.value)
 
 
-def test_kinds_are_the_ones_of_the_table() -> None:
+def test_value_types_are_those_of_the_config_table() -> None:
     assert {kind.value for kind in ValueType} == {"int", "float", "number", "bool", "str", "json"}
 
 
-def test_pickles() -> None:
+def test_a_catalogue_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(shipped_catalogue())) == shipped_catalogue()  # noqa: S301

@@ -1,4 +1,4 @@
-"""Values and ranges as they are typed."""
+"""Values and ranges as a user types them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def published() -> Published:
         ("MIN_WEIGHT_managed_A=B=0.5", None),
     ],
 )
-def test_one_value(text: str, expected: Proposal | None) -> None:
-    if expected is None:  # everything behind the first = is the value
+def test_a_single_value(text: str, expected: Proposal | None) -> None:
+    if expected is None:  # everything after the first = is the value
         with pytest.raises(ValueRefusedError, match="'B=0.5' is not a number".replace(".", "[.]")):
             read_proposals(CATALOGUE, [text], "atlas")
         return
@@ -35,7 +35,7 @@ def test_one_value(text: str, expected: Proposal | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "error", "told"),
+    ("texts", "error", "message"),
     [
         (["NQUEUED_SAT_CAP"], NotAProposal, "not of the form KEY=VALUE"),
         (["=3"], NotAProposal, "not of the form"),
@@ -47,29 +47,29 @@ def test_one_value(text: str, expected: Proposal | None) -> None:
         (["NQUEUED_SAT_CAP=1", "NQUEUED_SAT_CAP=2"], ValueRefusedError, "CAP=1 and NQUEUED_SAT_CAP=2 contradict"),
     ],
 )
-def test_bad_values(texts: list[str], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_invalid_values_are_refused(texts: list[str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         read_proposals(CATALOGUE, texts, "atlas")
 
 
-def test_values_in_force_are_kept_and_the_rows_are_those_of_the_vo(published: Published) -> None:
-    one = proposed(published, read_proposals(CATALOGUE, ["MIN_WEIGHT_managed=0.5"], "cms"))
-    both = proposed(one, read_proposals(CATALOGUE, ["NW_ACTIVE=false"], "atlas"))
-    assert one.version == both.version == 0
-    assert [row.key for row in both.rows] == ["MIN_WEIGHT_managed", "NW_ACTIVE"]
+def test_current_values_are_kept_and_new_rows_belong_to_the_vo(published: Published) -> None:
+    first = proposed(published, read_proposals(CATALOGUE, ["MIN_WEIGHT_managed=0.5"], "cms"))
+    second = proposed(first, read_proposals(CATALOGUE, ["NW_ACTIVE=false"], "atlas"))
+    assert first.version == second.version == 0
+    assert [row.key for row in second.rows] == ["MIN_WEIGHT_managed", "NW_ACTIVE"]
     scope = CATALOGUE.require("MIN_WEIGHT_managed").scope
-    assert both.rows[0].vo == ("cms" if scope == "task" else "atlas")
+    assert second.rows[0].vo == ("cms" if scope == "task" else "atlas")
 
 
-def test_two_values_may_only_go_together(published: Published) -> None:
+def test_two_related_values_are_checked_together(published: Published) -> None:
     largest = int(CATALOGUE.entry("NQUEUED_NUC_CAP_FOR_JOBS").default)  # type: ignore[call-overload]
     with pytest.raises(ValueRefusedError, match="contradict"):
         proposed(published, read_proposals(CATALOGUE, [f"NQUEUED_SAT_CAP={largest + 1}"], "atlas"))
-    both = [f"NQUEUED_SAT_CAP={largest + 1}", f"NQUEUED_NUC_CAP_FOR_JOBS={largest + 1}"]
-    assert len(proposed(published, read_proposals(CATALOGUE, both, "atlas")).rows) == 2
-    worse = ["NQUEUED_SAT_CAP=20", "NQUEUED_NUC_CAP_FOR_JOBS=19"]
+    matching = [f"NQUEUED_SAT_CAP={largest + 1}", f"NQUEUED_NUC_CAP_FOR_JOBS={largest + 1}"]
+    assert len(proposed(published, read_proposals(CATALOGUE, matching, "atlas")).rows) == 2
+    contradicting = ["NQUEUED_SAT_CAP=20", "NQUEUED_NUC_CAP_FOR_JOBS=19"]
     with pytest.raises(ValueRefusedError, match="NQUEUED_SAT_CAP = 20 is larger"):
-        proposed(published, read_proposals(CATALOGUE, worse, "atlas"))
+        proposed(published, read_proposals(CATALOGUE, contradicting, "atlas"))
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_two_values_may_only_go_together(published: Published) -> None:
         ("NQUEUED_SAT_CAP=10:49:20", [10, 30]),
         ("NQUEUED_SAT_CAP=50:10:-20", [50, 30, 10]),
         ("NQUEUED_SAT_CAP=10:10:1", [10]),
-        ("MIN_WEIGHT_managed=0:0.3:0.1", [0.0, 0.1, 0.2, 0.3]),  # no sum of floats
+        ("MIN_WEIGHT_managed=0:0.3:0.1", [0.0, 0.1, 0.2, 0.3]),  # points are not computed by adding up floats
     ],
 )
-def test_ranges(text: str, expected: list[float]) -> None:
-    (one,) = read_ranges(CATALOGUE, [text], "atlas")
-    assert [point.value for point in one.points] == expected
+def test_a_range_gives_its_points(text: str, expected: list[float]) -> None:
+    (value_range,) = read_ranges(CATALOGUE, [text], "atlas")
+    assert [point.value for point in value_range.points] == expected
 
 
 @pytest.mark.parametrize(
-    ("texts", "error", "told"),
+    ("texts", "error", "message"),
     [
         (["NQUEUED_SAT_CAP=10:50"], NotAProposal, "FROM:TO:STEP"),
         (["NQUEUED_SAT_CAP=10:50:x"], NotAProposal, "FROM:TO:STEP"),
@@ -104,11 +104,11 @@ def test_ranges(text: str, expected: list[float]) -> None:
         (["NQUEUED_SAT_CAP=1:2:1", "NQUEUED_SAT_CAP=1:2:1"], ValueRefusedError, "once"),
     ],
 )
-def test_bad_ranges(texts: list[str], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_invalid_ranges_are_refused(texts: list[str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         read_ranges(CATALOGUE, texts, "atlas")
 
 
 def test_a_grid_has_all_combinations() -> None:
     ranges = read_ranges(CATALOGUE, ["NQUEUED_SAT_CAP=1:2:1", "MIN_WEIGHT_managed=0:1:1"], "atlas")
-    assert [tuple(one.value for one in point) for point in grid(ranges)] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [tuple(proposal.value for proposal in point) for point in grid(ranges)] == [(1, 0), (1, 1), (2, 0), (2, 1)]

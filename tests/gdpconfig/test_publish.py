@@ -1,4 +1,4 @@
-"""What an edit makes of a version."""
+"""How edits turn one published version into the next."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def row(key: str, value: str, kind: str = "integer", vo: str = "atlas", componen
 
 
 def published(*rows: ConfigRow, version: int = 7) -> Published:
-    found = found_in_table(CATALOGUE, rows, None)
-    return Published(version, found.rows, found.last_good, CATALOGUE)
+    from_table = found_in_table(CATALOGUE, rows, None)
+    return Published(version, from_table.rows, from_table.last_good, CATALOGUE)
 
 
 def test_the_first_reading_of_a_table_is_version_one() -> None:
-    found = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "9"), row("OTHER", "x")], None)
-    assert found.version == 0
-    edit = plan_outside(found, None)
+    from_table = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "9"), row("OTHER", "x")], None)
+    assert from_table.version == 0
+    edit = plan_outside(from_table, None)
     assert edit is not None
     assert edit.result.version == 1
     assert [change.row_id for change in edit.changes] == [SAT_CAP]
@@ -50,41 +50,41 @@ def test_the_first_reading_of_a_table_is_version_one() -> None:
     assert edit.result.tuning("atlas").version == 1
 
 
-def test_an_unchanged_table_is_the_latest_version_whatever_the_order_of_its_rows() -> None:
+def test_an_unchanged_table_is_the_latest_version_in_any_row_order() -> None:
     rows = [row("NQUEUED_SAT_CAP", "9"), row("NW_THRESHOLD", "1.5", "float"), row("MIN_WEIGHT_user", "1", vo="cms")]
     latest = published(*rows)
-    found = found_in_table(CATALOGUE, rows[::-1], latest)
-    assert found is latest
-    assert plan_outside(found, latest) is None
+    from_table = found_in_table(CATALOGUE, rows[::-1], latest)
+    assert from_table is latest
+    assert plan_outside(from_table, latest) is None
 
 
-def test_rows_of_others_do_not_make_a_version() -> None:
+def test_rows_of_other_programs_make_no_version() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
-    others = [ConfigRow("pilot", "pilot", "NQUEUED_SAT_CAP", "atlas", "1", "int"), row("UNKNOWN_KEY", "1")]
-    assert found_in_table(CATALOGUE, [*latest.rows, *others], latest) is latest
+    foreign_rows = [ConfigRow("pilot", "pilot", "NQUEUED_SAT_CAP", "atlas", "1", "int"), row("UNKNOWN_KEY", "1")]
+    assert found_in_table(CATALOGUE, [*latest.rows, *foreign_rows], latest) is latest
 
 
 @pytest.mark.parametrize(
-    ("changed", "action"),
+    ("table_rows", "action"),
     [
         ([row("NQUEUED_SAT_CAP", "10")], "set"),
         ([row("NQUEUED_SAT_CAP", "9", "float")], "set"),
         ([], "unset"),
     ],
 )
-def test_a_change_by_another_program_makes_a_version(changed: list[ConfigRow], action: str) -> None:
+def test_a_change_by_another_program_makes_a_version(table_rows: list[ConfigRow], action: str) -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
-    edit = plan_outside(found_in_table(CATALOGUE, changed, latest), latest)
+    edit = plan_outside(found_in_table(CATALOGUE, table_rows, latest), latest)
     assert edit is not None
     assert edit.result.version == 8
     assert [(change.row_id, change.action) for change in edit.changes] == [(SAT_CAP, action)]
 
 
-def test_a_row_that_goes_wrong_keeps_its_last_good_value_over_many_versions() -> None:
+def test_a_row_that_becomes_invalid_keeps_its_last_good_value_over_many_versions() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
     for value in ("many", "0.5", "-1"):
-        found = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", value)], latest)
-        edit = plan_outside(found, latest)
+        from_table = found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", value)], latest)
+        edit = plan_outside(from_table, latest)
         assert edit is not None
         latest = edit.result
         assert latest.tuning("atlas").number("NQUEUED_SAT_CAP") == 9
@@ -95,7 +95,7 @@ def test_a_row_that_goes_wrong_keeps_its_last_good_value_over_many_versions() ->
     assert edit.result.tuning("atlas").number("NQUEUED_SAT_CAP") == 11
 
 
-def test_a_row_that_was_removed_forgets_its_last_good_value() -> None:
+def test_removing_a_row_forgets_its_last_good_value() -> None:
     latest = published(row("NQUEUED_SAT_CAP", "9"))
     for rows in ([], [row("NQUEUED_SAT_CAP", "many")]):
         edit = plan_outside(found_in_table(CATALOGUE, rows, latest), latest)
@@ -106,7 +106,7 @@ def test_a_row_that_was_removed_forgets_its_last_good_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "vo", "written"),
+    ("key", "value", "vo", "expected_row"),
     [
         ("NQUEUED_SAT_CAP", 9, None, ("atlas", "9", "integer")),
         ("NQUEUED_SAT_CAP", 9, "atlas", ("atlas", "9", "integer")),
@@ -117,15 +117,15 @@ def test_a_row_that_was_removed_forgets_its_last_good_value() -> None:
         ("NQUEUED_NUC_CAP", 5, "atlas", ("atlas", "5", "integer")),
     ],
 )
-def test_set(key: str, value: Value, vo: str | None, written: tuple[str, str, str]) -> None:
+def test_set_plans_one_row(key: str, value: Value, vo: str | None, expected_row: tuple[str, str, str]) -> None:
     edit = plan_set(published(), key, value, vo)
     assert edit is not None
     assert edit.result.version == 8
     (change,) = edit.changes
     assert change.old is None
     assert change.new is not None
-    assert (change.new.vo, change.new.value, change.new.type) == written
-    assert edit.result.tuning(written[0]).settings == {key: value}
+    assert (change.new.vo, change.new.value, change.new.type) == expected_row
+    assert edit.result.tuning(expected_row[0]).settings == {key: value}
 
 
 def test_setting_the_present_value_makes_no_version() -> None:
@@ -133,7 +133,7 @@ def test_setting_the_present_value_makes_no_version() -> None:
     assert plan_set(published(row("NQUEUED_SAT_CAP", "9", "float")), "NQUEUED_SAT_CAP", 9, None) is None
 
 
-def test_setting_repairs_a_wrong_row() -> None:
+def test_set_repairs_an_invalid_row() -> None:
     edit = plan_set(published(row("NQUEUED_SAT_CAP", "9", "nonsense")), "NQUEUED_SAT_CAP", 9, None)
     assert edit is not None
     assert edit.result.bad_rows == ()
@@ -158,13 +158,15 @@ def test_setting_repairs_a_wrong_row() -> None:
         ("NQUEUED_SAT_CAP", 10**300, None, ValueRefusedError, "256 characters"),
     ],
 )
-def test_set_refuses(key: str, value: Value, vo: str | None, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message) as raised:
+def test_set_refuses_invalid_values(
+    key: str, value: Value, vo: str | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as refusal:
         plan_set(published(), key, value, vo)
-    assert "\x1b" not in str(raised.value)
+    assert "\x1b" not in str(refusal.value)
 
 
-def test_both_sides_of_the_limits() -> None:
+def test_set_accepts_values_at_the_limits() -> None:
     assert plan_set(published(), "NQUEUELIMITSITE_" + "x" * 48, 9, None) is not None
     assert plan_set(published(), "STORAGE_MIN_FREE_SIZE", 9, "v" * 32) is not None
     assert plan_set(published(), "NQUEUED_SAT_CAP", 10_000, None) is not None
@@ -180,13 +182,13 @@ def test_an_old_contradiction_does_not_stop_other_edits() -> None:
     assert edit.result.contradictions("atlas") == ()
 
 
-def test_unset_brings_the_default_back() -> None:
+def test_unset_restores_the_default() -> None:
     edit = plan_unset(published(row("NQUEUED_SAT_CAP", "9")), "NQUEUED_SAT_CAP", None)
     assert (edit.result.version, edit.result.rows) == (8, ())
     assert edit.result.tuning("atlas").number("NQUEUED_SAT_CAP") == 150
 
 
-def test_unset_refuses() -> None:
+def test_unset_refuses_keys_that_are_not_set_and_contradictions() -> None:
     with pytest.raises(NotSetError, match="NQUEUED_SAT_CAP is not set for VO atlas"):
         plan_unset(published(), "NQUEUED_SAT_CAP", None)
     with pytest.raises(UnknownKeyError):
@@ -210,7 +212,7 @@ def test_rollback_makes_a_new_version_with_the_old_rows() -> None:
     assert plan_rollback(edit.result, old) is None
 
 
-def test_rollback_to_a_wrong_row_keeps_what_was_good_then() -> None:
+def test_rollback_to_an_invalid_row_restores_its_last_good_value() -> None:
     good = published(row("NQUEUED_SAT_CAP", "9"), version=1)
     wrong = plan_outside(found_in_table(CATALOGUE, [row("NQUEUED_SAT_CAP", "x")], good), good)
     assert wrong is not None
@@ -220,11 +222,14 @@ def test_rollback_to_a_wrong_row_keeps_what_was_good_then() -> None:
     assert edit.result.tuning("atlas").number("NQUEUED_SAT_CAP") == 9
 
 
-def test_differences() -> None:
+def test_differences_list_each_changed_row() -> None:
     old = [row("NQUEUED_SAT_CAP", "9"), row("NW_THRESHOLD", "1", "float")]
     new = [row("NQUEUED_SAT_CAP", "9"), row("NW_ACTIVE", "true", "boolean")]
-    found = differences(old, new)
-    assert [(change.row_id[1], change.action) for change in found] == [("NW_ACTIVE", "set"), ("NW_THRESHOLD", "unset")]
+    changes = differences(old, new)
+    assert [(change.row_id[1], change.action) for change in changes] == [
+        ("NW_ACTIVE", "set"),
+        ("NW_THRESHOLD", "unset"),
+    ]
     assert differences(new, new) == ()
 
 
@@ -244,13 +249,13 @@ def test_fingerprints_depend_on_content_only(rows: list[ConfigRow], order: rando
     assert rows_from_json(json.loads(json.dumps(rows_to_json(rows)))) == tuple(rows)
 
 
-def test_last_good_survives_json() -> None:
+def test_last_good_values_survive_json() -> None:
     good: dict[tuple[str, str, str], Value] = {("c", "A", ""): True, ("c", "B", "atlas"): 1, ("c", "C", "x"): 0.5}
     assert last_good_from_json(json.loads(json.dumps(last_good_to_json(good)))) == good
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "B"]), st.integers(-1, 3)), max_size=8))
-def test_any_run_of_edits_can_be_rolled_back(edits: list[tuple[str, int]]) -> None:
+def test_any_sequence_of_edits_can_be_rolled_back(edits: list[tuple[str, int]]) -> None:
     start = published(row("NQUEUELIMITSITE_A", "5"))
     current = start
     for share, limit in edits:
@@ -262,5 +267,5 @@ def test_any_run_of_edits_can_be_rolled_back(edits: list[tuple[str, int]]) -> No
         if edit is not None:
             assert edit.result.version == current.version + 1
             current = edit.result
-    back = plan_rollback(current, start)
-    assert (current if back is None else back.result).rows == start.rows
+    rollback = plan_rollback(current, start)
+    assert (current if rollback is None else rollback.result).rows == start.rows

@@ -1,4 +1,4 @@
-"""The generated page of keys is up to date."""
+"""The generated reference page of keys is up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.gdpconfig.reference import default_in_words, render_reference, shown
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "gdpconfig.md"
 
 
-def test_the_page_is_what_the_catalogue_says() -> None:
+def test_the_page_matches_the_catalogue() -> None:
     assert PAGE.read_text(encoding="utf-8") == render_reference(shipped_catalogue()), "run: make reference"
 
 
@@ -48,5 +48,5 @@ def test_defaults_in_words(key: str, words: str) -> None:
         (math.inf, "no limit"),
     ],
 )
-def test_shown(value: Value | None, text: str) -> None:
+def test_values_as_shown_on_the_page(value: Value | None, text: str) -> None:
     assert shown(value) == text

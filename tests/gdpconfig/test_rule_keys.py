@@ -1,4 +1,4 @@
-"""Rules and catalogue agree about who reads which key."""
+"""The rules and the catalogue agree on which rule reads which key."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 
 STEPS = {"available_files", "bootstrap", "completeness", "features", "flow", "running"}
-"""Parts of the production job brokerage that read keys and are no rules."""
+"""Parts of the production job brokerage that read keys but are not rules."""
 
 
 def rules_of_this_tree() -> list[type[Rule]]:
-    """Every rule under ``broker.rules`` that can be used, found by looking, not by a list."""
-    found: dict[str, type[Rule]] = {}
+    """Return every concrete rule under ``broker.rules``, found by scanning the package."""
+    rules: dict[str, type[Rule]] = {}
     for module_info in pkgutil.walk_packages(broker.rules.__path__, "broker.rules."):
         module = importlib.import_module(module_info.name)
         for rule in vars(module).values():
             if inspect.isclass(rule) and issubclass(rule, Rule) and not inspect.isabstract(rule):
-                found[f"{rule.__module__}.{rule.__qualname__}"] = rule
-    return [found[name] for name in sorted(found)]
+                rules[f"{rule.__module__}.{rule.__qualname__}"] = rule
+    return [rules[name] for name in sorted(rules)]
 
 
 def test_rules_with_keys_are_found() -> None:
@@ -51,7 +51,7 @@ def test_the_catalogue_names_every_rule_that_reads_a_key() -> None:
     assert missing == []
 
 
-def test_the_catalogue_names_no_rule_that_does_not_read_the_key() -> None:
+def test_the_catalogue_names_only_rules_that_read_the_key() -> None:
     readers = {(rule.code, key) for rule in rules_of_this_tree() for key in rule.keys}
     superfluous = [
         f"no rule {code} reads {entry.key}: take it out of read_by in config/gdpconfig.yaml"
@@ -62,6 +62,6 @@ def test_the_catalogue_names_no_rule_that_does_not_read_the_key() -> None:
     assert superfluous == []
 
 
-def test_the_keys_of_the_steps_that_are_no_rules_are_in_the_catalogue() -> None:
+def test_keys_of_steps_are_in_the_catalogue() -> None:
     assert STEP_KEYS
     assert [key for key in STEP_KEYS if key not in shipped_catalogue()] == []

@@ -1,4 +1,4 @@
-"""What rules read."""
+"""The tuning as rules read it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_text_and_json() -> None:
     assert tuning.text("NAME") is None
     assert tuning.text("GREETING") == "hello"
     assert tuning.json("TABLE") is None
-    changed = tuning.with_values({"NAME": "n", "TABLE": {"a": 1}})
-    assert changed.text("NAME") == "n"
-    assert changed.json("TABLE") == {"a": 1}
+    tuned = tuning.with_values({"NAME": "n", "TABLE": {"a": 1}})
+    assert tuned.text("NAME") == "n"
+    assert tuned.json("TABLE") == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_key_read_as_another_type_is_an_error(reader: str, key: str) -> None:
         ("MAX_DISKIO_DEFAULT", 0, 1e10),
         ("MAX_DISKIO_DEFAULT", 0.0, 1e10),
         ("DATA_LOCATION_CHECK_PERIOD", 0, 7),
-        ("NUM_CUTOFF_TO_MOVE_INPUT", 0, 0),  # zero is a value of its own
+        ("NUM_CUTOFF_TO_MOVE_INPUT", 0, 0),  # zero is an ordinary value here
         ("MAX_MISSING_INPUT_FILES", 0, 0),
     ],
 )
-def test_zero(key: str, value: Value, expected: float) -> None:
+def test_zero_means_the_default_for_some_keys_only(key: str, value: Value, expected: float) -> None:
     assert Tuning.defaults().with_values({key: value}).number(key) == expected
 
 
@@ -160,7 +160,9 @@ def test_a_wrong_family_is_an_error(family: str, count: int) -> None:
         ({}, "DISK_THRESHOLD", ("A",), KeySource("DISK_THRESHOLD", 100, "TB", "default")),
     ],
 )
-def test_source_of(settings: dict[str, Value], key: str, suffixes: tuple[str | None, ...], source: KeySource) -> None:
+def test_source_of_names_the_key_that_set_the_value(
+    settings: dict[str, Value], key: str, suffixes: tuple[str | None, ...], source: KeySource
+) -> None:
     assert Tuning.defaults().with_values(settings).source_of(key, *suffixes) == source
 
 
@@ -178,12 +180,12 @@ def test_only_refuses_every_other_key() -> None:
         view.number("NO_SUCH_KEY")
 
 
-def test_only_of_an_unknown_key_is_an_error() -> None:
+def test_only_refuses_unknown_keys() -> None:
     with pytest.raises(UnknownKeyError, match="NQUEUED_SAT_CAP"):
         Tuning.defaults().only(["NQUEUED_SATCAP"])
 
 
-def test_a_view_of_nothing_says_so() -> None:
+def test_a_view_without_keys_refuses_every_key() -> None:
     with pytest.raises(UndeclaredKeyError, match="no key is declared"):
         Tuning.defaults().only([]).number("NQUEUED_SAT_CAP")
 
@@ -198,31 +200,31 @@ def test_a_view_of_nothing_says_so() -> None:
         ({"NW_THRESHOLD": math.nan}, ValueRefusedError),
     ],
 )
-def test_with_values_is_checked(values: dict[str, Value], error: type[Exception]) -> None:
+def test_with_values_checks_the_values(values: dict[str, Value], error: type[Exception]) -> None:
     with pytest.raises(error):
         Tuning.defaults().with_values(values)
 
 
-def test_with_values_leaves_the_original_alone_and_is_no_published_version() -> None:
+def test_with_values_returns_an_unpublished_copy() -> None:
     original = Tuning(17, "atlas", {"NQUEUED_SAT_CAP": 9})
     changed = original.with_values({"NQUEUED_SAT_CAP": 10})
     assert (original.version, original.number("NQUEUED_SAT_CAP")) == (17, 9)
     assert (changed.version, changed.number("NQUEUED_SAT_CAP")) == (0, 10)
 
 
-def test_immutable_and_picklable() -> None:
+def test_a_tuning_is_immutable_and_picklable() -> None:
     tuning = Tuning(17, "atlas", {"NQUEUELIMITSITE_A": 9}).only(["NQUEUELIMITSITE"])
     with pytest.raises(dataclasses.FrozenInstanceError):
         tuning.version = 18  # type: ignore[misc]
-    for again in (pickle.loads(pickle.dumps(tuning)), copy.deepcopy(tuning)):  # noqa: S301
-        assert again == tuning
-        assert hash(again) == hash(tuning)
-        assert again.by_suffix("NQUEUELIMITSITE", ["A"]).tolist() == [9]
+    for copied in (pickle.loads(pickle.dumps(tuning)), copy.deepcopy(tuning)):  # noqa: S301
+        assert copied == tuning
+        assert hash(copied) == hash(tuning)
+        assert copied.by_suffix("NQUEUELIMITSITE", ["A"]).tolist() == [9]
         with pytest.raises(UndeclaredKeyError):
-            again.flag("NW_ACTIVE")
+            copied.flag("NW_ACTIVE")
 
 
-def test_changing_the_mapping_that_was_passed_changes_nothing() -> None:
+def test_a_tuning_copies_the_mapping_it_gets() -> None:
     settings: dict[str, Value] = {"NQUEUED_SAT_CAP": 9}
     tuning = Tuning(1, "atlas", settings)
     settings["NQUEUED_SAT_CAP"] = 10

@@ -1,4 +1,4 @@
-"""Rows of the CONFIG table become values, by type, range and scope."""
+"""Rows of the CONFIG table are turned into values by type, range and scope."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_convert_reads_the_json_column_for_json() -> None:
         ("json", "{}"),
     ],
 )
-def test_what_cannot_be_converted_is_refused(kind: str | None, text: str | None) -> None:
+def test_unconvertible_rows_are_refused(kind: str | None, text: str | None) -> None:
     with pytest.raises(ValueRefusedError):
         convert(row("K", text, kind))
 
@@ -93,28 +93,28 @@ def test_what_cannot_be_converted_is_refused(kind: str | None, text: str | None)
         ("NQUEUELIMITSITE_Express", "-1", "integer", "out of range"),
     ],
 )
-def test_a_wrong_row_keeps_the_last_good_value_and_says_why(key: str, text: str, kind: str, why: str) -> None:
-    wrong = row(key, text, kind)
-    good: Value = True if key == "NW_ACTIVE" else 1
-    kept = judge_rows(CATALOGUE, [wrong], {wrong.row_id: good})
-    assert kept.usable == {wrong.row_id: good}
-    never = judge_rows(CATALOGUE, [wrong], {})
-    assert never.usable == {}
-    for judged, value in ((kept, good), (never, None)):
-        (bad,) = judged.bad
+def test_an_invalid_row_keeps_the_last_good_value_and_gives_a_reason(key: str, text: str, kind: str, why: str) -> None:
+    invalid_row = row(key, text, kind)
+    last_good: Value = True if key == "NW_ACTIVE" else 1
+    with_last_good = judge_rows(CATALOGUE, [invalid_row], {invalid_row.row_id: last_good})
+    assert with_last_good.usable == {invalid_row.row_id: last_good}
+    without_last_good = judge_rows(CATALOGUE, [invalid_row], {})
+    assert without_last_good.usable == {}
+    for judgement, value in ((with_last_good, last_good), (without_last_good, None)):
+        (bad,) = judgement.bad
         assert (bad.component, bad.key, bad.vo, bad.kept) == ("jobbroker", key, "atlas", value)
         assert why in bad.why
         assert f"jobbroker/{key}" in str(bad)
 
 
-def test_a_last_good_value_that_is_not_allowed_any_more_is_dropped() -> None:
-    wrong = row("NQUEUED_SAT_CAP", "x")
-    judged = judge_rows(CATALOGUE, [wrong], {wrong.row_id: -5})
-    assert judged.usable == {}
-    assert judged.bad[0].kept is None
+def test_a_last_good_value_that_is_no_longer_allowed_is_dropped() -> None:
+    invalid_row = row("NQUEUED_SAT_CAP", "x")
+    judgement = judge_rows(CATALOGUE, [invalid_row], {invalid_row.row_id: -5})
+    assert judgement.usable == {}
+    assert judgement.bad[0].kept is None
 
 
-def test_rows_of_other_programs_and_parts_and_unknown_keys_are_passed_over() -> None:
+def test_rows_of_other_programs_and_components_and_unknown_keys_are_ignored() -> None:
     rows = [
         row("NQUEUED_SAT_CAP", "x", app="pandaserver"),
         row("NQUEUED_SAT_CAP", "x", component="taskbrokerage"),
@@ -122,8 +122,8 @@ def test_rows_of_other_programs_and_parts_and_unknown_keys_are_passed_over() -> 
         row("SOMETHING_ELSE", "x"),
     ]
     assert rows_of_catalogue(CATALOGUE, rows) == ()
-    judged = judge_rows(CATALOGUE, rows, {})
-    assert (judged.usable, judged.bad) == ({}, ())
+    judgement = judge_rows(CATALOGUE, rows, {})
+    assert (judgement.usable, judgement.bad) == ({}, ())
 
 
 def select(rows: list[ConfigRow], vo: str | None) -> dict[str, Value]:
@@ -133,13 +133,13 @@ def select(rows: list[ConfigRow], vo: str | None) -> dict[str, Value]:
 @pytest.mark.parametrize(
     ("key", "component", "vo_values", "vo", "expected"),
     [
-        # A key that names its VO takes that VO's row, whatever the VO of the task.
+        # A key bound to one VO uses the row of that VO, whatever the VO of the task.
         ("NQUEUED_SAT_CAP", "jobbroker", {"atlas": 1, "cms": 2}, "atlas", 1),
         ("NQUEUED_SAT_CAP", "jobbroker", {"atlas": 1, "cms": 2}, "cms", 1),
         ("NQUEUED_SAT_CAP", "jobbroker", {"cms": 2}, "atlas", None),
         ("NQUEUED_SAT_CAP", "jobbroker", {"": 3}, "atlas", 3),
         ("NQUEUED_SAT_CAP", "jobbroker", {None: 3, "atlas": 1}, "atlas", 1),
-        # A key of the task's VO.
+        # A key in the scope of the task's VO.
         ("STORAGE_MIN_FREE_SIZE", "jobbroker", {"atlas": 1, "cms": 2}, "cms", 2),
         ("STORAGE_MIN_FREE_SIZE", "jobbroker", {"atlas": 1}, "cms", None),
         ("STORAGE_MIN_FREE_SIZE", "jobbroker", {"": 3, "cms": 2}, "cms", 2),
@@ -151,12 +151,12 @@ def select(rows: list[ConfigRow], vo: str | None) -> dict[str, Value]:
         ("NQUEUED_NUC_CAP", "taskbrokerage", {"": 3, "wlcg": 2}, "atlas", 2),
     ],
 )
-def test_scope(
+def test_the_row_in_scope_is_chosen_by_vo(
     key: str, component: str, vo_values: dict[str | None, int], vo: str | None, expected: int | None
 ) -> None:
     rows = [row(key, str(value), vo=row_vo, component=component) for row_vo, value in vo_values.items()]
-    for ordered in (rows, rows[::-1]):
-        assert select(ordered, vo).get(key) == expected
+    for ordering in (rows, rows[::-1]):
+        assert select(ordering, vo).get(key) == expected
 
 
 def test_contradictions_name_both_keys() -> None:
@@ -167,7 +167,7 @@ def test_contradictions_name_both_keys() -> None:
     assert "NQUEUED_NUC_CAP_FOR_JOBS = 10000" in sentence
     assert contradictions(CATALOGUE, {"NQUEUED_SAT_CAP": 10_001, "NQUEUED_NUC_CAP_FOR_JOBS": 10_001}) == ()
     assert len(contradictions(CATALOGUE, {"NQUEUED_NUC_CAP_FOR_JOBS": 1})) == 1
-    assert contradictions(CATALOGUE, {"NQUEUED_NUC_CAP_FOR_JOBS": 0}) == ()  # it closes everything by itself
+    assert contradictions(CATALOGUE, {"NQUEUED_NUC_CAP_FOR_JOBS": 0}) == ()  # a limit of 0 closes everything anyway
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_contradictions_name_both_keys() -> None:
         ("NW_ACTIVE", " true ", True),
     ],
 )
-def test_from_text(key: str, text: str, value: Value) -> None:
+def test_from_text_converts_by_the_type_of_the_key(key: str, text: str, value: Value) -> None:
     result = from_text(CATALOGUE.require(key), text)
     assert result == value
     assert type(result) is type(value)
@@ -212,10 +212,10 @@ numbers = st.one_of(st.integers(0, 10**12), st.floats(0, 1e12, allow_nan=False))
 
 
 @given(numbers)
-def test_what_is_written_is_read_back(value: float) -> None:
+def test_a_written_value_is_read_back(value: float) -> None:
     entry = CATALOGUE.require("SIZE_CUTOFF_TO_MOVE_INPUT")
-    written = row_of(entry, entry.key, "atlas", value)
-    assert judge_rows(CATALOGUE, [written], {}).usable == {written.row_id: value}
+    config_row = row_of(entry, entry.key, "atlas", value)
+    assert judge_rows(CATALOGUE, [config_row], {}).usable == {config_row.row_id: value}
 
 
 @given(st.text(max_size=300), st.sampled_from(["int", "float", "bool", "str", "json", "", "x"]))
@@ -223,7 +223,7 @@ def test_any_row_is_used_or_reported(text: str, kind: str) -> None:
     for entry in CATALOGUE:
         name = entry.key if not entry.is_family or entry.bare else f"{entry.key}_a"
         candidate = ConfigRow(entry.app, entry.component, name, "atlas", text, kind)
-        judged = judge_rows(CATALOGUE, [candidate], {})
-        assert (candidate.row_id in judged.usable) != bool(judged.bad)
-        for value in judged.usable.values():
+        judgement = judge_rows(CATALOGUE, [candidate], {})
+        assert (candidate.row_id in judgement.usable) != bool(judgement.bad)
+        for value in judgement.usable.values():
             assert not isinstance(value, float) or math.isfinite(value)

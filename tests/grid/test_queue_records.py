@@ -1,4 +1,4 @@
-"""Rows of queues: parsed once as long as none changes."""
+"""Queue records: rows are parsed once until one of them changes."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ def read(database: Database) -> Callable[[], QueueRecords]:
     def ask() -> QueueRecords:
         with database.read_snapshot() as connection:
             asking = Asking(connection, database.names, NOW)
-            found = queue_records(asking)
-            assert queue_records(asking) is found
-            return found
+            records_read = queue_records(asking)
+            assert queue_records(asking) is records_read
+            return records_read
 
     return ask
 
 
-def test_rows_are_parsed_again_once_one_has_changed(
+def test_rows_are_parsed_again_only_after_a_change(
     database: Database, read: Callable[[], QueueRecords], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsed: list[str | None] = []
+    parsed_texts: list[str | None] = []
     parse = records.json_document
 
-    def note(text: str | None) -> dict[str, object]:
-        parsed.append(text)
+    def parse_and_record(text: str | None) -> dict[str, object]:
+        parsed_texts.append(text)
         return parse(text)
 
-    monkeypatch.setattr(records, "json_document", note)
+    monkeypatch.setattr(records, "json_document", parse_and_record)
     write(database, "A", {"nickname": "A_Q", "status": "online", "corepower": 12.5, "other": 1})
     write(database, "B", ["no object"])
     first = read()
-    assert [one.panda_queue for one in first.rows] == ["A", "B"]
+    assert [record.panda_queue for record in first.rows] == ["A", "B"]
     assert first.rows[0].document["status"] == "online" and "other" not in first.rows[0].document
     assert first.rows[1].document["status"] is None
-    assert {name: one.corepower for name, one in first.about.items()} == {"A_Q": 12.5}
-    assert read() is first and len(parsed) == 2
+    assert {name: record.corepower for name, record in first.about.items()} == {"A_Q": 12.5}
+    assert read() is first and len(parsed_texts) == 2
     write(database, "A", {"nickname": "A_Q", "status": "offline", "corepower": 12.5})
-    assert read().rows[0].document["status"] == "offline" and len(parsed) == 4
+    assert read().rows[0].document["status"] == "offline" and len(parsed_texts) == 4
     write(database, "C", {})
     assert len(read().rows) == 3

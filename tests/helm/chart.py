@@ -1,4 +1,4 @@
-"""What Helm makes of ``deploy/helm/gridbroker``."""
+"""Renders ``deploy/helm/gridbroker`` with Helm."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 
 
 class Refused(Exception):
-    """Helm rendered nothing."""
+    """Helm refused to render the chart."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """The chart, rendered by this command."""
+    """The chart and the command that renders it."""
 
     command: Path
 
     def run(self, *words: str) -> str:
-        """What a subcommand prints.
+        """The output of a subcommand.
 
         Raises:
-            Refused: it failed; with what it said.
+            Refused: the subcommand failed; the message is its output.
         """
-        done = subprocess.run([self.command, *words], capture_output=True, text=True)
-        if done.returncode:
-            raise Refused(done.stderr + done.stdout)
-        return done.stdout
+        result = subprocess.run([self.command, *words], capture_output=True, text=True)
+        if result.returncode:
+            raise Refused(result.stderr + result.stdout)
+        return result.stdout
 
     def objects(self, *values: str) -> Objects:
         """The objects of a release with these values (``name=value``), by kind and name."""
-        options = [word for one in values for word in ("--set-json", one)]
+        options = [word for assignment in values for word in ("--set-json", assignment)]
         return by_name(self.run("template", "release", str(CHART), *options))
 
 
 def by_name(text: str) -> Objects:
     """The objects of a YAML stream, by kind and name."""
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text) if one}
+    return {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text) if item}

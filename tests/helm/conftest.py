@@ -1,4 +1,4 @@
-"""The chart, rendered by the Helm that ``make kubernetes`` has installed."""
+"""The chart, rendered by the Helm that ``make kubernetes`` installs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.helm.chart import Chart
 from tests.marked_folders import keep_to_mark
 
 HELM = "BROKER_TEST_HELM"
-"""Variable of the environment: the helm command."""
+"""Environment variable with the path of the helm command."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where it was asked for."""
+    """Mark all tests of this folder; they run only where the mark is requested."""
     keep_to_mark(config, items, __file__, "helm")
 
 

@@ -1,4 +1,4 @@
-"""The chart makes the objects of ``deploy/kubernetes/base``, and puts its values where they belong."""
+"""The chart renders the objects of ``deploy/kubernetes/base`` and applies its values to them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.helm.chart import BASE, CHART, Chart, Objects, Refused, by_name
 BROKER, API = ("Deployment", "gridbroker-broker"), ("Deployment", "gridbroker-api")
 
 
-def by_kustomize() -> Objects:
-    """The base as kustomize makes it, without the sums in the names of its ConfigMaps."""
-    done = subprocess.run(["kubectl", "kustomize", BASE], check=True, capture_output=True, text=True)
-    return by_name(re.sub(r"(gridbroker-(?:config|database))-[a-z0-9]{10}\b", r"\1", done.stdout))
+def kustomize_objects() -> Objects:
+    """The base rendered by kustomize, without the hashes in the names of its ConfigMaps."""
+    result = subprocess.run(["kubectl", "kustomize", BASE], check=True, capture_output=True, text=True)
+    return by_name(re.sub(r"(gridbroker-(?:config|database))-[a-z0-9]{10}\b", r"\1", result.stdout))
 
 
 def pod(objects: Objects, deployment: tuple[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = objects[deployment]["spec"]["template"]["spec"]
-    return found
+    spec: dict[str, Any] = objects[deployment]["spec"]["template"]["spec"]
+    return spec
 
 
-def test_the_objects_are_those_of_the_base(chart: Chart) -> None:
-    expected, rendered = by_kustomize(), chart.objects()
+def test_the_chart_renders_the_objects_of_the_base(chart: Chart) -> None:
+    expected, rendered = kustomize_objects(), chart.objects()
     for name in (BROKER, API):
         assert rendered[name]["spec"]["template"]["metadata"].pop("annotations")
         pods = pod(rendered, name)
@@ -35,7 +35,7 @@ def test_the_objects_are_those_of_the_base(chart: Chart) -> None:
             assert container.pop("imagePullPolicy") == "IfNotPresent"
             assert container["image"] == f"gridbroker:{__version__}"
             container["image"] = "gridbroker:latest"
-    # kustomize leaves the labels of spread constraints as they are; the chart names the whole selector
+    # kustomize leaves the labels of spread constraints unchanged; the chart uses the whole selector
     for constraint in pod(rendered, BROKER)["topologySpreadConstraints"]:
         assert constraint["labelSelector"]["matchLabels"].pop("app.kubernetes.io/name") == "gridbroker"
     for constraint in pod(expected, BROKER)["topologySpreadConstraints"]:
@@ -49,7 +49,7 @@ def test_the_chart_is_of_this_release_and_clean(chart: Chart) -> None:
     assert "0 chart(s) failed" in chart.run("lint", "--strict", str(CHART))
 
 
-def test_values_are_put_where_they_belong(chart: Chart) -> None:
+def test_values_are_applied_to_the_objects(chart: Chart) -> None:
     objects = chart.objects(
         'image={"repository":"registry.example.org/gridbroker","tag":"1.2.3","pullSecrets":[{"name":"registry"}]}',
         'database.url="postgresql://broker@db.example.org:5432/panda?sslmode=verify-full"',
@@ -60,14 +60,16 @@ def test_values_are_put_where_they_belong(chart: Chart) -> None:
         "serviceMonitor.enabled=true",
     )
     broker, api = pod(objects, BROKER), pod(objects, API)
-    images = {one["image"] for one in [*broker["initContainers"], *broker["containers"], *api["containers"]]}
+    images = {
+        container["image"] for container in [*broker["initContainers"], *broker["containers"], *api["containers"]]
+    }
     assert images == {"registry.example.org/gridbroker:1.2.3"}
     assert broker["imagePullSecrets"] == api["imagePullSecrets"] == [{"name": "registry"}]
     assert (objects[BROKER]["spec"]["replicas"], objects[API]["spec"]["replicas"]) == (5, 2)
     assert (broker["nodeSelector"], "nodeSelector" in api) == ({"disk": "fast"}, False)
     assert api["containers"][0]["resources"]["limits"] == {"memory": "2Gi"}
-    for one in (broker, api):
-        assert [volume["secret"]["secretName"] for volume in one["volumes"] if "secret" in volume] == ["of-mine"]
+    for pod_spec in (broker, api):
+        assert [volume["secret"]["secretName"] for volume in pod_spec["volumes"] if "secret" in volume] == ["of-mine"]
     assert objects["ConfigMap", "gridbroker-database"]["data"] == {
         "BROKER_DATABASE_URL": "postgresql://broker@db.example.org:5432/panda?sslmode=verify-full"
     }
@@ -78,18 +80,18 @@ def test_values_are_put_where_they_belong(chart: Chart) -> None:
 
 
 @pytest.mark.parametrize("value", ['config={"a.yaml":"x"}', 'database.url="postgresql://broker@other/broker"'])
-def test_a_changed_configuration_starts_the_pods_anew(chart: Chart, value: str) -> None:
-    def sums(objects: Objects) -> list[str]:
+def test_a_changed_configuration_restarts_the_pods(chart: Chart, value: str) -> None:
+    def checksums(objects: Objects) -> list[str]:
         annotations = [objects[name]["spec"]["template"]["metadata"]["annotations"] for name in (BROKER, API)]
-        return [one["checksum/configuration"] for one in annotations]
+        return [pod_annotations["checksum/configuration"] for pod_annotations in annotations]
 
-    before, after = sums(chart.objects()), sums(chart.objects(value))
+    before, after = checksums(chart.objects()), checksums(chart.objects(value))
     assert not set(before) & set(after)
-    assert before == sums(chart.objects())
+    assert before == checksums(chart.objects())
 
 
 @pytest.mark.parametrize(
-    ("value", "named"),
+    ("value", "name"),
     [
         ("replicas=3", "replicas"),
         ('brokers.replicas="three"', "replicas"),
@@ -101,6 +103,6 @@ def test_a_changed_configuration_starts_the_pods_anew(chart: Chart, value: str) 
         ('config={"agents.yaml":1}', "agents"),
     ],
 )
-def test_a_wrong_value_is_refused_by_its_name(chart: Chart, value: str, named: str) -> None:
-    with pytest.raises(Refused, match=named):
+def test_an_invalid_value_is_refused_by_its_name(chart: Chart, value: str, name: str) -> None:
+    with pytest.raises(Refused, match=name):
         chart.objects(value)

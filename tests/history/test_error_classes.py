@@ -1,4 +1,4 @@
-"""The classes of error codes: every code of the fact sheet, what a job's codes say, and a file that is wrong."""
+"""Classes of error codes: every code of the fact sheet, the codes of a job, and invalid files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.resources import path
 
 FILE = path("config/error_classes.yaml")
 SHIPPED = read_error_classes(FILE.read_text(encoding="utf-8"), "error_classes.yaml")
-# Code and the letters of its faults, the default first: site, payload, data, system, user, request, none.
+# Each code with the letters of its faults (see LETTERS), the default first.
 PILOT = {
     1098: "s", 1099: "ds", 1100: "d", 1103: "d", 1104: "p", 1106: "p", 1110: "sp", 1334: "sp", 1116: "ys", 1117: "ys",
     1124: "p", 1137: "sd", 1144: "y", 1150: "ps", 1151: "ds", 1152: "sd", 1163: "y", 1177: "y", 1373: "y", 1165: "p",
@@ -35,10 +35,10 @@ LETTERS = {"s": "site", "p": "payload", "d": "data", "y": "system", "u": "user",
 
 @pytest.mark.parametrize(("source", "code"), [*(("pilot", code) for code in PILOT), *OTHERS])
 def test_every_code_of_the_fact_sheet_has_its_class_and_faults(source: str, code: int) -> None:
-    found = SHIPPED.of(source, code)
-    assert found is not None and found.meaning
+    error_class = SHIPPED.of(source, code)
+    assert error_class is not None and error_class.meaning
     letters = PILOT[code] if source == "pilot" else OTHERS[source, code]
-    assert found.faults == tuple(LETTERS[letter] for letter in letters)
+    assert error_class.faults == tuple(LETTERS[letter] for letter in letters)
 
 
 @pytest.mark.parametrize(
@@ -55,29 +55,29 @@ def test_every_code_of_the_fact_sheet_has_its_class_and_faults(source: str, code
         ({"jobstatus": "closed", "taskbuffererrorcode": 100}, ["taskBuffer:100"]),
     ],
 )
-def test_what_the_codes_of_a_job_say_the_most_telling_first(job: dict[str, Any], labels: list[str]) -> None:
-    found = SHIPPED.decode({"jobstatus": "failed", **job})
-    assert [one.error for one in found] == labels
+def test_the_codes_of_a_job_are_decoded_most_specific_first(job: dict[str, Any], labels: list[str]) -> None:
+    failures = SHIPPED.decode({"jobstatus": "failed", **job})
+    assert [failure.error for failure in failures] == labels
 
 
-def test_a_code_that_nobody_knows_says_so() -> None:
-    (found,) = SHIPPED.decode({"jobstatus": "failed", "piloterrorcode": 4242, "piloterrordiag": "odd"})
-    assert (found.error_class, found.fault, found.diag) == ("unknown", "unknown", "odd")
+def test_an_unknown_code_is_marked_as_unknown() -> None:
+    (failure,) = SHIPPED.decode({"jobstatus": "failed", "piloterrorcode": 4242, "piloterrordiag": "odd"})
+    assert (failure.error_class, failure.fault, failure.diag) == ("unknown", "unknown", "odd")
 
 
 @pytest.mark.parametrize(
-    ("error", "some"),
+    ("error", "code_range"),
     [
         ("1099", ("pilot", 1099, 1099)), ("trans:137", ("trans", 137, 137)), ("taskbuffer:7", ("taskBuffer", 7, 7)),
         ("memory", ("trans", 137, 137)), ("site", ("sup", 3000, 3999)), ("vanished", ("none", 0, 0)),
     ],
 )  # fmt: skip
-def test_what_jobs_are_asked_for_by(error: str, some: tuple[str, int, int]) -> None:
-    assert some in SHIPPED.ranges_of(error)
+def test_filters_are_resolved_to_code_ranges(error: str, code_range: tuple[str, int, int]) -> None:
+    assert code_range in SHIPPED.ranges_of(error)
 
 
 @pytest.mark.parametrize("error", ["memori", "pilo:1099", "", "pilot:", "12345678"])
-def test_an_error_that_is_none(error: str) -> None:
+def test_an_invalid_error_filter(error: str) -> None:
     with pytest.raises(WrongErrorFilter):
         SHIPPED.ranges_of(error)
 
@@ -86,7 +86,7 @@ GOOD = "- {source: pilot, codes: [1], class: a_b, faults: [site], meaning: m}\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "what"),
+    ("line", "message"),
     [
         ("- {source: pilto, codes: [1], class: ab, faults: [site], meaning: m}", "f.yaml line 3; did you mean pilot?"),
         ("- {source: exe, codes: [1], class: Ab, faults: [site], meaning: m}", "class is Ab; f.yaml line 3"),
@@ -107,14 +107,14 @@ GOOD = "- {source: pilot, codes: [1], class: a_b, faults: [site], meaning: m}\n"
         ("- {", "f.yaml; correct the file"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_wrong_is_refused_with_its_line(line: str, what: str) -> None:
-    with pytest.raises(WrongErrorClasses) as refused:
+def test_an_invalid_file_is_refused_with_its_line(line: str, message: str) -> None:
+    with pytest.raises(WrongErrorClasses) as refusal:
         read_error_classes(f"classes:\n{GOOD}{line}\n", "f.yaml")
-    assert what in str(refused.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "classes: 3", "a: 1"])
-def test_a_file_without_classes(text: str) -> None:
+def test_a_file_without_classes_is_refused(text: str) -> None:
     with pytest.raises(WrongErrorClasses, match="no list of classes"):
         read_error_classes(text, "f.yaml")
 

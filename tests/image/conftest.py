@@ -1,4 +1,4 @@
-"""The image, as ``make test-image`` has built it."""
+"""The image built by ``make test-image``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from tests.marked_folders import keep_to_mark
 from tests.operations.postgres_cluster import PostgresCluster, open_folder
 
 FOLDER = "BROKER_TEST_IMAGE"
-"""Variable of the environment: the folder of ``.ci/build-image``."""
+"""Environment variable with the folder of ``.ci/build-image``."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where it was asked for."""
+    """Mark all tests of this folder; they run only where the mark is requested."""
     keep_to_mark(config, items, __file__, "image")
 
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    """The image that was built from this checkout."""
+    """The image built from this checkout."""
     return Image.read(Path(os.environ[FOLDER]))
 
 
 @pytest.fixture
 def cluster() -> Iterator[PostgresCluster]:
-    """A PostgreSQL over TCP, as the service ``database`` of docker-compose.yml is one."""
-    found = PostgresCluster(open_folder("cluster"), "p@ss/w:rd?%")
-    found.make()
-    found.start()
-    yield found
-    found.remove()
+    """A PostgreSQL over TCP, like the service ``database`` of docker-compose.yml."""
+    postgres = PostgresCluster(open_folder("cluster"), "p@ss/w:rd?%")
+    postgres.make()
+    postgres.start()
+    yield postgres
+    postgres.remove()

@@ -1,6 +1,6 @@
-"""Processes of the image as a container runs them: its account, its variables, a root that is only read.
+"""Runs processes of the image as a container does: with its account, its variables, and a read-only root.
 
-Without a container engine: namespaces of the kernel for mounts and processes, the network of this machine.
+No container engine is used: mounts and processes have kernel namespaces; the network is that of this machine.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Image:
-    """The image that ``.ci/build-image`` has built.
+    """The image built by ``.ci/build-image``.
 
     Attributes:
-        root: its files.
-        config: what it says of its processes, in Docker's words (``Entrypoint``, ``Cmd``, ``User``, ``Env``, ...).
+        root: the folder with its files.
+        config: the configuration of its processes in Docker's terms (``Entrypoint``, ``Cmd``, ``User``, ``Env``, ...).
     """
 
     root: Path
@@ -31,21 +31,21 @@ class Image:
 
     @classmethod
     def read(cls, folder: Path) -> Image:
-        """The image in the folder of ``.ci/build-image``."""
-        described = json.loads((folder / "image.json").read_text(encoding="utf-8"))
-        return cls((folder / "root").resolve(), described["Docker"]["config"])
+        """Read the image from the folder of ``.ci/build-image``."""
+        document = json.loads((folder / "image.json").read_text(encoding="utf-8"))
+        return cls((folder / "root").resolve(), document["Docker"]["config"])
 
 
 @dataclass(frozen=True)
 class Container:
-    """Where processes of an image run.
+    """The environment in which processes of an image run.
 
     Attributes:
-        name: of the host that its processes see.
-        image: of the processes.
-        volume: the folder that lasts, at the only volume of the image.
-        secrets: a folder shown at ``/run/secrets``.
-        variables: of the environment, besides those of the image.
+        name: the host name that its processes see.
+        image: the image of the processes.
+        volume: the persistent folder, mounted at the only volume of the image.
+        secrets: the folder mounted at ``/run/secrets``.
+        variables: environment variables in addition to those of the image.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Container:
 
     @property
     def user(self) -> int:
-        """The number of the account."""
+        """The user id of the account."""
         return int(str(self.image.config["User"]).split(":")[0])
 
     def _command(self, words: Sequence[str]) -> list[str]:
@@ -76,28 +76,28 @@ class Container:
             f"mount --bind {shlex.quote(str(self.volume))} {root}{volume}",
             f"mount -o remount,bind,ro {root}",
         ]
-        named = [*config["Env"], *(f"{name}={value}" for name, value in self.variables.items())]
-        inside = ["env", "-i", f"--chdir={config['WorkingDir']}", *named, *words]
-        steps.append(f"exec chroot --userspec={config['User']} --groups= {root} {shlex.join(inside)}")
+        variables = [*config["Env"], *(f"{name}={value}" for name, value in self.variables.items())]
+        command = ["env", "-i", f"--chdir={config['WorkingDir']}", *variables, *words]
+        steps.append(f"exec chroot --userspec={config['User']} --groups= {root} {shlex.join(command)}")
         spaces = ["--mount", "--pid", "--uts", "--fork"]
         return ["unshare", *spaces, "sh", "-c", "\n".join(steps)]
 
     def run(self, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run a program of the image to its end."""
+        """Run a program of the image and wait for its end."""
         return subprocess.run(
             self._command(words), check=False, capture_output=True, text=True, timeout=timeout_s, env=_host()
         )
 
     def health(self, test: Sequence[str]) -> str:
-        """What a health check says that fails, empty where it passes; ``test`` is in Docker's form, ``CMD`` first."""
+        """The output of a failed health check, empty if it passes; ``test`` has Docker's form, ``CMD`` first."""
         kind, *words = test
         assert kind == "CMD", test
-        done = self.run(*words)
-        return "" if done.returncode == 0 else f"{done.returncode}: {done.stdout}{done.stderr}"
+        result = self.run(*words)
+        return "" if result.returncode == 0 else f"{result.returncode}: {result.stdout}{result.stderr}"
 
     @contextlib.contextmanager
     def service(self, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """The entry point of the image with ``arguments``, or those of the image, until the end of the block."""
+        """Run the entry point with ``arguments``, or with those of the image, until the end of the block."""
         words = [*self.image.config["Entrypoint"], *(arguments or self.image.config["Cmd"])]
         with log.open("ab") as output:
             process = subprocess.Popen(self._command(words), stdout=output, stderr=output, env=_host())
@@ -105,13 +105,13 @@ class Container:
             yield process
         finally:
             if process.poll() is None:
-                # Its account is another one, so that it does not die with the process that made its namespaces.
+                # It runs as another account, so it does not die with the process that created its namespaces.
                 os.kill(first_process(process.pid), signal.SIGKILL)
             process.wait()
 
 
 def first_process(outer: int) -> int:
-    """The process that the kernel counts as the first one of a container that ``unshare`` has begun."""
+    """The process with PID 1 in the namespace of a container that ``unshare`` started."""
     (child,) = Path(f"/proc/{outer}/task/{outer}/children").read_text(encoding="ascii").split()
     return int(child)
 

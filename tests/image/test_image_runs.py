@@ -1,4 +1,4 @@
-"""The image runs: as an ordinary account, on a read-only root, with the password of the database from a file."""
+"""The image runs as an unprivileged account, on a read-only root, with the database password from a file."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tests.operations.postgres_cluster import PostgresCluster, free_port
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
 LARGEST_BYTES = 450_000_000
-"""Of all that is installed, without the base; half of it is the compiler of the extra ``fast``."""
+"""Limit of all installed files without the base; half of them are the compiler of the extra ``fast``."""
 SECRET = "/run/secrets/database-password"
 
 
 @pytest.fixture
 def container(image: Image, cluster: PostgresCluster, tmp_path: Path) -> Iterator[Container]:
-    """One with the settings of docker-compose.yml, but for the address of the database."""
+    """A container with the settings of docker-compose.yml, except the address of the database."""
     volume, secrets = tmp_path / "volume", tmp_path / "secrets"
     volume.mkdir()
     secrets.mkdir()
     (secrets / "database-password").write_text(f"{cluster.password}\n", encoding="utf-8")
     with psycopg.connect(cluster.url("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE broker")
-    made = Container(
+    broker_container = Container(
         "one",
         image,
         volume,
@@ -47,33 +47,33 @@ def container(image: Image, cluster: PostgresCluster, tmp_path: Path) -> Iterato
             "BROKER_DATABASE_PASSWORD_FILE": SECRET,
         },
     )
-    os.chown(volume, made.user, made.user)
-    yield made
+    os.chown(volume, broker_container.user, broker_container.user)
+    yield broker_container
 
 
-def test_it_is_small_and_has_no_installer(image: Image) -> None:
-    installed = image.root / "opt/gridbroker"
-    files = [path for path in installed.rglob("*") if path.is_file() and not path.is_symlink()]
+def test_the_image_is_small_and_has_no_installer(image: Image) -> None:
+    folder = image.root / "opt/gridbroker"
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     assert sum(path.stat().st_size for path in files) < LARGEST_BYTES
-    assert not list(installed.glob("bin/pip*"))
+    assert not list(folder.glob("bin/pip*"))
 
 
-def test_it_is_an_ordinary_account_that_can_write_to_its_volume_only(container: Container) -> None:
-    written = "open('/var/lib/gridbroker/x', 'w'); open('/opt/gridbroker/x', 'w')"
-    probe = f"import os; print(os.getuid(), os.getgroups()); {written}"
-    done = container.run("python", "-c", probe)
-    assert done.stdout.split() == [str(container.user), "[]"]
+def test_the_image_runs_unprivileged_and_writes_only_to_its_volume(container: Container) -> None:
+    writes = "open('/var/lib/gridbroker/x', 'w'); open('/opt/gridbroker/x', 'w')"
+    probe = f"import os; print(os.getuid(), os.getgroups()); {writes}"
+    result = container.run("python", "-c", probe)
+    assert result.stdout.split() == [str(container.user), "[]"]
     assert container.user > 0
-    assert done.returncode == 1
-    assert "Read-only file system: '/opt/gridbroker/x'" in done.stderr
+    assert result.returncode == 1
+    assert "Read-only file system: '/opt/gridbroker/x'" in result.stderr
     assert (container.volume / "x").exists()
 
 
-def test_without_the_file_of_the_password_it_says_which_is_missing(container: Container) -> None:
+def test_a_missing_password_file_is_reported_by_its_name(container: Container) -> None:
     (container.secrets / "database-password").unlink()
-    done = container.run("broker", "doctor")
-    assert done.returncode != 0
-    assert f"BROKER_DATABASE_PASSWORD_FILE={SECRET}" in done.stderr
+    result = container.run("broker", "doctor")
+    assert result.returncode != 0
+    assert f"BROKER_DATABASE_PASSWORD_FILE={SECRET}" in result.stderr
 
 
 def answers(port: int, path: str) -> bool:
@@ -83,50 +83,53 @@ def answers(port: int, path: str) -> bool:
     return False
 
 
-def decided(database: Database) -> int:
+def finished_cycles(database: Database) -> int:
     with database.begin() as connection:
         return int(
             connection.exec_driver_sql("SELECT count(*) FROM broker.agent_runs WHERE outcome = 'done'").scalar_one()
         )
 
 
-def test_two_brokers_and_the_api_work_on_a_database_of_their_own(
+def test_two_brokers_and_the_api_work_on_one_database(
     container: Container, cluster: PostgresCluster, tmp_path: Path
 ) -> None:
-    # what docker-compose.yml and the image say is what is run
+    # run the commands of docker-compose.yml and of the image
     shell, option, line = COMPOSE["broker"]["entrypoint"]
     command = list(COMPOSE["api"]["command"])
     command[command.index("--host") + 1] = "127.0.0.1"
-    port, both = free_port(), [container, replace(container, name="two")]
+    port, broker_containers = free_port(), [container, replace(container, name="two")]
     with contextlib.ExitStack() as stack:
-        installed = container.run(shell, option, line.split("&&")[0])
-        assert installed.returncode == 0, installed.stderr
+        installation = container.run(shell, option, line.split("&&")[0])
+        assert installation.returncode == 0, installation.stderr
         database = stack.enter_context(Database(cluster.url("broker")))
         load_grid(database, datetime.now(UTC).replace(microsecond=0))
-        brokers = [stack.enter_context(one.service(log=tmp_path / f"{one.name}.log")) for one in both]
+        brokers = [
+            stack.enter_context(broker_container.service(log=tmp_path / f"{broker_container.name}.log"))
+            for broker_container in broker_containers
+        ]
         api = replace(container, name="api")
         stack.enter_context(api.service(*command, "--port", str(port), log=tmp_path / "api.log"))
-        for one in both:
-            wait_for_health(one, container.image.config["Healthcheck"]["Test"])
+        for broker_container in broker_containers:
+            wait_for_health(broker_container, container.image.config["Healthcheck"]["Test"])
         wait_until(lambda: answers(port, "/health/ready"), "the API is ready")
-        wait_until(lambda: decided(database) > 0, "a cycle was done")
+        wait_until(lambda: finished_cycles(database) > 0, "a cycle was done")
         assert answers(port, "/")
         assert oct((container.volume / "api-token").stat().st_mode)[-3:] == "600"
         for broker in brokers:
             os.kill(first_process(broker.pid), signal.SIGTERM)
-        within_s = float(COMPOSE["broker"]["stop_grace_period"].removesuffix("s"))
-        assert [broker.wait(within_s) for broker in brokers] == [0, 0]
+        stop_within_s = float(COMPOSE["broker"]["stop_grace_period"].removesuffix("s"))
+        assert [broker.wait(stop_within_s) for broker in brokers] == [0, 0]
 
 
 def wait_for_health(container: Container, test: list[str]) -> None:
-    """Until the health check of the image passes in a container; what it says otherwise is what fails."""
-    said = ["not asked yet"]
+    """Wait until the health check of the image passes in a container; a failure has the output of the last check."""
+    outputs = ["not asked yet"]
 
     def is_healthy() -> bool:
-        said.append(container.health(test))
-        return not said[-1]
+        outputs.append(container.health(test))
+        return not outputs[-1]
 
     try:
         wait_until(is_healthy, "the container is healthy")
     except AssertionError as error:
-        raise AssertionError(f"{container.name}: {said[-1]}") from error
+        raise AssertionError(f"{container.name}: {outputs[-1]}") from error

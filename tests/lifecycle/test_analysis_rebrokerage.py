@@ -30,10 +30,10 @@ def jobs(wait_s: float | None, active_s: float | None = None, group: str | None 
 
 
 @pytest.mark.parametrize(
-    ("found", "queue", "outcome", "limit_h"),
+    ("job_set", "queue", "outcome", "limit_h"),
     [
         (jobs(12 * H - 1), ONLINE, "fresh", 12),
-        (jobs(12 * H), ONLINE, "rebrokered", 12),  # an age equal to the limit acts
+        (jobs(12 * H), ONLINE, "rebrokered", 12),  # an age equal to the limit triggers
         (jobs(12 * H + 1), ONLINE, "rebrokered", 12),
         (jobs(6 * H - 1, group="phys"), ONLINE, "fresh", 6),
         (jobs(6 * H, group="phys"), ONLINE, "rebrokered", 6),
@@ -42,7 +42,7 @@ def jobs(wait_s: float | None, active_s: float | None = None, group: str | None 
         (jobs(12 * H, group=""), ONLINE, "rebrokered", 12),
         (jobs(20 * H, 3 * H), ONLINE, "rebrokered", 12),
         (jobs(20 * H, 3 * H - 1), ONLINE, "active", 12),
-        (jobs(20 * H, -60.0), ONLINE, "active", 12),  # a clock that is ahead
+        (jobs(20 * H, -60.0), ONLINE, "active", 12),  # a clock that runs ahead
         (jobs(3 * H), OFFLINE, "too_young", 3),
         (jobs(3 * H + 1), OFFLINE, "rebrokered", 3),
         (jobs(3 * H + 1, 10.0), TEST, "rebrokered", 3),
@@ -57,12 +57,12 @@ def jobs(wait_s: float | None, active_s: float | None = None, group: str | None 
         (jobs(90 * H), queue(None, "queue_unreadable"), "exempt", 12),
     ],
 )
-def test_both_sides_of_every_limit(found: JobSet, queue: Queue | None, outcome: str, limit_h: float) -> None:
-    verdict = check_job_set(found, queue, LIMITS, NOW)
+def test_both_sides_of_every_limit(job_set: JobSet, queue: Queue | None, outcome: str, limit_h: float) -> None:
+    verdict = check_job_set(job_set, queue, LIMITS, NOW)
     assert (verdict.outcome, verdict.limit_s) == (outcome, limit_h * H)
 
 
-def test_a_timeout_shorter_than_the_least_wait_waits_for_that() -> None:
+def test_a_timeout_is_at_least_the_minimum_wait() -> None:
     limits: dict[str, Any] = {"by_group_s": {}, "activity_s": 0.0, "least_wait_s": 3 * H}
     short = AnalysisLimits(timeout_s=H, **limits)
     assert [check_job_set(jobs(wait_s), ONLINE, short, NOW).outcome for wait_s in (3 * H, 3 * H + 1)] == [

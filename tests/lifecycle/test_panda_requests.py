@@ -9,7 +9,7 @@ import pytest
 from broker.lifecycle.model.panda_requests import KillRequest, UnusableAnswerError, accepted, kill_requests
 
 
-def test_requests_have_one_code_each_and_keep_the_order() -> None:
+def test_each_request_has_one_code_and_the_order_is_kept() -> None:
     jobs = [(9, 51), (3, 2), (7, 51), (8, 51), (1, 2)]
     assert kill_requests(jobs, 2) == [
         KillRequest(51, (9, 7)),
@@ -24,12 +24,12 @@ def test_the_body_of_a_request(code: int, options: list[str]) -> None:
     assert KillRequest(code, (1, 2)).body == {"job_ids": [1, 2], "code": code, "kill_options": options}
 
 
-def test_only_jobs_with_a_yes_are_ended() -> None:
+def test_only_confirmed_jobs_are_accepted() -> None:
     assert accepted({"success": True, "data": [True, False, None, 1]}, (5, 6, 7, 8)) == {5}
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         ([], "no object"),
         ({"success": False, "message": "SSL required"}, "refused: SSL required"),
@@ -38,6 +38,6 @@ def test_only_jobs_with_a_yes_are_ended() -> None:
         ({"success": True, "data": None}, "each of 1 jobs"),
     ],
 )
-def test_answers_that_say_nothing_about_the_jobs(document: Any, said: str) -> None:
-    with pytest.raises(UnusableAnswerError, match=said):
+def test_unusable_answers_are_refused(document: Any, message: str) -> None:
+    with pytest.raises(UnusableAnswerError, match=message):
         accepted(document, (5,))

@@ -1,4 +1,4 @@
-"""The table of rules, its tuning keys and its description say the same."""
+"""The table of rules agrees with its tuning keys and its description."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ PAGE = Path(__file__).parents[2] / "docs/explanation/timeouts.md"
 UNITS = {"h": 3600.0, "days": 86400.0}
 
 
-def test_names_are_unique_and_every_rule_is_of_one_table() -> None:
+def test_names_are_unique_and_every_rule_belongs_to_one_table() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert len(rules_of("jobsactive4")) + len(rules_of("jobsdefined4")) == len(RULES)
 
 
 def test_the_description_lists_the_rules_in_their_order() -> None:
     rows = [line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    listed = {cells[0].strip(" `"): cells[-1].strip() for cells in rows if len(cells) == 5}
-    assert list(listed) == [rule.name for rule in RULES]
+    actions = {cells[0].strip(" `"): cells[-1].strip() for cells in rows if len(cells) == 5}
+    assert list(actions) == [rule.name for rule in RULES]
     for rule in RULES:
-        assert listed[rule.name].startswith(rule.action), rule.name
-        assert rule.code is None or f", {rule.code}" in listed[rule.name], rule.name
+        assert actions[rule.name].startswith(rule.action), rule.name
+        assert rule.code is None or f", {rule.code}" in actions[rule.name], rule.name
 
 
-def test_the_catalogue_has_the_key_of_each_limit_in_its_unit_and_names_its_readers() -> None:
+def test_the_catalogue_has_unit_and_readers_of_each_limit() -> None:
     readers: dict[str, set[str]] = {}
     for rule in RULES:
         key = HEARTBEAT if rule.limit == OWN_STAGE_OUT else rule.limit
@@ -37,11 +37,11 @@ def test_the_catalogue_has_the_key_of_each_limit_in_its_unit_and_names_its_reade
             readers.setdefault(HIGH_PRIORITY, set()).add(rule.name)
         if rule.inactive_queues:
             readers.setdefault(LASTSTART, set()).add(rule.name)
-    told = {entry.key: set(entry.read_by.get("timeouts", ())) for entry in shipped_catalogue()}
-    assert {key: names for key, names in told.items() if names} == readers
+    catalogued = {entry.key: set(entry.read_by.get("timeouts", ())) for entry in shipped_catalogue()}
+    assert {key: names for key, names in catalogued.items() if names} == readers
 
 
-def test_every_code_has_its_text() -> None:
+def test_every_code_has_a_text() -> None:
     for rule in RULES:
         if rule.action != "failed":
             assert rule.code in KILLS
@@ -49,9 +49,9 @@ def test_every_code_has_its_text() -> None:
             assert (rule.error, rule.code) in FAILURES
     states = ("sent", "running", "holding", "transferring")
     for status in states:
-        for ended in (True, False):
+        for has_ended in (True, False):
             for error in (True, False):
                 code = watcher_code(
-                    status, has_ended=ended, has_error=error, dispatcher_diag=None, dispatcher_code=None
+                    status, has_ended=has_ended, has_error=error, dispatcher_diag=None, dispatcher_code=None
                 )
                 assert ("jobdispatcher", code) in FAILURES

@@ -1,4 +1,4 @@
-"""Random requirements, in all the ways in which they can be written."""
+"""Hypothesis strategies for requirements in every notation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSTRAINTS = [">=12.0", "<12.0", "==12.4", "=12.4", "!=12.4", ">1", "<=40960", 
 
 
 def old_strings() -> st.SearchStrategy[str]:
-    """Old strings with the shorthand for GPUs."""
+    """Strings in the old notation, with the shorthand for GPUs."""
     cpu = st.tuples(*(st.sampled_from(pool) for pool in (ARCHS, VENDORS, INSTRS))).map("-".join)
     attribute = st.one_of(
         st.builds("{}{}".format, st.sampled_from(["vram", "cuda", "driver"]), st.sampled_from(CONSTRAINTS)),
@@ -26,10 +26,10 @@ def old_strings() -> st.SearchStrategy[str]:
     )
     gpu = st.builds(lambda first, rest: ":".join([first, *rest]), st.sampled_from(GPU_VENDORS), st.lists(attribute))
     return st.builds(
-        lambda platform, base, cpus, one: platform + base + cpus + one,
+        lambda platform, base, cpus, gpu_part: platform + base + cpus + gpu_part,
         st.sampled_from(PLATFORMS),
         st.sampled_from(["", "@el9", "@el9+docker://img"]),
-        st.one_of(st.just(""), st.lists(cpu, max_size=3).map(lambda many: "#" + "|".join(many))),
+        st.one_of(st.just(""), st.lists(cpu, max_size=3).map(lambda cpus: "#" + "|".join(cpus))),
         st.one_of(st.just(""), gpu.map(lambda text: "&" + text)),
     )
 

@@ -1,4 +1,4 @@
-"""Every way to write a requirement: one meaning, one requirement; and what is told of those that are wrong."""
+"""Every notation of a requirement: equal meaning gives one requirement; errors are reported with their position."""
 
 from __future__ import annotations
 
@@ -106,16 +106,16 @@ NVIDIA = {"vendor": "nvidia"}
         ),
     ],
 )
-def test_the_requirement(text: str, expected: dict[str, Any]) -> None:
+def test_the_parsed_requirement(text: str, expected: dict[str, Any]) -> None:
     assert document(parse(text)) == expected
 
 
-def test_nothing_written_asks_for_nothing() -> None:
+def test_an_empty_text_has_no_requirements() -> None:
     assert read(None) == read("") and not read(None).problems
 
 
 @pytest.mark.parametrize(
-    "same",
+    "texts",
     [
         ["#&nvidia", "&nvidia", '{"gpu_spec": {"vendor": "nvidia"}}'],
         ["#&nvidia", '{"gpu_spec": {"vendor": "nvidia", "model": "*"}}'],
@@ -135,13 +135,13 @@ def test_nothing_written_asks_for_nothing() -> None:
         ["p#@el9", '{"sw_platform": "p", "base_platform": "el9"}'],
     ],
 )
-def test_equal_meaning_is_one_requirement(same: list[str]) -> None:
-    assert len({parse(text) for text in same}) == 1
-    assert len({canonical(parse(text)) for text in same}) == 1
+def test_equal_meaning_gives_one_requirement(texts: list[str]) -> None:
+    assert len({parse(text) for text in texts}) == 1
+    assert len({canonical(parse(text)) for text in texts}) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "says", "fatal"),
+    ("text", "position", "message", "is_fatal"),
     [
         ("#&nvidia:memory>=1", 10, "memory", False),
         ("x86_64&&", 8, "a second '&'", False),
@@ -183,35 +183,37 @@ def test_equal_meaning_is_one_requirement(same: list[str]) -> None:
         ("x" * 20_001, 20_000, "longer than 20000 characters", True),
     ],
 )
-def test_a_problem_has_a_place_and_says_what_is_accepted(text: str, position: int, says: str, fatal: bool) -> None:
+def test_a_problem_has_a_position_and_names_what_is_accepted(
+    text: str, position: int, message: str, is_fatal: bool
+) -> None:
     with pytest.raises(RequirementError) as caught:
         parse(text)
     problem = caught.value.problems[0]
     assert problem.position == position
-    assert says in problem.what
+    assert message in problem.what
     assert problem.accepted
-    assert problem.fatal is fatal
+    assert problem.fatal is is_fatal
     assert str(caught.value).startswith(f"character {position}: ")
     assert len(str(caught.value)) < 600
     reading = read(text)
-    assert (reading.fault is not None) is fatal
+    assert (reading.fault is not None) is is_fatal
 
 
 @given(st.one_of(old_strings(), json_documents().map(json.dumps)))
 def test_the_canonical_form_is_stable(text: str) -> None:
     reading = read(text)
-    again = (
+    reparsed = (
         parse(canonical(reading.requirement))
         if not reading.problems
         else read(canonical(reading.requirement)).requirement
     )
-    assert canonical(again) == canonical(reading.requirement)
+    assert canonical(reparsed) == canonical(reading.requirement)
     if not reading.problems:
-        assert again == reading.requirement
+        assert reparsed == reading.requirement
 
 
 @given(st.one_of(st.text(max_size=200), st.text("#&@^|()-:{}[]\"'*=<>! ,\\x0\0", max_size=60)))
-def test_whatever_is_written_is_read(text: str) -> None:
+def test_any_text_is_read(text: str) -> None:
     reading = read(text)
     hash(reading)
     assert all(1 <= problem.position <= len(text) + 1 for problem in reading.problems)
@@ -229,7 +231,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_json_is_given_is_read(body: Any) -> None:
+def test_any_json_is_read(body: Any) -> None:
     text = json.dumps(body)
     reading = read(text)
     hash(reading)

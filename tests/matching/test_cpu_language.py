@@ -1,4 +1,4 @@
-"""CPU requests as they are written."""
+"""The notation of CPU requests."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from broker.matching.requirement import Problem
 )
 def test_alternatives(text: str, expected: list[str]) -> None:
     problems: list[Problem] = []
-    found = [f"{cpu.arch}/{cpu.vendor}/{cpu.instr}" for cpu in read_cpus(text, 1, problems)]
-    assert found == expected
+    cpus = [f"{cpu.arch}/{cpu.vendor}/{cpu.instr}" for cpu in read_cpus(text, 1, problems)]
+    assert cpus == expected
     assert problems == []
 
 
 @pytest.mark.parametrize(
-    ("text", "left", "position", "fatal"),
+    ("text", "remaining", "position", "is_fatal"),
     [
         ("x86_64|", 1, 8, False),
         ("|", 0, 1, True),
@@ -51,14 +51,14 @@ def test_alternatives(text: str, expected: list[str]) -> None:
         ("|".join(f"a{number}" for number in range(MAX_ALTERNATIVES + 1)), 0, 1, True),
     ],
 )
-def test_problems(text: str, left: int, position: int, fatal: bool) -> None:
+def test_problems(text: str, remaining: int, position: int, is_fatal: bool) -> None:
     problems: list[Problem] = []
-    assert len(read_cpus(text, 0, problems)) == left
+    assert len(read_cpus(text, 0, problems)) == remaining
     assert problems[0].position == position
-    assert any(problem.fatal for problem in problems) is fatal
+    assert any(problem.fatal for problem in problems) is is_fatal
 
 
-def test_as_many_alternatives_as_are_allowed() -> None:
+def test_the_largest_number_of_alternatives_is_accepted() -> None:
     problems: list[Problem] = []
     text = "|".join(f"a{number}" for number in range(MAX_ALTERNATIVES))
     assert len(read_cpus(text, 0, problems)) == MAX_ALTERNATIVES and not problems
@@ -72,6 +72,6 @@ def test_unwrapped(text: str, inner: str) -> None:
     assert unwrapped(text) == inner
 
 
-def test_split_outside_knows_where_the_parts_are() -> None:
+def test_split_outside_returns_the_position_of_each_part() -> None:
     assert split_outside("a|(b|c)|d", "|") == [(0, "a"), (2, "(b|c)"), (8, "d")]
     assert split_outside("a)|b", "|") == [(0, "a)"), (3, "b")]

@@ -1,4 +1,4 @@
-"""CPUs and GPUs where the cases of the contract leave a boundary open."""
+"""CPUs and GPUs at the boundaries that the contract cases leave open."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def outcome(text: str, entry: HardwareEntry | None, gpu: HardwareEntry | None = 
 @pytest.mark.parametrize(
     ("text", "entry", "expected"),
     [
-        # patterns cover the whole text, in its case
+        # patterns match the whole text and are case-sensitive
         ("#x86", cpu(("x86_64",)), "cpu"),
         ("#x86.*", cpu(("x86_64",)), "fits"),
         ("#86_64", cpu(("x86_64",)), "cpu"),
         ("#X86_64", cpu(("x86_64",)), "cpu"),
         ("#x86_64.v2", cpu(("x86_64",)), "cpu"),
-        # the other two are literal
+        # vendor and instruction set are literal
         ("#x86_64-int.*", cpu(("x86_64",), ("intel",)), "cpu"),
         ("#x86_64-*-avx", cpu(("x86_64",), None, ("avx2",)), "cpu"),
-        # nothing described
+        # no hardware described
         ("#*", cpu(), "fits"),
         ("#*", cpu((), (), ()), "fits"),
         ("#x86_64", cpu(), "cpu"),
         ("#x86_64", cpu(()), "cpu"),
-        # words that stand for everything
+        # words that match everything
         ("#x86_64-intel-avx2", cpu(("any",), ("any",), ("any",)), "fits"),
         ("#x86_64-intel-avx2", cpu(("",), ("",), ("",)), "fits"),
         ("#x86_64-intel-avx2", cpu(("any",), ("any",), ()), "cpu"),
-        # excl wants the attribute to be named, and is no value
+        # excl requires the attribute to be named, and is not a value itself
         ("#*", cpu(("any", "excl")), "cpu"),
         ("#x86_64", cpu(("any", "excl")), "fits"),
         ("#excl", cpu(("x86_64", "excl")), "cpu"),
@@ -56,7 +56,7 @@ def outcome(text: str, entry: HardwareEntry | None, gpu: HardwareEntry | None = 
         # one alternative must fit as a whole
         ("#x86_64-intel|aarch64-arm", cpu(("aarch64",), ("intel",)), "cpu"),
         ("#x86_64-intel|aarch64-arm", cpu(("aarch64",), ("arm",)), "fits"),
-        # a pattern that cannot be used does not stop the others, and is told only if it might have fitted
+        # an unsupported pattern does not affect the others; it is reported only if it might have fitted
         ("#(?=a)|x86_64", cpu(("x86_64",)), "fits"),
         ("#(?=a)|x86_64", cpu(("aarch64",)), "pattern_unsupported"),
         ("#(?=a)-intel", cpu(("aarch64",), ("amd",)), "cpu"),
@@ -65,7 +65,7 @@ def outcome(text: str, entry: HardwareEntry | None, gpu: HardwareEntry | None = 
         ("#x86_64", None, "no_hardware"),
     ],
 )
-def test_cpus(text: str, entry: HardwareEntry | None, expected: str) -> None:
+def test_outcomes_for_cpus(text: str, entry: HardwareEntry | None, expected: str) -> None:
     assert outcome(text, entry) == expected
 
 
@@ -111,7 +111,7 @@ def test_reserved_queues_and_missing_entries(
         ("#&*:cuda!=12.4", (T4,), "gpu_cuda"),
         ("#&*:driver<=550.54", (T4,), "fits"),
         ("#&*:driver<550.54", (T4,), "gpu_driver"),
-        # the first thing that does not fit is told
+        # the first mismatch is reported
         ("#&amd:vram>=99999:driver>999", (T4,), "gpu_vendor"),
         ("#&*:vram>=99999:driver>999", (T4,), "gpu_vram"),
     ],

@@ -1,4 +1,4 @@
-"""Where the keys of a JSON text are."""
+"""The positions of the keys of a JSON text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.matching.json_language import place_of
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ((), "{"),
         (("a",), '"a": "'),
@@ -23,7 +23,7 @@ from broker.matching.json_language import place_of
         (("e", "a"), '"e"'),
     ],
 )
-def test_place_of(path: tuple[str | int, ...], found: str) -> None:
+def test_place_of(path: tuple[str | int, ...], expected: str) -> None:
     text = ' { "a": "\\"b\\": {", "b": {"z": [1, {"a": 0}], "a" : 2}, "c": [[], {"x,": 1}], "e": {} }'
     place = place_of(text, path)
-    assert text[place:].startswith(found)
+    assert text[place:].startswith(expected)

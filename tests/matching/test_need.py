@@ -1,4 +1,4 @@
-"""The release in transHome, and what tasks need."""
+"""The release in transHome, and the needs of tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_read_release(transhome: str, expected: Release) -> None:
     assert read_release(transhome) == expected
 
 
-def test_a_task_without_transhome_has_only_the_hardware_that_it_asks_for() -> None:
+def test_a_task_without_transhome_needs_only_its_hardware() -> None:
     need = production_need("x86_64-el9-opt#x86_64", None, "img", True)
     assert need.hardware_only and need.release is None and need.container_name is None
     assert need.requirement.asks_hardware
@@ -36,7 +36,7 @@ def test_an_empty_container_name_is_none() -> None:
     assert production_need(None, "A-1.2.3", "", False).container_name is None
 
 
-def test_an_architecture_that_cannot_be_read_is_a_fault() -> None:
+def test_an_unreadable_architecture_is_a_fault() -> None:
     fault = need_of("{", None).fault
     assert fault is not None and fault.fatal
     assert need_of("#&nvidia:memory>=1", None).fault is None

@@ -1,4 +1,4 @@
-"""Patterns of users: what they match, and those that would stop another engine."""
+"""Patterns of users: what they match, and patterns that are too expensive for a backtracking engine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from broker.matching.patterns import MAX_PATTERN_CHARACTERS, PatternUnsupportedE
     ],
 )
 def test_matching(pattern: str, text: str, starts: bool, covers: bool) -> None:
-    compiled = SafePattern(pattern, ignore_case=False)
-    assert (compiled.starts(text), compiled.covers(text)) == (starts, covers)
+    safe_pattern = SafePattern(pattern, ignore_case=False)
+    assert (safe_pattern.starts(text), safe_pattern.covers(text)) == (starts, covers)
 
 
 def test_case_can_be_ignored() -> None:
@@ -55,7 +55,7 @@ def test_case_can_be_ignored() -> None:
         r"\8",
     ],
 )
-def test_what_the_engine_cannot_take_is_told(pattern: str) -> None:
+def test_unsupported_patterns_are_refused_with_a_reason(pattern: str) -> None:
     with pytest.raises(PatternUnsupportedError) as caught:
         SafePattern(pattern, ignore_case=False)
     assert caught.value.why
@@ -64,6 +64,6 @@ def test_what_the_engine_cannot_take_is_told(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}", "(a?){100}a{100}", "x" * 10_000])
-def test_patterns_that_explode_elsewhere_end(pattern: str) -> None:
+def test_patterns_with_exponential_backtracking_end(pattern: str) -> None:
     assert why_unsupported(pattern) is None
     assert not SafePattern(pattern, ignore_case=True).covers("a" * 50_000 + "!")

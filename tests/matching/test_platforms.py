@@ -1,4 +1,4 @@
-"""Which platforms are patterns."""
+"""Which platforms are patterns, and how patterns are resolved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.matching.platforms import is_pattern, resolved
 
 
 @pytest.mark.parametrize(
-    ("platform", "pattern"),
+    ("platform", "expected"),
     [
         ("", False),
         ("x86_64-centos7-gcc8-opt", False),
@@ -28,8 +28,8 @@ from broker.matching.platforms import is_pattern, resolved
         ("^x86_64$", True),
     ],
 )
-def test_is_pattern(platform: str, pattern: bool) -> None:
-    assert is_pattern(platform) is pattern
+def test_is_pattern(platform: str, expected: bool) -> None:
+    assert is_pattern(platform) is expected
 
 
 def tags(*cmtconfigs: str, arch: tuple[str, ...] = ()) -> QueueSoftware:
@@ -59,6 +59,6 @@ def test_resolved(platform: str, software: QueueSoftware | None, expected: str |
     assert resolved(platform, software) == expected
 
 
-def test_a_pattern_that_cannot_be_used_is_told() -> None:
+def test_an_unsupported_pattern_is_refused() -> None:
     with pytest.raises(PatternUnsupportedError):
         resolved("a-(?=b)", tags("a-b"))

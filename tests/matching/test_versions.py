@@ -1,4 +1,4 @@
-"""Versions by components, and constraints on them."""
+"""Versions are compared by their components; constraints on versions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from broker.matching.versions import OPERATORS, Constraint, read_constraint, ver
         (None, "!=1", False),
         ("1" * 65, ">=1", False),
         ("1" * 64, ">=1", True),
-        ("\u0663", ">=1", False),  # a digit, but of another script
+        ("\u0663", ">=1", False),  # a digit of another script
         ("1.0.post1", ">1.0", True),
         ("1.0-1", "==1.0.post1", True),
         ("1.0.dev3", "<1.0a1", True),
@@ -58,21 +58,21 @@ def test_constraints(value: str | None, constraint: str, complies: bool) -> None
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=4), st.lists(st.integers(0, 999), min_size=1, max_size=4))
-def test_versions_are_ordered_as_their_components(left: list[int], right: list[int]) -> None:
-    value, other = (".".join(map(str, parts)) for parts in (left, right))
+def test_versions_are_ordered_by_their_components(left: list[int], right: list[int]) -> None:
+    value, bound = (".".join(map(str, parts)) for parts in (left, right))
     width = max(len(left), len(right))
     padded = [parts + [0] * (width - len(parts)) for parts in (left, right)]
     for operator, compares in OPERATORS.items():
-        assert Constraint(operator, other).fulfilled_by(value) is compares(*padded)
+        assert Constraint(operator, bound).fulfilled_by(value) is compares(*padded)
 
 
 @given(st.text(max_size=30))
-def test_a_constraint_reads_as_it_is_written(text: str) -> None:
+def test_a_written_constraint_is_read_back_unchanged(text: str) -> None:
     constraint = read_constraint(text)
     assert read_constraint(str(constraint)) == constraint
 
 
 @given(st.text(max_size=80))
-def test_any_text_has_a_key_or_none(text: str) -> None:
+def test_any_text_gives_a_key_or_none(text: str) -> None:
     key = version_key(text)
     assert key is None or len(key) == 4

@@ -1,4 +1,4 @@
-"""A mail server on this machine (aiosmtpd), with or without TLS, log-in and faults."""
+"""A local mail server (aiosmtpd), with or without TLS, login and faults."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 @dataclass
 class MailServer:
-    """A server that is running.
+    """A running server.
 
     Attributes:
-        mails: that came, with those to whom each goes.
-        refuses: what it answers to a mail instead of taking it.
-        encrypted: for each mail whether it came encrypted.
-        users: who may log in, with their passwords; empty: nobody needs to.
+        mails: received mails, each with its recipients.
+        refuses: answers to the next mails, which are refused.
+        encrypted: for each mail, whether it arrived encrypted.
+        users: accounts with their passwords; empty if no login is needed.
     """
 
     port: int = 0
@@ -32,7 +32,7 @@ class MailServer:
     encrypted: list[bool] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - its name
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd
         if self.refuses:
             return self.refuses.pop(0)
         assert isinstance(envelope.content, bytes)
@@ -41,8 +41,8 @@ class MailServer:
         return "250 taken"
 
     def authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
-        good = isinstance(data, LoginPassword) and self.users.get(data.login.decode()) == data.password.decode()
-        return AuthResult(success=good, handled=False)
+        success = isinstance(data, LoginPassword) and self.users.get(data.login.decode()) == data.password.decode()
+        return AuthResult(success=success, handled=False)
 
 
 @contextmanager
@@ -52,9 +52,9 @@ def mail_server(tls: ssl.SSLContext | None = None, **users: str) -> Iterator[Mai
     login: dict[str, Any] = {"authenticator": server.authenticate, "auth_required": True} if users else {}
 
     def connection() -> SMTP:
-        made = SMTP(server, hostname="mail.test", tls_context=tls, require_starttls=tls is not None, loop=loop, **login)
-        connections.append(made)
-        return made
+        smtp = SMTP(server, hostname="mail.test", tls_context=tls, require_starttls=tls is not None, loop=loop, **login)
+        connections.append(smtp)
+        return smtp
 
     listening = loop.run_until_complete(loop.create_server(connection, "127.0.0.1", 0))
     server.port = listening.sockets[0].getsockname()[1]
@@ -69,14 +69,14 @@ def mail_server(tls: ssl.SSLContext | None = None, **users: str) -> Iterator[Mai
         for task in asyncio.all_tasks(loop):
             task.cancel()
             loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-        loop.run_until_complete(_ended(connections))
+        loop.run_until_complete(_close(connections))
         loop.close()
 
 
-async def _ended(connections: list[SMTP]) -> None:
-    """Close what connections came over, those under TLS too, while there is a loop to do it."""
-    for one in connections:
-        for transport in (one.transport, one._original_transport):
+async def _close(connections: list[SMTP]) -> None:
+    """Close the transports of all connections, also below TLS, while the loop exists."""
+    for connection in connections:
+        for transport in (connection.transport, connection._original_transport):
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""A message broker on this machine that speaks STOMP 1.2, with or without TLS, log-in and faults."""
+"""A local STOMP 1.2 message broker, with or without TLS, login and faults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _ESCAPED = {"\\c": ":", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
 
 @dataclass
 class StompServer:
-    """A server that is running.
+    """A running server.
 
     Attributes:
         sent: headers and body of each message, in order.
         connected: headers of each CONNECT.
-        faults: what it does to the next messages instead of giving a receipt: ``cut``, ``silent``, ``error``,
+        faults: reactions to the next messages instead of a receipt: ``cut``, ``silent``, ``error``,
             ``malformed``.
-        users: who may log in, with their passwords; empty: everybody.
-        answers_goodbyes: whether it gives a receipt for DISCONNECT, or waits.
+        users: accounts with their passwords; empty if no login is needed.
+        answers_goodbyes: whether DISCONNECT gets a receipt; otherwise the server waits.
     """
 
     port: int = 0
@@ -35,16 +35,16 @@ class StompServer:
     ending: threading.Event = field(default_factory=threading.Event)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     parts = iter(text.split("\\"))
-    found = next(parts)
+    text_so_far = next(parts)
     for part in parts:
-        found += _ESCAPED.get("\\" + part[:1], "?") + part[1:] if part else "\\"
-    return found
+        text_so_far += _ESCAPED.get("\\" + part[:1], "?") + part[1:] if part else "\\"
+    return text_so_far
 
 
 def frame_of(stream: Any) -> tuple[str, dict[str, str], bytes] | None:
-    """The next frame, as the specification has it; None at the end."""
+    """The next frame by the specification; None at the end."""
     command = b""
     while command in (b"", b"\n", b"\r\n"):  # heart-beats between frames
         command = stream.readline()
@@ -53,23 +53,23 @@ def frame_of(stream: Any) -> tuple[str, dict[str, str], bytes] | None:
     headers: dict[str, str] = {}
     while (line := stream.readline().rstrip(b"\r\n")) != b"":
         name, _, value = line.decode().partition(":")
-        # in frames of the handshake nothing is escaped
-        plain = command.strip() in (b"CONNECT", b"STOMP")
-        headers.setdefault(*((name, value) if plain else (_unescaped(name), _unescaped(value))))
+        # frames of the handshake are not escaped
+        is_handshake = command.strip() in (b"CONNECT", b"STOMP")
+        headers.setdefault(*((name, value) if is_handshake else (_unescape(name), _unescape(value))))
     body = b""
     if "content-length" in headers:
         body = stream.read(int(headers["content-length"]))
         assert stream.read(1) == b"\0"
     else:
-        while (one := stream.read(1)) not in (b"\0", b""):
-            body += one
+        while (byte := stream.read(1)) not in (b"\0", b""):
+            body += byte
     return command.decode().strip(), headers, body
 
 
 @contextmanager
 def stomp_server(tls: ssl.SSLContext | None = None, port: int = 0, **users: str) -> Iterator[StompServer]:
     """Run a server until the block ends."""
-    found = StompServer(users=users)
+    stomp = StompServer(users=users)
 
     class Handler(socketserver.StreamRequestHandler):
         def say(self, text: str) -> None:
@@ -80,17 +80,17 @@ def stomp_server(tls: ssl.SSLContext | None = None, port: int = 0, **users: str)
             while (frame := frame_of(self.rfile)) is not None:
                 command, headers, body = frame
                 if command in ("CONNECT", "STOMP"):
-                    found.connected.append(headers)
-                    if found.users and found.users.get(headers.get("login", "")) != headers.get("passcode"):
+                    stomp.connected.append(headers)
+                    if stomp.users and stomp.users.get(headers.get("login", "")) != headers.get("passcode"):
                         return self.say("ERROR\nmessage:access refused\n\n")
                     self.say("CONNECTED\nversion:1.2\nheart-beat:0,0\n\n")
                 elif command == "SEND":
-                    fault = found.faults.pop(0) if found.faults else ""
-                    found.sent.append((headers, body))
+                    fault = stomp.faults.pop(0) if stomp.faults else ""
+                    stomp.sent.append((headers, body))
                     if fault == "cut":
                         return None
                     if fault == "silent":
-                        found.ending.wait()
+                        stomp.ending.wait()
                         return None
                     if fault == "error":
                         return self.say("ERROR\nmessage:no such destination\n\n")
@@ -99,7 +99,7 @@ def stomp_server(tls: ssl.SSLContext | None = None, port: int = 0, **users: str)
                         self.wfile.flush()
                         return None
                     self.say(f"RECEIPT\nreceipt-id:{headers['receipt']}\n\n")
-                elif command == "DISCONNECT" and found.answers_goodbyes:
+                elif command == "DISCONNECT" and stomp.answers_goodbyes:
                     return self.say(f"RECEIPT\nreceipt-id:{headers.get('receipt', '')}\n\n")
             return None
 
@@ -112,16 +112,16 @@ def stomp_server(tls: ssl.SSLContext | None = None, port: int = 0, **users: str)
             return (connection if tls is None else tls.wrap_socket(connection, server_side=True)), address
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that went away is no matter here."""
+            """Ignore clients that went away."""
 
     server = Server(("127.0.0.1", port), Handler)
-    found.port = server.server_address[1]
+    stomp.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield found
+        yield stomp
     finally:
-        found.ending.set()
+        stomp.ending.set()
         server.shutdown()
         thread.join()
         server.server_close()

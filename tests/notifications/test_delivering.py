@@ -1,4 +1,4 @@
-"""Messages to real servers on this machine: taken, refused, silent, not there, not to be trusted."""
+"""Messages to real local servers: accepting, refusing, silent, missing, or untrusted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def certified(authority: trustme.CA) -> ssl.SSLContext:
+def server_context(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
     return context
@@ -50,34 +50,34 @@ def secret(tmp_path: Path) -> Iterator[Path]:
     yield file
 
 
-def mail(port: int, **given: Any) -> MailChannel:
-    plain = {"kind": "mail", "host": "127.0.0.1", "port": port, "security": "none", "sender": "b@example.org",
+def mail(port: int, **changes: Any) -> MailChannel:
+    defaults = {"kind": "mail", "host": "127.0.0.1", "port": port, "security": "none", "sender": "b@example.org",
              "to": ("ops@example.org", "dba@example.org"), "time_limit_s": 20}  # fmt: skip
-    return MailChannel.model_validate(plain | given)
+    return MailChannel.model_validate(defaults | changes)
 
 
-def hook(address: str, secret: Path, **given: Any) -> WebhookChannel:
+def hook(address: str, secret: Path, **changes: Any) -> WebhookChannel:
     return WebhookChannel.model_validate(
-        {"kind": "webhook", "address": address, "secret_file": secret, "time_limit_s": 20, **given}
+        {"kind": "webhook", "address": address, "secret_file": secret, "time_limit_s": 20, **changes}
     )
 
 
-def test_a_mail_goes_encrypted_with_a_login(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
-    with mail_server(certified, broker=SECRET) as server:
+def test_a_mail_is_sent_encrypted_with_a_login(server_context: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
+    with mail_server(server_context, broker=SECRET) as server:
         channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
         assert deliver(channel, message(), NOW) == "accepted"
-    ((taken, to),) = server.mails
-    assert to == ("ops@example.org", "dba@example.org") and server.encrypted == [True]
-    assert taken["X-Gridbroker-Incident"] == "i-1" and taken["Subject"] == "[warning] BNL fails"
+    ((mail_taken, recipients),) = server.mails
+    assert recipients == ("ops@example.org", "dba@example.org") and server.encrypted == [True]
+    assert mail_taken["X-Gridbroker-Incident"] == "i-1" and mail_taken["Subject"] == "[warning] BNL fails"
 
 
-def test_a_mail_to_a_subscriber_goes_to_nobody_else() -> None:
+def test_a_mail_to_a_subscriber_goes_only_to_the_subscriber() -> None:
     with mail_server() as server:
         deliver(mail(server.port), message(), NOW, "ann@example.org")
-    assert [to for _, to in server.mails] == [("ann@example.org",)]
+    assert [recipients for _, recipients in server.mails] == [("ann@example.org",)]
 
 
-def test_no_password_is_said_to_a_server_that_is_not_encrypted(secret: Path, ca_file: Path) -> None:
+def test_no_password_is_sent_over_an_unencrypted_connection(secret: Path, ca_file: Path) -> None:
     with mail_server(broker=SECRET) as server:
         channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
         with pytest.raises(NotDelivered, match="STARTTLS"):
@@ -85,28 +85,32 @@ def test_no_password_is_said_to_a_server_that_is_not_encrypted(secret: Path, ca_
     assert server.mails == []
 
 
-def test_a_certificate_of_somebody_else_is_refused(certified: ssl.SSLContext, secret: Path) -> None:
-    with mail_server(certified) as server, pytest.raises(NotDelivered, match=r"(?i)certificate"):
+def test_an_untrusted_certificate_is_refused(server_context: ssl.SSLContext, secret: Path) -> None:
+    with mail_server(server_context) as server, pytest.raises(NotDelivered, match=r"(?i)certificate"):
         deliver(mail(server.port, security="starttls"), message(), NOW)
-    with receiver(certified) as web, pytest.raises(NotDelivered, match=r"(?i)certificate"):
+    with receiver(server_context) as web, pytest.raises(NotDelivered, match=r"(?i)certificate"):
         deliver(hook(web.address, secret), message(), NOW)
     assert (server.mails, web.got) == ([], [])
 
 
-def test_what_a_mail_server_says_is_told_and_no_secret(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
+def test_the_answer_of_a_mail_server_is_reported_without_secrets(
+    server_context: ssl.SSLContext, ca_file: Path, secret: Path
+) -> None:
     with mail_server() as server:
         server.refuses.append("451 later, please")
         with pytest.raises(NotDelivered, match="answered 451 later, please"):
             deliver(mail(server.port), message(), NOW)
-    with mail_server(certified, broker="another") as server:
+    with mail_server(server_context, broker="another") as server:
         channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
-        with pytest.raises(NotDelivered) as found:
+        with pytest.raises(NotDelivered) as error:
             deliver(channel, message(), NOW)
-    assert "535" in str(found.value) and SECRET not in str(found.value)
+    assert "535" in str(error.value) and SECRET not in str(error.value)
 
 
-def test_a_webhook_is_signed_over_what_came(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
-    with receiver(certified) as web:
+def test_a_webhook_signature_covers_the_received_body(
+    server_context: ssl.SSLContext, ca_file: Path, secret: Path
+) -> None:
+    with receiver(server_context) as web:
         assert deliver(hook(web.address, secret, ca_file=ca_file), message(), NOW) == "status 200"
     ((headers, body),) = web.got
     assert headers["X-Gridbroker-Timestamp"] == str(int(NOW.timestamp()))
@@ -115,7 +119,7 @@ def test_a_webhook_is_signed_over_what_came(certified: ssl.SSLContext, ca_file: 
 
 
 @pytest.mark.parametrize("style", ["slack", "mattermost"])
-def test_a_room_gets_one_text(style: Any, tmp_path: Path) -> None:
+def test_a_chat_room_gets_one_text(style: Any, tmp_path: Path) -> None:
     with receiver() as web:
         (tmp_path / "address").write_text(f"{web.address}\n")
         channel = ChatChannel(kind="chat", style=style, address_file=tmp_path / "address")
@@ -127,30 +131,30 @@ def test_a_room_gets_one_text(style: Any, tmp_path: Path) -> None:
 def test_other_answers_are_no_delivery_and_redirects_are_not_followed(status: int, words: str, secret: Path) -> None:
     with receiver() as web:
         web.answers.append(status)
-        with pytest.raises(NotDelivered, match=words) as found:
+        with pytest.raises(NotDelivered, match=words) as error:
             deliver(hook(web.address, secret), message(), NOW)
     assert len(web.got) == 1
-    assert "secret" not in str(found.value)
+    assert "secret" not in str(error.value)
 
 
-def test_a_server_that_is_silent_or_drips_or_is_not_there_is_given_up_in_time(secret: Path) -> None:
+def test_a_silent_slow_or_missing_server_is_given_up_in_time(secret: Path) -> None:
     with receiver() as web:
         web.answers.append(0)
         with pytest.raises(NotDelivered, match=r"no answer within 0\.3 s"):
             deliver(hook(web.address, secret, time_limit_s=0.3), message(), NOW)
-    gone = web.address
+    closed_address = web.address
     with pytest.raises(NotDelivered, match="not reached"):
-        deliver(hook(gone, secret), message(), NOW)
+        deliver(hook(closed_address, secret), message(), NOW)
     with pytest.raises(NotDelivered, match="not reached"):
         deliver(mail(web.port), message(), NOW)
     with silent_server(DRIPPING["body"]) as server:
-        started = time.monotonic()
+        start_s = time.monotonic()
         with pytest.raises(NotDelivered):
             deliver(mail(server.port, time_limit_s=0.5), message(), NOW)
-        assert time.monotonic() - started < 60
+        assert time.monotonic() - start_s < 60
 
 
-def test_a_secret_that_cannot_be_read_is_named_by_its_file(tmp_path: Path) -> None:
+def test_an_unreadable_secret_is_named_by_its_file(tmp_path: Path) -> None:
     with receiver() as web:
         with pytest.raises(NotDelivered, match="No such file"):
             deliver(hook(web.address, tmp_path / "none"), message(), NOW)

@@ -1,4 +1,4 @@
-"""Messages to a message broker by STOMP: a receipt makes them sent, and nothing else does."""
+"""Messages to a message broker by STOMP: only a receipt confirms that a message was sent."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SECRET = "s3cret:of\\the broker"
 
 
-def channel(port: int, **given: Any) -> StompChannel:
-    plain = {"kind": "stomp", "host": "127.0.0.1", "port": port, "security": "none", "time_limit_s": 20,
+def channel(port: int, **changes: Any) -> StompChannel:
+    defaults = {"kind": "stomp", "host": "127.0.0.1", "port": port, "security": "none", "time_limit_s": 20,
              "destination": "/topic/grid.alarms"}  # fmt: skip
-    return StompChannel.model_validate(plain | given)
+    return StompChannel.model_validate(defaults | changes)
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def secret(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_message_is_sent_when_its_receipt_has_come(secret: Path) -> None:
+def test_a_message_is_sent_once_its_receipt_has_arrived(secret: Path) -> None:
     with stomp_server(broker=SECRET) as server:
-        at = channel(server.port, username="broker", password_file=secret, virtual_host="grid")
-        assert deliver(at, message(), NOW) == "receipt"
+        target = channel(server.port, username="broker", password_file=secret, virtual_host="grid")
+        assert deliver(target, message(), NOW) == "receipt"
     ((headers, body),) = server.sent
     assert headers["destination"] == "/topic/grid.alarms" and headers["persistent"] == "true"
     assert headers["X-Gridbroker-Delivery"] == headers["receipt"] == message().delivery
@@ -53,7 +53,7 @@ def test_a_message_is_sent_when_its_receipt_has_come(secret: Path) -> None:
     assert server.connected[0]["host"] == "grid" and server.connected[0]["heart-beat"] == "10000,10000"
 
 
-def test_the_same_message_again_has_the_same_number() -> None:
+def test_a_repeated_message_has_the_same_delivery_number() -> None:
     with stomp_server() as server:
         for _ in range(2):
             deliver(channel(server.port, persistent=False, heart_beat_s=0), message(), NOW)
@@ -63,13 +63,13 @@ def test_the_same_message_again_has_the_same_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "reason"),
     [("cut", "cut before the receipt"), ("error", "no such destination"), ("malformed", "receipt")],
 )
-def test_without_a_receipt_nothing_was_sent(fault: str, said: str) -> None:
+def test_a_message_without_a_receipt_counts_as_not_sent(fault: str, reason: str) -> None:
     with stomp_server() as server:
         server.faults.append(fault)
-        with pytest.raises(NotDelivered, match=said):
+        with pytest.raises(NotDelivered, match=reason):
             deliver(channel(server.port), message(), NOW)
         assert deliver(channel(server.port), message(), NOW) == "receipt"
 
@@ -84,37 +84,37 @@ def test_without_a_receipt_nothing_was_sent(fault: str, said: str) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_cut_that_the_sender_sees_first_keeps_the_receipts_that_came(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The thread that reads closes the socket of the thread that sends: what that one sees depends on when."""
-    send, sent = Transport.send, list[bytes]()
+def test_a_cut_noticed_by_the_sender_keeps_earlier_receipts(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reading thread closes the socket of the sending thread, whose error depends on the timing."""
+    send, sent_frames = Transport.send, list[bytes]()
 
-    def sending(self: Transport, frame: bytes) -> None:
+    def failing_send(self: Transport, frame: bytes) -> None:
         if frame.startswith(b"SEND"):
-            sent.append(frame)
-            if len(sent) == 3:
+            sent_frames.append(frame)
+            if len(sent_frames) == 3:
                 raise error
         send(self, frame)
 
-    monkeypatch.setattr(Transport, "send", sending)
+    monkeypatch.setattr(Transport, "send", failing_send)
     with stomp_server() as server:
         server.faults += ["", "cut"]
         messages = [Outgoing(str(number), {}, b"{}") for number in range(3)]
-        found = publish_decisions(channel(server.port), messages)
-    assert len(sent) == 3 and found.confirmed == 1
-    assert "cut before the receipt" in str(found.failure)
+        publication = publish_decisions(channel(server.port), messages)
+    assert len(sent_frames) == 3 and publication.confirmed == 1
+    assert "cut before the receipt" in str(publication.failure)
 
 
-def test_what_has_its_receipt_is_sent_whether_or_not_the_goodbye_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_with_a_receipt_is_sent_even_without_an_answer_to_the_goodbye(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stomp_delivering, "GOODBYE_S", 0.01)
     with stomp_server() as server:
         server.answers_goodbyes = False
-        found = publish_decisions(channel(server.port), [Outgoing("1", {}, b"{}")])
-    assert (found.confirmed, found.failure, len(server.sent)) == (1, None, 1)
+        publication = publish_decisions(channel(server.port), [Outgoing("1", {}, b"{}")])
+    assert (publication.confirmed, publication.failure, len(server.sent)) == (1, None, 1)
 
 
-def test_a_server_that_is_silent_or_not_there_is_given_up_in_time() -> None:
+def test_a_silent_or_missing_server_is_given_up_in_time() -> None:
     with stomp_server() as server:
         server.faults.append("silent")
         with pytest.raises(NotDelivered, match=r"no receipt within 0\.5 s"):
@@ -123,12 +123,12 @@ def test_a_server_that_is_silent_or_not_there_is_given_up_in_time() -> None:
         deliver(channel(server.port), message(), NOW)
 
 
-def test_a_refused_login_says_so_without_the_password(secret: Path) -> None:
+def test_a_refused_login_is_reported_without_the_password(secret: Path) -> None:
     with stomp_server(broker="another") as server:
-        at = channel(server.port, username="broker", password_file=secret)
-        with pytest.raises(NotDelivered, match="access refused") as found:
-            deliver(at, message(), NOW)
-    assert server.sent == [] and "s3cret" not in str(found.value)
+        target = channel(server.port, username="broker", password_file=secret)
+        with pytest.raises(NotDelivered, match="access refused") as error:
+            deliver(target, message(), NOW)
+    assert server.sent == [] and "s3cret" not in str(error.value)
 
 
 def test_certificates_are_checked(tmp_path: Path) -> None:
@@ -136,27 +136,27 @@ def test_certificates_are_checked(tmp_path: Path) -> None:
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with stomp_server(context) as server:
-        good = channel(server.port, security="tls", ca_file=tmp_path / "ca.pem")
-        assert deliver(good, message(), NOW) == "receipt"
+        trusted = channel(server.port, security="tls", ca_file=tmp_path / "ca.pem")
+        assert deliver(trusted, message(), NOW) == "receipt"
         with pytest.raises(NotDelivered, match="not trusted"):
             deliver(channel(server.port, security="tls"), message(), NOW)
     assert len(server.sent) == 1
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("changes", "reason"),
     [
         ({"host": "mq.example.org", "username": "a", "password_file": "/run/x"}, "not sent without encryption"),
         ({"username": "a"}, "go together"),
         ({"destination": "two words"}, "destination"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        channel(1, **given)
+def test_invalid_settings_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        channel(1, **changes)
 
 
-def test_the_doctor_names_a_password_that_cannot_be_read(tmp_path: Path) -> None:
-    for given, count in (({"username": "a", "password_file": tmp_path / "none"}, 1), ({}, 0)):
-        found = unreadable_secrets(NotificationSettings(channels={"mq": channel(1, **given)}))
-        assert len(found) == count
+def test_the_doctor_names_an_unreadable_password(tmp_path: Path) -> None:
+    for changes, count in (({"username": "a", "password_file": tmp_path / "none"}, 1), ({}, 0)):
+        unreadable = unreadable_secrets(NotificationSettings(channels={"mq": channel(1, **changes)}))
+        assert len(unreadable) == count

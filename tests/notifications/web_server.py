@@ -1,4 +1,4 @@
-"""A web server on this machine that keeps what is sent to it."""
+"""A local web server that records the requests it receives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 
 @dataclass
 class Receiver:
-    """A server that is running.
+    """A running server.
 
     Attributes:
-        got: headers and bodies, in order.
-        answers: statuses of the next answers; 200 when there are none left. 0: it says nothing until the end.
+        got: headers and bodies of the requests, in order.
+        answers: statuses of the next answers, 200 by default; 0 keeps silent until the end.
     """
 
     port: int = 0
@@ -40,42 +40,42 @@ class Receiver:
 @contextmanager
 def receiver(tls: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Receiver]:
     """Run a server until the block ends."""
-    found = Receiver(scheme="http" if tls is None else "https")
+    state = Receiver(scheme="http" if tls is None else "https")
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            status = found.answers.pop(0) if found.answers else 200
-            found.got.append((self.headers, body))
+            status = state.answers.pop(0) if state.answers else 200
+            state.got.append((self.headers, body))
             if status == 0:
-                found.ending.wait()
+                state.ending.wait()
                 return
             self.send_response(status)
             if 300 <= status < 400:
-                self.send_header("Location", found.address)
+                self.send_header("Location", state.address)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     class Server(http.server.ThreadingHTTPServer):
         allow_reuse_address = True
         daemon_threads = False
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that went away is no matter here."""
+            """Ignore clients that went away."""
 
     server = Server(("127.0.0.1", port), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    found.port = server.server_address[1]
+    state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield found
+        yield state
     finally:
-        found.ending.set()
+        state.ending.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -22,14 +22,14 @@ MakeCluster = Callable[[str], PostgresCluster]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What makes hosts needs root, and is run where it was asked for."""
+    """Run tests that create hosts only on request: they need root."""
     if "hosts" not in config.getoption("markexpr"):
         items[:] = [item for item in items if item.get_closest_marker("hosts") is None]
 
 
 @pytest.fixture
 def make_cluster() -> Iterator[MakeCluster]:
-    """Makes servers by name that are removed after the test; none of them is started or initialised."""
+    """Create servers by name and remove them after the test; they are neither started nor initialised."""
     with ExitStack() as stack:
 
         def make(name: str) -> PostgresCluster:
@@ -42,7 +42,7 @@ def make_cluster() -> Iterator[MakeCluster]:
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
-    """Where the primary archives its log."""
+    """The folder where the primary archives its log."""
     folder = open_folder("archive")
     yield folder
     shutil.rmtree(folder)
@@ -50,7 +50,7 @@ def archive() -> Iterator[Path]:
 
 @pytest.fixture
 def primary(make_cluster: MakeCluster, archive: Path) -> PostgresCluster:
-    """A server that archives its log, as the page on recovery sets it up."""
+    """A server that archives its log as the page on recovery describes."""
     cluster = make_cluster("primary")
     cluster.make()
     cluster.give(archive)
@@ -60,12 +60,12 @@ def primary(make_cluster: MakeCluster, archive: Path) -> PostgresCluster:
     with Database(cluster.url(BROKER)) as database:
         upgrade(database)
         load_grid(database, datetime.now(UTC).replace(microsecond=0))
-    ends_with(0, cluster, *run_arguments())
+    run_command(0, cluster, *run_arguments())
     return cluster
 
 
-def ends_with(status: int, cluster: PostgresCluster, *arguments: str) -> tuple[str, str]:
-    """What a command on the database of a server prints to stdout and stderr; it has to end with ``status``."""
+def run_command(status: int, cluster: PostgresCluster, *arguments: str) -> tuple[str, str]:
+    """Return stdout and stderr of a command on a server's database; it must exit with ``status``."""
     with broker(cluster.url(BROKER), *arguments) as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == status, err
@@ -73,7 +73,7 @@ def ends_with(status: int, cluster: PostgresCluster, *arguments: str) -> tuple[s
 
 
 def count(cluster: PostgresCluster, table: str) -> int:
-    """Rows of a table of the broker's."""
+    """Return the number of rows of one of the broker's tables."""
     with psycopg.connect(cluster.url(BROKER)) as connection:
         row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     assert row is not None

@@ -1,7 +1,7 @@
-"""Hosts of their own on one machine: network namespaces with a switch between each two, which can be cut silently.
+"""Separate hosts on one machine: network namespaces, with a switch between each pair that can be cut silently.
 
-Needs root and ``ip`` of iproute2. A switch is a bridge in a namespace of its own: while it is down, both ends keep
-their carrier and their routes, and nothing arrives, as when a firewall drops everything.
+Needs root and ``ip`` of iproute2. A switch is a bridge in a separate namespace: while it is down, both ends keep their
+carrier and their routes, and no packet arrives, as with a firewall that drops everything.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def ip(*words: str) -> None:
     """Run ``ip``.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the command failed.
     """
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 class Hosts:
-    """Hosts by name, each two of them joined.
+    """Named hosts, each pair connected.
 
     Attributes:
-        names: of the hosts.
+        names: the names of the hosts.
     """
 
     def __init__(self, *names: str) -> None:
@@ -41,7 +41,7 @@ class Hosts:
         self._pairs = {frozenset(pair): number for number, pair in enumerate(combinations(names, 2), start=1)}
 
     def make(self) -> None:
-        """Make the namespaces and join them."""
+        """Create and connect the namespaces."""
         for space in (self._switch, *map(self._space, self.names)):
             ip("netns", "add", space)
             ip("-n", space, "link", "set", "lo", "up")
@@ -53,27 +53,27 @@ class Hosts:
 
     def _join(self, name: str, number: int, side: int) -> None:
         end, port = f"e{number}", f"p{number}{side}"
-        there = ("peer", "name", port, "netns", self._switch)
-        ip("link", "add", "name", end, "netns", self._space(name), "type", "veth", *there)
+        peer = ("peer", "name", port, "netns", self._switch)
+        ip("link", "add", "name", end, "netns", self._space(name), "type", "veth", *peer)
         ip("-n", self._switch, "link", "set", port, "master", f"s{number}")
         ip("-n", self._switch, "link", "set", port, "up")
         ip("-n", self._space(name), "address", "add", f"10.77.{number}.{side}/24", "dev", end)
         ip("-n", self._space(name), "link", "set", end, "up")
 
     def remove(self) -> None:
-        """Remove them; what still runs in them has no network any more."""
+        """Remove the namespaces; processes still inside lose their network."""
         for space in (*map(self._space, self.names), self._switch):
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
 
     def address(self, name: str, seen_from: str) -> str:
-        """The address of a host on its link with another one."""
+        """Return the address of a host on its link with another host."""
         pair = frozenset((name, seen_from))
         return f"10.77.{self._pairs[pair]}.{sorted(pair).index(name) + 1}"
 
     @contextmanager
-    def cut(self, one: str, other: str) -> Iterator[None]:
-        """Nothing passes between two hosts while the block runs, and neither is told."""
-        switch = f"s{self._pairs[frozenset((one, other))]}"
+    def cut(self, first: str, second: str) -> Iterator[None]:
+        """Drop all packets between two hosts until the block ends, without notifying either."""
+        switch = f"s{self._pairs[frozenset((first, second))]}"
         ip("-n", self._switch, "link", "set", switch, "down")
         try:
             yield
@@ -82,18 +82,18 @@ class Hosts:
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """This thread, and what it starts, is on a host while the block runs."""
+        """Move this thread and its new processes to a host until the block ends."""
         home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        there = os.open(Path("/run/netns") / self._space(name), os.O_RDONLY)
+        target = os.open(Path("/run/netns") / self._space(name), os.O_RDONLY)
         try:
-            _enter(there)
+            _enter(target)
             try:
                 yield
             finally:
                 _enter(home)
         finally:
             os.close(home)
-            os.close(there)
+            os.close(target)
 
     def _space(self, name: str) -> str:
         return f"{self._mark}-{name}"

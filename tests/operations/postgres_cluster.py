@@ -1,4 +1,4 @@
-"""A PostgreSQL as operators have it: over TCP with a password, its log archived, with standbys that follow it."""
+"""PostgreSQL as operators run it: over TCP with a password, with an archived log and standbys."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _QUICK = {"fsync": "off", "full_page_writes": "on", "max_wal_senders": "4", "wal
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """Return an unused loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def open_folder(name: str) -> Path:
-    """A new folder that the account of a server can walk to: those of pytest are closed to it."""
+    """Return a new folder that the server's account can reach, unlike pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix=f"gridbroker-{name}-"))
     folder.chmod(0o755)
     return folder
 
 
 class PostgresCluster:
-    """One server in a folder of its own.
+    """One server in its own folder.
 
     Args:
-        folder: for its data, its log and its socket; made where it is not there.
-        password: of the superuser ``postgres``.
+        folder: the folder for data, log and socket; created if missing.
+        password: the password of the superuser ``postgres``.
     """
 
     def __init__(self, folder: Path, password: str) -> None:
@@ -47,13 +47,13 @@ class PostgresCluster:
         self.give(folder)
 
     def give(self, folder: Path) -> None:
-        """Give a folder with all in it to the account of the server."""
+        """Give a folder and its contents to the server's account."""
         if self._account.switch:
             for path in (folder, *folder.rglob("*")):
                 os.chown(path, self._account.uid, self._account.gid, follow_symlinks=False)
 
     def make(self) -> None:
-        """Initialise the data; everybody has to show the password."""
+        """Initialise the data folder; every client needs the password."""
         file = self.folder / "password"
         file.write_text(self.password, encoding="utf-8")
         self.give(file)
@@ -63,38 +63,38 @@ class PostgresCluster:
             hba.write("host replication all 127.0.0.1/32 scram-sha-256\n")
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
-        """Start it, and return when it accepts connections."""
-        everything = {
+        """Start the server and wait until it accepts connections."""
+        all_settings = {
             **_QUICK,
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.folder),
             **(settings or {}),
         }
-        options = " ".join(f"-c {name}={shlex.quote(value)}" for name, value in everything.items())
+        options = " ".join(f"-c {name}={shlex.quote(value)}" for name, value in all_settings.items())
         log = str(self.folder / "log")
         self._run(
             "pg_ctl", "start", "-w", "-t", str(START_WITHIN_S), "-s", "-D", str(self.data), "-l", log, "-o", options
         )
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it; ``immediate`` is a crash."""
+        """Stop the server; ``immediate`` simulates a crash."""
         if (self.data / "postmaster.pid").exists():
             self._run("pg_ctl", "stop", "-w", "-t", str(START_WITHIN_S), "-s", "-m", mode, "-D", str(self.data))
 
     def back_up(self, target: Path, *, standby: bool = False) -> None:
-        """Copy the running server into ``target`` as ``pg_basebackup`` does, for a standby with how to follow it."""
+        """Copy the running server into ``target`` with ``pg_basebackup``; a standby also gets its recovery settings."""
         extra = ("--write-recovery-conf",) if standby else ()
         self._run(
             "pg_basebackup", f"--pgdata={target}", f"--dbname={self.url('postgres')}", "--checkpoint=fast", *extra
         )
 
     def url(self, database: str) -> str:
-        """The address of a database, with the password."""
+        """Return the address of a database, with the password."""
         return f"postgresql://postgres:{quote(self.password, safe='')}@127.0.0.1:{self.port}/{database}"
 
     def remove(self) -> None:
-        """Stop it and remove its files."""
+        """Stop the server and remove its files."""
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -103,5 +103,5 @@ class PostgresCluster:
 
     @property
     def account(self) -> Account:
-        """The account that it runs as."""
+        """The account that the server runs as."""
         return self._account

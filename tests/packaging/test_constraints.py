@@ -1,4 +1,4 @@
-"""The pinned versions: everything that is asked for directly, within its range, and how the environment is compared."""
+"""Pinned versions: each direct requirement is pinned within its range; the environment is checked against the pins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-#: Extras that the environment of CI does not have.
+#: Extras that are not installed in the environment of CI.
 NOT_TESTED = {"audit", "rucio", "submitter"}
 
 
@@ -26,25 +26,31 @@ def pins() -> dict[str, str]:
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
-def asked_for() -> list[Requirement]:
+def direct_requirements() -> list[Requirement]:
     extras = PROJECT["optional-dependencies"]
     lines = PROJECT["dependencies"] + [
-        line for name, some in extras.items() if name not in NOT_TESTED for line in some if "gridbroker" not in line
+        line
+        for name, requirements in extras.items()
+        if name not in NOT_TESTED
+        for line in requirements
+        if "gridbroker" not in line
     ]
     return [Requirement(line) for line in lines]
 
 
-def test_all_that_is_asked_for_is_pinned_to_a_version_that_fits() -> None:
-    known = pins()
-    wrong = [
-        str(one)
-        for one in asked_for()
-        if not one.specifier.contains(known.get(canonicalize_name(one.name), "0"), prereleases=True)
+def test_every_direct_requirement_is_pinned_to_a_matching_version() -> None:
+    version_of = pins()
+    missing = [
+        str(requirement)
+        for requirement in direct_requirements()
+        if not requirement.specifier.contains(
+            version_of.get(canonicalize_name(requirement.name), "0"), prereleases=True
+        )
     ]
-    assert wrong == [], "run: .venv/bin/python .ci/pin"
+    assert missing == [], "run: .venv/bin/python .ci/pin"
 
 
-def test_the_pins_are_sorted_and_single() -> None:
+def test_the_pins_are_sorted_and_unique() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()[1:]
     names = [line.split("==")[0] for line in lines]
     assert names == sorted(set(names))
@@ -52,7 +58,7 @@ def test_the_pins_are_sorted_and_single() -> None:
 
 
 def test_the_environment_is_compared_with_the_pins(tmp_path: Path) -> None:
-    """Run on a copy: with one pin too many, the differences are named."""
+    """Run on a copy: with one pin too many, the difference is named."""
     (tmp_path / ".ci").mkdir()
     script = tmp_path / ".ci" / "pin"
     script.write_text((ROOT / ".ci" / "pin").read_text(encoding="utf-8"), encoding="utf-8")
@@ -64,15 +70,15 @@ def test_the_environment_is_compared_with_the_pins(tmp_path: Path) -> None:
     assert run("--check").returncode == 0
     with (tmp_path / "constraints.txt").open("a", encoding="utf-8") as file:
         file.write("no-such-package==1.0\n")
-    compared = run("--check")
-    assert (compared.returncode, compared.stderr) == (1, "not installed: no-such-package==1.0\n")
+    result = run("--check")
+    assert (result.returncode, result.stderr) == (1, "not installed: no-such-package==1.0\n")
 
 
 FLAW = {"id": "PYSEC-1", "fix_versions": ["2.0"], "aliases": [], "description": ""}
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "told"),
+    ("answer", "status", "message"),
     [
         (None, 0, "not checked: the data"),
         ([], 0, "not checked: the data"),
@@ -84,17 +90,17 @@ FLAW = {"id": "PYSEC-1", "fix_versions": ["2.0"], "aliases": [], "description": 
     ],
 )
 def test_a_known_vulnerability_fails_the_audit(
-    answer: Any, status: int, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    answer: Any, status: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "no network" if answer is None else json.dumps({"dependencies": answer, "fixes": []})
-    done = subprocess.CompletedProcess([], 1, stdout=text, stderr="")
-    monkeypatch.setattr(subprocess, "run", lambda *arguments, **settings: done)
+    result = subprocess.CompletedProcess([], 1, stdout=text, stderr="")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **settings: result)
     main: Callable[[], int] = runpy.run_path(str(ROOT / ".ci" / "audit"))["main"]
     assert main() == status
-    assert told in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
-def test_an_audit_without_an_answer_in_time_is_no_audit(
+def test_an_audit_that_times_out_passes_as_not_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(*arguments: Any, **settings: Any) -> None:

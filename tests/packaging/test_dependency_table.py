@@ -1,4 +1,4 @@
-"""``docs/reference/dependencies.md`` names what is installed, with the licences that the packages state."""
+"""``docs/reference/dependencies.md`` lists the installed packages with the licences that they declare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAMILY = re.compile(r"MIT|BSD|Apache|PSF|LGPL|MPL|ISC|UPL|Python Software Found
 
 
 def tables() -> tuple[list[list[str]], list[list[str]]]:
-    """The rows of both tables, without their heads."""
+    """The rows of both tables, without their headers."""
     text = (ROOT / "docs/reference/dependencies.md").read_text(encoding="utf-8")
     parts = text.split("\n## ")[1:]
     rows = [
@@ -29,20 +29,22 @@ def tables() -> tuple[list[list[str]], list[list[str]]]:
     return rows[0], rows[1]
 
 
-def installed_by(requirements: list[str]) -> set[str]:
-    """What an installation of these brings, with all that they need here."""
+def packages_installed_for(requirements: list[str]) -> set[str]:
+    """The packages that an installation of these requirements brings, with their dependencies on this platform."""
     names: set[str] = set()
-    open_ones = [Requirement(line) for line in requirements]
-    while open_ones:
-        one = open_ones.pop()
-        name = canonicalize_name(one.name)
+    pending = [Requirement(line) for line in requirements]
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
         names.add(name)
         for line in distribution(name).requires or []:
-            needed = Requirement(line)
-            wanted = [{"extra": extra} for extra in (*one.extras, "")]
-            known = canonicalize_name(needed.name) in names and not needed.extras
-            if not known and (needed.marker is None or any(needed.marker.evaluate(extra) for extra in wanted)):
-                open_ones.append(needed)
+            dependency = Requirement(line)
+            extras = [{"extra": extra} for extra in (*requirement.extras, "")]
+            is_known = canonicalize_name(dependency.name) in names and not dependency.extras
+            if not is_known and (
+                dependency.marker is None or any(dependency.marker.evaluate(extra) for extra in extras)
+            ):
+                pending.append(dependency)
     return names
 
 
@@ -51,7 +53,7 @@ def families(licence: str) -> set[str]:
     return {"PSF" if word == "PYTHON SOFTWARE FOUNDATION" else word for word in words}
 
 
-def stated(name: str) -> set[str]:
+def declared_licences(name: str) -> set[str]:
     about = distribution(name).metadata
     classifiers = [line for line in about.get_all("Classifier") or [] if line.startswith("License")]
     return families(" ".join([about.get("License-Expression") or "", *classifiers])) or families(
@@ -59,9 +61,9 @@ def stated(name: str) -> set[str]:
     )
 
 
-def test_the_default_installation_is_what_the_table_names() -> None:
+def test_the_table_lists_the_packages_of_the_default_installation() -> None:
     rows, _ = tables()
-    assert sorted(row[0] for row in rows) == sorted(installed_by(PROJECT["dependencies"]))
+    assert sorted(row[0] for row in rows) == sorted(packages_installed_for(PROJECT["dependencies"]))
     assert len({row[0] for row in rows}) == len(rows)
     text = (ROOT / "docs/reference/dependencies.md").read_text(encoding="utf-8")
     assert f"installs {len(rows)} packages" in text
@@ -69,36 +71,36 @@ def test_the_default_installation_is_what_the_table_names() -> None:
 
 def test_each_package_of_an_extra_is_in_the_table() -> None:
     _, rows = tables()
-    asked = {
+    required_packages = {
         (extra, canonicalize_name(Requirement(line).name))
         for extra, lines in PROJECT["optional-dependencies"].items()
         if extra not in FOR_DEVELOPERS
         for line in lines
     }
-    named = {(extra, row[1]) for row in rows for extra in row[0].split(", ")}
-    expected = {(extra, name) for extra, name in asked if name != "gridbroker"}
-    # an extra that contains another one is named beside it
-    contained = {("web", name) for extra, name in expected if extra == "api"}
-    contained |= {("simulate", name) for extra, name in expected if extra == "flow"}
-    assert named == expected | contained
+    listed_packages = {(extra, row[1]) for row in rows for extra in row[0].split(", ")}
+    expected = {(extra, name) for extra, name in required_packages if name != "gridbroker"}
+    # an extra that contains another extra is listed beside it
+    contained_packages = {("web", name) for extra, name in expected if extra == "api"}
+    contained_packages |= {("simulate", name) for extra, name in expected if extra == "flow"}
+    assert listed_packages == expected | contained_packages
 
 
-def test_licences_are_those_that_the_packages_state() -> None:
+def test_licences_are_those_that_the_packages_declare() -> None:
     default, extras = tables()
     different = {}
     for name, licence in [(row[0], row[1]) for row in default] + [(row[1], row[2]) for row in extras]:
         try:
-            says = stated(name)
+            declared_families = declared_licences(name)
         except PackageNotFoundError:
             assert name in {"rucio-clients", "psij-python"}, name
             continue
-        if not families(licence) <= says:
-            different[name] = (licence, says)
+        if not families(licence) <= declared_families:
+            different[name] = (licence, declared_families)
     assert different == {}
 
 
-def test_each_package_asked_for_says_what_would_be_without_it() -> None:
+def test_each_required_package_has_a_reason() -> None:
     default, extras = tables()
-    asked = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
-    assert [row[0] for row in default if row[0] in asked and not row[4]] == []
+    required_packages = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    assert [row[0] for row in default if row[0] in required_packages and not row[4]] == []
     assert [row[1] for row in extras if not row[4]] == []

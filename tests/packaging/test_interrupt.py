@@ -35,13 +35,13 @@ def test_waits(server_url, number):
     Path(FOLDER, f"{number}").write_text("")
     threading.Event().wait()
 """
-"""Programs that tests start go on after an interrupt, and a server does not stop by itself while they use it."""
+"""Programs started by tests survive an interrupt, and a server does not stop by itself while they use it."""
 PATIENCE_S = 60.0
 
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder that the account of the server can walk to, and short enough for its sockets."""
+    """A folder that the account of the server can reach, with a path short enough for its sockets."""
     folder = Path(tempfile.mkdtemp(prefix="interrupt-"))
     folder.chmod(0o755)
     yield folder
@@ -58,14 +58,14 @@ def wait_for(paths: list[Path], run: subprocess.Popen[str]) -> None:
 
 
 def servers_below(folder: Path) -> list[int]:
-    """The PostgreSQL servers with data below a folder, also where the data are gone."""
-    found = []
+    """The PostgreSQL servers with data below a folder, even if the data have been deleted."""
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             if b"-D" in words and any(word.startswith(os.fsencode(folder)) for word in words):
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids
 
 
 @pytest.mark.slow
@@ -73,27 +73,27 @@ def servers_below(folder: Path) -> list[int]:
 def test_an_interrupt_stops_every_server(short_folder: Path, workers: int) -> None:
     (short_folder / "test_it.py").write_text(WAITING.replace("FOLDER", repr(str(short_folder))), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "BROKER_"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "BROKER_"))}
     run = subprocess.Popen(
         [*command, "-n", str(workers), str(short_folder)],
         cwd=short_folder,
-        env={**kept, "PYTHONPATH": str(ROOT), "TMPDIR": str(short_folder)},
+        env={**environment, "PYTHONPATH": str(ROOT), "TMPDIR": str(short_folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        # a shell that starts the tests in the background has them ignore the signal, and so whatever they start
+        # a shell makes background processes ignore the signal, and their children inherit that
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     try:
         wait_for([short_folder / str(number) for number in range(max(1, workers))], run)
         assert len(servers_below(short_folder)) == 1
         os.killpg(run.pid, signal.SIGINT)  # as Ctrl-C on a terminal
-        said, _ = run.communicate(timeout=PATIENCE_S)
+        output, _ = run.communicate(timeout=PATIENCE_S)
         deadline, pacer = time.monotonic() + PATIENCE_S, threading.Event()
         while servers_below(short_folder) and time.monotonic() < deadline:
-            pacer.wait(0.1)  # the last ones are stopping
-        assert servers_below(short_folder) == [], said
+            pacer.wait(0.1)  # the last servers are stopping
+        assert servers_below(short_folder) == [], output
     finally:
         run.kill()
         run.communicate()

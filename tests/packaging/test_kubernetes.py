@@ -1,4 +1,4 @@
-"""What the objects for Kubernetes say is what the image does; `make kubernetes` checks them against its schemas."""
+"""The Kubernetes objects agree with the image; `make kubernetes` checks them against the schemas of Kubernetes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def objects() -> Iterator[dict[str, Any]]:
-    """Each object of the base."""
+    """All objects of the base."""
     for file in sorted(BASE.glob("*.yaml")):
         if file.name != "kustomization.yaml":
             yield from yaml.safe_load_all(file.read_text(encoding="utf-8"))
 
 
-DEPLOYMENTS = {one["metadata"]["name"]: one["spec"] for one in objects() if one["kind"] == "Deployment"}
+DEPLOYMENTS = {item["metadata"]["name"]: item["spec"] for item in objects() if item["kind"] == "Deployment"}
 
 
-def test_the_base_has_what_a_service_needs() -> None:
-    kinds = sorted({one["kind"] for one in objects()})
+def test_the_base_has_the_objects_of_a_service() -> None:
+    kinds = sorted({item["kind"] for item in objects()})
     assert kinds == ["Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"]
-    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    assert sorted(listed) == sorted(one.name for one in BASE.glob("*.yaml") if one.name != "kustomization.yaml")
+    resources = yaml.safe_load((BASE / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert sorted(resources) == sorted(file.name for file in BASE.glob("*.yaml") if file.name != "kustomization.yaml")
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -46,38 +46,38 @@ def test_a_pod_has_no_more_rights_than_the_image_needs(name: str) -> None:
     assert pod["securityContext"]["runAsNonRoot"]
     assert not pod["automountServiceAccountToken"]
     for container in [*pod.get("initContainers", []), *pod["containers"]]:
-        allowed = container["securityContext"]
-        assert allowed["readOnlyRootFilesystem"]
-        assert not allowed["allowPrivilegeEscalation"]
-        assert allowed["capabilities"] == {"drop": ["ALL"]}
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"]
+        assert not security["allowPrivilegeEscalation"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
         assert container["resources"]["limits"]["memory"]
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_what_is_started_is_a_command_and_what_it_writes_to_is_a_volume(name: str) -> None:
+def test_containers_run_valid_commands_and_write_only_to_volumes(name: str) -> None:
     pod = DEPLOYMENTS[name]["template"]["spec"]
     (home,) = re.findall(r"BROKER_HOME=(\S+)", DOCKERFILE)
     for container in [*pod.get("initContainers", []), *pod["containers"]]:
         if "args" in container:
             assert usable(["broker", *container["args"]])
-        writable = {one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")}
+        writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
         assert writable == {home, "/tmp"}
     assert pod["terminationGracePeriodSeconds"] > LONGEST_STOP_S
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_the_password_is_a_file_of_a_secret_that_is_not_here(name: str) -> None:
+def test_the_password_is_a_file_of_an_external_secret(name: str) -> None:
     pod = DEPLOYMENTS[name]["template"]["spec"]
     for container in [*pod.get("initContainers", []), *pod["containers"]]:
-        variables = {one["name"]: one["value"] for one in container["env"]}
-        mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
-        assert mounted[str(Path(variables[VARIABLE]).parent)] == "secrets"
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        volume_of_path = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert volume_of_path[str(Path(variables[VARIABLE]).parent)] == "secrets"
     secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
     assert secrets == {"secrets": "gridbroker"}
-    assert "Secret" not in {one["kind"] for one in objects()}
+    assert "Secret" not in {item["kind"] for item in objects()}
 
 
-def test_probes_ask_what_the_service_answers() -> None:
+def test_probes_use_routes_and_commands_of_the_service() -> None:
     api = DEPLOYMENTS["gridbroker-api"]["template"]["spec"]["containers"][0]
     paths = {api[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
     assert paths <= {route.path for route in router.routes}  # type: ignore[attr-defined]
@@ -92,6 +92,6 @@ def test_each_deployment_is_selected_by_its_budget_and_its_policy() -> None:
     for name, spec in DEPLOYMENTS.items():
         labels = spec["template"]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"] == labels
-        of_kind = {one["kind"]: one["spec"] for one in objects() if one["metadata"]["name"] == name}
-        assert of_kind["PodDisruptionBudget"]["selector"]["matchLabels"] == labels
-        assert of_kind["NetworkPolicy"]["podSelector"]["matchLabels"] == labels
+        spec_of_kind = {item["kind"]: item["spec"] for item in objects() if item["metadata"]["name"] == name}
+        assert spec_of_kind["PodDisruptionBudget"]["selector"]["matchLabels"] == labels
+        assert spec_of_kind["NetworkPolicy"]["podSelector"]["matchLabels"] == labels

@@ -1,4 +1,4 @@
-"""``make`` on a machine without a usable Python says so."""
+"""``make`` reports that a machine has no usable Python."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs make with an environment that is not there yet; it must not get as far as making it."""
+    """Run make with a virtual environment that does not exist; make must not create it."""
     command = ["make", "-C", str(ROOT), f"VENV={folder / 'venv'}", *words]
-    # The tests may have been started by make, whose variables would be handed on.
+    # The tests may have been started by make, whose variables would be inherited.
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))
     }
@@ -30,20 +30,20 @@ def old_python(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("goal", ["demo", "test"])
-def test_a_python_that_is_too_old_is_named(tmp_path: Path, old_python: Path, goal: str) -> None:
-    done = make(tmp_path, goal, f"PYTHON={old_python}")
-    assert done.returncode != 0
-    assert f"error: {old_python} is not Python 3.11 to 3.14 (Python 3.9.1); name another" in done.stderr
+def test_a_python_that_is_too_old_is_reported(tmp_path: Path, old_python: Path, goal: str) -> None:
+    result = make(tmp_path, goal, f"PYTHON={old_python}")
+    assert result.returncode != 0
+    assert f"error: {old_python} is not Python 3.11 to 3.14 (Python 3.9.1); name another" in result.stderr
     assert not (tmp_path / "venv").exists()
 
 
-def test_no_python_at_all_is_said(tmp_path: Path) -> None:
-    done = make(tmp_path, "demo", "PYTHON_CANDIDATES=no-such-python")
-    assert done.returncode != 0
-    assert "error: Python 3.11 to 3.14 is needed; none of: no-such-python" in done.stderr
+def test_a_missing_python_is_reported(tmp_path: Path) -> None:
+    result = make(tmp_path, "demo", "PYTHON_CANDIDATES=no-such-python")
+    assert result.returncode != 0
+    assert "error: Python 3.11 to 3.14 is needed; none of: no-such-python" in result.stderr
 
 
 def test_the_goals_are_explained() -> None:
-    listed = make(Path("unused")).stdout
+    help_text = make(Path("unused")).stdout
     for goal in ("demo", "test", "test-rucio", "lint", "types", "bench", "soak", "audit", "wheel-test"):
-        assert f"make {goal} " in listed
+        assert f"make {goal} " in help_text

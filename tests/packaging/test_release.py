@@ -1,4 +1,4 @@
-"""``.ci/release``: the same bytes from two builds, and what is said of them."""
+"""``.ci/release``: reproducible builds, and the documents about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.docs.source_tree import ROOT
 
 SCRIPT = ROOT / ".ci" / "release"
 VERSION = broker.__version__
-MADE = {
+ARCHIVES = {
     f"gridbroker-{VERSION}-py3-none-any.whl",
     f"gridbroker-{VERSION}.tar.gz",
     f"gridbroker_jedi-{VERSION}-py3-none-any.whl",
@@ -36,31 +36,33 @@ def release() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release without its bill of materials, which would be installed from an index."""
+    """A release without its bill of materials, which would need an installation from an index."""
     folder: Path = tmp_path_factory.mktemp("release") / "dist"
-    words = [sys.executable, str(SCRIPT), "--folder", str(folder), "--no-sbom"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, str(SCRIPT), "--folder", str(folder), "--no-sbom"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     return folder
 
 
 @pytest.mark.slow
-def test_a_release_has_wheels_and_sdists_of_both_with_their_sums(built: Path) -> None:
+def test_a_release_has_wheels_and_sdists_of_both_packages_with_their_checksums(built: Path) -> None:
     lines = [line.split("  ") for line in (built / "SHA256SUMS").read_text(encoding="utf-8").splitlines()]
-    assert {name for _, name in lines} == MADE | {"provenance.json"}
+    assert {name for _, name in lines} == ARCHIVES | {"provenance.json"}
     assert all(hashlib.sha256((built / name).read_bytes()).hexdigest() == digest for digest, name in lines)
 
 
-def test_the_provenance_names_files_and_commit_and_nothing_of_this_machine(built: Path) -> None:
+@pytest.mark.slow
+def test_the_provenance_names_files_and_commit_but_no_local_paths(built: Path) -> None:
     text = (built / "provenance.json").read_text(encoding="utf-8")
-    found = json.loads(text)
-    assert {one["name"] for one in found["subject"]} == MADE
-    assert len(found["source"]["commit"]) == 40
-    assert "hatchling" in found["builder"]["tools"]
+    provenance = json.loads(text)
+    assert {subject["name"] for subject in provenance["subject"]} == ARCHIVES
+    assert len(provenance["source"]["commit"]) == 40
+    assert "hatchling" in provenance["builder"]["tools"]
     assert str(ROOT) not in text and str(built) not in text
 
 
-def test_times_in_the_archives_are_those_of_the_commit(built: Path) -> None:
+@pytest.mark.slow
+def test_times_in_the_archives_equal_the_time_of_the_commit(built: Path) -> None:
     epoch = json.loads((built / "provenance.json").read_text(encoding="utf-8"))["source"]["source_date_epoch"]
     with tarfile.open(built / f"gridbroker-{VERSION}.tar.gz") as archive:
         assert {member.mtime for member in archive.getmembers()} == {epoch}
@@ -73,47 +75,45 @@ README = (
 )
 
 
-def test_links_of_a_readme_lead_to_the_repository(release: dict[str, Any]) -> None:
-    found = release["with_absolute_links"](README, "https://x.org/us/{}/v1", "plugins/jedi")
-    assert found == (
+def test_links_of_a_readme_point_to_the_repository(release: dict[str, Any]) -> None:
+    text = release["with_absolute_links"](README, "https://x.org/us/{}/v1", "plugins/jedi")
+    assert text == (
         "![A picture](https://x.org/us/raw/v1/plugins/jedi/docs/a.png) "
         "[a page](https://x.org/us/blob/v1/plugins/jedi/docs/b.md#part), [outside](https://x.org/c), [here](#part), "
         "[up](https://x.org/us/blob/v1/plugins/LICENSE)"
     )
 
 
-def test_what_is_built_for_a_repository_names_it_and_has_no_relative_picture(
-    release: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_build_for_a_repository_names_it_and_has_no_relative_links(release: dict[str, Any], tmp_path: Path) -> None:
     release["copy_tracked"](tmp_path, "https://x.org/us/gridbroker")
     for folder in (tmp_path, tmp_path / "plugins" / "jedi"):
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         assert project["urls"]["Source"] == "https://x.org/us/gridbroker"
         links = re.findall(r"\]\(([^)\s]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
-        assert [one for one in links if not one.startswith(("https://", "http://", "#"))] == []
+        assert [link for link in links if not link.startswith(("https://", "http://", "#"))] == []
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
-    assert pictures and all(one.startswith(f"https://x.org/us/gridbroker/raw/v{VERSION}/docs/") for one in pictures)
+    assert pictures and all(url.startswith(f"https://x.org/us/gridbroker/raw/v{VERSION}/docs/") for url in pictures)
 
 
 def sign(folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(ROOT / ".ci" / "sign"), "--folder", str(folder)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(ROOT / ".ci" / "sign"), "--folder", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_what_differs_from_its_sum_is_not_signed(tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_checksum_is_not_signed(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"a")
     (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'b').hexdigest()}  a.whl\n", encoding="utf-8")
-    done = sign(tmp_path)
-    assert (done.returncode, "a.whl is not what SHA256SUMS says" in done.stderr) == (1, True)
+    result = sign(tmp_path)
+    assert (result.returncode, "a.whl is not what SHA256SUMS says" in result.stderr) == (1, True)
 
 
-def test_without_the_tool_it_says_what_signing_needs(tmp_path: Path) -> None:
+def test_signing_without_the_tool_reports_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"a")
     (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.whl\n", encoding="utf-8")
-    done = sign(tmp_path)
-    assert (done.returncode, "not signed" in done.stderr, "fulcio" in done.stderr) == (1, True, True)
+    result = sign(tmp_path)
+    assert (result.returncode, "not signed" in result.stderr, "fulcio" in result.stderr) == (1, True, True)
 
 
-def test_a_build_with_other_bytes_is_named(release: dict[str, Any]) -> None:
+def test_files_with_different_bytes_are_named(release: dict[str, Any]) -> None:
     assert release["unequal"]({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == []
     assert release["unequal"]({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that an unpacked one works in an empty directory, far from the checkout."""
+"""The wheel: its content, and an unpacked wheel that works in an empty directory outside the checkout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shipped(folder: str) -> set[str]:
+def source_files(folder: str) -> set[str]:
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
@@ -47,23 +47,23 @@ def test_server_wheel_and_plug_in_have_one_version(wheel: Path) -> None:
     assert "version" in PROJECT["dynamic"] and "version" not in PROJECT
 
 
-def test_everything_that_is_read_at_run_time_is_in_the_wheel(wheel: Path) -> None:
+def test_the_wheel_has_all_files_needed_at_run_time(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for folder in ("config", "schema"):
-        assert {f"broker/_data/{name}" for name in shipped(folder)} <= names
+        assert {f"broker/_data/{name}" for name in source_files(folder)} <= names
     for folder in ("broker", "agents"):
-        assert {name for name in shipped(folder) if "/_data/" not in name} <= names
+        assert {name for name in source_files(folder) if "/_data/" not in name} <= names
     assert {"broker/py.typed", "agents/py.typed"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_nothing_else_is_in_the_wheel(wheel: Path) -> None:
+def test_the_wheel_has_no_other_packages(wheel: Path) -> None:
     roots = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {root for root in roots if not root.endswith(".dist-info")} == {"broker", "agents", "gridbroker_client"}
 
 
 def run_unpacked(unpacked: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in ``folder`` with the unpacked wheel in front of everything that is installed."""
+    """Run Python in ``folder`` with the unpacked wheel before all installed packages."""
     return subprocess.run(
         [sys.executable, "-W", "error", *words],
         check=False,
@@ -80,9 +80,9 @@ def test_data_is_found_without_the_checkout(unpacked: Path, tmp_path: Path) -> N
         "from broker import resources; from broker.store.connection.tables import declared_tables;"
         "print(resources.path('config/agents.yaml')); print(len(declared_tables('panda')))"
     )
-    done = run_unpacked(unpacked, tmp_path, "-c", code)
-    assert done.stderr == ""
-    path, tables = done.stdout.splitlines()
+    result = run_unpacked(unpacked, tmp_path, "-c", code)
+    assert result.stderr == ""
+    path, tables = result.stdout.splitlines()
     assert Path(path) == unpacked / "broker/_data/config/agents.yaml"
     assert int(tables) > 30
 
@@ -90,8 +90,8 @@ def test_data_is_found_without_the_checkout(unpacked: Path, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_command_works_without_the_checkout(unpacked: Path, tmp_path: Path, empty_database: Database) -> None:
     url = empty_database.url
-    done = run_unpacked(unpacked, tmp_path, "-m", "broker.cli.main", "db", "init", "--json", "--db", url)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = run_unpacked(unpacked, tmp_path, "-m", "broker.cli.main", "db", "init", "--json", "--db", url)
+    assert (result.returncode, result.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""The real panda-client, as ``make test-client`` has installed it, its users, and the installation they work with."""
+"""The real panda-client installed by ``make test-client``, its users, and the installation they work with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.feeds.web_server import says, serving
 from tests.marked_folders import keep_to_mark
 from tests.panda_client.experiment import ENDPOINTS, Experiment
 from tests.panda_client.user import User
-from tests.real_pilot.installation import served
+from tests.real_pilot.installation import serve_installation
 from tests.rucio.conftest import PLACEMENT, VARIABLE, RucioServer
 
 FOLDER = "BROKER_TEST_PANDA_CLIENT"
@@ -31,13 +31,13 @@ WITHOUT_RUCIO = ("analysis_job", "activation", "completion", "pilot_activity")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where the client is, or where it was asked for by its mark."""
+    """Mark all tests of this folder; they run where the client is installed or the mark is requested."""
     keep_to_mark(config, items, __file__, "client", variable=FOLDER, timeout_s=300)
 
 
 @pytest.fixture(scope="session")
 def rucio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RucioServer]:
-    """A Rucio server with the endpoints of the grid, and the scopes of input and users."""
+    """A Rucio server with the endpoints of the grid and the scopes of the input and of the users."""
     assert VARIABLE in os.environ, f"{VARIABLE} names no Python with the package rucio: run make test-client"
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     with serving(says(200, json.dumps([PLACEMENT]).encode(), Content_Type="application/json")) as placements:
@@ -54,22 +54,22 @@ def rucio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RucioServer]:
 
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as token_issuer:
+        yield token_issuer
 
 
 @pytest.fixture(scope="module")
 def experiment(
     test_server: TestServer, rucio: RucioServer, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Experiment]:
-    """A broker that serves two queues, with its agents, and a plain pilot."""
+    """A broker with two queues and its agents, and a plain pilot."""
     url, folder = test_server.create(), tmp_path_factory.mktemp("experiment")
-    at_rucio = {"rucio_config": str(rucio.configuration)}
+    rucio_options = {"rucio_config": str(rucio.configuration)}
     agents = {
         **{name: {} for name in WITHOUT_RUCIO},
-        "task_input": at_rucio,
-        "rucio_replicas": {**at_rucio, "requests_per_s": 1000},
-        "rucio_output": at_rucio,
+        "task_input": rucio_options,
+        "rucio_replicas": {**rucio_options, "requests_per_s": 1000},
+        "rucio_output": rucio_options,
     }
     login = {"issuer": issuer.url, "client_id": "panda-client", "audience": AUDIENCE}
     api = {
@@ -77,14 +77,14 @@ def experiment(
         "panda_client": {"login": login},
     }
     token = issuer.sign(issuer.claims(time.time(), sub="pilot", scope="broker.match"))
-    with Database(url) as database, served(database, folder, agents, api) as broker:
+    with Database(url) as database, serve_installation(database, folder, agents, api) as broker:
         yield Experiment(broker, rucio, token, folder / "storage")
     test_server.drop(sa.make_url(url).database or "")
 
 
 @pytest.fixture
 def user(experiment: Experiment, issuer: Issuer, tmp_path: Path) -> Callable[[str], User]:
-    """Makes a user with a directory and a token of its own."""
+    """Creates users, each with its own directory and token."""
 
     def make(name: str) -> User:
         claims = {"sub": f"sub-{name}", "preferred_username": name, "name": f"{name} lovelace"}

@@ -1,4 +1,4 @@
-"""Which task queues a pilot may take jobs from, each looked at alone: what the index has to find."""
+"""Reference for the index: which task queues a pilot may take jobs from, each queue checked separately."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, ma
 
 
 def conditions_of(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped: Collection[str]) -> dict[str, Bools]:
-    """For each field but the limit, in their order, (K,) whether the pilot meets it.
+    """For each field except the limit, in their order: an array (K,) of whether the pilot meets it.
 
-    A task queue whose class of CPU time holds jobs that fit and jobs that do not fits: each job is asked when it is
-    taken. ``mapped`` are the pools of the pilot's queue.
+    A task queue fits if its class of CPU time may hold a job that fits: each job is checked when it is taken.
+    ``mapped`` are the pools of the pilot's queue.
     """
     return {
         "vo": _same(queues.vo, pilot.vo, lambda vo: vo.lower()),
@@ -45,14 +45,14 @@ def conditions_of(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped
 
 
 def _node_fits(specs: Texts, node: Node | None) -> Bools:
-    """Whether a node is what the jobs of each task queue ask for; each distinct text is looked at once."""
-    asked = specs.tolist()
-    known = tuple(dict.fromkeys(text for text in asked if text is not None))
-    if not known or node is None:
+    """Whether a node fits the specs of each task queue; each distinct text is judged once."""
+    column = specs.tolist()
+    distinct = tuple(dict.fromkeys(text for text in column if text is not None))
+    if not distinct or node is None:
         return _each(specs, lambda text: text is None)
-    index, texts = index_of(known)
+    index, texts = index_of(distinct)
     fits = dict(zip(texts, index.fits(node).tolist(), strict=True))
-    return np.array([text is None or fits.get(text, False) for text in asked], dtype=np.bool_)
+    return np.array([text is None or fits.get(text, False) for text in column], dtype=np.bool_)
 
 
 def _each(column: Texts, fits: Callable[[Any], bool]) -> Bools:
@@ -60,8 +60,8 @@ def _each(column: Texts, fits: Callable[[Any], bool]) -> Bools:
 
 
 def _same(column: Texts, presented: str | None, form: Callable[[str], str] = str) -> Bools:
-    """Whether a field is what the pilot presents; one that it does not present does not count."""
+    """Whether a field equals the value that the pilot presents; a value that it does not present always fits."""
     if presented is None:
         return np.ones(len(column), dtype=np.bool_)
-    wanted = form(presented)
-    return np.array([value is not None and form(value) == wanted for value in column.tolist()], dtype=np.bool_)
+    expected = form(presented)
+    return np.array([value is not None and form(value) == expected for value in column.tolist()], dtype=np.bool_)

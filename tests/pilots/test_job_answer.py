@@ -23,17 +23,17 @@ FILES = (
 
 def test_a_job_without_files() -> None:
     answer = job_answer(JOB, (), "-x 1")
-    wanted = {
+    expected = {
         "StatusCode": 0, "PandaID": 7, "transformation": "run", "taskID": 3, "attemptNr": 0, "coreCount": 1,
         "jobPars": "-x 1", "prodSourceLabel": "managed", "inFiles": "", "outFiles": "", "logFile": "", "scopeOut": "",
         "maxCpuCount": 0, "jobsetID": "NULL",
     }  # fmt: skip
-    assert {name: answer[name] for name in wanted} == wanted
+    assert {name: answer[name] for name in expected} == expected
     assert "maxWalltime" not in answer
     assert not {"debug", "allowNoOutput", "container_name"} & set(answer)
 
 
-def test_lists_of_files_are_equally_long() -> None:
+def test_lists_of_files_have_equal_lengths() -> None:
     answer = job_answer(JOB, FILES, "")
     for name in ("inFiles", "GUID", "fsize", "checksum", "scopeIn", "realDatasetsIn", "ddmEndPointIn"):
         assert len(answer[name].split(",")) == 2, name

@@ -20,12 +20,12 @@ WRITTEN = json.dumps(
 def test_a_finished_job_with_all_its_files() -> None:
     end = job_end(FinalReport("finished", WRITTEN), [OUTPUT, LOG, OPTIONAL])
     assert (end.status, end.reason, end.code) == ("finished", "reported", 0)
-    assert [(one.lfn, one.status) for one in end.files] == [
+    assert [(file.lfn, file.status) for file in end.files] == [
         ("out", "finished"),
         ("log", "finished"),
         ("more", "nooutput"),
     ]
-    assert [one.written for one in end.files][:2] == [
+    assert [file.written for file in end.files][:2] == [
         WrittenFile("out", "g", 12, "ad:0a"),
         WrittenFile("log", "h", 7, "md:ff"),
     ]
@@ -43,7 +43,7 @@ def test_a_finished_job_with_all_its_files() -> None:
         ("[" * 200, "bad_output_report", "too_deep"),
     ],
 )
-def test_without_its_files_a_job_is_not_finished(data: str, reason: str, diag: str) -> None:
+def test_a_job_without_its_output_files_fails(data: str, reason: str, diag: str) -> None:
     end = job_end(FinalReport("finished", data), [OUTPUT, LOG])
     assert (end.status, end.reason, end.ddm_error) == ("failed", reason, 200)
     assert diag in end.ddm_diag
@@ -57,13 +57,13 @@ def test_a_job_that_writes_nothing_needs_no_report(data: str) -> None:
 def test_a_failed_job_keeps_its_log() -> None:
     end = job_end(FinalReport("failed", WRITTEN, 1305, 0, "3"), [OUTPUT, LOG])
     assert (end.status, end.reason, end.code, end.ddm_error) == ("failed", "reported", 1305, 0)
-    assert [(one.lfn, one.status) for one in end.files] == [("out", "failed"), ("log", "finished")]
+    assert [(file.lfn, file.status) for file in end.files] == [("out", "failed"), ("log", "finished")]
 
 
 @pytest.mark.parametrize(
     ("pilot", "exe", "exit_code", "code"), [(1305, 2, "3", 1305), (0, 2, "3", 2), (0, 0, "3", 3), (0, 0, "x", 0)]
 )
-def test_the_code_that_says_most(pilot: int, exe: int, exit_code: str, code: int) -> None:
+def test_the_most_specific_error_code_is_reported(pilot: int, exe: int, exit_code: str, code: int) -> None:
     assert job_end(FinalReport("failed", "", pilot, exe, exit_code), []).code == code
 
 

@@ -38,14 +38,14 @@ def columns(**fields: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_fields_become_columns(fields: dict[str, str], expected: dict[str, Any] | None) -> None:
-    found = columns(**fields)
+    values = columns(**fields)
     if expected is None:
-        assert (found["memory_leak"], found["memory_leak_x2"], len(found["jobmetrics"])) == (-12, 1.5, 500)
+        assert (values["memory_leak"], values["memory_leak_x2"], len(values["jobmetrics"])) == (-12, 1.5, 500)
     else:
-        assert found == expected
+        assert values == expected
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_unreadable_fields_are_named() -> None:
     assert read_form(FORM | {"maxRSS": "much", "nEvents": "1_000"}).dropped == ("maxRSS", "nEvents")
 
 
@@ -57,7 +57,7 @@ def test_json_has_rates_in_bytes() -> None:
 
 
 def test_every_column_is_named_once() -> None:
-    assert len({one.column for one in FIELDS}) == len({one.form for one in FIELDS}) == len(FIELDS)
+    assert len({field.column for field in FIELDS}) == len({field.form for field in FIELDS}) == len(FIELDS)
 
 
 @pytest.mark.parametrize("fields", [{"jobId": "x"}, {"jobId": ""}, {"jobId": "-1"}, {"state": ""}])
@@ -66,13 +66,13 @@ def test_job_and_state_must_be_given(fields: dict[str, str]) -> None:
         read_form(FORM | fields)
 
 
-def test_long_texts_are_cut() -> None:
+def test_long_texts_are_truncated() -> None:
     report = read_form(FORM | {"stdout": "a" * 3000 + "b", "pilotLog": "c" + "d" * 3000, "xml": "{}", "metaData": "m"})
     assert (len(report.stdout), report.stdout[-1]) == (2048, "b")
     assert (len(report.pilot_log), report.pilot_log[0]) == (1024, "c")
     assert (report.output_report, report.metadata, report.attemptnr, report.queue) == ("{}", "m", 0, "Q")
 
 
-def test_an_attempt_that_is_no_number_is_none() -> None:
+def test_an_invalid_attempt_number_is_none() -> None:
     assert read_form(FORM | {"attemptNr": "None"}).attemptnr is None
     assert read_form(FORM | {"attemptNr": "99999"}).attemptnr is None

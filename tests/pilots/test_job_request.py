@@ -21,14 +21,14 @@ FORM = {
 
 
 def test_a_form_is_read() -> None:
-    read = read_form(FORM)
-    assert read == JobRequest(
+    request = read_form(FORM)
+    assert request == JobRequest(
         "GRID_TEST", "managed", 32000, 20000, node="host.org", computing_element="GRID_TEST", harvester="h", worker=12
     )
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("changes", "expected"),
     [
         ({"mem": "-1"}, {"memory_mb": 0}),
         ({"mem": "much"}, {"memory_mb": 0}),
@@ -45,9 +45,9 @@ def test_a_form_is_read() -> None:
         ({"remaining_time": "3600"}, {"remaining_s": 3600}),
     ],
 )
-def test_what_cannot_be_read_is_no_limit(changed: dict[str, str], expected: dict[str, Any]) -> None:
-    read = read_form(FORM | changed)
-    assert {name: getattr(read, name) for name in expected} == expected
+def test_unreadable_values_set_no_limit(changes: dict[str, str], expected: dict[str, Any]) -> None:
+    request = read_form(FORM | changes)
+    assert {name: getattr(request, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("site", [None, "", "NULL"])
@@ -57,8 +57,8 @@ def test_the_queue_must_be_named(site: str | None) -> None:
 
 
 def test_arguments_are_read() -> None:
-    read = read_arguments({"site_name": "Q", "memory": 10.5, "n_jobs": 2, "scheduler_id": "s", "worker_id": 4})
-    assert read == JobRequest("Q", memory_mb=10, jobs=2, in_bulk=True, scheduler="s", harvester="s", worker=4)
+    request = read_arguments({"site_name": "Q", "memory": 10.5, "n_jobs": 2, "scheduler_id": "s", "worker_id": 4})
+    assert request == JobRequest("Q", memory_mb=10, jobs=2, in_bulk=True, scheduler="s", harvester="s", worker=4)
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_arguments_are_read() -> None:
         ("test", ("test",)),
     ],
 )
-def test_a_label_takes_jobs_of_several(label: str | None, labels: tuple[str, ...]) -> None:
+def test_a_label_accepts_jobs_of_several_labels(label: str | None, labels: tuple[str, ...]) -> None:
     assert conditions_of(JobRequest("Q", label)).labels == labels
 
 
 def test_a_queue_in_test_gives_tests_only() -> None:
     request = JobRequest("Q", "managed", computing_element="ce", job_type="user")
     assert request.at_queue_in("online") == request
-    tested = request.at_queue_in("test")
-    assert tested.label == "test"
-    conditions = conditions_of(tested)
+    request_at_test_queue = request.at_queue_in("test")
+    assert request_at_test_queue.label == "test"
+    conditions = conditions_of(request_at_test_queue)
     assert (conditions.labels, conditions.processing_type) == (("test", "prod_test", "install"), "gangarobot")
     assert conditions.job_labels == ("user", "panda")
     assert JobRequest("Q", "rc_test").at_queue_in("test").label == "rc_test"

@@ -12,7 +12,7 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 EARLIER = NOW - timedelta(hours=1)
 
 
-def changed(status: str, state: str, report: dict[str, Any] | None = None, **job: Any) -> Any:
+def apply_report(status: str, state: str, report: dict[str, Any] | None = None, **job: Any) -> Any:
     return transition(JobState(status, **job), JobReport(5, state, **(report or {})), NOW)
 
 
@@ -34,12 +34,12 @@ def changed(status: str, state: str, report: dict[str, Any] | None = None, **job
     ],
 )
 def test_a_report_moves_the_job(status: str, state: str, new: str | None) -> None:
-    found = changed(status, state)
-    assert (found.reason, found.status, found.is_applied) == ("reported", new, True)
-    assert found.columns["jobstatus"] == (new or status)
-    assert found.columns["modificationtime"] == NOW
-    assert found.is_final == (state in ("finished", "failed"))
-    assert ("statechangetime" in found.columns) == (new is not None or found.is_final)
+    change = apply_report(status, state)
+    assert (change.reason, change.status, change.is_applied) == ("reported", new, True)
+    assert change.columns["jobstatus"] == (new or status)
+    assert change.columns["modificationtime"] == NOW
+    assert change.is_final == (state in ("finished", "failed"))
+    assert ("statechangetime" in change.columns) == (new is not None or change.is_final)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_a_report_moves_the_job(status: str, state: str, new: str | None) -> Non
 def test_a_report_may_change_nothing(
     status: str, state: str, job: dict[str, Any], report: dict[str, Any], reason: str, command: str | None
 ) -> None:
-    found = changed(status, state, report, **job)
-    assert (found.reason, found.command, dict(found.columns), found.is_applied) == (reason, command, {}, False)
+    change = apply_report(status, state, report, **job)
+    assert (change.reason, change.command, dict(change.columns), change.is_applied) == (reason, command, {}, False)
 
 
-def test_an_unknown_job_is_to_be_killed() -> None:
+def test_the_pilot_of_an_unknown_job_is_told_to_kill_it() -> None:
     assert transition(None, JobReport(5, "running"), NOW).command == "tobekilled"
 
 
@@ -72,26 +72,26 @@ def test_an_unknown_job_is_to_be_killed() -> None:
     ("before", "now", "is_killed"),
     [("a.1", "a.2", True), ("a.1", "a.1", False), ("12", "a.2", False), ("a.1", "13", False), (None, "a", False)],
 )
-def test_another_batch_id_is_another_worker(before: str | None, now: str, is_killed: bool) -> None:
-    found = changed("running", "running", {"columns": {"batchid": now}}, batchid=before)
-    assert (found.command == "tobekilled") == is_killed
-    assert (found.columns.get("superrorcode") == 1) == is_killed
+def test_a_job_of_another_worker_is_killed(before: str | None, now: str, is_killed: bool) -> None:
+    change = apply_report("running", "running", {"columns": {"batchid": now}}, batchid=before)
+    assert (change.command == "tobekilled") == is_killed
+    assert (change.columns.get("superrorcode") == 1) == is_killed
 
 
-def test_the_first_running_starts_the_job() -> None:
-    first = changed("starting", "running")
+def test_the_first_running_report_sets_the_start_time() -> None:
+    first = apply_report("starting", "running")
     assert (first.starts, first.columns["starttime"]) == (True, NOW)
-    again = changed("running", "running", starttime=EARLIER)
-    assert (again.starts, "starttime" in again.columns) == (False, False)
+    repeated = apply_report("running", "running", starttime=EARLIER)
+    assert (repeated.starts, "starttime" in repeated.columns) == (False, False)
 
 
-def test_the_end_is_kept_and_the_diagnosis_of_holding_removed() -> None:
-    end = changed("running", "finished", {"columns": {"piloterrorcode": 0}})
+def test_the_end_time_is_kept_and_the_holding_diagnosis_removed() -> None:
+    end = apply_report("running", "finished", {"columns": {"piloterrorcode": 0}})
     assert (end.columns["endtime"], end.columns["jobdispatchererrordiag"]) == (NOW, None)
-    assert changed("running", "failed", endtime=EARLIER).columns["endtime"] == EARLIER
-    held = changed("running", "holding")
-    assert held.columns["jobdispatchererrordiag"] == "set to holding by the pilot at 2026-08-01 12:00:00"
-    assert "endtime" not in held.columns
+    assert apply_report("running", "failed", endtime=EARLIER).columns["endtime"] == EARLIER
+    holding = apply_report("running", "holding")
+    assert holding.columns["jobdispatchererrordiag"] == "set to holding by the pilot at 2026-08-01 12:00:00"
+    assert "endtime" not in holding.columns
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,5 @@ def test_the_end_is_kept_and_the_diagnosis_of_holding_removed() -> None:
         ("tobekilled", "x,debug", "debug,tobekilled"),
     ],
 )
-def test_the_pilot_is_told(command: str | None, special: str | None, expected: str | None) -> None:
-    assert changed("running", "running", commandtopilot=command, specialhandling=special).command == expected
+def test_the_commands_for_the_pilot(command: str | None, special: str | None, expected: str | None) -> None:
+    assert apply_report("running", "running", commandtopilot=command, specialhandling=special).command == expected

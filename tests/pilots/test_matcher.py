@@ -30,7 +30,7 @@ PLAIN: dict[str, Any] = {
 
 
 def table(**columns: Any) -> TaskQueueTable:
-    """One task queue: plain but for what is given."""
+    """A table of one task queue: default values except for the given columns."""
     values = {**PLAIN, **columns}
     lists: dict[str, Any] = {name: np.empty(1, dtype=np.object_) for name in ("sites", "banned_sites", "platforms")}
     for name, column in lists.items():
@@ -39,10 +39,10 @@ def table(**columns: Any) -> TaskQueueTable:
         name: texts([values[name]])
         for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool", "specs", "job_type")
     }
-    one = np.ones(1)
+    ones = np.ones(1)
     return TaskQueueTable(
-        id=one.astype(np.int64), cputime_class_s=np.array([values["cputime_class_s"]]), weight=one,
-        tier=np.array([1000]), type_weight=one, **lists, **names,
+        id=ones.astype(np.int64), cputime_class_s=np.array([values["cputime_class_s"]]), weight=ones,
+        tier=np.array([1000]), type_weight=ones, **lists, **names,
     )  # fmt: skip
 
 
@@ -63,23 +63,23 @@ PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
         ({}, {"resource_type": "MCORE"}, "resource_type"),
         ({"resource_type": None}, {"resource_type": "MCORE"}, None),
         ({}, {"owner": "ann", "owner_group": "grp"}, None),
-        # both must hold: an owner's pilot takes nothing of others in other groups
+        # both must match: an owner's pilot takes no jobs of other owners or groups
         ({"owner_group": "x"}, {"owner": "ann", "owner_group": "grp"}, "owner_group"),
         ({"owner": "bob"}, {"owner": "ann", "owner_group": "grp"}, "owner"),
         ({"sites": ("B", "A")}, {}, None),
         ({"sites": ("B",)}, {}, "site"),
-        # the word is a name, on either side
+        # "any" is an ordinary name on both sides
         ({"sites": ("any",)}, {}, "site"),
         ({"sites": ("B",)}, {"site": "any"}, "site"),
         ({"banned_sites": ("B",)}, {}, None),
         ({"banned_sites": ("B", "A")}, {}, "banned_site"),
         ({"platforms": ("el8", "el9")}, {"platforms": ("x", "el9")}, None),
         ({"platforms": ("el8",)}, {"platforms": ("el9",)}, "platform"),
-        # who is silent gets nothing that asks
+        # a pilot that presents no platform gets no job with a platform requirement
         ({"platforms": ("el8",)}, {}, "platform"),
         ({"cputime_class_s": 360}, {}, "cpu_time"),
         ({"cputime_class_s": 172800}, {"cputime_s": 86400}, "cpu_time"),
-        # jobs of 86401 s are in this class: they are found, and each job is asked itself
+        # jobs of 86401 s are in this class: they are found, and each job is checked separately
         ({"cputime_class_s": 172800}, {"cputime_s": 86401}, None),
         ({"cputime_class_s": 360}, {"cputime_s": 1}, None),
         ({"pool": "sp1-a"}, {}, None),
@@ -90,15 +90,15 @@ PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
         ({"specs": HOUR}, {"node": Node("A", wall_time_s=3599)}, "node"),
         ({"specs": HOUR}, {"node": Node("A")}, "node"),
         ({}, {"node": Node("A")}, None),
-        # what another version wrote fits nowhere, and is in nobody's way
+        # specs written by another version fit no node and block no other job
         ({"specs": '["matchspec/9",[]]'}, {"node": Node("A", wall_time_s=3600)}, "node"),
     ],
 )
 def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str | None) -> None:
-    asked, pools = Pilot(**{**PRESENTED, **pilot}), frozenset({"sp1-a"})
-    [found] = match_task_queues(table(**queue), asked, "Q", pools).tolist()
-    assert (None if found == MATCHES else FIELDS[found]) == reason
-    assert GroupIndex(table(**queue)).reasons(Asking(asked, "Q", pools, asked.node)).tolist() == [found]
+    presented, pools = Pilot(**{**PRESENTED, **pilot}), frozenset({"sp1-a"})
+    [reason_index] = match_task_queues(table(**queue), presented, "Q", pools).tolist()
+    assert (None if reason_index == MATCHES else FIELDS[reason_index]) == reason
+    assert GroupIndex(table(**queue)).reasons(Asking(presented, "Q", pools, presented.node)).tolist() == [reason_index]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str |
         ("P1", None, None, False),
         ("P1", [], None, False),
         ("P1", ["any"], None, False),
-        # what is mapped now counts, whatever the pilot brought
+        # the current mapping counts, whatever the pilot presents
         ("P1", ["P1"], ["P2"], False),
         ("P1", [], ["P1"], True),
         ("P1", ["P1"], [], False),
@@ -121,7 +121,7 @@ def test_pools_are_strict(pool: str | None, presented: list[str] | None, mapped:
     assert pool_fits(pool, presented, mapped) is fits
 
 
-def test_the_reason_is_the_one_nearest_to_a_match() -> None:
+def test_the_reason_nearest_to_a_match_is_reported() -> None:
     site, pool = FIELDS.index("site"), FIELDS.index("submit_pool")
     assert no_match(np.array([], dtype=np.int64)) == (NOTHING_WAITS, {})
     assert no_match(np.array([pool, site, site])) == ("submit_pool", {"site": 2, "submit_pool": 1})

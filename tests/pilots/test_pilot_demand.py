@@ -1,4 +1,4 @@
-"""How many pilots a queue could use: what counts as fitting, what covers it, and each limit on both of its sides."""
+"""How many pilots a queue can use: which jobs fit, which pilots cover them, and both sides of each limit."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ QUEUE = QueueNow("online", SLOT, Limits(**FREE), {}, Starts(), TYPES)
 
 
 def group(number: int, resource_type: str = "SCORE", **needs: Any) -> dict[str, Any]:
-    plain = {"share_rank": 0, "priority": 100, "cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0}
-    return {"number": number, "resource_type": resource_type, "lacks": "", **plain, **needs}
+    defaults = {"share_rank": 0, "priority": 100, "cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0}
+    return {"number": number, "resource_type": resource_type, "lacks": "", **defaults, **needs}
 
 
 def waiting(*groups: dict[str, Any]) -> WaitingJobs:
     texts = ("resource_type", "lacks")
     columns: dict[str, Any] = {
-        name: np.array([one[name] for one in groups], dtype=np.object_ if name in texts else np.int64)
+        name: np.array([group_values[name] for group_values in groups], dtype=np.object_ if name in texts else np.int64)
         for name in WaitingJobs.__dataclass_fields__
     }
     return WaitingJobs(**columns)
 
 
-def only(queue: QueueNow, *groups: dict[str, Any]) -> Demand:
-    (found,) = pilot_demand(queue, waiting(*groups))
-    return found
+def single_demand(queue: QueueNow, *groups: dict[str, Any]) -> Demand:
+    (demand,) = pilot_demand(queue, waiting(*groups))
+    return demand
 
 
 def test_the_sentence_of_the_example() -> None:
     queue = replace(QUEUE, limits=Limits(**FREE | {"most_waiting": 32}), workers={"SCORE": Workers(submitted=20)})
-    found = only(queue, group(40))
-    assert sentence(found, "KIT") == "12 wanted at KIT: 40 jobs fit, 20 pilots wait, cap 32"
+    demand = single_demand(queue, group(40))
+    assert sentence(demand, "KIT") == "12 wanted at KIT: 40 jobs fit, 20 pilots wait, cap 32"
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,21 @@ def test_the_sentence_of_the_example() -> None:
         ({"walltime_s": 86400}, None), ({"walltime_s": 86401}, "walltime"),
         ({"disk_mb": 20000}, None), ({"disk_mb": 20001}, "disk"),
         ({"lacks": "platform"}, "platform"),
-        # what does not match does not, whatever else is too small
+        # a failed match is reported before any size that is too small
         ({"lacks": "submit_pool", "cores": 9}, "submit_pool"),
         ({"cores": 9, "memory_mb": 16001}, "cores"),
     ],
 )  # fmt: skip
-def test_what_fits(needs: dict[str, Any], misfit: str | None) -> None:
-    found = only(QUEUE, group(3, **needs))
-    assert (found.jobs, found.fitting) == (3, 3 if misfit is None else 0)
-    assert found.misfits == ({} if misfit is None else {misfit: 3})
-    assert (found.wanted, found.reason) == ((3, "fits") if misfit is None else (0, "none_fits"))
+def test_which_jobs_fit_a_slot(needs: dict[str, Any], misfit: str | None) -> None:
+    demand = single_demand(QUEUE, group(3, **needs))
+    assert (demand.jobs, demand.fitting) == (3, 3 if misfit is None else 0)
+    assert demand.misfits == ({} if misfit is None else {misfit: 3})
+    assert (demand.wanted, demand.reason) == ((3, "fits") if misfit is None else (0, "none_fits"))
 
 
-def test_what_is_not_known_of_a_slot_limits_nothing() -> None:
+def test_unknown_properties_of_a_slot_limit_nothing() -> None:
     queue = replace(QUEUE, slot=Slot())
-    assert only(queue, group(2, cores=99, memory_mb=10**6, walltime_s=10**6, disk_mb=10**9)).wanted == 2
+    assert single_demand(queue, group(2, cores=99, memory_mb=10**6, walltime_s=10**6, disk_mb=10**9)).wanted == 2
 
 
 @pytest.mark.parametrize(
@@ -100,68 +100,70 @@ def test_what_is_not_known_of_a_slot_limits_nothing() -> None:
         (Limits(**FREE | {"by_type": {"SCORE": 15}}), Workers(running=5), 10, "fits"),
         (Limits(**FREE | {"by_type": {"SCORE": 14}}), Workers(running=5), 9, "resource_type_limit"),
         (Limits(**FREE | {"by_type": {"MCORE": 0, "HIMEM": 0}}), Workers(), 10, "fits"),
-        # the nearest of several
+        # the lowest of several limits
         (Limits(**FREE | {"most_waiting": 8, "most_new": 7, "by_type": {"SCORE": 9}}), Workers(), 7, "most_new"),
     ],
 )
 def test_limits(limits: Limits, workers: Workers, wanted: int, reason: str) -> None:
-    found = only(replace(QUEUE, limits=limits, workers={"SCORE": workers}), group(10))
-    assert (found.wanted, found.reason) == (wanted, reason)
-    assert found.reason in SENTENCES
+    demand = single_demand(replace(QUEUE, limits=limits, workers={"SCORE": workers}), group(10))
+    assert (demand.wanted, demand.reason) == (wanted, reason)
+    assert demand.reason in SENTENCES
 
 
 @pytest.mark.parametrize(("cores", "wanted"), [(24, 3), (23, 2), (7, 0)])
-def test_types_of_high_memory_have_a_limit_in_cores_together(cores: int, wanted: int) -> None:
+def test_high_memory_types_share_one_limit_in_cores(cores: int, wanted: int) -> None:
     queue = replace(QUEUE, limits=Limits(**FREE | {"by_type": {"HIMEM": cores}}))
-    found = only(queue, group(3, "MCORE_HIMEM", cores=8, memory_mb=16000))
-    assert found.wanted == wanted
+    demand = single_demand(queue, group(3, "MCORE_HIMEM", cores=8, memory_mb=16000))
+    assert demand.wanted == wanted
 
 
-def test_limits_are_lowered_while_pilots_are_given_share_by_share_and_by_priority() -> None:
+def test_pilots_use_up_the_limits_share_by_share_and_by_priority() -> None:
     queue = replace(QUEUE, limits=Limits(**FREE | {"most_new": 10}))
     groups = (
         group(8, "MCORE", share_rank=1, priority=900),
         group(4, "SCORE", share_rank=0, priority=100),
         group(3, "MCORE_HIMEM", share_rank=0, priority=500),
     )
-    found = {one.resource_type: one for one in pilot_demand(queue, waiting(*groups))}
-    assert {name: one.wanted for name, one in found.items()} == {"MCORE_HIMEM": 3, "SCORE": 4, "MCORE": 3}
-    assert (found["SCORE"].reason, found["MCORE"].reason, found["MCORE"].limit) == ("fits", "most_new", 10)
+    demands = {demand.resource_type: demand for demand in pilot_demand(queue, waiting(*groups))}
+    assert {name: demand.wanted for name, demand in demands.items()} == {"MCORE_HIMEM": 3, "SCORE": 4, "MCORE": 3}
+    assert (demands["SCORE"].reason, demands["MCORE"].reason, demands["MCORE"].limit) == ("fits", "most_new", 10)
 
 
 def test_a_falling_demand_leaves_a_surplus() -> None:
     queue = replace(QUEUE, workers={"SCORE": Workers(running=2, submitted=5), "MCORE": Workers(submitted=1)})
-    found = {one.resource_type: one for one in pilot_demand(queue, waiting(group(3)))}
-    assert (found["SCORE"].surplus, found["SCORE"].wanted) == (2, 0)
-    assert (found["MCORE"].surplus, found["MCORE"].reason) == (1, "no_jobs")
+    demands = {demand.resource_type: demand for demand in pilot_demand(queue, waiting(group(3)))}
+    assert (demands["SCORE"].surplus, demands["SCORE"].wanted) == (2, 0)
+    assert (demands["MCORE"].surplus, demands["MCORE"].reason) == (1, "no_jobs")
 
 
 @pytest.mark.parametrize(
     ("status", "wanted", "surplus"), [("online", 1, 0), ("brokeroff", 1, 0), ("test", 1, 0), ("offline", 0, 2)]
 )
-def test_a_drained_queue_gets_pilots_for_its_jobs_and_one_that_is_offline_none(
+def test_a_drained_queue_gets_pilots_for_its_jobs_and_an_offline_queue_gets_none(
     status: str, wanted: int, surplus: int
 ) -> None:
-    found = only(replace(QUEUE, status=status, workers={"SCORE": Workers(submitted=2)}), group(3))
-    assert (found.wanted, found.surplus) == (wanted, surplus)
+    demand = single_demand(replace(QUEUE, status=status, workers={"SCORE": Workers(submitted=2)}), group(3))
+    assert (demand.wanted, demand.surplus) == (wanted, surplus)
 
 
-def test_unknown_workers_give_no_number() -> None:
-    found = only(replace(QUEUE, workers=None, limits=Limits(**FREE | {"kept_idle": 1})), group(3))
-    assert (found.wanted, found.waiting, found.running, found.reason) == (None, None, None, "workers_unknown")
-    assert sentence(found, "Q").startswith("not known how many are wanted at Q: 3 jobs fit, what is there is not known")
+def test_no_number_is_wanted_while_the_workers_are_unknown() -> None:
+    demand = single_demand(replace(QUEUE, workers=None, limits=Limits(**FREE | {"kept_idle": 1})), group(3))
+    assert (demand.wanted, demand.waiting, demand.running, demand.reason) == (None, None, None, "workers_unknown")
+    assert sentence(demand, "Q").startswith(
+        "not known how many are wanted at Q: 3 jobs fit, what is there is not known"
+    )
 
 
-def test_a_queue_without_work_is_kept_awake_where_that_is_asked() -> None:
+def test_an_idle_queue_keeps_the_configured_number_of_pilots() -> None:
     assert pilot_demand(QUEUE, waiting()) == ()
     awake = replace(QUEUE, limits=Limits(**FREE | {"kept_idle": 2}))
-    (found,) = pilot_demand(awake, waiting())
-    assert (found.resource_type, found.wanted, found.reason) == ("SCORE", 2, "kept_idle")
+    (demand,) = pilot_demand(awake, waiting())
+    assert (demand.resource_type, demand.wanted, demand.reason) == ("SCORE", 2, "kept_idle")
     running = replace(awake, workers={"SCORE": Workers(running=1)})
-    assert [one.wanted for one in pilot_demand(running, waiting())] == [0]
+    assert [row.wanted for row in pilot_demand(running, waiting())] == [0]
     assert pilot_demand(replace(awake, status="offline"), waiting()) == ()
-    (found,) = pilot_demand(awake, waiting(group(3, cores=9)))
-    assert (found.wanted, found.misfits) == (2, {"cores": 3})
+    (demand,) = pilot_demand(awake, waiting(group(3, cores=9)))
+    assert (demand.wanted, demand.misfits) == (2, {"cores": 3})
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ def test_a_queue_without_work_is_kept_awake_where_that_is_asked() -> None:
 )
 def test_the_pace_of_starts_limits_how_many_wait(starts: Starts, expected: int | None) -> None:
     assert paced(starts, 10) == expected
-    found = only(replace(QUEUE, starts=starts), group(1000))
-    assert (found.wanted, found.reason) == ((1000, "fits") if expected is None else (expected, "pace"))
+    demand = single_demand(replace(QUEUE, starts=starts), group(1000))
+    assert (demand.wanted, demand.reason) == ((1000, "fits") if expected is None else (expected, "pace"))
 
 
 @given(
@@ -187,15 +189,15 @@ def test_the_pace_of_starts_limits_how_many_wait(starts: Starts, expected: int |
     st.integers(0, 40),
     st.integers(0, 20),
 )
-def test_no_limit_is_ever_passed(
+def test_no_limit_is_ever_exceeded(
     groups: list[tuple[int, str, int, int]], most_waiting: int, most_new: int, submitted: int
 ) -> None:
     limits = Limits(most_waiting=most_waiting, most_new=most_new)
     queue = replace(QUEUE, limits=limits, workers={"SCORE": Workers(submitted=submitted)})
     jobs = waiting(*(group(n, name, share_rank=rank, priority=priority) for n, name, rank, priority in groups))
-    found = pilot_demand(queue, jobs)
-    total = sum(one.wanted or 0 for one in found)
+    demands = pilot_demand(queue, jobs)
+    total = sum(demand.wanted or 0 for demand in demands)
     assert total <= most_new and (not total or total + submitted <= most_waiting)
-    for one in found:
-        assert 0 <= (one.wanted or 0) <= one.fitting
-        assert one.surplus == max((one.waiting or 0) - one.fitting, 0)
+    for demand in demands:
+        assert 0 <= (demand.wanted or 0) <= demand.fitting
+        assert demand.surplus == max((demand.waiting or 0) - demand.fitting, 0)

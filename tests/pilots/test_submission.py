@@ -1,4 +1,4 @@
-"""Which pilots the submitter sends and ends: each limit on both of its sides."""
+"""Which pilots the submitter sends and ends: both sides of each limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ LIMITS = SubmissionLimits(most_waiting=20, most_pilots=100, most_new=20, longest
 def pilots(
     number: int, state: PilotState = "submitted", planned_at: datetime = BEFORE, first: int = 1
 ) -> list[SentPilot]:
-    return [SentPilot(first + at, "Q", "SCORE", "slurm", "7", state, planned_at, planned_at) for at in range(number)]
+    return [
+        SentPilot(first + number_in_list, "Q", "SCORE", "slurm", "7", state, planned_at, planned_at)
+        for number_in_list in range(number)
+    ]
 
 
 def wanted(number: int, surplus: int = 0, name: str = "SCORE", sent: int = 0) -> Wanted:
@@ -50,18 +53,18 @@ def wanted(number: int, surplus: int = 0, name: str = "SCORE", sent: int = 0) ->
         (5, [], replace(LIMITS, most_new=0), 0),
     ],
 )
-def test_never_more_than_the_limits(
+def test_submissions_stay_within_the_limits(
     number: int, alive: list[SentPilot], limits: SubmissionLimits, expected: int
 ) -> None:
     assert to_submit([wanted(number)], alive, limits) == ({"SCORE": expected} if expected else {})
 
 
 @pytest.mark.parametrize(("sent", "expected"), [(2, {"SCORE": 3}), (5, {}), (9, {})])
-def test_those_that_were_sent_since_the_count_are_taken_off(sent: int, expected: dict[str, int]) -> None:
+def test_pilots_sent_since_the_count_are_subtracted(sent: int, expected: dict[str, int]) -> None:
     assert to_submit([wanted(5, sent=sent)], [], LIMITS) == expected
 
 
-def test_types_share_what_is_left() -> None:
+def test_types_share_the_remaining_limit() -> None:
     limits = replace(LIMITS, most_new=6)
     assert to_submit([wanted(4), wanted(4, name="MCORE")], [], limits) == {"SCORE": 4, "MCORE": 2}
 
@@ -77,16 +80,18 @@ def test_types_share_what_is_left() -> None:
         (601, 5, {1: "withdrawn", 2: "withdrawn"}),
     ],
 )
-def test_what_waits_too_long_or_for_nothing_is_ended(seconds: int, surplus: int, expected: dict[int, str]) -> None:
+def test_pilots_that_wait_too_long_or_are_surplus_are_ended(
+    seconds: int, surplus: int, expected: dict[int, str]
+) -> None:
     planned = NOW - timedelta(seconds=seconds)
     alive = pilots(2, planned_at=planned) + pilots(1, "running", planned, 3) + pilots(1, "planned", planned, 4)
     assert to_end([wanted(0, surplus)], alive, LIMITS, NOW) == expected
 
 
 @pytest.mark.parametrize(
-    ("native", "said", "outcome"),
+    ("native", "pilot_status", "outcome"),
     [
-        # a number that the batch system does not know any more is no success
+        # a job id unknown to the batch system is no success
         ("COMPLETED", None, "ended"),
         ("COMPLETED", "started", "ended"),
         ("COMPLETED", "finished", "finished"),
@@ -95,8 +100,8 @@ def test_what_waits_too_long_or_for_nothing_is_ended(seconds: int, surplus: int,
         ("FAILED", None, "failed"),
     ],
 )
-def test_the_pilots_own_word_decides(native: str, said: str | None, outcome: str) -> None:
-    assert outcome_of(native, said) == outcome
+def test_the_status_reported_by_the_pilot_decides(native: str, pilot_status: str | None, outcome: str) -> None:
+    assert outcome_of(native, pilot_status) == outcome
 
 
 def test_only_old_submissions_are_looked_up_by_name() -> None:
@@ -106,7 +111,7 @@ def test_only_old_submissions_are_looked_up_by_name() -> None:
     assert not may_be_healed(replace(planned, state="submitted"), NOW, timedelta(seconds=60))
 
 
-def test_a_pilot_of_another_database_with_the_same_number_has_another_name() -> None:
+def test_pilots_with_the_same_number_have_different_job_names() -> None:
     (planned,) = pilots(1, "planned", NOW)
     (later,) = pilots(1, "planned", NOW + timedelta(seconds=1))
     assert job_name("gridbroker", planned) == f"gridbroker-gridbroker-{planned.worker}-{int(NOW.timestamp()):x}"

@@ -1,4 +1,4 @@
-"""The index over task queues against each task queue looked at alone, and draws against those in order."""
+"""The index over task queues agrees with a separate check of each; draws agree with a full ordering."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TYPES = (("first", 1, 1.0), ("heavy", 2, 3.0), ("light", 2, 1.0), ("", 1000, 1.0
 
 
 def column(values: list[Any]) -> Texts:
-    found = np.empty(len(values), dtype=np.object_)
-    found[:] = values
-    return found
+    array = np.empty(len(values), dtype=np.object_)
+    array[:] = values
+    return array
 
 
 def random_table(count: int, seed: int) -> TaskQueueTable:
@@ -51,7 +51,7 @@ def random_table(count: int, seed: int) -> TaskQueueTable:
     )  # fmt: skip
 
 
-def random_asking(dice: random.Random, specs: Dice) -> Asking:
+def random_request(dice: random.Random, specs: Dice) -> Asking:
     node = replace(random_node(specs), site=dice.choice(SITES)) if dice.random() < 0.8 else None
     pilot = Pilot(
         dice.choice(SITES), "ce", "q", dice.choice(("lhcb", "LHCB", None)),
@@ -62,66 +62,66 @@ def random_asking(dice: random.Random, specs: Dice) -> Asking:
 
 
 def compare(queues: int, pilots: int, seed: int) -> tuple[int, int]:
-    """Compares all pairs, and asks twice, so that answers that are kept count; how many there are, and how many fit."""
+    """Compare all pairs, twice to cover cached answers; return the number of pairs and of fitting pairs."""
     table, dice, specs = random_table(queues, seed), random.Random(seed + 1), Dice(seed + 1)
     index, fitting = GroupIndex(table), 0
     assert sorted(index.position) == sorted(table.id.tolist())
     for _ in range(pilots):
-        asking = random_asking(dice, specs)
-        expected = match_task_queues(index.queues, asking.pilot, asking.panda_queue, asking.pools)
+        request = random_request(dice, specs)
+        expected = match_task_queues(index.queues, request.pilot, request.panda_queue, request.pools)
         for _ in range(2):
-            fits, matches = index.fitting(asking), (expected == MATCHES).tolist()
-            assert [fits.has(place) for place in range(queues)] == matches  # each alone
+            fits, matches = index.fitting(request), (expected == MATCHES).tolist()
+            assert [fits.has(place) for place in range(queues)] == matches  # one at a time
             assert fits.whole.runs == {
                 number for number, run in enumerate(index.runs) if any(matches[run.start : run.end])
             }
-            assert [fits.has(place) for place in range(queues)] == matches  # all together
-            assert index.reasons(asking).tolist() == expected.tolist()
+            assert [fits.has(place) for place in range(queues)] == matches  # again, after all were evaluated
+            assert index.reasons(request).tolist() == expected.tolist()
         fitting += int((expected == MATCHES).sum())
     return queues * pilots, fitting
 
 
-def test_the_index_finds_what_each_task_queue_looked_at_alone_does() -> None:
-    compared, fitting = compare(300, 100, 11)
-    assert compared == 30_000 and 0.005 < fitting / compared < 0.5
+def test_the_index_agrees_with_a_separate_check_of_each_task_queue() -> None:
+    pairs, fitting = compare(300, 100, 11)
+    assert pairs == 30_000 and 0.005 < fitting / pairs < 0.5
 
 
 @pytest.mark.slow
-def test_the_index_finds_what_each_looked_at_alone_does_in_a_million_pairs() -> None:
-    compared, fitting = compare(2000, 500, 12)
-    assert compared == 1_000_000 and 0.005 < fitting / compared < 0.5
+def test_the_index_agrees_with_separate_checks_in_a_million_pairs() -> None:
+    pairs, fitting = compare(2000, 500, 12)
+    assert pairs == 1_000_000 and 0.005 < fitting / pairs < 0.5
 
 
 def groups_for(count: int, seed: int, empty: float = 0.1) -> tuple[WaitingGroups, Asking]:
-    """Task queues that all fit but for those of another VO; some hold nothing."""
+    """Task queues that all fit except those of another VO; some are empty."""
     dice = random.Random(seed)
-    plain = replace(
+    table = replace(
         random_table(count, seed), vo=column(["lhcb" if dice.random() < 0.7 else "atlas" for _ in range(count)]),
         **{name: column([None] * count) for name in ("owner", "owner_group", "panda_queue", "resource_type", "pool")},
         **{name: column([()] * count) for name in ("sites", "banned_sites", "platforms")},
         specs=column([None] * count), cputime_class_s=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
     levels = [{} if dice.random() < empty else {priority: 1 for priority in (0, 5, 1000)} for _ in range(count)]
-    return WaitingGroups.of(plain, levels), Asking(Pilot("S", "ce", "q", "lhcb"), "q", frozenset(), None)
+    return WaitingGroups.of(table, levels), Asking(Pilot("S", "ce", "q", "lhcb"), "q", frozenset(), None)
 
 
 @pytest.mark.parametrize("count", [20, 4 * FEW])
-def test_all_that_fit_and_hold_jobs_come_once_in_the_order_of_their_tiers(count: int) -> None:
-    groups, asking = groups_for(count, 3)
-    found = list(groups.candidates(groups.index.fitting(asking), np.random.default_rng(1)))
+def test_each_fitting_level_with_jobs_comes_once_in_tier_order(count: int) -> None:
+    groups, request = groups_for(count, 3)
+    candidates = list(groups.candidates(groups.index.fitting(request), np.random.default_rng(1)))
     queues = groups.queues
     expected = {
         (place, priority) for place in range(count) if queues.vo[place] == "lhcb" for priority in groups.levels[place]
     }
-    assert len(found) == len(expected) and set(found) == expected
-    tiers = [queues.tier[queue] for queue, _ in found]
+    assert len(candidates) == len(expected) and set(candidates) == expected
+    tiers = [queues.tier[queue] for queue, _ in candidates]
     assert tiers == sorted(tiers)
 
 
 @pytest.mark.parametrize("count", [20, 8 * FEW])
-def test_draws_are_in_proportion_as_those_that_put_all_in_order(count: int) -> None:
-    groups, asking = groups_for(count, 4)
-    queues, fitting, generator = groups.queues, groups.index.fitting(asking), np.random.default_rng(2)
+def test_draws_have_the_same_proportions_as_a_full_ordering(count: int) -> None:
+    groups, request = groups_for(count, 4)
+    queues, fitting, generator = groups.queues, groups.index.fitting(request), np.random.default_rng(2)
     fits = np.flatnonzero((queues.vo == "lhcb") & groups.holding)
     kinds, draws = kinds_of(queues), 6000
 
@@ -131,35 +131,37 @@ def test_draws_are_in_proportion_as_those_that_put_all_in_order(count: int) -> N
     first = Counter(key(next(groups.candidates(fitting, generator))[0]) for _ in range(draws))
     columns = queues.tier[fits], kinds[fits], queues.type_weight[fits], queues.weight[fits]
     expected = Counter(key(int(fits[draw_in_tiers(*columns, generator)[0]])) for _ in range(draws))
-    for one in first | expected:
-        assert first[one] / draws == pytest.approx(expected[one] / draws, abs=0.035)
-    # those that nobody finds more of are not drawn
+    for drawn_key in first | expected:
+        assert first[drawn_key] / draws == pytest.approx(expected[drawn_key] / draws, abs=0.035)
+    # task queues known to be empty are not drawn
     for queue in np.flatnonzero(queues.tier == 1).tolist():
         for priority in (0, 5, 1000):
             groups.forget(queue, priority)
-    found = Counter(queues.job_type[next(groups.candidates(fitting, generator))[0]] for _ in range(draws))
-    assert set(found) == {"heavy", "light"} and found["heavy"] / draws == pytest.approx(0.75, abs=0.03)
+    drawn_types = Counter(queues.job_type[next(groups.candidates(fitting, generator))[0]] for _ in range(draws))
+    assert set(drawn_types) == {"heavy", "light"} and drawn_types["heavy"] / draws == pytest.approx(0.75, abs=0.03)
 
 
 def test_the_same_seed_draws_the_same() -> None:
-    groups, asking = groups_for(50, 5)
-    fitting = groups.index.fitting(asking)
-    one, other = (list(groups.candidates(fitting, np.random.default_rng(9))) for _ in range(2))
-    assert one == other
+    groups, request = groups_for(50, 5)
+    fitting = groups.index.fitting(request)
+    first_draw, second_draw = (list(groups.candidates(fitting, np.random.default_rng(9))) for _ in range(2))
+    assert first_draw == second_draw
 
 
 @pytest.mark.parametrize("count", [20, 8 * FEW])
-def test_the_same_seed_draws_the_same_whatever_is_known(count: int) -> None:
-    groups, asking = groups_for(count, 5)
-    fresh, known = groups.index.fitting(asking), groups.index.fitting(asking)
-    assert len(known.whole.runs)
+def test_the_same_seed_draws_the_same_with_and_without_cached_fits(count: int) -> None:
+    groups, request = groups_for(count, 5)
+    fresh, cached = groups.index.fitting(request), groups.index.fitting(request)
+    assert len(cached.whole.runs)
     for seed in range(20):
-        one, other = (next(groups.candidates(fits, np.random.default_rng(seed))) for fits in (fresh, known))
-        assert one == other
+        fresh_draw, cached_draw = (
+            next(groups.candidates(fits, np.random.default_rng(seed))) for fits in (fresh, cached)
+        )
+        assert fresh_draw == cached_draw
 
 
 def test_no_task_queues() -> None:
     none = random_table(1, 1).at(np.zeros(0, dtype=np.int64))
-    groups, (_, asking) = WaitingGroups.of(none, []), groups_for(1, 1)
-    assert list(groups.candidates(groups.index.fitting(asking), np.random.default_rng(1))) == []
-    assert groups.index.reasons(asking).tolist() == []
+    groups, (_, request) = WaitingGroups.of(none, []), groups_for(1, 1)
+    assert list(groups.candidates(groups.index.fitting(request), np.random.default_rng(1))) == []
+    assert groups.index.reasons(request).tolist() == []

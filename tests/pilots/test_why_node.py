@@ -1,4 +1,4 @@
-"""What a pilot is told of the jobs that it gets, and of those that it does not get."""
+"""Why a pilot gets the jobs it gets, and why it gets no others."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def database(shared: Database) -> Iterator[Database]:
     yield shared
 
 
-def told(database: Database, pilot: Pilot) -> WhyNode:
+def explain(database: Database, pilot: Pilot) -> WhyNode:
     with database.begin() as connection:
         return why_node(Database.raw(connection), database.names, pilot, at(0))
 
 
-def test_what_fits_what_is_near_and_what_is_held(database: Database) -> None:
-    assert told(database, replace(LONG, node=NODE)) == WhyNode(
+def test_fitting_near_and_limited_task_queues_are_reported(database: Database) -> None:
+    assert explain(database, replace(LONG, node=NODE)) == WhyNode(
         panda_queue="QUEUE_A",
         fits=[
             FittingTier(tier=1, types=["simul"], task_queues=1, jobs=3, held=3),
@@ -71,18 +71,18 @@ def test_what_fits_what_is_near_and_what_is_held(database: Database) -> None:
         ],
         limits=[LimitState(site="SITE_A", job_type="simul", most=5, running=5, free=0)],
     )
-    silent = told(database, LONG)
-    assert [one.types for one in silent.fits] == [["simul"]]
+    silent = explain(database, LONG)
+    assert [tier.types for tier in silent.fits] == [["simul"]]
     assert TaskQueuesThatMiss(field="node is not told", task_queues=4, jobs=14) in silent.near
 
 
-def test_the_command_takes_nothing(database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_no_job(database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node = tmp_path / "node.json"
     node.write_text(json.dumps({"site": "SITE_A", "cpu": {"num_cores": 8, "ram_mb": 8192}, "tags": ["a"]}))
     broker = runner(capsys, "--db", database.url)
-    asked = ("match-job", "--site", "SITE_A", "--ce", "ce1", "--queue", "long", "--vo", "lhcb", "--node", str(node))
-    found = broker(*asked, "--why", "--json").document
-    assert WhyNode.model_validate(found) == told(database, replace(LONG, node=NODE))
-    text = broker(*asked, "--why").out
+    arguments = ("match-job", "--site", "SITE_A", "--ce", "ce1", "--queue", "long", "--vo", "lhcb", "--node", str(node))
+    document = broker(*arguments, "--why", "--json").document
+    assert WhyNode.model_validate(document) == explain(database, replace(LONG, node=NODE))
+    text = broker(*arguments, "--why").out
     assert "node cpu.ram-mb.request" in text and "simul" in text
-    assert broker(*asked, "--at", at(1).isoformat(), "--json").document["pandaid"] in (1100, 1101)
+    assert broker(*arguments, "--at", at(1).isoformat(), "--json").document["pandaid"] in (1100, 1101)

@@ -18,18 +18,18 @@ NODE = {"site": "S", "host_name": "slot1_3@host.org", "cpu_model": "AMD EPYC 735
 
 
 @pytest.mark.parametrize(
-    "written",
+    "text",
     ["2024-11-02 00:02:18", "02-NOV-24 00:02:18", "2024-11-02T00:02:18", "2024-11-02T01:02:18+01:00",
      "datetime/2024-11-02 00:02:18.000000"],
 )  # fmt: skip
-def test_times_are_read_in_every_form(written: str) -> None:
-    assert moment(written) == datetime(2024, 11, 2, 0, 2, 18, tzinfo=UTC).replace(tzinfo=None)
+def test_times_are_read_in_every_form(text: str) -> None:
+    assert moment(text) == datetime(2024, 11, 2, 0, 2, 18, tzinfo=UTC).replace(tzinfo=None)
 
 
-@pytest.mark.parametrize("written", ["", "now", 5, None, "2024-13-02 00:00:00"])
-def test_what_is_no_time_is_refused(written: Any) -> None:
+@pytest.mark.parametrize("value", ["", "now", 5, None, "2024-13-02 00:00:00"])
+def test_an_invalid_time_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        moment(written)
+        moment(value)
 
 
 def test_a_worker_is_read() -> None:
@@ -55,11 +55,11 @@ def test_a_node_is_read_without_its_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"site": " "}, {"host_name": "slot@"}, {"n_sockets": 2**31}, {"total_memory": -1}, {"clock_speed": 1e9}]
+    "changes", [{"site": " "}, {"host_name": "slot@"}, {"n_sockets": 2**31}, {"total_memory": -1}, {"clock_speed": 1e9}]
 )
-def test_a_bad_node_is_refused(changed: dict[str, Any]) -> None:
+def test_a_bad_node_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(WorkerRefused):
-        read_node(NODE | changed)
+        read_node(NODE | changes)
 
 
 def test_gpus_are_read() -> None:
@@ -68,5 +68,5 @@ def test_gpus_are_read() -> None:
     assert (report.columns["count"], report.columns["vram"], report.columns["framework"]) == (4, 40960, None)
 
 
-def test_the_same_models_are_equal() -> None:
+def test_names_of_cpu_models_are_normalised() -> None:
     assert normalized_cpu_model("Intel(R) Xeon(R) CPU E5-2630 v3 @ 2.40GHz 20480 KB") == "Intel Xeon E5-2630 v3 20480"

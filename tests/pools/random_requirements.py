@@ -1,4 +1,4 @@
-"""Random requirements that mean something."""
+"""Hypothesis strategies for valid requirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = ["V1", "V2", "intel xeon", "Intel Xeon", "a,b", 'q"uo\\te', "Zürich", "
 def number_texts() -> st.SearchStrategy[str]:
     decimals = st.decimals(min_value=Decimal(-(10**17)), max_value=Decimal(10**17), places=3)
     return st.one_of(
-        decimals.map(lambda one: f"{one:f}"), st.integers(-20, 20).map(str), st.sampled_from(["4e3", "+07.50"])
+        decimals.map(lambda number: f"{number:f}"), st.integers(-20, 20).map(str), st.sampled_from(["4e3", "+07.50"])
     )
 
 
@@ -33,12 +33,12 @@ def raw_requirements(min_size: int = 0) -> st.SearchStrategy[dict[str, RawValue]
 
 
 def requirements() -> st.SearchStrategy[Requirement]:
-    """Canonical ones, on the few parameters of the small grid."""
-    number = st.integers(-2, 6).map(lambda one: decimal_text(str(one)))
+    """Canonical requirements on the few parameters of the small grid."""
+    number = st.integers(-2, 6).map(lambda value: decimal_text(str(value)))
     return st.one_of(
-        st.builds(lambda name, one: Requirement(name, "ge", (one,)), st.sampled_from(["Memory", "Disk"]), number),
+        st.builds(lambda name, least: Requirement(name, "ge", (least,)), st.sampled_from(["Memory", "Disk"]), number),
         st.builds(
-            lambda name, some: Requirement(name, "any", tuple(sorted(some))),
+            lambda name, values: Requirement(name, "any", tuple(sorted(values))),
             st.sampled_from(["SoftwareTag", "CPUModel"]),
             st.sets(st.sampled_from(["V1", "V2", "V3"]), min_size=1),
         ),

@@ -1,4 +1,4 @@
-"""Eligibility is monotonous, agrees with the plain definition queue by queue, and compares numbers exactly."""
+"""Eligibility is monotonic, agrees with its definition for each queue, and compares numbers exactly."""
 
 from __future__ import annotations
 
@@ -40,63 +40,69 @@ def small_grid(seed: int) -> Resources:
     return resources_of(sites)[0]
 
 
-def plainly(pool: SubmitPool, queue: EffectiveQueue) -> str | None:
-    """The definition, for one pool and one queue."""
+def defined_reason(pool: SubmitPool, queue: EffectiveQueue) -> str | None:
+    """The reason by the definition, for one pool and one queue."""
     if not queue.admitted:
         return "vo"
-    for one in pool.requirements:
-        value = queue.parameters.get(one.name)
+    for requirement in pool.requirements:
+        value = queue.parameters.get(requirement.name)
         if value is None:
-            return f"missing:{one.name}"
-        if one.operator == "any":
-            if not set(one.values) & ({value} if isinstance(value, str) else set(value)):
-                return f"no-common-value:{one.name}"
+            return f"missing:{requirement.name}"
+        if requirement.operator == "any":
+            if not set(requirement.values) & ({value} if isinstance(value, str) else set(value)):
+                return f"no-common-value:{requirement.name}"
             continue
         number = number_of(value) if isinstance(value, str) else None
         if number is None:
-            return f"resource-not-a-number:{one.name}"
-        if number < Decimal(one.values[0]):
-            return f"below:{one.name}"
+            return f"resource-not-a-number:{requirement.name}"
+        if number < Decimal(requirement.values[0]):
+            return f"below:{requirement.name}"
     return None
 
 
 def pools() -> st.SearchStrategy[SubmitPool]:
-    some = st.lists(requirements(), min_size=1, max_size=4, unique_by=lambda one: one.name)
-    return st.builds(pool_of, st.sampled_from(["lhcb", "atlas"]), some).map(lambda one: one or SubmitPool("", ()))
+    requirement_lists = st.lists(requirements(), min_size=1, max_size=4, unique_by=lambda requirement: requirement.name)
+    return st.builds(pool_of, st.sampled_from(["lhcb", "atlas"]), requirement_lists).map(
+        lambda pool: pool or SubmitPool("", ())
+    )
 
 
 @pytest.mark.slow
 @given(st.lists(pools(), min_size=1, max_size=6), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
-def test_all_at_once_as_by_the_definition(some: list[SubmitPool], seed: int) -> None:
+def test_all_pools_together_agree_with_the_definition(submit_pools: list[SubmitPool], seed: int) -> None:
     grid = small_grid(seed)
-    answer = match_pools(some, grid)
-    for row, pool in enumerate(some):
-        expected = {queue.name: plainly(pool, queue) for queue in grid.effective(pool.vo)}
-        assert answer.reasons(row) == {name: why for name, why in expected.items() if why is not None}
+    answer = match_pools(submit_pools, grid)
+    for row, pool in enumerate(submit_pools):
+        expected = {queue.name: defined_reason(pool, queue) for queue in grid.effective(pool.vo)}
+        assert answer.reasons(row) == {name: reason for name, reason in expected.items() if reason is not None}
         assert answer.eligible_queues(row) == [name for name in grid.queues if expected[name] is None]
 
 
 @given(pools(), requirements(), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
-def test_asking_for_more_never_adds_and_accepting_more_never_removes(
-    pool: SubmitPool, added: Requirement, seed: int
+def test_stricter_requirements_never_add_queues_and_wider_ones_never_remove_them(
+    pool: SubmitPool, extra: Requirement, seed: int
 ) -> None:
     grid = small_grid(seed)
     before = evaluate([pool], grid)[0]
-    others = [one for one in pool.requirements if one.name != added.name]
-    if len(others) == len(pool.requirements):
-        more = pool_of(pool.vo, [*others, added])
-        assert more is not None
-        assert not (evaluate([more], grid)[0] & ~before).any()
-    for one in pool.requirements:
-        rest = [other for other in pool.requirements if other is not one]
-        if one.operator == "ge":
-            higher = pool_of(pool.vo, [*rest, Requirement(one.name, "ge", (str(Decimal(one.values[0]) + 1),))])
+    other_requirements = [requirement for requirement in pool.requirements if requirement.name != extra.name]
+    if len(other_requirements) == len(pool.requirements):
+        stricter = pool_of(pool.vo, [*other_requirements, extra])
+        assert stricter is not None
+        assert not (evaluate([stricter], grid)[0] & ~before).any()
+    for requirement in pool.requirements:
+        rest = [other for other in pool.requirements if other is not requirement]
+        if requirement.operator == "ge":
+            higher = pool_of(
+                pool.vo, [*rest, Requirement(requirement.name, "ge", (str(Decimal(requirement.values[0]) + 1),))]
+            )
             assert higher is not None
             assert not (evaluate([higher], grid)[0] & ~before).any()
         else:
-            wider = pool_of(pool.vo, [*rest, Requirement(one.name, "any", tuple(sorted({*one.values, "V3"})))])
+            wider = pool_of(
+                pool.vo, [*rest, Requirement(requirement.name, "any", tuple(sorted({*requirement.values, "V3"})))]
+            )
             assert wider is not None
             assert not (before & ~evaluate([wider], grid)[0]).any()
 
@@ -106,7 +112,7 @@ def test_asking_for_more_never_adds_and_accepting_more_never_removes(
     [
         ("4000", "4000", None),
         ("4000", "4000.000000000001", "below:X"),
-        # Binary floats do not tell these apart.
+        # Binary floats cannot distinguish these.
         ("900000000000000000.1", "900000000000000000.1", None),
         ("900000000000000000.1", "900000000000000000.2", "below:X"),
         ("99999999999999999.9", "100000000000000000", "below:X"),
@@ -128,7 +134,7 @@ def test_numbers_are_compared_exactly(has: object, asks: str, reason: str | None
     assert list(answer.reasons(0).values()) == ([] if reason is None else [reason])
 
 
-def test_nothing_at_all() -> None:
+def test_no_queues_and_no_pools() -> None:
     grid, _ = resources_of({})
     pool = pool_of("lhcb", [Requirement("X", "ge", ("1",))])
     assert pool is not None

@@ -1,4 +1,4 @@
-"""Keywords of a job description: what they mean, what would not be honoured, and what is kept."""
+"""Keywords of a job description: which are honoured, which are refused, and which are passed through."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_keyword() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "outputs", "keeps_log"),
+    ("attributes", "outputs", "keeps_log"),
     [
         ('OutputData = {"a.root", "LFN:/lhcb/x/b.root", "a.root"};', ("a.root", "b.root"), False),
         ('OutputData = "a, b";', ("a", "b"), False),
@@ -42,28 +42,28 @@ def test_every_keyword() -> None:
         ("", (), False),
     ],
 )
-def test_what_a_job_writes(written: str, outputs: tuple[str, ...], keeps_log: bool) -> None:
-    found = request_of(f'[ Executable = "x"; {written} ]')
-    assert (found.outputs, found.keeps_log, found.kept) == (outputs, keeps_log, {})
+def test_outputs_of_a_job(attributes: str, outputs: tuple[str, ...], keeps_log: bool) -> None:
+    request = request_of(f'[ Executable = "x"; {attributes} ]')
+    assert (request.outputs, request.keeps_log, request.kept) == (outputs, keeps_log, {})
 
 
 @pytest.mark.parametrize("name", ["a b", "-a", "a;b", "a/", "ä", "x" * 201, "*.root"])
-def test_names_of_files_that_a_pilot_cannot_take(name: str) -> None:
+def test_invalid_names_of_output_files_are_refused(name: str) -> None:
     with pytest.raises(RequirementRefused, match="bad-value"):
         request_of(f'[ Executable = "x"; OutputData = {{"{name}"}}; ]')
 
 
-def test_the_same_in_cfg() -> None:
+def test_cfg_gives_the_same_request() -> None:
     text = "Executable = x\nSite = A, B\nBannedSite = C\nCPUTime = 3600.0\nStdOutput = o\n"
-    found = job_request(read_job(text, "cfg").description)
-    assert found == JobRequest("x", sites=("A", "B"), banned_sites=("C",), cpu_time_s=3600, kept={"StdOutput": "o"})
+    request = job_request(read_job(text, "cfg").description)
+    assert request == JobRequest("x", sites=("A", "B"), banned_sites=("C",), cpu_time_s=3600, kept={"StdOutput": "o"})
 
 
 @pytest.mark.parametrize("value", ['"ANY"', '"any"', '""', "{}", '{"A", "Any"}', '" , "'])
 def test_any_site_is_no_restriction(value: str) -> None:
     for keyword in ("Site", "Platform"):
-        found = request_of(f'[ Executable = "x"; {keyword} = {value}; BannedSite = "B"; ]')
-        assert (found.sites, found.platforms, found.banned_sites) == ((), (), ("B",))
+        request = request_of(f'[ Executable = "x"; {keyword} = {value}; BannedSite = "B"; ]')
+        assert (request.sites, request.platforms, request.banned_sites) == ((), (), ("B",))
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_any_site_is_no_restriction(value: str) -> None:
         ("Arguments = [ A = 1; ];", "bad-value", "Arguments"),
     ],
 )
-def test_what_is_refused(inner: str, code: str, name: str) -> None:
-    with pytest.raises(RequirementRefused) as refused:
+def test_invalid_descriptions_are_refused(inner: str, code: str, name: str) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
         request_of(f'[ {inner} Executable = "x"; ]' if inner and "xecutable" not in inner else f"[ {inner} ]")
-    assert (refused.value.code, refused.value.name) == (code, name)
-    assert code == "no-executable" or refused.value.place is not None
+    assert (refusal.value.code, refusal.value.name) == (code, name)
+    assert code == "no-executable" or refusal.value.place is not None
 
 
-def test_limits_of_whole_numbers() -> None:
-    found = request_of('[ Executable = "x"; CPUTime = 2147483647; Priority = 10; NumberOfProcessors = 999; ]')
-    assert (found.cpu_time_s, found.priority, found.cores) == (2147483647, 10, 999)
-    found = request_of('[ Executable = "x"; CPUTime = 1; Priority = 0; NumberOfProcessors = 1; ]')
-    assert (found.cpu_time_s, found.priority, found.cores) == (1, 0, 1)
+def test_limits_of_integers() -> None:
+    request = request_of('[ Executable = "x"; CPUTime = 2147483647; Priority = 10; NumberOfProcessors = 999; ]')
+    assert (request.cpu_time_s, request.priority, request.cores) == (2147483647, 10, 999)
+    request = request_of('[ Executable = "x"; CPUTime = 1; Priority = 0; NumberOfProcessors = 1; ]')
+    assert (request.cpu_time_s, request.priority, request.cores) == (1, 0, 1)

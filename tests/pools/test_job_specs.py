@@ -1,4 +1,4 @@
-"""What jobs in JDL and CFG ask of a node: tags with and without quotes, one spec and several, and what is refused."""
+"""Node requirements in JDL and CFG: tags with and without quotes, one spec or several, and refusals."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-def test_jdl_cfg_and_yaml_ask_for_the_same() -> None:
-    wanted = read_job(DOCUMENT, vo="lhcb")
-    assert specs_of_description(parse_jdl(WHOLE), "lhcb") == wanted
-    assert specs_of_description(parse_cfg(CFG), "lhcb") == wanted
+def test_jdl_cfg_and_yaml_give_the_same_specs() -> None:
+    expected = read_job(DOCUMENT, vo="lhcb")
+    assert specs_of_description(parse_jdl(WHOLE), "lhcb") == expected
+    assert specs_of_description(parse_cfg(CFG), "lhcb") == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "tags"),
+    ("attributes", "tags"),
     [
         ("Tags = cvmfs:lhcb & ~(os:el8 | a/b);", "cvmfs:lhcb & ~(a/b | os:el8)"),
         ('Tags = "a | b";', "a | b"),
@@ -84,14 +84,14 @@ def test_jdl_cfg_and_yaml_ask_for_the_same() -> None:
         ("Tags = a\n & b;", "a & b"),
     ],
 )
-def test_tags_are_read(written: str, tags: str) -> None:
-    found = specs_of_description(parse_jdl(f'[ Executable = "x"; {written} ]'), "lhcb")
-    assert found is not None and str(found.specs[0].tags) == tags
-    assert found.canonical == f'["matchspec/1","lhcb",[{{"cores":{{"least":1,"most":1}},"tags":"{tags}"}}]]'
+def test_tags_are_read(attributes: str, tags: str) -> None:
+    specs = specs_of_description(parse_jdl(f'[ Executable = "x"; {attributes} ]'), "lhcb")
+    assert specs is not None and str(specs.specs[0].tags) == tags
+    assert specs.canonical == f'["matchspec/1","lhcb",[{{"cores":{{"least":1,"most":1}},"tags":"{tags}"}}]]'
 
 
 @pytest.mark.parametrize(
-    ("written", "code", "told"),
+    ("attributes", "code", "message"),
     [
         ("Tags = a &;", "bad-spec", "character 4"),
         ("Tags = a + b;", "expression-not-supported", "operators"),
@@ -113,11 +113,11 @@ def test_tags_are_read(written: str, tags: str) -> None:
         ("MatchingSpec = [ a=[a=[a=[a=[a=[a=[a=[a=1;];];];];];];]; ];", "nesting-too-deep", "8"),
     ],
 )
-def test_what_is_refused(written: str, code: str, told: str) -> None:
-    with pytest.raises(RequirementRefused) as refused:
-        specs_of_description(parse_jdl(f'[ Executable = "x"; {written} ]'), "lhcb")
-    assert refused.value.code == code and told in str(refused.value)
-    assert refused.value.place is not None
+def test_invalid_specs_are_refused(attributes: str, code: str, message: str) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
+        specs_of_description(parse_jdl(f'[ Executable = "x"; {attributes} ]'), "lhcb")
+    assert refusal.value.code == code and message in str(refusal.value)
+    assert refusal.value.place is not None
 
 
 def test_a_cfg_nests_deeper_only_in_specs() -> None:
@@ -127,5 +127,5 @@ def test_a_cfg_nests_deeper_only_in_specs() -> None:
         parse_cfg(deep.format("Other"))
 
 
-def test_a_job_without_any_asks_nothing() -> None:
+def test_a_job_without_specs_has_no_node_requirements() -> None:
     assert specs_of_description(parse_jdl('[ Executable = "x"; Site = "A"; ]'), "lhcb") is None

@@ -1,12 +1,13 @@
-"""Job descriptions in every syntax: what is read, what is refused and where, and that every text comes to an end."""
+"""Job descriptions in every syntax: values, refusals with their places, and bounded time for every text."""
 
 from __future__ import annotations
 
+import re
 from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from broker.pools.model.declarations import Declaration, Declarations
 from broker.pools.model.description import NumberLiteral, RequirementRefused
@@ -16,21 +17,21 @@ MEMORY = Declarations({"Memory": Declaration("number")})
 
 
 def plain(value: Any) -> Any:
-    """Numbers as #text, lists as lists."""
+    """Replace number literals by ``#`` and their text, also within lists."""
     if isinstance(value, NumberLiteral):
         return "#" + value.text
-    return value if isinstance(value, str) else [plain(one) for one in value]
+    return value if isinstance(value, str) else [plain(item) for item in value]
 
 
-def required(text: str, kind: JobFormat) -> dict[str, Any] | None:
-    found = read_job(text, kind).requirements
-    return None if found is None else {name: plain(value) for name, value in found.items()}
+def requirements_of(text: str, kind: JobFormat) -> dict[str, Any] | None:
+    values = read_job(text, kind).requirements
+    return None if values is None else {name: plain(value) for name, value in values.items()}
 
 
-def refusal(text: str, kind: JobFormat) -> RequirementRefused:
-    with pytest.raises(RequirementRefused) as refused:
+def refusal_of(text: str, kind: JobFormat) -> RequirementRefused:
+    with pytest.raises(RequirementRefused) as raised:
         read_job(text, kind)
-    return refused.value
+    return raised.value
 
 
 @pytest.mark.parametrize(
@@ -50,12 +51,12 @@ def refusal(text: str, kind: JobFormat) -> RequirementRefused:
     ],
 )
 def test_requirements_in_jdl(inner: str, values: dict[str, Any]) -> None:
-    assert required(f"[ Requirements = [ {inner}\n ] ]", "jdl") == values
-    assert required(f"/**/[Requirements=[{inner}\n];X=1]\n// end", "jdl") == values
-    assert required(f"[ Requirements = [ {inner}\n ] X = 1; ]", "jdl") == values
+    assert requirements_of(f"[ Requirements = [ {inner}\n ] ]", "jdl") == values
+    assert requirements_of(f"/**/[Requirements=[{inner}\n];X=1]\n// end", "jdl") == values
+    assert requirements_of(f"[ Requirements = [ {inner}\n ] X = 1; ]", "jdl") == values
 
 
-def test_other_attributes_do_not_count_and_may_be_long() -> None:
+def test_other_attributes_are_ignored_and_may_be_long() -> None:
     text = '[ Arguments = "' + "x" * 1000 + '"; In = { ' + ", ".join(['"f"'] * 100) + " }; S = [ T = [ ] ] ]"
     job = read_job(text, "jdl")
     assert job.requirements is None
@@ -119,9 +120,9 @@ def test_other_attributes_do_not_count_and_may_be_long() -> None:
         ("é" * 32_769, "text-too-large", 0, 0),
     ],
 )
-def test_jdl_that_is_refused_and_where(text: str, code: str, line: int, column: int) -> None:
-    refused = refusal(text, "jdl")
-    assert (refused.code, tuple(refused.place or (0, 0))) == (code, (line, column))
+def test_refusals_of_jdl_have_their_place(text: str, code: str, line: int, column: int) -> None:
+    refusal = refusal_of(text, "jdl")
+    assert (refusal.code, tuple(refusal.place or (0, 0))) == (code, (line, column))
 
 
 @pytest.mark.parametrize(
@@ -143,8 +144,8 @@ def test_jdl_that_is_refused_and_where(text: str, code: str, line: int, column: 
 )
 def test_requirements_in_cfg(lines: list[str], values: dict[str, Any]) -> None:
     inner = "\n".join("  " + line for line in lines)
-    assert required(f"Executable = x\nRequirements\n{{\n{inner}\n}}\n", "cfg") == values
-    assert required(f"Requirements {{\r\n{inner}\r\n}}\r\nOther\n{{\n}}", "cfg") == values
+    assert requirements_of(f"Executable = x\nRequirements\n{{\n{inner}\n}}\n", "cfg") == values
+    assert requirements_of(f"Requirements {{\r\n{inner}\r\n}}\r\nOther\n{{\n}}", "cfg") == values
 
 
 @pytest.mark.parametrize(
@@ -179,9 +180,9 @@ def test_requirements_in_cfg(lines: list[str], values: dict[str, Any]) -> None:
         ("#" * 65_537, "text-too-large", 0, 0),
     ],
 )
-def test_cfg_that_is_refused_and_where(text: str, code: str, line: int, column: int) -> None:
-    refused = refusal(text, "cfg")
-    assert (refused.code, tuple(refused.place or (0, 0))) == (code, (line, column))
+def test_refusals_of_cfg_have_their_place(text: str, code: str, line: int, column: int) -> None:
+    refusal = refusal_of(text, "cfg")
+    assert (refusal.code, tuple(refusal.place or (0, 0))) == (code, (line, column))
 
 
 @pytest.mark.parametrize(
@@ -204,13 +205,13 @@ def test_cfg_that_is_refused_and_where(text: str, code: str, line: int, column: 
     ],
 )
 def test_json_that_is_refused(text: str, code: str, name: str | None) -> None:
-    refused = refusal(text, "json")
-    assert (refused.code, refused.name) == (code, name)
+    refusal = refusal_of(text, "json")
+    assert (refusal.code, refusal.name) == (code, name)
 
 
 def test_numbers_in_json_are_not_expanded() -> None:
     digits = "9" * 60_000
-    assert required(f'{{"A": 4000.10, "B": {digits}, "C": NaN}}', "json") == {
+    assert requirements_of(f'{{"A": 4000.10, "B": {digits}, "C": NaN}}', "json") == {
         "A": "#4000.10", "B": "#" + digits, "C": "#NaN",
     }  # fmt: skip
     for value, code in (("NaN", "not-a-number"), ("1e400", "number-range"), (digits, "value-too-long")):
@@ -218,13 +219,13 @@ def test_numbers_in_json_are_not_expanded() -> None:
             read_job(f'{{"A": {value}}}', "json").pool("lhcb", MEMORY)
 
 
-def test_what_is_found_after_parsing_has_its_place_too() -> None:
-    with pytest.raises(RequirementRefused) as refused:
+def test_refusals_after_parsing_also_have_their_place() -> None:
+    with pytest.raises(RequirementRefused) as refusal:
         read_job('[\n Requirements = [\n  A = 1;\n  Memory = "4 GB";\n ]\n]', "jdl").pool("lhcb", MEMORY)
-    assert (refused.value.name, str(refused.value.place)) == ("Memory", "line 4, column 3")
-    with pytest.raises(RequirementRefused) as refused:
+    assert (refusal.value.name, str(refusal.value.place)) == ("Memory", "line 4, column 3")
+    with pytest.raises(RequirementRefused) as refusal:
         read_job("Requirements\n{\n  Site = X\n}", "cfg").pool("lhcb", MEMORY)
-    assert (refused.value.code, str(refused.value.place)) == ("standard-keyword", "line 3, column 3")
+    assert (refusal.value.code, str(refusal.value.place)) == ("standard-keyword", "line 3, column 3")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_what_is_found_after_parsing_has_its_place_too() -> None:
         ("/* [ */ // {\n { }", "", "json"), ("# [\nA = 1", "", "cfg"), ("\ufeff[ ]", "", "jdl"), ("", "", "cfg"),
     ],
 )  # fmt: skip
-def test_the_kind_of_a_file(text: str, suffix: str, kind: str) -> None:
+def test_the_format_of_a_file(text: str, suffix: str, kind: str) -> None:
     assert kind_of(text, suffix) == kind
 
 
@@ -246,15 +247,23 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.sampled_from(["jdl", "cfg", "json"]))
+@example("// ]\n[ Requirements = [ A = 1 ] ]", "jdl")
+@example('\n{"A": ["x"]}', "json")
+@example("[ Requirements = [ Memory = 1e30 ] ]", "jdl")
+@example('{"Memory": 1e30}', "json")
 @settings(max_examples=150, deadline=None)
-def test_every_text_ends_in_requirements_or_a_refusal(text: str, kind: JobFormat) -> None:
+def test_every_text_gives_requirements_or_a_refusal_with_a_place_in_the_text(text: str, kind: JobFormat) -> None:
     try:
         job = read_job(text, kind)
+        assert kind == "cfg" or kind_of(text) == kind
         job.pool("lhcb", MEMORY)
-    except RequirementRefused as refused:
-        assert refused.code
-        assert refused.place is not None or refused.name is not None or refused.code in ("nesting-too-deep",)
-    assert kind_of(text) in ("jdl", "cfg", "json")
+    except RequirementRefused as refusal:
+        assert re.fullmatch("[a-z]+(-[a-z]+)+", refusal.code)
+        if refusal.place is None:
+            assert kind == "json" and (refusal.name is not None or refusal.code == "nesting-too-deep")
+        else:
+            line, column = refusal.place
+            assert 1 <= column <= len(("", *text.split("\n"))[line]) + 1 and line > 0
 
 
 @pytest.mark.parametrize(
@@ -268,16 +277,16 @@ def test_every_text_ends_in_requirements_or_a_refusal(text: str, kind: JobFormat
 )  # fmt: skip
 def test_no_text_takes_long(unit: str, kind: JobFormat) -> None:
     for text in ((unit * 65_536)[:65_536], "[A = {" + (unit * 65_536)[:65_000], 'A = "' + (unit * 65_536)[:65_000]):
-        started = process_time()
+        start = process_time()
         try:
             read_job(text, kind)
-        except RequirementRefused as refused:
-            assert refused.code
-        assert process_time() - started < 1.0
+        except RequirementRefused as refusal:
+            assert refusal.code
+        assert process_time() - start < 1.0
 
 
 @pytest.mark.parametrize("length", [65, 80, 81, 300])
-def test_a_name_that_is_too_long_has_its_place(length: int) -> None:
-    with pytest.raises(RequirementRefused) as refused:
+def test_the_refusal_of_a_long_name_has_its_place(length: int) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
         read_job(f"[ Requirements = [ B = 1;\n {'A' * length} = 1 ] ]", "jdl").pool("v", MEMORY)
-    assert (refused.value.code, refused.value.place) == ("name-invalid", (2, 2))
+    assert (refusal.value.code, refusal.value.place) == ("name-invalid", (2, 2))

@@ -1,4 +1,4 @@
-"""Numbers have one text, whatever their literal; nothing large is expanded."""
+"""Numbers have one canonical text whatever their literal; large numbers are not expanded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.pools.random_requirements import number_texts
 
 
 @pytest.mark.parametrize(
-    ("written", "text"),
+    ("literal", "text"),
     [
         ("4000", "4000"), ("4000.0", "4000"), ("4e3", "4000"), ("+4E+03", "4000"), (" 4000 ", "4000"),
         ("0004000", "4000"), ("-0", "0"), ("-0.000", "0"), ("0e99", "0"), ("12e-1", "1.2"), ("-1.50", "-1.5"),
@@ -21,13 +21,13 @@ from tests.pools.random_requirements import number_texts
         ("999999999999999999.999999999999", "999999999999999999.999999999999"),
     ],
 )  # fmt: skip
-def test_one_text_for_a_number(written: str, text: str) -> None:
-    assert decimal_text(written) == text
-    assert number_of(written) == Decimal(text)
+def test_equal_numbers_have_one_text(literal: str, text: str) -> None:
+    assert decimal_text(literal) == text
+    assert number_of(literal) == Decimal(text)
 
 
 @pytest.mark.parametrize(
-    ("written", "code"),
+    ("literal", "code"),
     [
         ("1e18", "number-range"), ("-1000000000000000000", "number-range"), ("1e-13", "number-range"),
         ("0.1234567890123", "number-range"), ("1e999999999", "number-range"), ("1e-999999999", "number-range"),
@@ -38,26 +38,26 @@ def test_one_text_for_a_number(written: str, text: str) -> None:
         ("--1", "not-a-number"), ("> 4", "not-a-number"), ("4,5", "not-a-number"),
     ],
 )  # fmt: skip
-def test_what_is_no_number_here(written: str, code: str) -> None:
-    started = process_time()
-    with pytest.raises(RequirementRefused) as refused:
-        decimal_text(written)
-    assert refused.value.code == code
-    assert number_of(written) is None
-    assert process_time() - started < 0.1
+def test_invalid_numbers_are_refused(literal: str, code: str) -> None:
+    start = process_time()
+    with pytest.raises(RequirementRefused) as refusal:
+        decimal_text(literal)
+    assert refusal.value.code == code
+    assert number_of(literal) is None
+    assert process_time() - start < 0.1
 
 
 @given(number_texts())
 @settings(max_examples=60, deadline=None)
-def test_the_text_means_the_same_number_and_is_its_own_text(written: str) -> None:
-    text = decimal_text(written)
-    assert Decimal(text) == Decimal(written)
+def test_the_text_equals_the_number_and_is_its_own_canonical_text(literal: str) -> None:
+    text = decimal_text(literal)
+    assert Decimal(text) == Decimal(literal)
     assert decimal_text(text) == text
     assert "e" not in text.lower()
 
 
 @pytest.mark.parametrize(
-    ("written", "text"),
+    ("value", "text"),
     [
         ("  Intel Xeon\t", "Intel Xeon"),
         ("Zu\u0308rich", "Z\u00fcrich"),
@@ -65,12 +65,12 @@ def test_the_text_means_the_same_number_and_is_its_own_text(written: str) -> Non
         ("a\u202eb", "a\u202eb"),
     ],
 )
-def test_texts_are_normalised_and_trimmed(written: str, text: str) -> None:
-    assert checked_text(written) == text
+def test_texts_are_normalised_and_trimmed(value: str, text: str) -> None:
+    assert checked_text(value) == text
 
 
 @pytest.mark.parametrize(
-    ("written", "code"),
+    ("value", "code"),
     [
         ("", "empty-value"), (" \t\u00a0", "empty-value"),
         ("x" * 256, "value-too-long"), ("x" * 10**6, "value-too-long"),
@@ -78,7 +78,7 @@ def test_texts_are_normalised_and_trimmed(written: str, text: str) -> None:
         ("a\ud800b", "control-character"),
     ],
 )  # fmt: skip
-def test_texts_that_are_refused(written: str, code: str) -> None:
-    with pytest.raises(RequirementRefused) as refused:
-        checked_text(written)
-    assert refused.value.code == code
+def test_invalid_texts_are_refused(value: str, code: str) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
+        checked_text(value)
+    assert refusal.value.code == code

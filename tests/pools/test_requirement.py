@@ -1,4 +1,4 @@
-"""The canonical text: one for every way of writing the same, and nothing else is read back."""
+"""Equal requirements have one canonical text, and no other text is read back."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ XEON = '["submitpool/1","lhcb",[["CPUModel","any",["Intel Xeon"]],["Memory","ge"
 
 @given(raw_requirements(min_size=1), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_order_and_repetition_do_not_count(written: dict[str, RawValue], random: Any) -> None:
-    pool = resolve_requirements(written, "lhcb")
-    names = list(written)
+def test_order_and_repetition_do_not_count(requirements: dict[str, RawValue], random: Any) -> None:
+    pool = resolve_requirements(requirements, "lhcb")
+    names = list(requirements)
     random.shuffle(names)
     shuffled: dict[str, RawValue] = {}
     for name in names:
-        value = written[name]
+        value = requirements[name]
         if isinstance(value, list):
             value = [*value, random.choice(value)]
             random.shuffle(value)
         shuffled[name] = value
-    again = resolve_requirements(shuffled, " LHCb ")
+    shuffled_pool = resolve_requirements(shuffled, " LHCb ")
     assert pool is not None
-    assert again is not None
-    assert (again.canonical, again.pool_id) == (pool.canonical, pool.pool_id)
-    assert again == pool
+    assert shuffled_pool is not None
+    assert (shuffled_pool.canonical, shuffled_pool.pool_id) == (pool.canonical, pool.pool_id)
+    assert shuffled_pool == pool
 
 
 @given(raw_requirements(min_size=1))
 @settings(max_examples=60, deadline=None)
-def test_a_canonical_text_read_back_is_itself(written: dict[str, RawValue]) -> None:
-    pool = resolve_requirements(written, "vo.example.org")
+def test_a_canonical_text_read_back_is_itself(requirements: dict[str, RawValue]) -> None:
+    pool = resolve_requirements(requirements, "vo.example.org")
     assert pool is not None
-    again = parse_canonical(pool.canonical)
-    assert again == pool
-    assert again.canonical == pool.canonical
+    reparsed = parse_canonical(pool.canonical)
+    assert reparsed == pool
+    assert reparsed.canonical == pool.canonical
     digest = hashlib.sha256(pool.canonical.encode()).hexdigest()
     assert (pool.pool_id, len(pool.pool_id)) == ("sp1-" + digest[:32], 36)
 
@@ -76,18 +76,18 @@ def test_a_canonical_text_read_back_is_itself(written: dict[str, RawValue]) -> N
 )
 def test_texts_that_are_not_canonical(text: str, code: str) -> None:
     assert parse_canonical(XEON).canonical == XEON
-    with pytest.raises(RequirementRefused) as refused:
+    with pytest.raises(RequirementRefused) as refusal:
         parse_canonical(text)
-    assert refused.value.code == code
+    assert refusal.value.code == code
 
 
 @pytest.mark.parametrize("vo", ["", "  ", "a b", "a/b", "-x", "x" * 65, "v\no", "\u212aek"])
-def test_names_that_no_vo_has(vo: str) -> None:
+def test_invalid_names_of_a_vo_are_refused(vo: str) -> None:
     with pytest.raises(RequirementRefused, match="vo-invalid"):
         pool_of(vo, [])
 
 
-def test_a_pool_is_made_of_values_in_canonical_form_only() -> None:
+def test_a_pool_accepts_only_canonical_values() -> None:
     for bad in (Requirement("A", "ge", ("1.0",)), Requirement("A", "any", ("b", "a")), Requirement("A", "ge", ())):
         with pytest.raises(RequirementRefused):
             pool_of("lhcb", [bad])

@@ -1,4 +1,4 @@
-"""The kind of a value: declared, else by its literal; and everything that a job may not require."""
+"""The type of a value is declared or follows from its literal; what a job may not require is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def entry_of(name: str, value: Any) -> list[Any]:
         ("memory", "4000", ["any", ["4000"]]),
     ],
 )
-def test_what_a_value_means(name: str, value: Any, entry: list[Any]) -> None:
+def test_the_requirement_of_a_value(name: str, value: Any, entry: list[Any]) -> None:
     assert entry_of(name, value) == entry
 
 
@@ -77,10 +77,10 @@ def test_what_a_value_means(name: str, value: Any, entry: list[Any]) -> None:
         ("a\n", "a", "name-invalid"),
     ],
 )
-def test_what_is_refused_with_its_name(name: str, value: Any, code: str) -> None:
-    with pytest.raises(RequirementRefused) as refused:
+def test_invalid_requirements_are_refused_by_name(name: str, value: Any, code: str) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
         resolve_requirements({name: value}, "lhcb", DECLARED)
-    assert (refused.value.code, refused.value.name) == (code, name)
+    assert (refusal.value.code, refusal.value.name) == (code, name)
 
 
 def test_the_declared_kind_is_named_in_the_refusal() -> None:
@@ -95,16 +95,16 @@ def test_standard_keywords_belong_outside(keyword: str) -> None:
             resolve_requirements({name: "x"}, "lhcb")
 
 
-def test_as_many_requirements_as_there_may_be() -> None:
-    some = {f"P{number}": "x" for number in range(64)}
-    pool = resolve_requirements(some, "lhcb")
+def test_the_number_of_requirements_is_limited() -> None:
+    requirements = {f"P{number}": "x" for number in range(64)}
+    pool = resolve_requirements(requirements, "lhcb")
     assert pool is not None
     assert len(pool.requirements) == 64
     with pytest.raises(RequirementRefused, match="too-many-requirements"):
-        resolve_requirements(some | {"P64": "x"}, "lhcb")
+        resolve_requirements(requirements | {"P64": "x"}, "lhcb")
 
 
-def test_nothing_required_is_no_pool_but_the_vo_must_be_one() -> None:
+def test_no_requirements_give_no_pool_but_the_vo_is_checked() -> None:
     assert resolve_requirements({}, "lhcb") is None
     with pytest.raises(RequirementRefused, match="vo-invalid"):
         resolve_requirements({}, "")

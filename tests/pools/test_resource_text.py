@@ -91,18 +91,18 @@ Resources
 
 
 @pytest.mark.parametrize(("text", "suffix"), [(JSON, ".json"), (YAML, ".yaml"), (YAML, ".yml"), (CFG, ".cfg")])
-def test_the_same_grid_in_every_form(text: str, suffix: str) -> None:
-    wanted = read_resources(SITES, ".json")
-    assert wanted.declarations is None
-    for known_as in (suffix, "", ".txt"):
-        found = read_resources(text, known_as)
-        assert found.resources.version == wanted.resources.version
-        assert found.declarations is not None
-        assert found.declarations.by_name == {"Memory": Declaration("number", "MB")}
-        assert found.findings == ()
-    long, short = found.resources.effective("lhcb")
+def test_every_format_gives_the_same_grid(text: str, suffix: str) -> None:
+    expected = read_resources(SITES, ".json")
+    assert expected.declarations is None
+    for name_suffix in (suffix, "", ".txt"):
+        document = read_resources(text, name_suffix)
+        assert document.resources.version == expected.resources.version
+        assert document.declarations is not None
+        assert document.declarations.by_name == {"Memory": Declaration("number", "MB")}
+        assert document.findings == ()
+    long, short = document.resources.effective("lhcb")
     assert long.parameters == short.parameters == {"Memory": "5000", "Tag": ("a,b", "c"), "Version": "1.10"}
-    assert [queue.admitted for queue in found.resources.effective("atlas")] == [True, False]
+    assert [queue.admitted for queue in document.resources.effective("atlas")] == [True, False]
     assert str(long.name) == "LCG.Alpha.org/ce-1.x:8443/long"
 
 
@@ -110,9 +110,9 @@ def test_both_kinds_of_declarations_count() -> None:
     text = """{"resources": {}, "declared_types": {"A": "text", "B": "number", "C": {"Max": 3}},
         "JobDescription": {"MinB": 1, "MaxC": 9, "ChoicesD": ["x"],
                            "Requirements": {"A": "Number", "B": {"Unit": "MB"}}}}"""
-    declared = read_resources(text, ".json").declarations
-    assert declared is not None
-    assert declared.by_name == {
+    declarations = read_resources(text, ".json").declarations
+    assert declarations is not None
+    assert declarations.by_name == {
         "A": Declaration("text"),
         "B": Declaration("number", "MB", smallest=Decimal(1)),
         "C": Declaration(largest=Decimal(3)),
@@ -136,9 +136,9 @@ def test_both_kinds_of_declarations_count() -> None:
     ],
 )
 def test_another_shape_is_refused(text: str, suffix: str, path: str) -> None:
-    with pytest.raises(WrongResources) as wrong:
+    with pytest.raises(WrongResources) as error:
         read_resources(text, suffix)
-    assert str(wrong.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_another_shape_is_refused(text: str, suffix: str, path: str) -> None:
         ("Sites {\n", "", "unterminated-section", 1),
     ],
 )
-def test_what_cannot_be_read(text: str, suffix: str, code: str, line: int | None) -> None:
-    with pytest.raises(RequirementRefused) as refused:
+def test_invalid_text_is_refused_with_its_line(text: str, suffix: str, code: str, line: int | None) -> None:
+    with pytest.raises(RequirementRefused) as refusal:
         read_resources(text, suffix)
-    assert refused.value.code == code
-    assert line is None or (refused.value.place is not None and refused.value.place.line == line)
+    assert refusal.value.code == code
+    assert line is None or (refusal.value.place is not None and refusal.value.place.line == line)
 
 
-def test_yaml_is_texts_only() -> None:
+def test_yaml_values_are_read_as_text() -> None:
     text = "a: yes\nb: 1.10\nc: 2026-01-01\nd: ~\ne: '~'\nf: !!python/name:os.system\ng: 0x10\nh: [1e3]"
     assert yaml_tables(text) == {
         "a": "yes", "b": "1.10", "c": "2026-01-01", "d": None, "e": "~", "f": "", "g": "0x10", "h": ["1e3"],
@@ -174,8 +174,8 @@ def test_yaml_is_texts_only() -> None:
     assert yaml_tables("") == yaml_tables("---\n") == {}
 
 
-def test_declarations_beside_each_other_in_a_job_description() -> None:
-    found = job_description_of(
+def test_declarations_in_a_job_description_are_combined() -> None:
+    declarations = job_description_of(
         {
             "DefaultCPUTime": "86400",
             "MinCores": "1",
@@ -186,21 +186,21 @@ def test_declarations_beside_each_other_in_a_job_description() -> None:
             "Requirements": {"Memory": {"Type": "NUMBER"}, "Model": "Text"},
         }
     ).by_name
-    assert found == {
+    assert declarations == {
         "Cores": Declaration(smallest=Decimal(1), largest=Decimal(64)),
         "Queue": Declaration(choices=frozenset({"short", "long"})),
         "Memory": Declaration("number", largest=Decimal(10**6)),
         "Model": Declaration("text"),
     }
-    assert [found[name].effective_kind for name in ("Cores", "Queue", "Memory", "Model")] == [
+    assert [declarations[name].effective_kind for name in ("Cores", "Queue", "Memory", "Model")] == [
         "number", "text", "number", "text",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "declaration",
     [{"Type": "Bool"}, {"Kind": "Text"}, {"Min": "low"}, {"Max": "4GB"}, {"Choices": 1}, {"Choices": [["a"]]}, 7],
 )
-def test_declarations_that_mean_nothing(wrong: object) -> None:
+def test_invalid_declarations_are_refused(declaration: object) -> None:
     with pytest.raises(WrongResources, match="declared_types/P"):
-        declarations_of({"P": wrong})
+        declarations_of({"P": declaration})

@@ -1,4 +1,4 @@
-"""Inheritance from Site and CE, layers for a VO, who is admitted; a version that changes with the content."""
+"""Inheritance from site and CE, layers for a VO, admission of VOs, and a version that changes with the content."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ LAYERS = ["site", "site vo", "ce", "ce vo", "queue", "queue vo"]
 @pytest.mark.parametrize("highest", range(len(LAYERS)))
 def test_the_last_layer_wins(highest: int) -> None:
     def level(number: int) -> dict[str, Any]:
-        common, own = 2 * number, 2 * number + 1
+        common, of_vo = 2 * number, 2 * number + 1
         return {
             "params": {"P": [LAYERS[common], "x"]} if common <= highest else {},
-            "vo_params": {"LHCb": {"P": [LAYERS[own]]}} if own <= highest else {},
+            "vo_params": {"LHCb": {"P": [LAYERS[of_vo]]}} if of_vo <= highest else {},
         }
 
     grid = grid_of(level(0), level(1), level(2))
-    wanted = (LAYERS[highest],) if highest % 2 else (LAYERS[highest], "x")
-    assert grid.effective("lhcb")[0].parameters == {"P": wanted}
+    expected = (LAYERS[highest],) if highest % 2 else (LAYERS[highest], "x")
+    assert grid.effective("lhcb")[0].parameters == {"P": expected}
     last_common = LAYERS[highest - highest % 2]
     assert grid.effective("atlas")[0].parameters == {"P": (last_common, "x")}
 
 
 @pytest.mark.parametrize("empty", ["", "  ", None, [], [""], ["", " "]])
-def test_an_empty_value_takes_away_what_is_inherited(empty: object) -> None:
+def test_an_empty_value_removes_the_inherited_value(empty: object) -> None:
     grid = grid_of({"params": {"P": "1"}}, {}, {"params": {"P": empty}})
     assert grid.effective("lhcb")[0].parameters == {}
-    back = grid_of({"params": {"P": "1"}}, {"params": {"P": empty}}, {"vo_params": {"lhcb": {"P": "2"}}})
-    assert back.effective("lhcb")[0].parameters == {"P": "2"}
+    restored = grid_of({"params": {"P": "1"}}, {"params": {"P": empty}}, {"vo_params": {"lhcb": {"P": "2"}}})
+    assert restored.effective("lhcb")[0].parameters == {"P": "2"}
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_the_nearest_list_of_vos_decides(site: object, ce: object, queue: object
 
 
 def test_values_are_brought_to_the_form_in_which_they_are_compared() -> None:
-    given = {"A": 4000, "B": 3999.5, "C": True, "D": " Zu\u0308rich ", "E": ["b", "a", "b", ""], "F": ["x"]}
-    found = grid_of({}, {}, {"params": given}).effective("lhcb")[0].parameters
-    wanted = {"A": "4000", "B": "3999.5", "C": "true", "D": "Z\u00fcrich", "E": ("b", "a"), "F": ("x",)}
-    assert found == wanted
+    values = {"A": 4000, "B": 3999.5, "C": True, "D": " Zu\u0308rich ", "E": ["b", "a", "b", ""], "F": ["x"]}
+    parameters = grid_of({}, {}, {"params": values}).effective("lhcb")[0].parameters
+    expected = {"A": "4000", "B": "3999.5", "C": "true", "D": "Z\u00fcrich", "E": ("b", "a"), "F": ("x",)}
+    assert parameters == expected
 
 
-def test_an_odd_value_or_name_does_not_spoil_the_rest() -> None:
+def test_an_invalid_value_or_name_does_not_affect_the_rest() -> None:
     document = {
         "S": {
             "params": {"P": "site", "Q": {"not": "text"}},
@@ -96,17 +96,17 @@ def test_an_odd_value_or_name_does_not_spoil_the_rest() -> None:
     ],
 )
 def test_another_shape_is_refused_with_its_path(document: object, path: str) -> None:
-    with pytest.raises(WrongResources) as wrong:
+    with pytest.raises(WrongResources) as error:
         resources_of(document)
-    assert str(wrong.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}: ")
 
 
-def test_the_version_changes_with_what_can_decide_and_with_nothing_else() -> None:
+def test_the_version_changes_only_with_content_that_affects_eligibility() -> None:
     base = grid_of({"params": {"A": "1", "B": ["x", "y"]}, "VO": ["lhcb", "atlas"]}, {}, {})
-    same = grid_of({"params": {"B": ["x", "y"], "A": 1}, "VO": "ATLAS,lhcb"}, {}, {})
-    assert base.version == same.version
+    equal_grid = grid_of({"params": {"B": ["x", "y"], "A": 1}, "VO": "ATLAS,lhcb"}, {}, {})
+    assert base.version == equal_grid.version
     assert len(base.version) == 32
-    for other in (
+    for changed_grid in (
         grid_of({"params": {"A": "2", "B": ["x", "y"]}, "VO": ["lhcb", "atlas"]}, {}, {}),
         grid_of({"params": {"A": "1", "B": ["x", "y"]}, "VO": ["lhcb"]}, {}, {}),
         grid_of({"params": {"A": ["1"], "B": ["x", "y"]}, "VO": ["lhcb", "atlas"]}, {}, {}),
@@ -115,7 +115,7 @@ def test_the_version_changes_with_what_can_decide_and_with_nothing_else() -> Non
             {"params": {"A": "1", "B": ["x", "y"]}, "VO": ["lhcb", "atlas"], "vo_params": {"x": {"A": ""}}}, {}, {}
         ),
     ):
-        assert other.version != base.version
+        assert changed_grid.version != base.version
 
 
 def test_queues_are_sorted_and_parameters_known_by_name() -> None:
@@ -125,17 +125,17 @@ def test_queues_are_sorted_and_parameters_known_by_name() -> None:
     }
     grid, _ = resources_of(document)
     assert [str(name) for name in grid.queues] == ["A/b/1", "A/b/2", "Z/b/1", "Z/b/2"]
-    assert [one.name for one in grid.effective("x")] == list(grid.queues)
+    assert [queue.name for queue in grid.effective("x")] == list(grid.queues)
     assert grid.parameter_names == {"P", "Q"}
 
 
-def test_numbers_that_are_none_are_told_once_wherever_they_stand() -> None:
+def test_each_invalid_number_is_reported_once_at_its_layer() -> None:
     grid = grid_of(
         {"params": {"M": "4GB"}, "vo_params": {"lhcb": {"M": "4"}}},
         {"params": {"M": ["1", "2"]}},
         {"params": {"M": ""}},
     )
-    assert [str(one) for one in unusable_numbers(grid, frozenset({"M", "N"}))] == [
+    assert [str(finding) for finding in unusable_numbers(grid, frozenset({"M", "N"}))] == [
         "S/M: '4GB' is not a number",
         "S/c/M: ('1', '2') is not a number",
     ]

@@ -1,4 +1,4 @@
-"""The real pilot, as ``make test-pilot`` has installed it, and the installation that it works with."""
+"""The real pilot installed by ``make test-pilot``, and the installation that it works with."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from tests.conftest import TestServer
 from tests.marked_folders import keep_to_mark
-from tests.real_pilot.installation import Installation, served
+from tests.real_pilot.installation import Installation, serve_installation
 from tests.real_pilot.launcher import PilotLauncher
 
 FOLDER = "BROKER_TEST_PILOT"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where the pilot is, or where it was asked for by its mark."""
+    """Mark all tests of this folder; they run where the pilot is installed or the mark is requested."""
     keep_to_mark(config, items, __file__, "pilot", variable=FOLDER, timeout_s=600)
 
 
 @pytest.fixture(scope="session")
 def launcher() -> PilotLauncher:
-    """The launcher of the pilot in the folder that the variable names."""
+    """The launcher of the pilot in the folder named by the environment variable."""
     folder = Path(os.environ[FOLDER])
-    found = PilotLauncher(folder / "bin" / "python", folder / "source")
-    found.check()
-    return found
+    pilot_launcher = PilotLauncher(folder / "bin" / "python", folder / "source")
+    pilot_launcher.check()
+    return pilot_launcher
 
 
 @pytest.fixture(scope="module")
 def installation(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A broker that serves two queues."""
+    """A broker with two queues."""
     url = test_server.create()
-    with Database(url) as database, served(database, tmp_path_factory.mktemp("installation")) as one:
-        yield one
+    with (
+        Database(url) as database,
+        serve_installation(database, tmp_path_factory.mktemp("installation")) as running_installation,
+    ):
+        yield running_installation
     test_server.drop(sa.make_url(url).database or "")

@@ -1,4 +1,4 @@
-"""An installation of its own with two queues, served by ``broker serve --api``, and jobs described in JDL."""
+"""A separate installation with two queues, run by ``broker serve --api``, and jobs described in JDL."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Found = TypeVar("Found")
 
 QUEUES = ("GRID_A", "GRID_B")
 EXECUTABLE = "http://pandaserver-doma.cern.ch:25080/trf/user/runGen"
-"""A name that the pilot accepts; it copies ``runGen`` from its work directory and downloads nothing."""
-# Timeouts are run by hand, at the time that a test says.
+"""A URL that the pilot accepts: it copies ``runGen`` from its work directory and downloads nothing."""
+# The tests run the agent ``timeouts`` themselves, at a given time.
 AGENTS = ("production_job", "analysis_job", "activation", "completion", "pilot_activity")
 START_WITHIN_S = 90.0
 LOOK_EVERY_S = 0.25
@@ -38,10 +38,10 @@ class Installation:
     """A broker that serves pilots.
 
     Attributes:
-        database: of the installation.
-        url: of its API.
-        token: for it.
-        folder: with its configuration.
+        database: the database of the installation.
+        url: the address of its API.
+        token: the token for the API.
+        folder: the folder with its configuration.
     """
 
     database: Database
@@ -50,76 +50,78 @@ class Installation:
     folder: Path
 
     def submit(self, name: str, *lines: str) -> int:
-        """Submit a job of a user; the number of its task."""
-        written = f'[ JobName = "{name}"; Executable = "{EXECUTABLE}"; {" ".join(lines)} ]'
+        """Submit a job of a user; return the number of its task."""
+        text = f'[ JobName = "{name}"; Executable = "{EXECUTABLE}"; {" ".join(lines)} ]'
         file = self.folder / f"{name}.jdl"
-        file.write_text(written, encoding="utf-8")
-        done = self.broker("submit", str(file), "--label", "user", "--user", "ann", "--json")
-        return int(json.loads(done)["jeditaskid"])
+        file.write_text(text, encoding="utf-8")
+        output = self.broker("submit", str(file), "--label", "user", "--user", "ann", "--json")
+        return int(json.loads(output)["jeditaskid"])
 
     def broker(self, *arguments: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         command = [sys.executable, "-m", "broker.cli.entry", *arguments]
-        done = subprocess.run(
+        result = subprocess.run(
             command, env=environment(self.database, self.folder), capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
-        """What a query finds."""
+        """The rows of a query."""
         with self.database.read_snapshot() as connection:
             return [dict(row) for row in connection.execute(sa.text(statement), values).mappings()]
 
     def jobs(self, task: int) -> list[dict[str, Any]]:
-        """All jobs of a task in the order in which they were made."""
+        """All jobs of a task in order of creation."""
         tables = ("jobsdefined4", "jobsactive4", "jobsarchived4")
         parts = " UNION ALL ".join(f"SELECT * FROM doma_panda.{table}" for table in tables)
         return self.rows(f"SELECT * FROM ({parts}) AS job WHERE jeditaskid = :task ORDER BY pandaid", task=task)
 
     def until_activated(self, task: int, jobs: int = 1) -> dict[str, Any]:
-        """The newest job of a task, when so many were made and it waits for a pilot."""
+        """The newest job of a task, once the given number exists and the newest waits for a pilot."""
 
-        def waiting() -> dict[str, Any] | None:
-            found = self.jobs(task)
-            return found[-1] if len(found) == jobs and found[-1]["jobstatus"] == "activated" else None
+        def newest_waiting_job() -> dict[str, Any] | None:
+            created_jobs = self.jobs(task)
+            return (
+                created_jobs[-1] if len(created_jobs) == jobs and created_jobs[-1]["jobstatus"] == "activated" else None
+            )
 
-        return until(waiting, 60, lambda: f"{self.jobs(task)} {self.story(task)}")
+        return until(newest_waiting_job, 60, lambda: f"{self.jobs(task)} {self.story(task)}")
 
     def story(self, task: int) -> list[dict[str, Any]]:
-        """What was decided about a task."""
+        """The decisions about a task."""
         return self.rows("SELECT brokerage, outcome, reason FROM broker.decisions WHERE jeditaskid = :task", task=task)
 
 
 def until(condition: Callable[[], Found | None], within_s: float, about: Callable[[], object]) -> Found:
-    """What a condition gives, as soon as it gives something."""
-    ends = time.monotonic() + within_s
+    """Wait until a condition returns a value; return that value."""
+    deadline = time.monotonic() + within_s
     pause = threading.Event()
-    while (found := condition()) is None:
-        assert time.monotonic() < ends, f"not within {within_s:g} s: {about()}"
+    while (value := condition()) is None:
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {about()}"
         pause.wait(LOOK_EVERY_S)
-    return found
+    return value
 
 
 @contextlib.contextmanager
-def served(
+def serve_installation(
     database: Database,
     folder: Path,
     agents: Mapping[str, Mapping[str, Any]] | None = None,
     api: Mapping[str, Any] | None = None,
 ) -> Iterator[Installation]:
-    """An installation with its grid, while the block runs.
+    """Run an installation with its grid during the block.
 
     Args:
-        database: of the installation.
-        folder: for its configuration.
-        agents: that run, with their options; None: those that jobs described in JDL need.
-        api: the content of ``api.yaml``, which names issuers, so that there is no token of this machine; None: none.
+        database: the database of the installation.
+        folder: the folder for its configuration.
+        agents: the agents to run, with their options; None: the agents needed for jobs described in JDL.
+        api: the content of ``api.yaml`` with issuers, so that no local token exists; None: no such file.
     """
     load(database, grid(datetime.now(UTC)))
-    terms = {"period_s": 1, "cycle_budget_s": 60, "misfire_grace_s": 60}
-    chosen: Mapping[str, Mapping[str, Any]] = {name: {} for name in AGENTS} if agents is None else agents
-    sections = {name: {**terms, "options": dict(options)} for name, options in chosen.items()}
+    schedule = {"period_s": 1, "cycle_budget_s": 60, "misfire_grace_s": 60}
+    selected_agents: Mapping[str, Mapping[str, Any]] = {name: {} for name in AGENTS} if agents is None else agents
+    sections = {name: {**schedule, "options": dict(options)} for name, options in selected_agents.items()}
     if api is not None:
         (folder / "api.yaml").write_text(json.dumps(api), encoding="utf-8")
     # JSON is YAML
@@ -144,14 +146,18 @@ def served(
 
 
 def environment(database: Database, folder: Path) -> dict[str, str]:
-    """The environment of commands."""
-    own = {"BROKER_DATABASE_URL": database.url, "BROKER_CONFIG": str(folder), "BROKER_HOME": str(folder / "home")}
-    return {**os.environ, **own}
+    """The environment variables of commands."""
+    own_variables = {
+        "BROKER_DATABASE_URL": database.url,
+        "BROKER_CONFIG": str(folder),
+        "BROKER_HOME": str(folder / "home"),
+    }
+    return {**os.environ, **own_variables}
 
 
 def _url(process: subprocess.Popen[str], folder: Path) -> str:
-    """The address that the broker says; what it says afterwards is written to a file."""
-    said: queue.Queue[str] = queue.Queue()
+    """The address that the broker prints; all its output is written to a file."""
+    addresses: queue.Queue[str] = queue.Queue()
     stream = process.stderr
     assert stream is not None
 
@@ -161,14 +167,14 @@ def _url(process: subprocess.Popen[str], folder: Path) -> str:
                 log.write(line)
                 log.flush()
                 if line.startswith("API: "):
-                    said.put(line.split()[1].removesuffix("/api/v1"))
+                    addresses.put(line.split()[1].removesuffix("/api/v1"))
 
     threading.Thread(target=follow, daemon=True).start()
-    return said.get(timeout=START_WITHIN_S)
+    return addresses.get(timeout=START_WITHIN_S)
 
 
 def grid(now: datetime) -> Scenario:
-    """Two queues of one core, each with a storage of its own."""
+    """Two queues with one core, each with its own storage."""
     fresh = (now - timedelta(minutes=1)).replace(tzinfo=None).isoformat()
     storages = {name: f"{name}_DISK" for name in QUEUES}
     relation = {"is_local": "Y", "roles": "read_lan,write_lan", "order_read": 1, "order_write": 1, "scope": "default"}

@@ -1,8 +1,8 @@
 """The only place that starts pilots.
 
 A pilot ends other processes of its user: at the end of each job it sends SIGTERM, then SIGKILL to the process group of
-every process of its own account whose parent is process 1. So it gets two fences, and without both nothing is started:
-``PILOT_NOKILL``, with which it leaves that out, and a PID namespace of its own, in which it sees no other process.
+every process of its own account whose parent is process 1. Two fences prevent this, and no pilot is started without
+both: ``PILOT_NOKILL`` switches it off, and a separate PID namespace hides all other processes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 PROGRAM = "pilot.py"
-# Process 1 of its namespace goes on as the program, which stays process 1. In any other place nothing is started. The
-# list of processes must be that of the namespace as well: the pilot reads it to find whom to end.
+# Process 1 of the namespace replaces itself by the program. Anywhere else nothing is started. /proc must be that of the
+# namespace as well: the pilot reads it to find the processes to end.
 _ONLY_INSIDE = '[ "$$" = 1 ] && [ "$(cat /proc/1/comm)" = sh ] && [ -n "$PILOT_NOKILL" ] || exit 97; exec "$@"'
 _NOT_INSIDE = 97
 PROBE_WITHIN_S = 30.0
@@ -27,17 +27,17 @@ END_WITHIN_S = 30.0
 
 
 class NoNamespace(RuntimeError):
-    """A PID namespace of its own cannot be had; no pilot was started."""
+    """No separate PID namespace is available; no pilot was started."""
 
 
 @dataclass
 class PilotLauncher:
-    """Starts pilots, each in a namespace of its own.
+    """Starts pilots, each in its own namespace.
 
     Attributes:
-        python: with the version that the pilot needs.
-        source: unpacked source archive of the pilot, with ``pilot.py``.
-        namespace: the command that makes a namespace.
+        python: the Python interpreter of the version that the pilot needs.
+        source: the unpacked source archive of the pilot, with ``pilot.py``.
+        namespace: the command that creates a namespace.
     """
 
     python: Path
@@ -49,10 +49,10 @@ class PilotLauncher:
     def running(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A pilot that works in ``folder``; it and all that it started are ended with the block.
+        """Run a pilot in ``folder``; it and all processes that it started are killed at the end of the block.
 
         Raises:
-            NoNamespace: nothing was started.
+            NoNamespace: no namespace is available; nothing was started.
         """
         self.check()
         command = [str(self.python), str(self.source / PROGRAM), *arguments]
@@ -72,10 +72,10 @@ class PilotLauncher:
             kill(process)
 
     def check(self) -> None:
-        """See whether a namespace can be had.
+        """Check that a namespace can be created.
 
         Raises:
-            NoNamespace: it cannot.
+            NoNamespace: it cannot be created.
         """
         if self._is_fenced:
             return
@@ -90,11 +90,11 @@ class PilotLauncher:
             check=False,
         )
         number, _, processes = probe.stdout.strip().partition(" ")
-        # the shell, its inner one, ls and wc
+        # the shell, its subshell, ls and wc
         if probe.returncode != 0 or number != "1" or not processes.isdigit() or int(processes) > 4:
-            said = probe.stderr.strip() or probe.stdout.strip() or f"status {probe.returncode}"
+            error = probe.stderr.strip() or probe.stdout.strip() or f"status {probe.returncode}"
             raise NoNamespace(
-                f"no PID namespace of its own ({' '.join(self.namespace)}: {said}); no pilot was started: it would end"
+                f"no PID namespace of its own ({' '.join(self.namespace)}: {error}); no pilot was started: it would end"
                 " other processes of this account; run as root or where users may make namespaces"
             )
         self._is_fenced = True
@@ -102,14 +102,14 @@ class PilotLauncher:
     def _fenced(self, command: Sequence[str]) -> list[str]:
         return [*self.namespace, "sh", "-c", _ONLY_INSIDE, "sh", *command]
 
-    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return {**kept, **more, "PILOT_NOKILL": "1"}
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return {**inherited, **variables, "PILOT_NOKILL": "1"}
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a pilot as a node that loses its power would: with all that it started."""
+    """Kill a pilot and all processes that it started, like a power failure of its node."""
     with contextlib.suppress(ProcessLookupError):
-        # the namespace ends with its process 1, which ends with this one (--kill-child)
+        # the namespace ends with its process 1, which ends with this process (--kill-child)
         process.send_signal(signal.SIGKILL)
     process.wait(END_WITHIN_S)

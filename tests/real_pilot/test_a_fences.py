@@ -1,4 +1,4 @@
-"""The fences around pilots, shown with harmless programs before any pilot is started."""
+"""The fences around pilots, tested with harmless programs before any pilot is started."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pathlib.Path("seen").write_text(f"{os.getpid()} {len(processes)} {os.environ.get
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Path:
-    """A folder with a program in the place of the pilot, which only writes down what it sees."""
+    """A folder with a program in place of the pilot, which only records what it sees."""
     (tmp_path / PROGRAM).write_text(STAND_IN, encoding="utf-8")
     return tmp_path
 
 
-def test_a_pilot_sees_no_process_but_its_own(stand_in: Path) -> None:
+def test_a_pilot_sees_only_its_own_process(stand_in: Path) -> None:
     launcher = PilotLauncher(Path(sys.executable), stand_in)
     with launcher.running(["-x"], {}, stand_in) as process:
         assert process.wait(60) == 0, (stand_in / "pilot.out").read_text()
@@ -34,7 +34,7 @@ def test_a_pilot_sees_no_process_but_its_own(stand_in: Path) -> None:
     assert os.getpid() != 1
 
 
-def test_the_switch_cannot_be_left_out(stand_in: Path) -> None:
+def test_pilot_nokill_is_always_set(stand_in: Path) -> None:
     launcher = PilotLauncher(Path(sys.executable), stand_in)
     with launcher.running(["-x"], {"PILOT_NOKILL": ""}, stand_in) as process:
         assert process.wait(60) == 0
@@ -42,7 +42,7 @@ def test_the_switch_cannot_be_left_out(stand_in: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "said"),
+    ("namespace", "message"),
     [
         (("no-such-unshare",), "is not installed"),
         (("false",), "no PID namespace"),
@@ -53,10 +53,10 @@ def test_the_switch_cannot_be_left_out(stand_in: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_without_a_namespace_nothing_is_started(stand_in: Path, namespace: tuple[str, ...], said: str) -> None:
+def test_without_a_namespace_nothing_is_started(stand_in: Path, namespace: tuple[str, ...], message: str) -> None:
     launcher = PilotLauncher(Path(sys.executable), stand_in, namespace)
     with (
-        pytest.raises(NoNamespace, match=f"{said}.*no pilot was started"),
+        pytest.raises(NoNamespace, match=f"{message}.*no pilot was started"),
         launcher.running(["-x"], {}, stand_in),
     ):
         pass
@@ -67,8 +67,12 @@ def test_nothing_else_in_the_tests_starts_pilots() -> None:
     here = Path(__file__).parent
     # the plain pilot of the examples, plain_pilot.py, sends no signals
     program = re.compile(rf"(?<!\w){re.escape(PROGRAM)}")
-    named = [path for path in (ROOT / "tests").rglob("*.py") if program.search(path.read_text(encoding="utf-8"))]
-    assert named == [here / "launcher.py"]
-    started = [path.name for path in here.glob("*.py") if "subprocess." + "Popen(" in path.read_text(encoding="utf-8")]
-    assert sorted(started) == ["installation.py", "launcher.py"]
+    files_with_program = [
+        path for path in (ROOT / "tests").rglob("*.py") if program.search(path.read_text(encoding="utf-8"))
+    ]
+    assert files_with_program == [here / "launcher.py"]
+    files_with_popen = [
+        path.name for path in here.glob("*.py") if "subprocess." + "Popen(" in path.read_text(encoding="utf-8")
+    ]
+    assert sorted(files_with_popen) == ["installation.py", "launcher.py"]
     assert NAMESPACE[:4] == ("unshare", "--pid", "--fork", "--mount-proc")

@@ -1,4 +1,4 @@
-"""The unmodified PanDA pilot with ``broker serve --api``: the life of jobs from JDL to the end of their tasks."""
+"""The unmodified PanDA pilot with ``broker serve --api``: jobs from their JDL to the end of their tasks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ENDLESS = "#!/bin/sh\nexec sleep 600\n"
 def pilot_at(
     launcher: PilotLauncher, broker: Installation, queue: str, payload: str, folder: Path, worker: int
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """A pilot for one job at a queue, which runs ``payload``."""
+    """Run a pilot for one job at a queue, with ``payload`` as its program."""
     work, programs, storage = folder / "work", folder / "programs", folder / "storage"
-    for one in (work, programs, storage):
-        one.mkdir(parents=True)
+    for subfolder in (work, programs, storage):
+        subfolder.mkdir(parents=True)
     (programs / "runGen").write_text(payload, encoding="utf-8")
     (programs / "runGen").chmod(0o755)
-    # a line feed at its end would break the header
+    # a trailing line feed would break the header
     (folder / "token").write_text(broker.token, encoding="ascii")
     address = urlsplit(broker.url)
     environment = {
@@ -51,35 +51,35 @@ def pilot_at(
 def run_pilot(
     launcher: PilotLauncher, broker: Installation, queue: str, payload: str, folder: Path, worker: int
 ) -> None:
-    """A pilot from its start to its end, whose status says nothing about its job."""
+    """Run a pilot to its end; its exit status is independent of the result of its job."""
     with pilot_at(launcher, broker, queue, payload, folder, worker) as process:
         assert process.wait(420) == 0, (folder / "pilot.out").read_text(errors="replace")[-4000:]
 
 
 def until_ended(broker: Installation, task: int) -> dict[str, Any]:
-    """The task, when it has ended."""
+    """Wait until a task has ended; return its row."""
 
-    def ended() -> dict[str, Any] | None:
-        (found,) = broker.rows("SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = :task", task=task)
-        return found if found["status"] in ("done", "finished", "failed") else None
+    def ended_task() -> dict[str, Any] | None:
+        (row,) = broker.rows("SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = :task", task=task)
+        return row if row["status"] in ("done", "finished", "failed") else None
 
-    return until(ended, 60, lambda: broker.jobs(task))
+    return until(ended_task, 60, lambda: broker.jobs(task))
 
 
 def datasets(broker: Installation, task: int) -> dict[str, tuple[int, int, int, int]]:
-    """Files, and those used, finished and failed, of each type of dataset."""
-    found = broker.rows("SELECT * FROM doma_panda.jedi_datasets WHERE jeditaskid = :task", task=task)
+    """By type of dataset, the numbers of all, used, finished and failed files."""
+    rows = broker.rows("SELECT * FROM doma_panda.jedi_datasets WHERE jeditaskid = :task", task=task)
     names = ("nfiles", "nfilesused", "nfilesfinished", "nfilesfailed")
-    return {row["type"]: tuple(row[name] for name in names) for row in found}  # type: ignore[misc]
+    return {row["type"]: tuple(row[name] for name in names) for row in rows}  # type: ignore[misc]
 
 
 def contents(broker: Installation, task: int) -> list[tuple[str, str]]:
-    """Type and status of each file, in the order in which they were made."""
+    """Type and status of each file, in order of creation."""
     query = "SELECT type, status FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = :task ORDER BY fileid"
     return [(row["type"], row["status"]) for row in broker.rows(query, task=task)]
 
 
-def test_a_job_is_run_from_jdl_to_the_end_of_its_task(
+def test_a_job_runs_from_its_jdl_to_the_end_of_its_task(
     launcher: PilotLauncher, installation: Installation, tmp_path: Path
 ) -> None:
     task = installation.submit("good", 'Arguments = "-o ${OUTPUT0}";', 'OutputData = {"hello.txt"};',
@@ -103,7 +103,7 @@ def test_a_job_is_run_from_jdl_to_the_end_of_its_task(
     assert stages == ["activated", "sent", "starting", "running", "holding", "finished"]
 
 
-def test_a_payload_that_fails_is_tried_elsewhere(
+def test_a_failed_payload_is_retried_at_another_queue(
     launcher: PilotLauncher, installation: Installation, tmp_path: Path
 ) -> None:
     task = installation.submit("bad")
@@ -111,8 +111,8 @@ def test_a_payload_that_fails_is_tried_elsewhere(
     run_pilot(launcher, installation, first["computingsite"], FAILING, tmp_path / "first", 2)
     second = installation.until_activated(task, jobs=2)
     assert second["computingsite"] == next(name for name in QUEUES if name != first["computingsite"])
-    (failed, _) = installation.jobs(task)
-    assert (failed["jobstatus"], failed["transexitcode"], failed["piloterrorcode"]) == ("failed", "3", 1305)
+    (failed_job, _) = installation.jobs(task)
+    assert (failed_job["jobstatus"], failed_job["transexitcode"], failed_job["piloterrorcode"]) == ("failed", "3", 1305)
     assert datasets(installation, task) == {"pseudo_input": (1, 1, 0, 0)}
     run_pilot(launcher, installation, second["computingsite"], GOOD, tmp_path / "second", 3)
     assert until_ended(installation, task)["status"] == "done"
@@ -128,18 +128,18 @@ def test_a_killed_pilot_is_a_lost_heartbeat(
     queue = installation.until_activated(task)["computingsite"]
     with pilot_at(launcher, installation, queue, ENDLESS, tmp_path / "pilot", 4) as process:
 
-        def running() -> bool | None:
+        def is_running() -> bool | None:
             assert process.poll() is None, (tmp_path / "pilot" / "pilot.out").read_text(errors="replace")[-4000:]
             return installation.jobs(task)[0]["jobstatus"] == "running" or None
 
-        until(running, 120, lambda: installation.jobs(task))
+        until(is_running, 120, lambda: installation.jobs(task))
         kill(process)
     now = datetime.now(UTC)
-    for hours, fires in ((1, False), (3, True)):
+    for hours, is_timed_out in ((1, False), (3, True)):
         at = (now + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        done = installation.broker("run", "timeouts", "--task", str(task), "--at", at, "--json")
-        emitted = [json.loads(line) for line in done.splitlines()]
-        assert bool(emitted) == fires, emitted
+        output = installation.broker("run", "timeouts", "--task", str(task), "--at", at, "--json")
+        documents = [json.loads(line) for line in output.splitlines()]
+        assert bool(documents) == is_timed_out, documents
     (job, *_) = installation.jobs(task)
     assert (job["jobstatus"], job["jobdispatchererrorcode"]) == ("failed", 100)
     second = installation.until_activated(task, jobs=2)

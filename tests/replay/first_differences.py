@@ -1,4 +1,4 @@
-"""The first differences between stored decisions and those of today, short enough to be read."""
+"""The first differences between stored and current decisions, short enough to read."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ DECISIONS, FIELDS, CHARACTERS = 3, 3, 100
 
 
 def first_differences(differing: Sequence[Replayed], count: int) -> str:
-    """A line for each of the first fields of the first decisions that differ.
+    """Describe the first fields of the first decisions that differ, one field after another.
 
     Args:
-        differing: the decisions that came out differently, or could not be made again.
-        count: how many were compared.
+        differing: the decisions that changed or could not be repeated.
+        count: the number of decisions compared.
     """
     lines = [f"{len(differing)} of {count} decisions differ; {REMEDY}"]
-    for one in differing[:DECISIONS]:
-        decision = one.stored.record.decision
+    for result in differing[:DECISIONS]:
+        decision = result.stored.record.decision
         lines.append(
-            f"decision {one.stored.id} (task {decision.jeditaskid}, dataset {decision.datasetid}): {one.fault}"
+            f"decision {result.stored.id} (task {decision.jeditaskid}, dataset {decision.datasetid}): {result.fault}"
         )
-        lines += [line for difference in one.differences[:FIELDS] for line in _lines(difference)]
-        lines += _and_more(len(one.differences) - FIELDS, "fields")
+        lines += [line for difference in result.differences[:FIELDS] for line in _lines(difference)]
+        lines += _and_more(len(result.differences) - FIELDS, "fields")
     return "\n".join([*lines, *_and_more(len(differing) - DECISIONS, "decisions")])
 
 
-def _and_more(count: int, what: str) -> list[str]:
-    return [f"  and {count} more {what}"] if count > 0 else []
+def _and_more(count: int, unit: str) -> list[str]:
+    return [f"  and {count} more {unit}"] if count > 0 else []
 
 
 def _lines(difference: Difference) -> list[str]:
-    stored, again, name = difference.stored, difference.again, difference.field
-    if isinstance(stored, list) and isinstance(again, list):
-        at = next(i for i in range(len(stored) + 1) if stored[i : i + 1] != again[i : i + 1])
-        name, stored, again = f"{name}[{at}]", _at(stored, at), _at(again, at)
-    return [f"  {name}", f"    stored {_short(stored)}", f"    again  {_short(again)}"]
+    stored_value, new_value, name = difference.stored, difference.again, difference.field
+    if isinstance(stored_value, list) and isinstance(new_value, list):
+        index = next(i for i in range(len(stored_value) + 1) if stored_value[i : i + 1] != new_value[i : i + 1])
+        name, stored_value, new_value = f"{name}[{index}]", _at(stored_value, index), _at(new_value, index)
+    return [f"  {name}", f"    stored {_short(stored_value)}", f"    again  {_short(new_value)}"]
 
 
 def _at(values: list[Any], position: int) -> Any:

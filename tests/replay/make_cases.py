@@ -1,6 +1,6 @@
-"""Makes the stored cases anew: ``python -m tests.replay.make_cases``.
+"""Replace the stored cases: ``python -m tests.replay.make_cases``.
 
-Run it when a rule was changed on purpose, look at what ``pytest tests/replay`` showed before, and commit the files.
+Run it after an intended change of a rule: review the previous output of ``pytest tests/replay``, then commit the files.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from broker.store.schema.migrate import upgrade
 CASES = Path(__file__).parent / "cases"
 SEED = 11
 
-#: What the grids have none of: queues that are closed, or for short, long or pledged jobs; unusual tasks; a nucleus
-#: that is down; input on tape; queues that lost jobs. Queues and datasets are chosen by the hash of their names.
+#: Cases missing from the grids: queues that are closed, or for short, long or pledged jobs; unusual tasks; a nucleus
+#: that is down; input on tape; queues that lost jobs. The hash of the name selects queues and datasets.
 VARIETY = (
     *(
         "UPDATE {panda}.schedconfig_json SET data = jsonb_set(data::jsonb, '{{" + field + "}}', '" + value + "') "
@@ -46,7 +46,7 @@ VARIETY = (
     "INSERT INTO broker.rebrokered_from SELECT jeditaskid, datasetid, panda_queue, '2026-08-01T11:00:00Z' "
     "FROM {panda}.jedi_datasets, {panda}.schedconfig_json WHERE jeditaskid % 13 = 4 AND md5(panda_queue) LIKE 'f%'",
 )
-#: Users with work of their own that counts, one of them with more than his share.
+#: Users whose own work counts, one of them above the share.
 USERS = (
     *GIVE_TO_USERS,
     "UPDATE {panda}.jedi_tasks SET workinggroup = NULL",
@@ -60,7 +60,7 @@ SCENARIOS: dict[str, tuple[ColumnScenario, tuple[str, ...]]] = {
 
 
 def broker(database: Database, *arguments: str) -> None:
-    """A command, which must succeed."""
+    """Run a command, which must succeed."""
     try:
         main(["--db", database.url, *arguments])
     except SystemExit as end:
@@ -69,7 +69,7 @@ def broker(database: Database, *arguments: str) -> None:
 
 
 def make(brokerage: str, scenario: ColumnScenario, changes: tuple[str, ...], server: EmbeddedServer) -> None:
-    """Run one cycle and write what it saw and decided."""
+    """Run one cycle and write its snapshot and decisions."""
     with Database(server.start()) as database:
         with database.autocommit() as connection:
             connection.exec_driver_sql(f"CREATE DATABASE {brokerage}")
@@ -88,9 +88,9 @@ def make(brokerage: str, scenario: ColumnScenario, changes: tuple[str, ...], ser
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        own = EmbeddedServer(Path(folder) / "home")
+        embedded_server = EmbeddedServer(Path(folder) / "home")
         try:
             for name in sys.argv[1:] or SCENARIOS:
-                make(name, *SCENARIOS[name], own)
+                make(name, *SCENARIOS[name], embedded_server)
         finally:
-            own.stop()
+            embedded_server.stop()

@@ -1,4 +1,4 @@
-"""What a failing replay of a stored case shows."""
+"""The output of a failing replay of a stored case."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ CASE = Path(__file__).parent / "cases" / "analysis_job.json.gz"
 
 @pytest.fixture(scope="module")
 def replayed() -> Replayed:
-    """Some decision of a stored case."""
-    return next(one for cycle in replayed_file(CASE, whole=False) for one in cycle)
+    """One decision of a stored case."""
+    return next(decision for cycle in replayed_file(CASE, whole=False) for decision in cycle)
 
 
-def shown(replayed: Replayed, *differences: Difference, count: int = 1, fault: str = "") -> list[str]:
-    one = dataclasses.replace(replayed, differences=differences, fault=fault)
-    return first_differences([one] * count, 90).splitlines()
+def difference_lines(replayed: Replayed, *differences: Difference, count: int = 1, fault: str = "") -> list[str]:
+    result = dataclasses.replace(replayed, differences=differences, fault=fault)
+    return first_differences([result] * count, 90).splitlines()
 
 
 @pytest.mark.slow
-def test_the_field_and_both_values(replayed: Replayed) -> None:
-    first, second, *rest = shown(replayed, Difference("assigned.Q", 22, None))
+def test_the_field_and_both_values_are_shown(replayed: Replayed) -> None:
+    first, second, *rest = difference_lines(replayed, Difference("assigned.Q", 22, None))
     assert first == f"1 of 90 decisions differ; {REMEDY}"
     assert second.startswith(f"decision {replayed.stored.id} (task ")
     assert rest == ["  assigned.Q", "    stored 22", "    again  null"]
 
 
 @pytest.mark.parametrize(
-    ("stored", "again", "wanted"),
+    ("stored", "again", "expected"),
     [
         (["a", "b"], ["a", "c"], ("[1]", '"b"', '"c"')),
         (["a"], ["a", "c"], ("[1]", "null", '"c"')),
         (["a", "b"], [], ("[0]", '"a"', "null")),
     ],
 )
-def test_of_lists_the_first_item_that_differs(replayed: Replayed, stored: Any, again: Any, wanted: Any) -> None:
-    place, before, after = wanted
-    lines = shown(replayed, Difference("order", stored, again))
+def test_the_first_differing_item_of_lists_is_shown(replayed: Replayed, stored: Any, again: Any, expected: Any) -> None:
+    place, before, after = expected
+    lines = difference_lines(replayed, Difference("order", stored, again))
     assert lines[2:] == [f"  order{place}", f"    stored {before}", f"    again  {after}"]
 
 
-def test_a_decision_that_could_not_be_made(replayed: Replayed) -> None:
-    assert shown(replayed, fault="no tuning")[1].endswith(": no tuning")
+def test_the_fault_of_an_unrepeatable_decision_is_shown(replayed: Replayed) -> None:
+    assert difference_lines(replayed, fault="no tuning")[1].endswith(": no tuning")
 
 
-def test_much_is_cut_and_counted(replayed: Replayed) -> None:
-    lines = shown(replayed, *[Difference(f"notes.{n}", "x" * 30_000, n) for n in range(9)], count=50)
+def test_long_output_is_truncated_and_counted(replayed: Replayed) -> None:
+    lines = difference_lines(replayed, *[Difference(f"notes.{n}", "x" * 30_000, n) for n in range(9)], count=50)
     assert len("\n".join(lines)) < 3000
     assert lines.count("  and 6 more fields") == 3
     assert lines[-1] == "  and 47 more decisions"

@@ -1,4 +1,4 @@
-"""Stored cycles of every brokerage, decided again by the rules of today: identical to the byte."""
+"""Stored cycles of every brokerage are decided again by the current rules, identical to the byte."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_every_brokerage_has_a_case() -> None:
 @pytest.mark.parametrize("whole", [True, False], ids=["whole cycles", "each by itself"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_stored_case_is_decided_again_exactly(case: Path, whole: bool) -> None:
-    results = [one for cycle in replayed_file(case, whole=whole) for one in cycle]
-    outcomes = {one.stored.record.decision.outcome for one in results}
+    results = [replayed for cycle in replayed_file(case, whole=whole) for replayed in cycle]
+    outcomes = {replayed.stored.record.decision.outcome for replayed in results}
     assert len(results) >= 40 and {"brokered", "pending"} <= outcomes
-    differing = [one for one in results if not one.identical]
-    # pytest would show the whole of what is compared, which is a page for each decision
+    differing = [replayed for replayed in results if not replayed.identical]
+    # pytest would print the full comparison, a page for each decision
     if differing:
         pytest.fail(first_differences(differing, len(results)), pytrace=False)

@@ -1,4 +1,4 @@
-"""A real Rucio server for tests, started with the Python that ``make test-rucio`` has made for it."""
+"""A real Rucio server for tests, started with the Python environment that ``make test-rucio`` creates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.marked_folders import keep_to_mark
 SERVER = Path(__file__).with_name("rucio_server.py")
 VARIABLE = "BROKER_TEST_RUCIO_PYTHON"
 PLACEMENT = "NEARBY"
-"""The site of all virtual placements."""
+"""The site that all virtual placements name."""
 DOMAIN = {"read": 1, "write": 1, "delete": 1}
 PROTOCOL = {
     "scheme": "mock",
@@ -37,15 +37,15 @@ PROTOCOL = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here needs the server: it is run where there is one, or where it was asked for by its mark."""
+    """Run these tests only if a server is available or their mark is selected: all of them need it."""
     keep_to_mark(config, items, __file__, "rucio", variable=VARIABLE)
 
 
 class RucioServer:
-    """A server process with its own folder, and a client to fill it."""
+    """A Rucio server process with its own folder, and a client to fill it."""
 
     def __init__(self, folder: Path, placements: str) -> None:
-        """``placements``: address of the service that it asks for virtual placements."""
+        """Start the server; ``placements`` is the address of its service for virtual placements."""
         self.folder, self.placements = folder, placements
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
@@ -53,11 +53,11 @@ class RucioServer:
 
     @property
     def configuration(self) -> Path:
-        """Its ``rucio.cfg``."""
+        """The path of its ``rucio.cfg``."""
         return self.folder / "rucio.cfg"
 
     def start(self) -> None:
-        """Start it on the port it had, and wait until it serves."""
+        """Start the server, on its previous port if it had one, and wait until it serves."""
         python = os.environ.get(VARIABLE)
         assert python, f"{VARIABLE} names no Python with the package rucio: run make test-rucio"
         with (self.folder / "log").open("a") as log:
@@ -73,7 +73,7 @@ class RucioServer:
         self.port = int(line)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the server at once."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -81,12 +81,12 @@ class RucioServer:
             self._process.stdout.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the server."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def client(self) -> Any:
-        """Rucio's own client."""
+        """Return a new client of the Rucio package, configured for this server."""
         os.environ["RUCIO_CONFIG"] = str(self.configuration)
         from rucio.client import Client
         from rucio.common.config import clean_cached_config
@@ -95,23 +95,23 @@ class RucioServer:
         return Client(timeout=30)
 
     def add_endpoint(self, name: str, *, tape: bool = False, used: int = 10**14, free: int = 10**15) -> None:
-        """An RSE with space; a disk can be read from elsewhere by xrootd."""
+        """Add an RSE with space; other sites can read a disk by xrootd."""
         client = self.client()
         client.add_rse(name, rse_type="TAPE" if tape else "DISK")
         client.add_protocol(name, PROTOCOL if tape else {**PROTOCOL, "scheme": "root"})
         client.set_rse_usage(name, "storage", used, free)
 
     def add_dataset(self, name: str, files: int, places: dict[str, int], *, closed: bool = True) -> None:
-        """A dataset of 100-byte files; each place holds so many of them, from the first."""
+        """Add a dataset of 100-byte files; each RSE of ``places`` holds the given number of its first files."""
         client = self.client()
-        listed = [
+        dids = [
             {"scope": "mc23", "name": f"{name}.{number}", "bytes": 100, "adler32": "0cc737eb"}
             for number in range(files)
         ]
         client.add_dataset("mc23", name)
         for rse, count in places.items():
-            client.add_replicas(rse, listed[:count])
-        client.attach_dids("mc23", name, [{"scope": one["scope"], "name": one["name"]} for one in listed])
+            client.add_replicas(rse, dids[:count])
+        client.attach_dids("mc23", name, [{"scope": did["scope"], "name": did["name"]} for did in dids])
         if closed:
             client.close("mc23", name)
 
@@ -123,9 +123,9 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def rucio(server_folder: Path) -> Iterator[RucioServer]:
-    """One server for all tests, with a scope; each test adds what it needs under names of its own.
+    """One server with a scope for all tests; each test adds what it needs under unique names.
 
-    The service for virtual placements that it asks names the same site for each dataset.
+    Its service for virtual placements names the same site for every dataset.
     """
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     with serving(says(200, json.dumps([PLACEMENT]).encode(), Content_Type="application/json")) as placements:
@@ -137,7 +137,7 @@ def rucio(server_folder: Path) -> Iterator[RucioServer]:
 
 @pytest.fixture
 def now() -> datetime:
-    """The server stamps what it tells by the clock on the wall, so here this is the instant of the cycles."""
+    """The instant of the cycles: the wall clock, because the server stamps its answers by it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 

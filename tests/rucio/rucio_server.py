@@ -1,8 +1,8 @@
 """A Rucio server on SQLite, run with the Python of an environment that has the package ``rucio``.
 
-``python rucio_server.py FOLDER PORT PLACEMENTS`` makes the configuration and the database in FOLDER if they are not
-there, serves at PORT (0: a free one), and prints the port once it does. PLACEMENTS is the address of the service for
-virtual placement. Source: Rucio documentation, installing a server.
+``python rucio_server.py FOLDER PORT PLACEMENTS`` creates the configuration and, if missing, the database in FOLDER,
+serves at PORT (0: a free port), and prints the port once it serves. PLACEMENTS is the address of the service for
+virtual placements. Source: Rucio documentation, installing a server.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ format = %(message)s
 
 
 def prepare(folder: Path, port: int, placements: str) -> None:
-    """Write the configuration, and make the database if there is none."""
+    """Write the configuration, and create the database if it does not exist."""
     import importlib.util
 
-    found = importlib.util.find_spec("rucio")
-    migrations = Path(next(iter(found.submodule_search_locations))) / "db" / "sqla" / "migrate_repo"
+    package = importlib.util.find_spec("rucio")
+    migrations = Path(next(iter(package.submodule_search_locations))) / "db" / "sqla" / "migrate_repo"
     (folder / "rucio.cfg").write_text(CONFIGURATION.format(folder=folder, port=port, placements=placements))
     (folder / "alembic.ini").write_text(ALEMBIC.format(folder=folder, migrations=migrations))
     os.environ["RUCIO_CONFIG"] = str(folder / "rucio.cfg")
@@ -87,7 +87,7 @@ def prepare(folder: Path, port: int, placements: str) -> None:
 
 
 def main(folder: Path, port: int, placements: str) -> None:
-    """Serve until somebody ends the process."""
+    """Serve until the process is ended."""
     import socket
 
     if port == 0:

@@ -1,6 +1,6 @@
-"""A small experiment with a real Rucio: submitters at the command line, agents in turn, and plain pilots over HTTP.
+"""A small experiment with a real Rucio: tasks submitted by command, agents run in turn, and plain pilots over HTTP.
 
-The grid is that of ``tests.brokerages.small_grid`` as it would be now, with its endpoints at Rucio.
+The grid is ``tests.brokerages.small_grid`` with current time stamps, and its endpoints exist in Rucio.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ QUEUES = ("ALPHA_MCORE", "BETA", "GAMMA_MCORE")
 SITES = ("ALPHA", "BETA", "GAMMA")
 PROFILE = "demo"
 MOST_ROUNDS = 15
-Said = dict[str, str]
-Payload = Callable[[dict[str, Any]], Said | None]
-"""How a job ends: what its pilot reports beside state failed; None: it finished."""
+PilotReport = dict[str, str]
+Payload = Callable[[dict[str, Any]], PilotReport | None]
+"""Decides how a job ends: the fields its pilot reports with the state ``failed``, or None if the job finishes."""
 
 
-def finishes(job: dict[str, Any]) -> Said | None:
-    """A payload that works."""
+def finish(job: dict[str, Any]) -> PilotReport | None:
+    """Finish every job successfully."""
     return None
 
 
 def load_grid(database: Database, now: datetime) -> None:
-    """Put the grid into the database with stamps of ten minutes ago."""
+    """Load the grid into the database with time stamps ten minutes old."""
     stamp = (now - timedelta(minutes=10)).strftime("%Y-%m-%dT%H:%M:%S")
     text = json.dumps(dict(small_grid.scenario().tables)).replace(small_grid.FRESH, stamp)
     load(database, Scenario(now, json.loads(text)), replace=True)
@@ -53,16 +53,16 @@ def load_grid(database: Database, now: datetime) -> None:
 
 @dataclass
 class Experiment:
-    """A database with a grid, Rucio, the API for pilots, and the time.
+    """A database with a grid, a Rucio server, the API for pilots, and a clock.
 
     Attributes:
-        database: of the installation.
-        rucio: the server.
+        database: the database of the installation.
+        rucio: the Rucio server.
         pilots: a client of the API with a pilot's token.
-        command: ``broker`` on the database.
-        folder: for files.
-        now: the instant of the next cycles; a round is a minute.
-        made: jobs that pilots got, by number, as they got them.
+        command: runs ``broker`` on the database.
+        folder: holds temporary files.
+        now: the instant of the next cycles; each round advances it by a minute.
+        jobs_run: the jobs that pilots received, by PandaID.
     """
 
     database: Database
@@ -71,10 +71,10 @@ class Experiment:
     command: Command
     folder: Path
     now: datetime
-    made: dict[int, dict[str, Any]] = field(default_factory=dict)
+    jobs_run: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        """Have the grid, and its endpoints and the scope at Rucio."""
+        """Load the grid, and create its endpoints and the scope in Rucio."""
         load_grid(self.database, self.now)
         client = self.rucio.client()
         if "mc" not in set(client.list_scopes()):
@@ -84,33 +84,33 @@ class Experiment:
             client.set_local_account_limit("root", f"{site}_DATADISK", -1)
 
     def add_input(self, name: str, files: int) -> None:
-        """A closed dataset of files at ALPHA."""
+        """Add a closed dataset of files at ALPHA."""
         client = self.rucio.client()
-        listed = [
+        dids = [
             {"scope": "mc", "name": f"{name}.{number:04d}", "bytes": 10**6, "adler32": f"{number:08x}"}
             for number in range(files)
         ]
         client.add_dataset("mc", name)
-        client.add_files_to_datasets([{"scope": "mc", "name": name, "rse": "ALPHA_DATADISK", "dids": listed}])
+        client.add_files_to_datasets([{"scope": "mc", "name": name, "rse": "ALPHA_DATADISK", "dids": dids}])
         client.close("mc", name)
 
     def submit(self, name: str, parameters: dict[str, Any], *options: str) -> dict[str, Any]:
-        """Submit a task from a file; what the command answers."""
+        """Submit a task from a file and return the answer of the command."""
         file = self.folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump(parameters), encoding="utf-8")
-        told = self.command("task", "submit", str(file), "--json", *options)
-        assert told.status == 0, told.err
-        return told.document
+        result = self.command("task", "submit", str(file), "--json", *options)
+        assert result.status == 0, result.err
+        return result.document
 
-    def told(self, *arguments: str) -> Outcome:
-        """A command that succeeds."""
-        found = self.command(*arguments)
-        assert found.status == 0, found.err
-        return found
+    def run_command(self, *arguments: str) -> Outcome:
+        """Run a command that must succeed."""
+        result = self.command(*arguments)
+        assert result.status == 0, result.err
+        return result
 
     def cycle(self, agent: str, **options: Any) -> CycleReport:
-        """One cycle of an agent."""
-        made = registry.make(agent, options, ProcessSettings(profile=PROFILE))
+        """Run one cycle of an agent."""
+        instance = registry.make(agent, options, ProcessSettings(profile=PROFILE))
         with self.database.begin() as connection:
             connection.execute(sa.text("DELETE FROM broker.leases"))
             lease = leases.acquire(connection, agent, "test", LeaseTerms(600.0, longest_s=900.0)).lease
@@ -118,12 +118,12 @@ class Experiment:
         context = CycleContext(
             self.database, self.now, 1, 120.0, lease=lease, run_id=open_run(self.database, agent, lease)
         )
-        record = run_cycle(made, context)
+        record = run_cycle(instance, context)
         assert record.outcome == "done", record.error
         return CycleReport(record.counts, notes=record.notes)
 
-    def round(self, payload: Payload = finishes) -> int:
-        """A minute of the installation: all agents, and pilots that take what there is; how many jobs ended."""
+    def round(self, payload: Payload = finish) -> int:
+        """Advance by a minute: run all agents, and pilots on all jobs; return how many jobs ended."""
         self.now += timedelta(minutes=1)
         rucio = {"rucio_config": str(self.rucio.configuration)}
         self.cycle("task_input", **rucio)
@@ -135,8 +135,8 @@ class Experiment:
         self.cycle("rucio_output", **rucio)
         return ended
 
-    def run(self, until: Callable[[], bool], payload: Payload = finishes) -> None:
-        """Rounds until something holds."""
+    def run(self, until: Callable[[], bool], payload: Payload = finish) -> None:
+        """Run rounds until the condition holds."""
         for _ in range(MOST_ROUNDS):
             self.round(payload)
             if until():
@@ -145,57 +145,57 @@ class Experiment:
         raise AssertionError(f"it did not happen in {MOST_ROUNDS} rounds: {self.statuses()}\n{waits}")
 
     def _jobs(self, queue: str) -> Iterator[dict[str, Any]]:
-        """The jobs that a pilot at a queue gets, one after the other."""
-        asked = {"siteName": queue, "prodSourceLabel": "managed", "mem": "16000", "diskSpace": "100000", "node": "n1"}
-        while (job := self._post("getJob", asked))["StatusCode"] == 0:
+        """Yield the jobs that a pilot at the queue gets, one after the other."""
+        request = {"siteName": queue, "prodSourceLabel": "managed", "mem": "16000", "diskSpace": "100000", "node": "n1"}
+        while (job := self._post("getJob", request))["StatusCode"] == 0:
             job["queue"] = queue
-            self.made[job["PandaID"]] = job
+            self.jobs_run[job["PandaID"]] = job
             yield job
 
     def run_job(self, job: dict[str, Any], payload: Payload) -> int:
-        """Run a job as its pilot does, and report it; 1."""
-        about = {"jobId": str(job["PandaID"]), "attemptNr": str(job["attemptNr"]), "siteName": job["queue"]}
-        self._post("updateJob", {**about, "state": "running"})
+        """Run a job as its pilot would and report it; return 1, the number of jobs that ended."""
+        attempt = {"jobId": str(job["PandaID"]), "attemptNr": str(job["attemptNr"]), "siteName": job["queue"]}
+        self._post("updateJob", {**attempt, "state": "running"})
         failure, names = payload(job), job["outFiles"].split(",")
         if failure is None:
-            written = {name: written_file(name) for name in names}
-            said = {"state": "finished", "xml": json.dumps(written)}
+            outputs = {name: written_file(name) for name in names}
+            report = {"state": "finished", "xml": json.dumps(outputs)}
         else:
             log = job["logFile"]
-            said = {"state": "failed", "xml": json.dumps({log: written_file(log)}), **failure}
-        answer = self._post("updateJob", {**about, **said})
+            report = {"state": "failed", "xml": json.dumps({log: written_file(log)}), **failure}
+        answer = self._post("updateJob", {**attempt, **report})
         assert answer["StatusCode"] == 0, answer
         return 1
 
     def _post(self, method: str, fields: dict[str, str]) -> dict[str, Any]:
-        answer = self.pilots.post(f"/server/panda/{method}", data=fields)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        response = self.pilots.post(f"/server/panda/{method}", data=fields)
+        assert response.status_code == 200, response.text
+        answer_fields: dict[str, Any] = response.json()
+        return answer_fields
 
     def statuses(self) -> dict[int, str]:
-        """The status of each task."""
+        """Return the status of each task."""
         return dict(self.rows("SELECT jeditaskid, status FROM doma_panda.jedi_tasks ORDER BY 1"))
 
     def rows(self, query: str, **values: Any) -> list[Any]:
-        """Rows of the database."""
+        """Return the rows of a query."""
         with self.database.begin() as connection:
             return [tuple(row) for row in connection.execute(sa.text(query), values)]
 
     def dataset(self, name: str) -> tuple[bool, int]:
-        """Whether a dataset is open at Rucio, and how many files are in it."""
-        about = self.rucio.client().get_did("mc", name, dynamic_depth="FILE")
-        return about["open"], about["length"]
+        """Return whether a dataset is open in Rucio, and how many files it has."""
+        did = self.rucio.client().get_did("mc", name, dynamic_depth="FILE")
+        return did["open"], did["length"]
 
 
 def written_file(name: str) -> dict[str, Any]:
-    """What a pilot reports of a file; it follows from the name."""
+    """Return what a pilot reports about an output file, derived from its name."""
     number = zlib.crc32(name.encode())
     return {"guid": f"{number:032x}", "fsize": 1000 + number % 1000, "adler32": f"{number:08x}"}
 
 
-def task(name: str, dataset: str | None, **given: Any) -> dict[str, Any]:
-    """Parameters of a task that reads a dataset, and writes ``mc.NUMBER.NAME``."""
+def task(name: str, dataset: str | None, **overrides: Any) -> dict[str, Any]:
+    """Return the parameters of a task that reads a dataset and writes ``mc.NUMBER.NAME``."""
     reads = [{"type": "template", "param_type": "input", "dataset": f"mc:{dataset}", "value": "--in=${IN/L}"}]
     writes = {
         "type": "template", "param_type": "output", "dataset": f"mc.$JEDITASKID.{name}",
@@ -205,6 +205,6 @@ def task(name: str, dataset: str | None, **given: Any) -> dict[str, Any]:
         "type": "template", "param_type": "log", "dataset": f"mc.$JEDITASKID.{name}.log",
         "value": f"{name}.$JEDITASKID._${{SN/P}}.log.tgz",
     }  # fmt: skip
-    about = {"taskName": name, "transPath": "/cvmfs/run.sh", "vo": "atlas", "userName": "ada", "nucleus": "ALPHA"}
+    identity = {"taskName": name, "transPath": "/cvmfs/run.sh", "vo": "atlas", "userName": "ada", "nucleus": "ALPHA"}
     needs = {"coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore", "gshare": small_grid.SHARE, "nFilesPerJob": 1}
-    return {**about, **needs, "jobParameters": [*(reads if dataset else []), writes], "log": log, **given}
+    return {**identity, **needs, "jobParameters": [*(reads if dataset else []), writes], "log": log, **overrides}

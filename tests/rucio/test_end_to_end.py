@@ -1,4 +1,4 @@
-"""From an empty database to assigned jobs: every fact comes from a feed, none from a scenario."""
+"""From an empty database to assigned jobs, with every fact from a feed and none from a scenario."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ FILES = 6
 NUCLEI = (0, 4, 8)
 
 
-def brokered(feeding: Feeding, agent: str, now: datetime) -> list[dict[str, object]]:
-    told: list[dict[str, object]] = []
-    request = CycleRequest(emit=told.append, by_hand=True)
+def run_brokerage(feeding: Feeding, agent: str, now: datetime) -> list[dict[str, object]]:
+    decisions: list[dict[str, object]] = []
+    request = CycleRequest(emit=decisions.append, by_hand=True)
     feeding.run(registry.make(agent, {}, PROCESS), now, request=request)
-    return told
+    return decisions
 
 
 def policy_and_tasks(feeding: Feeding, now: datetime) -> None:
-    """What no information system tells: resource types, pilots that asked for jobs, and tasks that were submitted."""
+    """Insert what no feed delivers: resource types, pilot requests, and submitted tasks."""
     insert(
         feeding.database,
         "resource_types",
@@ -60,7 +60,7 @@ def policy_and_tasks(feeding: Feeding, now: datetime) -> None:
             jeditaskid=number, status="assigning", nucleus=None, creationdate=stamp, modificationtime=stamp
         )
         insert(feeding.database, "jedi_tasks", [task])
-        about = {"jeditaskid": number, "datasetid": 10 * number, "datasetname": f"mc23:{name}"}
+        identity = {"jeditaskid": number, "datasetid": 10 * number, "datasetname": f"mc23:{name}"}
         output = {
             "jeditaskid": number,
             "type": "output",
@@ -72,18 +72,20 @@ def policy_and_tasks(feeding: Feeding, now: datetime) -> None:
             feeding.database,
             "jedi_datasets",
             [
-                small_grid.dataset(FILES, **about),
+                small_grid.dataset(FILES, **identity),
                 {**output, "datasetid": 10 * number + 1, "datasetname": f"mc23.{number}.out"},
             ],
         )
         files = small_grid.input_files(FILES, 10**9, jeditaskid=number, datasetid=10 * number, scope="mc23")
-        named = [{**row, "lfn": f"{name}.{at}", "fileid": 1000 * number + at} for at, row in enumerate(files)]
-        insert(feeding.database, "jedi_dataset_contents", named)
+        named_files = [
+            {**row, "lfn": f"{name}.{index}", "fileid": 1000 * number + index} for index, row in enumerate(files)
+        ]
+        insert(feeding.database, "jedi_dataset_contents", named_files)
 
 
 @pytest.fixture
 def fed(rucio: RucioServer, feeding: Feeding, now: datetime) -> Feeding:
-    """An empty database, fed by everything that there is."""
+    """An empty database filled by all feeds."""
     feeding.cric(cric_documents(SIZE, now), now)
     for site in NUCLEI:
         rucio.add_endpoint(endpoint_name(site, 0))
@@ -99,35 +101,36 @@ def fed(rucio: RucioServer, feeding: Feeding, now: datetime) -> Feeding:
     return feeding
 
 
-def test_tasks_are_brokered_with_no_scenario_in_sight(
+def test_tasks_are_brokered_from_feeds_alone(
     rucio: RucioServer, fed: Feeding, now: datetime, tmp_path: Path, make_database: object
 ) -> None:
-    before = brokered(fed, "production_task", now)
-    assert {one["jeditaskid"]: one["reason"] for one in before}, "the tasks were looked at"
+    early_decisions = run_brokerage(fed, "production_task", now)
+    early_outcomes = {decision["jeditaskid"]: decision["outcome"] for decision in early_decisions}
+    assert early_outcomes == {1: "pending", 2: "pending", 3: "pending"}, early_decisions
     replicas = RucioReplicasAgent(ReplicaOptions(rucio_config=rucio.configuration, requests_per_s=1000), PROCESS)
-    asked = fed.run(replicas, now)
-    assert (asked.counts["found"], asked.counts["not_found"]) == (2, 1)
+    replica_report = fed.run(replicas, now)
+    assert (replica_report.counts["found"], replica_report.counts["not_found"]) == (2, 1)
 
     later = now + timedelta(hours=1)
     fed.cric(cric_documents(SIZE, later), later)
     fed.run(NetworkAgent(NetworkOptions(address=fed.write("net", network_metrics(SIZE, later))), PROCESS), later)
     reports = {"reports": fed.write("workers", worker_reports(SIZE))}
     fed.run(WorkersImport(WorkersOptions(documents=reports), PROCESS), later)
-    brokerage = brokered(fed, "production_task", later)
-    outcome = {one["jeditaskid"]: (one["outcome"], one["reason"]) for one in brokerage}
+    late_decisions = run_brokerage(fed, "production_task", later)
+    outcomes = {decision["jeditaskid"]: (decision["outcome"], decision["reason"]) for decision in late_decisions}
     nuclei = dict(fed.rows("SELECT jeditaskid, nucleus FROM {panda}.jedi_tasks ORDER BY 1"))  # type: ignore[arg-type]
-    assert nuclei[1] in {site_name(site) for site in range(0, SIZE.sites, 4)}, outcome
+    assert nuclei[1] in {site_name(site) for site in range(0, SIZE.sites, 4)}, outcomes
     assert nuclei[2] is not None and nuclei[3] is None
-    assert outcome[3][1] == "unknown_dataset"
+    assert outcomes[3][1] == "unknown_dataset"
 
     fed.rows("UPDATE {panda}.jedi_tasks SET status = 'ready' WHERE nucleus IS NOT NULL RETURNING 1")
-    jobs = brokered(fed, "production_job", later)
-    assert {one["jeditaskid"] for one in jobs} == {1, 2}
-    assert all(one["outcome"] == "brokered" for one in jobs), jobs
+    job_decisions = run_brokerage(fed, "production_job", later)
+    assert {decision["jeditaskid"] for decision in job_decisions} == {1, 2}
+    assert all(decision["outcome"] == "brokered" for decision in job_decisions), job_decisions
     assert fed.count("jobsdefined4") >= 2
 
     file = tmp_path / "dump.json.gz"
     write_scenario(file, dump(fed.database, later))
-    other: Database = make_database()  # type: ignore[operator]
-    counts = load(other, read_scenario(file))
+    second_database: Database = make_database()  # type: ignore[operator]
+    counts = load(second_database, read_scenario(file))
     assert counts["schedconfig_json"] == 200 and counts["ddm_endpoint"] == 300 and counts["dataset_replicas"] == 3

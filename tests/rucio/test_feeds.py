@@ -1,4 +1,4 @@
-"""The feeds from Rucio against a real server: datasets, containers, tape, quotas, space; and a server in trouble."""
+"""The feeds from Rucio against a real server: datasets, containers, tape, quotas, space, and server failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def places(rucio: RucioServer) -> tuple[str, str]:
     return "ONE_DATADISK", "ONE_DATATAPE"
 
 
-def test_datasets_with_their_replicas(
+def test_replicas_of_datasets_on_disk_and_tape(
     rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
     disk, tape = places
@@ -60,7 +60,7 @@ def test_datasets_with_their_replicas(
     assert outcomes(feeding) == {"mc23.whole": "found", "mc23.part": "found", "mc23.nowhere": "not_found"}
 
 
-def test_virtual_placements_of_what_can_be_read_from_elsewhere(
+def test_only_remotely_readable_datasets_get_virtual_placements(
     rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
     disk, tape = places
@@ -69,7 +69,7 @@ def test_virtual_placements_of_what_can_be_read_from_elsewhere(
     for task, name in enumerate(("mc23.placed", "mc23.taped"), 1):
         want(feeding.database, task, f"mc23:{name}")
     query = "SELECT name, rse, total_files FROM {broker}.dataset_replicas WHERE state = 'VP'"
-    for _ in range(3):  # the server gives the service for placements one second
+    for _ in range(3):  # the server waits only one second for the placement service
         feeding.run(replicas_agent(rucio, virtual_placement=True), now)
         if feeding.rows(query):
             break
@@ -77,7 +77,7 @@ def test_virtual_placements_of_what_can_be_read_from_elsewhere(
     assert feeding.rows(query) == [("mc23.placed", f"{PLACEMENT}_VP_DISK", 3)]
 
 
-def test_containers_are_followed_to_their_datasets(
+def test_containers_are_resolved_to_their_datasets(
     rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
     for number in (1, 2):
@@ -95,7 +95,7 @@ def test_containers_are_followed_to_their_datasets(
     assert outcomes(feeding) == {"mc23.box": "found", "mc23.in1": "found", "mc23.in2": "found"}
 
 
-def test_what_changes_is_asked_for_again_sooner(
+def test_changed_datasets_are_polled_again_sooner(
     rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
     rucio.add_dataset("mc23.moves", 4, {places[1]: 4})
@@ -133,11 +133,11 @@ def test_quotas(rucio: RucioServer, places: tuple[str, str], feeding: Feeding, n
 
 
 def test_space(rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime) -> None:
-    known = [
+    endpoints = [
         {"ddm_endpoint_name": places[0], "site_name": "ONE"},
         {"ddm_endpoint_name": "NOT_AT_RUCIO", "site_name": "ONE"},
     ]
-    insert(feeding.database, "ddm_endpoint", known)
+    insert(feeding.database, "ddm_endpoint", endpoints)
     feeding.run(RucioSpaceAgent(SpaceOptions(rucio_config=rucio.configuration), PROCESS), now)
     assert feeding.rows("SELECT ddm_endpoint_name, space_used, space_free FROM {panda}.ddm_endpoint ORDER BY 1") == [
         ("NOT_AT_RUCIO", None, None),
@@ -145,8 +145,8 @@ def test_space(rucio: RucioServer, places: tuple[str, str], feeding: Feeding, no
     ]
 
 
-class Interrupted:
-    """Rucio that does something to its server before one of the questions."""
+class InterruptingRucio:
+    """A Rucio client that calls a function, such as killing the server, before one of its requests."""
 
     def __init__(self, rucio: Rucio, after: int, act: Any) -> None:
         self._rucio, self._left, self._act = rucio, after, act
@@ -161,85 +161,85 @@ class Interrupted:
 
 
 @pytest.fixture
-def restarted(rucio: RucioServer) -> Iterator[RucioServer]:
-    """The server, running again afterwards whatever a test did to it."""
+def restarted_server(rucio: RucioServer) -> Iterator[RucioServer]:
+    """The server, restarted after the test whatever the test did to it."""
     yield rucio
     rucio.kill()
     rucio.start()
 
 
-def test_a_server_that_dies_in_the_middle(
-    restarted: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
+def test_a_server_that_dies_during_a_cycle(
+    restarted_server: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
     for number in range(6):
-        restarted.add_dataset(f"mc23.dies{number}", 2, {places[0]: 2})
+        restarted_server.add_dataset(f"mc23.dies{number}", 2, {places[0]: 2})
         want(feeding.database, 1 + number, f"mc23:mc23.dies{number}", currentpriority=900 - number)
-    kept: list[Interrupted] = []
+    connections: list[InterruptingRucio] = []
 
     def connecting(options: RucioOptions) -> Any:
-        kept.append(Interrupted(connect(options), 10, restarted.kill))
-        return kept[-1]
+        connections.append(InterruptingRucio(connect(options), 10, restarted_server.kill))
+        return connections[-1]
 
-    agent = replicas_agent(restarted, connecting, requests_in_flight=1, time_limit_s=5)
+    agent = replicas_agent(restarted_server, connecting, requests_in_flight=1, time_limit_s=5)
     report = feeding.run(agent, now)
-    assert kept[0].fired, "the server died"
+    assert connections[0].fired, "the server died"
     assert 0 < report.counts["found"] < 6 and report.counts["no_answer"] == 6 - report.counts["found"]
-    answered = [name for name, outcome in outcomes(feeding).items() if outcome == "found"]
-    assert len(answered) == report.counts["found"]
-    assert feeding.rows("SELECT count(DISTINCT name) FROM {broker}.dataset_replicas") == [(len(answered),)]
+    answered_names = [name for name, outcome in outcomes(feeding).items() if outcome == "found"]
+    assert len(answered_names) == report.counts["found"]
+    assert feeding.rows("SELECT count(DISTINCT name) FROM {broker}.dataset_replicas") == [(len(answered_names),)]
     with pytest.raises(FeedAlarm, match="unreachable"):
-        feeding.run(replicas_agent(restarted, time_limit_s=5), now + timedelta(minutes=10))
-    restarted.start()
-    feeding.run(replicas_agent(restarted), now + timedelta(hours=1))
+        feeding.run(replicas_agent(restarted_server, time_limit_s=5), now + timedelta(minutes=10))
+    restarted_server.start()
+    feeding.run(replicas_agent(restarted_server), now + timedelta(hours=1))
     assert set(outcomes(feeding).values()) == {"found"}
 
 
-def test_a_server_that_is_slow_holds_nobody_up(
-    restarted: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
+def test_a_hanging_server_does_not_block_the_agent(
+    restarted_server: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
-    restarted.add_dataset("mc23.slow", 2, {places[0]: 2})
+    restarted_server.add_dataset("mc23.slow", 2, {places[0]: 2})
     want(feeding.database, 1, "mc23:mc23.slow")
-    kept: list[Interrupted] = []
+    connections: list[InterruptingRucio] = []
 
     def connecting(options: RucioOptions) -> Any:
-        # the first question has the token and the endpoints; the server stops before the second
-        kept.append(Interrupted(connect(options), 2, lambda: restarted.signal(signal.SIGSTOP)))
-        return kept[-1]
+        # the first request gets the token and the endpoints; the server stops before the second
+        connections.append(InterruptingRucio(connect(options), 2, lambda: restarted_server.signal(signal.SIGSTOP)))
+        return connections[-1]
 
     try:
         with pytest.raises(FeedAlarm, match="unreachable"):
-            feeding.run(replicas_agent(restarted, connecting, time_limit_s=1), now)
+            feeding.run(replicas_agent(restarted_server, connecting, time_limit_s=1), now)
     finally:
-        restarted.signal(signal.SIGCONT)
-    assert kept[0].fired
+        restarted_server.signal(signal.SIGCONT)
+    assert connections[0].fired
     assert feeding.rows("SELECT outcome, failures FROM {broker}.replica_requests") == [(None, 1)]
-    feeding.run(replicas_agent(restarted), now + timedelta(hours=1))
+    feeding.run(replicas_agent(restarted_server), now + timedelta(hours=1))
     assert outcomes(feeding) == {"mc23.slow": "found"}
 
 
 def test_a_token_that_expires_is_replaced(
-    restarted: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
+    restarted_server: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
 ) -> None:
-    restarted.add_dataset("mc23.token", 2, {places[0]: 2})
+    restarted_server.add_dataset("mc23.token", 2, {places[0]: 2})
     want(feeding.database, 1, "mc23:mc23.token")
-    before = (restarted.folder / "token").read_text()
+    old_token = (restarted_server.folder / "token").read_text()
 
     def expire() -> None:
-        with sqlite3.connect(restarted.folder / "rucio.db", timeout=20) as store:
-            changed = store.execute("UPDATE tokens SET expired_at = '2020-01-01 00:00:00.000000'").rowcount
+        with sqlite3.connect(restarted_server.folder / "rucio.db", timeout=20) as store:
+            expired_count = store.execute("UPDATE tokens SET expired_at = '2020-01-01 00:00:00.000000'").rowcount
         store.close()
-        assert changed > 0
+        assert expired_count > 0
 
-    kept: list[Interrupted] = []
+    connections: list[InterruptingRucio] = []
 
     def connecting(options: RucioOptions) -> Any:
-        kept.append(Interrupted(connect(options), 2, expire))
-        return kept[-1]
+        connections.append(InterruptingRucio(connect(options), 2, expire))
+        return connections[-1]
 
-    # the server remembers tokens it has seen for a while, so it is started anew without that memory
+    # the server caches tokens for a while, so a restart clears the cache
     expire()
-    restarted.kill()
-    restarted.start()
-    report = feeding.run(replicas_agent(restarted, connecting), now)
-    assert kept[0].fired and report.counts["found"] == 1
-    assert (restarted.folder / "token").read_text() != before
+    restarted_server.kill()
+    restarted_server.start()
+    report = feeding.run(replicas_agent(restarted_server, connecting), now)
+    assert connections[0].fired and report.counts["found"] == 1
+    assert (restarted_server.folder / "token").read_text() != old_token

@@ -1,4 +1,4 @@
-"""Tasks whose input is at Rucio: datasets, containers, files that are added, and a server that is away."""
+"""Tasks with input in Rucio: datasets, containers, files added later, and an unavailable server."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def sources(rucio: RucioServer) -> InputSources:
-    rucio.client()  # names the configuration
+    rucio.client()  # sets RUCIO_CONFIG
     return InputSources(lambda: RucioClient(30.0))
 
 
-def reading(dataset: str, **given: Any) -> dict[str, Any]:
-    item = {key: given.pop(key) for key in ("expand", "include") if key in given}
-    return parameters({**INPUT, "dataset": f"mc23:{dataset}", **item}, nFilesPerJob=2, **given)
+def parameters_reading(dataset: str, **overrides: Any) -> dict[str, Any]:
+    input_options = {key: overrides.pop(key) for key in ("expand", "include") if key in overrides}
+    return parameters({**INPUT, "dataset": f"mc23:{dataset}", **input_options}, nFilesPerJob=2, **overrides)
 
 
-def submit(database: Database, sources: InputSources, given: dict[str, Any]) -> tuple[int, int]:
-    made = task_submission(given, Submitter(), sources=sources).make(database, NOW)
-    return made.jeditaskid, made.jobs
+def submit(database: Database, sources: InputSources, task_parameters: dict[str, Any]) -> tuple[int, int]:
+    submitted = task_submission(task_parameters, Submitter(), sources=sources).make(database, NOW)
+    return submitted.jeditaskid, submitted.jobs
 
 
 def inputs(database: Database, task: int) -> list[tuple[Any, ...]]:
@@ -52,20 +52,18 @@ def status(database: Database, task: int) -> Any:
         return connection.scalar(query, {"task": task})
 
 
-def test_the_files_of_a_dataset_are_those_of_rucio(
-    rucio: RucioServer, sources: InputSources, database: Database
-) -> None:
+def test_a_task_gets_the_files_that_rucio_lists(rucio: RucioServer, sources: InputSources, database: Database) -> None:
     rucio.add_endpoint("TASKS1")
     rucio.add_dataset("mc23.tasks.one", 5, {"TASKS1": 5})
-    task, jobs = submit(database, sources, reading("mc23.tasks.one"))
+    task, jobs = submit(database, sources, parameters_reading("mc23.tasks.one"))
     assert (jobs, inputs(database, task)) == (3, [("mc23:mc23.tasks.one", None, 5, "closed")])
     query = "SELECT scope, fsize, checksum FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = :task"
     with database.begin() as connection:
-        found = {tuple(row) for row in connection.execute(sa.text(query), {"task": task})}
-    assert found == {("mc23", 100, "ad:0cc737eb")}
+        files = {tuple(row) for row in connection.execute(sa.text(query), {"task": task})}
+    assert files == {("mc23", 100, "ad:0cc737eb")}
 
 
-def test_a_container_is_read_as_its_datasets(rucio: RucioServer, sources: InputSources, database: Database) -> None:
+def test_a_container_is_expanded_to_its_datasets(rucio: RucioServer, sources: InputSources, database: Database) -> None:
     rucio.add_endpoint("TASKS2")
     rucio.add_dataset("mc23.tasks.left", 3, {"TASKS2": 3})
     rucio.add_dataset("mc23.tasks.right", 2, {"TASKS2": 2})
@@ -73,7 +71,7 @@ def test_a_container_is_read_as_its_datasets(rucio: RucioServer, sources: InputS
     client.add_container("mc23", "mc23.tasks.box")
     parts = [{"scope": "mc23", "name": f"mc23.tasks.{name}"} for name in ("left", "right")]
     client.attach_dids("mc23", "mc23.tasks.box", parts)
-    task, jobs = submit(database, sources, reading("mc23.tasks.box/", expand=True))
+    task, jobs = submit(database, sources, parameters_reading("mc23.tasks.box/", expand=True))
     assert jobs == 3, "two of the left, one of the right"
     box = "mc23:mc23.tasks.box/"
     assert inputs(database, task) == [
@@ -82,19 +80,19 @@ def test_a_container_is_read_as_its_datasets(rucio: RucioServer, sources: InputS
     ]
 
 
-def test_files_that_are_added_are_taken_until_the_dataset_is_closed(
+def test_added_files_are_taken_until_the_dataset_is_closed(
     rucio: RucioServer, sources: InputSources, database: Database
 ) -> None:
     rucio.add_endpoint("TASKS3")
-    later = reading("mc23.tasks.later", waitInput=True, runUntilClosed=True)
-    task, _ = submit(database, sources, later)
+    task_parameters = parameters_reading("mc23.tasks.later", waitInput=True, runUntilClosed=True)
+    task, _ = submit(database, sources, task_parameters)
     assert status(database, task) == "registered"
     rucio.add_dataset("mc23.tasks.later", 2, {"TASKS3": 2}, closed=False)
     feed(database, sources, 5)
     assert (status(database, task), inputs(database, task)[0][2:]) == ("ready", (2, "mutable"))
-    more = [{"scope": "mc23", "name": "mc23.tasks.later.new", "bytes": 100, "adler32": "0cc737eb"}]
+    added_files = [{"scope": "mc23", "name": "mc23.tasks.later.new", "bytes": 100, "adler32": "0cc737eb"}]
     client = rucio.client()
-    client.add_replicas("TASKS3", more)
+    client.add_replicas("TASKS3", added_files)
     client.attach_dids("mc23", "mc23.tasks.later", [{"scope": "mc23", "name": "mc23.tasks.later.new"}])
     client.close("mc23", "mc23.tasks.later")
     feed(database, sources, 10)
@@ -106,15 +104,15 @@ def feed(database: Database, sources: InputSources, minutes: int) -> None:
         feed_tasks(connection, database.names, sources, NOW + timedelta(minutes=minutes))
 
 
-def test_an_unknown_dataset_or_a_server_that_is_away_submits_nothing(
+def test_nothing_is_submitted_for_an_unknown_dataset_or_without_the_server(
     rucio: RucioServer, sources: InputSources, database: Database
 ) -> None:
     with pytest.raises(BadParameter, match=r"tasks\.nowhere.*there is no such dataset"):
-        submit(database, sources, reading("mc23.tasks.nowhere"))
+        submit(database, sources, parameters_reading("mc23.tasks.nowhere"))
     rucio.kill()
     try:
         with pytest.raises(CatalogueUnavailable, match="nothing was submitted"):
-            submit(database, sources, reading("mc23.tasks.one"))
+            submit(database, sources, parameters_reading("mc23.tasks.one"))
     finally:
         rucio.start()
     with database.begin() as connection:

@@ -1,4 +1,4 @@
-"""Tables for rule tests: by default everything passes; a keyword overrides a column, a scalar holds for all rows."""
+"""Tables for rule tests. By default everything passes; a keyword overrides a column, a scalar applies to all rows."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ FACTS |= {"cloud_of_queue": "DE", "users": 1.0, "users_running": 0.0, "locality_
 COUNTS = ("defined", "assigned", "activated", "starting", "running", "running_equivalent", "running_cores")
 FACTS |= dict.fromkeys((*COUNTS, "all_running", "all_activated", "transferring"), 0.0)
 CPU = HardwareEntry(arch=("x86_64",))
-#: What the queue at each position of ``unified`` offers: all, nothing checked, no software, GPUs, an old release.
+#: The software of the queue at each position of ``unified``: everything, unchecked, none, GPUs, an old release.
 OFFERS = SoftwareOffers(
     (
         QueueOffer("ALL", ("AUTO",), QueueSoftware("0", containers=("any",), cvmfs=frozenset({"any"}))),
@@ -196,10 +196,10 @@ NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts":
 def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(value, (list, np.ndarray)):
         return np.full(shape, np.nan if kind == "Floats" and value is None else value, dtype=DTYPES[kind])
-    if isinstance(value, np.ndarray) or any(isinstance(one, (list, tuple, np.ndarray)) for one in value):
+    if isinstance(value, np.ndarray) or any(isinstance(item, (list, tuple, np.ndarray)) for item in value):
         value = np.array(value, dtype=object).ravel().tolist()
     if kind == "Floats":
-        value = [np.nan if one is None else one for one in value]
+        value = [np.nan if item is None else item for item in value]
     array: np.ndarray[Any, Any] = np.empty(len(value), dtype=DTYPES[kind])
     array[:] = value
     return np.full(shape, array[0], dtype=DTYPES[kind]) if array.size == 1 else array.reshape(shape)
@@ -207,38 +207,38 @@ def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
 
 @functools.cache
 def _kinds(cls: type) -> dict[str, str]:
-    """The fields of a table by name, and what each holds."""
+    """Map the fields of a table to their column types."""
     return {field.name: str(field.type) for field in dataclasses.fields(cls)}
 
 
-def _filled(cls: Any, defaults: Mapping[str, Any], shape: tuple[int, int], given: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(cls: Any, defaults: Mapping[str, Any], shape: tuple[int, int], values: Mapping[str, Any]) -> dict[str, Any]:
     fields = _kinds(cls)
-    unknown = set(given) - set(fields)
+    unknown = set(values) - set(fields)
     assert not unknown, f"{cls.__name__} has no {sorted(unknown)}"
     return {
-        name: _column(kind, given.get(name, defaults.get(name, NEUTRAL[kind])), shape)
+        name: _column(kind, values.get(name, defaults.get(name, NEUTRAL[kind])), shape)
         for name, kind in fields.items()
         if kind in DTYPES
     }
 
 
 def make_tasks(count: int = 1, **columns: Any) -> WorkTable:
-    """Chunks as columns of shape (count, 1)."""
+    """Make a table of chunks with columns of shape (count, 1)."""
     return WorkTable(**_filled(WorkTable, TASK, (count, 1), columns))
 
 
 def make_queues(count: int = 1, **columns: Any) -> QueueTable:
-    """Candidates as columns of shape (1, count)."""
+    """Make a table of candidates with columns of shape (1, count)."""
     return QueueTable(**_filled(QueueTable, QUEUE, (1, count), columns))
 
 
 def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
-    """Facts of so many chunks and candidates."""
+    """Make job facts for the given numbers of chunks and candidates."""
     return facts_of(JobFacts, chunks, queues, **columns)
 
 
 def facts_of(kind_of_facts: type[FactsT], chunks: int = 1, queues: int = 1, **columns: Any) -> FactsT:
-    """Facts of so many chunks and candidates, as one brokerage has them."""
+    """Make the facts of a brokerage for the given numbers of chunks and candidates."""
     values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S), "software": columns.pop("software", OFFERS)}
     fields = {name: kind for name, kind in _kinds(kind_of_facts).items() if name not in values}
     unknown = set(columns) - set(fields)
@@ -251,7 +251,7 @@ def facts_of(kind_of_facts: type[FactsT], chunks: int = 1, queues: int = 1, **co
 
 
 def make_load(count: int = 1, **columns: Any) -> Load:
-    """The load of so many candidates, for one chunk."""
+    """Make the load of ``count`` candidates for one chunk."""
     columns = {**dict.fromkeys(COUNTS[:5], 0.0), "queue_limit": 20.0, "min_weight": 0.0, **columns}
     kinds = {field.name: str(field.type) for field in dataclasses.fields(Load)}
     arrays = {
@@ -263,20 +263,20 @@ def make_load(count: int = 1, **columns: Any) -> Load:
 
 
 def tuning_for(rule: Rule, **values: Any) -> TuningView:
-    """Default tuning with some keys set, of which the rule sees only those that it declares."""
+    """Return default tuning with some keys set, limited to the keys that the rule declares."""
     return Tuning.defaults(vo="atlas").with_values(values).only(rule.keys)
 
 
 def split(
-    given: Mapping[str, Any], kind_of_facts: type[JobFacts] = JobFacts
+    columns: Mapping[str, Any], kind_of_facts: type[JobFacts] = JobFacts
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Keywords sorted into columns of chunks, candidates and facts, and tuning keys (upper case)."""
+    """Split keywords into columns of chunks, candidates and facts, and tuning keys (upper case)."""
     of_tasks = {field.name for field in dataclasses.fields(WorkTable)}
     of_queues = {field.name for field in dataclasses.fields(QueueTable)}
     of_facts = {field.name for field in dataclasses.fields(kind_of_facts)}
-    tuning = {name: value for name, value in given.items() if name.isupper()}
-    prefixed = {name: value for name, value in given.items() if name.startswith("queue_")}
-    rest = {name: value for name, value in given.items() if name not in tuning and name not in prefixed}
+    tuning = {name: value for name, value in columns.items() if name.isupper()}
+    prefixed = {name: value for name, value in columns.items() if name.startswith("queue_")}
+    rest = {name: value for name, value in columns.items() if name not in tuning and name not in prefixed}
     unknown = set(rest) - of_tasks - of_queues - of_facts
     assert not unknown, f"no column is called {sorted(unknown)}"
     tasks = {name: value for name, value in rest.items() if name in of_tasks}
@@ -288,7 +288,7 @@ def split(
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One chunk and one candidate: what differs from the neutral ones. ``queue_x`` is column x of the queue.
+    """One chunk and one candidate, given by their differences from the defaults. ``queue_x`` is column x of the queue.
 
     A column that chunks and facts share (``total_bytes``) is set in both.
     """
@@ -298,34 +298,34 @@ class Case:
     kind_of_facts: type[JobFacts] = JobFacts
 
     def tables(self) -> tuple[WorkTable, QueueTable, JobFacts, dict[str, Any]]:
-        """The tables and the tuning values."""
+        """Return the tables and the tuning values."""
         tasks, queues, facts, tuning = split(self.given, self.kind_of_facts)
         return make_tasks(**tasks), make_queues(**queues), facts_of(self.kind_of_facts, **facts), tuning
 
 
-def kept(**given: Any) -> Case:
-    """A case in which the candidate passes."""
-    return Case(True, given)
+def kept(**columns: Any) -> Case:
+    """Make a case in which the candidate passes."""
+    return Case(True, columns)
 
 
-def rejected(**given: Any) -> Case:
-    """A case in which the candidate is rejected."""
-    return Case(False, given)
+def rejected(**columns: Any) -> Case:
+    """Make a case in which the candidate is rejected."""
+    return Case(False, columns)
 
 
 def pairs_of(rule: Rule, tasks: Any, candidates: Any, facts: Any, tuning: TuningView) -> AnyPairs:
-    """What the rule judges, of the kind that it declares."""
+    """Return the pairs that the rule judges, of the type that it declares."""
     return rule.judges(tasks, candidates, facts, tuning)
 
 
 def factors_of(rule: Weight[Any], pairs: AnyPairs) -> Floats:
-    """What a weight answers, as an array; by kind, the factor of each pair."""
-    found = rule.factor(pairs)
-    return found.every if isinstance(found, RowsByKind) else found
+    """Return the factors of a weight as an array, expanded to pairs where the weight answers by kind."""
+    factor = rule.factor(pairs)
+    return factor.every if isinstance(factor, RowsByKind) else factor
 
 
 def passes(rule: Any, tasks: Any, queues: Any, facts: Any, tuning: TuningView) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """(T, Q): the rule as the engine runs it: chunks (or tasks) that it does not look at pass."""
+    """Run the rule like the engine and return a (T, Q) mask. Chunks (or tasks) to which it does not apply pass."""
     shape = (tasks.jeditaskid.shape[0], queues.name.shape[1])
     pairs = pairs_of(rule, tasks, queues, facts, tuning)
     alive = np.ones(shape, dtype=np.bool_)
@@ -339,13 +339,13 @@ def passes(rule: Any, tasks: Any, queues: Any, facts: Any, tuning: TuningView) -
 
 
 def looks_at(rule: Any, tasks: Any, candidates: Any, facts: Any, tuning: TuningView) -> bool:
-    """Whether the rule looks at the only chunk."""
+    """Return whether the rule applies to the only chunk."""
     applies = rule.applies(pairs_of(rule, tasks, candidates, facts, tuning))
     return applies is None or bool(applies.item())
 
 
 def check(rule: Filter[Any], case: Case) -> None:
-    """The rule decides as the case says, and its observation says the same."""
+    """Check that the rule decides as the case expects, and that its observation agrees."""
     tasks, queues, facts, values = case.tables()
     tuning = tuning_for(rule, **values)
     assert bool(passes(rule, tasks, queues, facts, tuning).item()) is case.keep
@@ -354,25 +354,25 @@ def check(rule: Filter[Any], case: Case) -> None:
 
 
 def check_cut(rule: LoadCut, keep: bool, weight: float, **load: Any) -> None:
-    """The cut decides as it should, and its observation says the same."""
-    given, figure = make_load(**load), np.array([weight])
-    assert bool(rule.keep(given, figure).item()) is keep
-    assert holds(rule.observe(given, figure)) is keep
+    """Check that the cut decides as expected, and that its observation agrees."""
+    load_table, weights = make_load(**load), np.array([weight])
+    assert bool(rule.keep(load_table, weights).item()) is keep
+    assert holds(rule.observe(load_table, weights)) is keep
 
 
-def holds(seen: Observation) -> bool:
-    """Whether ``value operator limit`` holds: always without a limit; of unknown values only with != and not in."""
-    if seen.limit is None:
+def holds(observation: Observation) -> bool:
+    """Whether ``value operator limit`` holds. It does without a limit; an unknown value meets only != and not in."""
+    if observation.limit is None:
         return True
-    if seen.operator == "!=":
-        return bool(seen.value != seen.limit)
-    if seen.operator == "not in":
-        return str(seen.value) not in str(seen.limit).split(", ")
-    if seen.value is None:
+    if observation.operator == "!=":
+        return bool(observation.value != observation.limit)
+    if observation.operator == "not in":
+        return str(observation.value) not in str(observation.limit).split(", ")
+    if observation.value is None:
         return False
-    if seen.operator == "in":
-        return str(seen.value) in str(seen.limit).split(", ")
-    if seen.operator == "==":
-        return bool(seen.value == seen.limit)
-    value, limit = float(seen.value), float(seen.limit)
-    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[seen.operator]
+    if observation.operator == "in":
+        return str(observation.value) in str(observation.limit).split(", ")
+    if observation.operator == "==":
+        return bool(observation.value == observation.limit)
+    value, limit = float(observation.value), float(observation.limit)
+    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[observation.operator]

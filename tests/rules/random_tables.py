@@ -1,6 +1,6 @@
-"""Random tables for the properties that every rule has: values near the limits of the rules, and NULL.
+"""Random tables for testing properties of every rule, with values near the limits of the rules, and NULL.
 
-The test of a rule may add values: ``POOLS`` of columns, and ``TUNING`` under which both sides of the rule are seen.
+The test of a rule may add values: ``POOLS`` of columns, and a ``TUNING`` under which the rule both keeps and rejects.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ POOLS |= {
 COUNT_POOL = [0, 1, 10, 100]
 
 
-def told_by_tests(name: str, *folders: str) -> Iterator[tuple[str, Any]]:
-    """The entries of the dictionaries ``name`` in tests of rules below these folders, which have to be literals."""
+def literals_in_tests(name: str, *folders: str) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of the dictionaries ``name`` in rule tests below these folders, which must be literals."""
     for path in sorted(path for folder in folders for path in (Path(__file__).parent / folder).rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if f"\n{name} = " in text:
@@ -172,14 +172,14 @@ def told_by_tests(name: str, *folders: str) -> Iterator[tuple[str, Any]]:
                     yield from ast.literal_eval(node.value).items()
 
 
-for _column_name, _values in told_by_tests("POOLS", "production_job", "analysis_job", "generic_job", "shared"):
+for _column_name, _values in literals_in_tests("POOLS", "production_job", "analysis_job", "generic_job", "shared"):
     POOLS[_column_name] = [*POOLS.get(_column_name, ()), *_values]
 
 
 @functools.cache
 def pools_of(table: type, prefix: str = "") -> dict[str, list[Any]]:
-    """The columns of a table that are drawn, in the order of its fields, and what each is drawn from."""
-    found = {}
+    """Return the columns of a table to draw, in the order of its fields, with their pools."""
+    pools = {}
     for field in dataclasses.fields(table):
         pool = POOLS.get(prefix + field.name) or POOLS.get(field.name)
         if str(field.type) == "Bools":
@@ -187,29 +187,29 @@ def pools_of(table: type, prefix: str = "") -> dict[str, list[Any]]:
         if pool is None and field.name in ("defined", "assigned", "activated", "starting", "running"):
             pool = COUNT_POOL
         if pool is not None:
-            found[field.name] = pool
-    return found
+            pools[field.name] = pool
+    return pools
 
 
 def random_tables(
     seed: int, chunks: int, queues: int, kind_of_facts: type[JobFacts] = JobFacts
 ) -> tuple[WorkTable, QueueTable, JobFacts]:
-    """Tables of a seed. Each chunk has a nucleus of its own, as the facts of its links are its own."""
+    """Draw the tables of a seed. Each chunk has its own nucleus, because it has its own link facts."""
     rng = np.random.default_rng(seed)
 
-    def drawn(pools: dict[str, list[Any]], size_of: Callable[[str], int]) -> dict[str, Any]:
+    def draw(pools: dict[str, list[Any]], size_of: Callable[[str], int]) -> dict[str, Any]:
         return {
             name: [pool[index] for index in rng.integers(0, len(pool), size_of(name)).tolist()]
             for name, pool in pools.items()
         }
 
-    tasks = drawn(pools_of(WorkTable), lambda _: chunks)
+    tasks = draw(pools_of(WorkTable), lambda _: chunks)
     tasks["nucleus"] = [f"NUCLEUS_{index}" for index in range(chunks)]
     sizes = {name: chunks for name in OF_CHUNK} | {name: queues for name in OF_QUEUE}
-    facts = drawn(pools_of(kind_of_facts), lambda name: sizes.get(name, chunks * queues))
+    facts = draw(pools_of(kind_of_facts), lambda name: sizes.get(name, chunks * queues))
     return (
         make_tasks(chunks, **tasks),
-        make_queues(queues, **drawn(pools_of(QueueTable, "queue_"), lambda _: queues)),
+        make_queues(queues, **draw(pools_of(QueueTable, "queue_"), lambda _: queues)),
         facts_of(kind_of_facts, chunks, queues, **facts),
     )
 
@@ -217,7 +217,7 @@ def random_tables(
 def one_by_one(
     tasks: Any, candidates: Any, facts: Any, chunks: int, queues: int
 ) -> Iterator[tuple[int, int, tuple[Any, Any, Any]]]:
-    """Each pair of a chunk and a candidate, or of a task and a nucleus: its row, its column, and its own tables."""
+    """Yield row, column and single-pair tables of each chunk and candidate, or each task and nucleus."""
     columns = [_sliced(candidates, np.s_[:, column : column + 1]) for column in range(queues)]
     for row in range(chunks):
         task = _sliced(tasks, np.s_[row : row + 1, :])
@@ -226,7 +226,7 @@ def one_by_one(
 
 
 def reordered(candidates: Any, facts: Any, chunks: int, order: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """The candidates in another order."""
+    """Return the candidates and facts in another order."""
     return _sliced(candidates, np.s_[:, order]), facts.block(np.arange(chunks), order)
 
 

@@ -1,4 +1,4 @@
-"""Every code that a decision, chunk or task can carry has its reason, complete, beside what gives it."""
+"""Every code of a decision, chunk or task has a complete reason, defined beside the code that gives it."""
 
 from __future__ import annotations
 
@@ -48,17 +48,19 @@ RULES = [
     for rule in (*brokerage(name).chain(), *brokerage(name).optional_rules())
     if rule.rejects
 ]
-GIVEN = [pytest.param(one, id=f"{one.giver}-{code}") for code, some in known_reasons().items() for one in some]
+GIVEN = [
+    pytest.param(entry, id=f"{entry.giver}-{code}") for code, entries in known_reasons().items() for entry in entries
+]
 
 
 def one_line(text: str) -> bool:
-    """Whether a text can become a part of a sentence."""
+    """Whether the text can become part of a sentence."""
     return bool(text) and text == text.strip() and not {"\n", "`"} & {*text} and not text.endswith(".")
 
 
-@pytest.mark.parametrize("given", GIVEN)
-def test_a_reason_is_complete(given: reasons.GivenReason) -> None:
-    reason = given.reason
+@pytest.mark.parametrize("given_reason", GIVEN)
+def test_a_reason_is_complete(given_reason: reasons.GivenReason) -> None:
+    reason = given_reason.reason
     assert one_line(reason.title) and one_line(reason.wrong)
     assert reason.who in ("you", "wait", "ask")
     assert reason.cure.endswith(".") and reason.cure.count("`") % 2 == 0
@@ -66,7 +68,7 @@ def test_a_reason_is_complete(given: reasons.GivenReason) -> None:
 
 
 def check(rule: Rule | type[Rule]) -> None:
-    """A rule says what is wrong and what is missing."""
+    """Check that a rule describes the violation and the missing candidate."""
     reason = rule.reason
     assert (rule.code, rule.title) == (reason.code, reason.title)
     assert one_line(reason.violation) and reason.violation != reason.title
@@ -75,43 +77,53 @@ def check(rule: Rule | type[Rule]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_says_what_is_wrong_and_what_is_missing(rule: Rule) -> None:
+def test_the_reason_of_a_rule_is_complete_and_registered(rule: Rule) -> None:
     check(rule)
-    assert rule.reason in [one.reason for one in known_reasons()[rule.code]]
+    assert rule.reason in [given_reason.reason for given_reason in known_reasons()[rule.code]]
 
 
 @pytest.mark.parametrize(("package", "count"), [("rule-package", 2), ("brokerage-package", 3)])
-def test_so_do_the_rules_of_the_example_packages(package: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_of_the_example_packages_have_complete_reasons(
+    package: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = ROOT / "examples" / package / "src"
     monkeypatch.syspath_prepend(str(source))
     modules = [importlib.import_module(f"{path.parent.name}.{path.stem}") for path in sorted(source.glob("*/*.py"))]
     rules = {
-        one for module in modules for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Rule)
+        member
+        for module in modules
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, Rule)
     }
-    own = [one for one in rules if one.rejects and one.__module__ in {module.__name__ for module in modules}]
-    assert len(own) == count
-    for rule in own:
+    package_rules = [
+        member for member in rules if member.rejects and member.__module__ in {module.__name__ for module in modules}
+    ]
+    assert len(package_rules) == count
+    for rule in package_rules:
         check(rule)
 
 
 def codes_of_throttles() -> set[str]:
-    """The conditions that the throttle stage names, in calls and in its table of caps."""
+    """Return the conditions that the throttle stage names, in calls and in its table of caps."""
     names = set()
     for node in ast.walk(ast.parse(inspect.getsource(throttle))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Throttle":
-            names |= {one.value for one in node.args[:1] if isinstance(one, ast.Constant)}
+            names |= {argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)}
         if isinstance(node, ast.Tuple) and len(node.elts) == 5 and isinstance(node.elts[0], ast.Constant):
             names.add(node.elts[0].value)
     return {f"{THROTTLED}{name}" for name in names}
 
 
 def codes_of_skips() -> set[str]:
-    """The codes of tasks that were asked for by hand and not looked at, two of them with what the task says."""
+    """Return the codes of manually requested tasks that are skipped, two of them with a value of the task."""
     codes = {value for name, value in vars(task_states).items() if name.isupper() and isinstance(value, str)}
-    return (codes & {one.code for one in task_states.SKIP_REASONS}) | {"task_status_running", "task_cloud_DE"}
+    return (codes & {skip_reason.code for skip_reason in task_states.SKIP_REASONS}) | {
+        "task_status_running",
+        "task_cloud_DE",
+    }
 
 
-def test_what_is_no_rule_has_its_reasons() -> None:
+def test_codes_that_no_rule_gives_have_reasons() -> None:
     throttles, skips = codes_of_throttles(), codes_of_skips()
     assert len(throttles) == 8 and len(skips) == 6
     codes = {
@@ -126,7 +138,7 @@ def test_what_is_no_rule_has_its_reasons() -> None:
     codes |= {*INPUT_FAULTS, CANDIDATES_FULL, TASK_CHANGED, FILES_CHANGED, PRESET} - {""}
     codes |= {"unknown_queue", "unknown_nucleus", "unknown_pilots", "chosen"}
     assert {code for code in codes if reason_of(code) is None} == set()
-    assert {one.code for one in veto.VETO_REASONS} == set(get_args(veto.Cause)) == set(veto._CASES)
+    assert {veto_reason.code for veto_reason in veto.VETO_REASONS} == set(get_args(veto.Cause)) == set(veto._CASES)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name.split(".")[0])
@@ -137,18 +149,18 @@ def test_every_code_of_the_stored_cases_is_known(path: Path) -> None:
 
 
 def codes_in(document: Any) -> set[str]:
-    """The reasons of stored decisions, and the codes under which candidates were rejected, wherever."""
+    """Return the reasons of stored decisions and the rejection codes, at any depth."""
     if isinstance(document, list):
         return set().union(*map(codes_in, document))
     if not isinstance(document, dict):
         return set()
-    found = {document["reason"]} if isinstance(document.get("reason"), str) else set()
+    codes = {document["reason"]} if isinstance(document.get("reason"), str) else set()
     rejected = document.get("rejected")
-    return found.union(rejected or (), *map(codes_in, document.values()))
+    return codes.union(rejected or (), *map(codes_in, document.values()))
 
 
 class OldRule(Filter[JobPairs]):
-    """A rule of a package that knows no reasons yet."""
+    """A package rule without a reason."""
 
     name, code, title = "old_rule", "too_old", "The queue is young"
 
@@ -160,13 +172,13 @@ class OldRule(Filter[JobPairs]):
 
 
 class OldMemory(MemoryMax):
-    """A rule of a package, derived from one of this tree, with a title of its own."""
+    """A package rule derived from a built-in one, with its own title."""
 
     title = "The memory fits, with 10 % to spare"
 
 
 class OfPackage(OldRule):
-    """A rule of a package with its reason."""
+    """A package rule with a reason."""
 
     name = "of_package"
     reason = Reason(
@@ -180,7 +192,7 @@ class OfPackage(OldRule):
 
 
 class WeightOfPackage(Weight[JobPairs]):
-    """A weight of a package: it rejects nothing."""
+    """A package weight, which rejects nothing."""
 
     name = code = title = "fast"
 
@@ -188,17 +200,17 @@ class WeightOfPackage(Weight[JobPairs]):
         return 1.0
 
 
-def test_a_rule_without_a_reason_gets_one_of_its_code_and_title() -> None:
-    made = OldRule().reason
-    assert (made.code, made.title, made.who, made.no_candidate) == (
+def test_a_rule_without_a_reason_gets_one_from_its_code_and_title() -> None:
+    reason = OldRule().reason
+    assert (reason.code, reason.title, reason.who, reason.no_candidate) == (
         "too_old",
         "The queue is young",
         "ask",
         "passes too_old",
     )
-    assert "The queue is young" in made.wrong and made.cure.endswith(".")
-    own, of_base = OldMemory().reason, MemoryMax().reason
-    assert (own.title, own.code, own.cure) == (OldMemory.title, of_base.code, of_base.cure)
+    assert "The queue is young" in reason.wrong and reason.cure.endswith(".")
+    derived, inherited = OldMemory().reason, MemoryMax().reason
+    assert (derived.title, derived.code, derived.cure) == (OldMemory.title, inherited.code, inherited.cure)
     assert not hasattr(WeightOfPackage, "reason") and (OfPackage.code, OfPackage.title) == (
         "downtime",
         "No downtime begins soon",
@@ -206,10 +218,10 @@ def test_a_rule_without_a_reason_gets_one_of_its_code_and_title() -> None:
 
 
 def test_rules_of_packages_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = f"{__name__}:"
-    points = [("old_rule", f"{here}OldRule"), ("of_package", f"{here}OfPackage"), ("gone", "no_such_module:Rule")]
-    made = {name: importlib.metadata.EntryPoint(name, value, "broker.rules") for name, value in points}
-    monkeypatch.setattr(reasons, "outside_rules", lambda: made)
+    prefix = f"{__name__}:"
+    points = [("old_rule", f"{prefix}OldRule"), ("of_package", f"{prefix}OfPackage"), ("gone", "no_such_module:Rule")]
+    entry_points = {name: importlib.metadata.EntryPoint(name, value, "broker.rules") for name, value in points}
+    monkeypatch.setattr(reasons, "outside_rules", lambda: entry_points)
     known_reasons.cache_clear()
     try:
         assert no_queue_that("downtime", "queue") == "No queue is free of downtimes"
@@ -220,24 +232,24 @@ def test_rules_of_packages_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
         known_reasons.cache_clear()
 
 
-def test_a_code_that_nobody_gives_is_said_as_it_is() -> None:
+def test_an_unknown_code_is_shown_as_it_is() -> None:
     assert reason_of("of_another_release") is None and who_can_act("of_another_release") == "ask"
     assert no_queue_that("of_another_release", "queue") == "No queue passes of_another_release"
     assert about_work("of_another_release") == "The work cannot be brokered now: of another release."
 
 
-def test_the_brokerage_that_decided_is_asked_first() -> None:
+def test_the_deciding_brokerage_comes_first() -> None:
     assert no_queue_that("status", "nucleus", "production_task") == "No nucleus is active"
     assert no_queue_that("status", "queue", "production_job") == "No queue is online"
     meanings = given_codes(reasons_of("disk", "production_job"))
-    assert [(one.brokerages[0], one.who) for one in meanings][:2] == [
+    assert [(meaning.brokerages[0], meaning.who) for meaning in meanings][:2] == [
         ("production_job", "you"),
         ("production_job", "ask"),
     ]
 
 
-def test_what_a_user_can_do_about_the_walltime() -> None:
+def test_the_walltime_reason_tells_the_user_what_to_do() -> None:
     reason = reason_of("shortwalltime")
     assert reason is not None and reason.who == "you" and reason.limit == "queue.maxtime"
-    assert [one.name for one in reason.requests] == ["walltime", "cputime"]
+    assert [request.name for request in reason.requests] == ["walltime", "cputime"]
     assert all(word in reason.cure for word in ("nEventsPerJob", "nFilesPerJob", "prun", "cpuTime"))

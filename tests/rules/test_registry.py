@@ -1,4 +1,4 @@
-"""Rules from outside the tree."""
+"""Rules of installed packages."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def raises() -> Toy:
     raise ValueError("half installed")
 
 
-def offered(name: str, value: str) -> dict[str, EntryPoint]:
+def entry_points_with(name: str, value: str) -> dict[str, EntryPoint]:
     return {name: EntryPoint(name, f"{HERE}:{value}" if ":" not in value else value, GROUP)}
 
 
 def test_a_rule_is_loaded() -> None:
-    assert load_rule("good", offered("good", "good")).code == "code_good"
+    assert load_rule("good", entry_points_with("good", "good")).code == "code_good"
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_a_rule_is_loaded() -> None:
         ("another", "good", "calls itself good"),
     ],
 )
-def test_a_rule_that_cannot_be_used(name: str, value: str, message: str) -> None:
-    points = offered("other" if name == "absent" else name, value)
+def test_an_unusable_rule_is_refused(name: str, value: str, message: str) -> None:
+    points = entry_points_with("other" if name == "absent" else name, value)
     with pytest.raises(RuleError, match=message):
         load_rule(name, points)
 
 
-def test_nothing_is_offered() -> None:
+def test_an_empty_offer_is_refused() -> None:
     with pytest.raises(RuleError, match="offered: none"):
         load_rule("good", {})
 
 
-def test_rules_that_are_installed_are_only_named() -> None:
+def test_installed_rules_are_not_loaded_yet() -> None:
     assert all(isinstance(point, EntryPoint) for point in outside_rules().values())
 
 
@@ -79,10 +79,10 @@ def test_the_place_of_a_rule(after: str | None, order: str) -> None:
     assert "".join(rule.name for rule in placed(RULES, Toy("x", mask([1])), after)) == order
 
 
-def test_a_place_that_is_not_there() -> None:
+def test_an_unknown_place_is_refused() -> None:
     with pytest.raises(RuleError, match="rule x: cannot be placed after d, which is not among a, b, c"):
         placed(RULES, Toy("x", mask([1])), "d")
 
 
-def test_rules_left_out() -> None:
+def test_rules_can_be_left_out() -> None:
     assert [rule.name for rule in without(RULES, ["b", "unheard"])] == ["a", "c"]

@@ -1,4 +1,4 @@
-"""An assistant of one process: the protocol's own client, on a server that answers from a database or an API."""
+"""An assistant in one process: the client of the protocol on a server that answers from a database or an API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Conversation = Callable[[Client], Awaitable[Any]]
 
 
 def converse(assistant: Assistant, talk: Conversation) -> Any:
-    """What ``talk`` returns, spoken with the tools of ``assistant``."""
+    """The result of ``talk`` in a session with the tools of ``assistant``."""
 
     async def run() -> Any:
         async with Client(server_of(assistant)) as client:

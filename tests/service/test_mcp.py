@@ -1,4 +1,4 @@
-"""Tools of an assistant: their answers are those of the API, they only read, and what they cannot do they say."""
+"""Tools of an assistant: they answer like the API, only read, and explain their errors."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ BODIES: dict[str, Any] = {
     "test_retry_rule": {"name": "broker:1"},
 }
 NOT_THERE = {"get_pool", "get_queue_forecasts", "get_run", "get_simulation", "match_of_specs", "test_retry_rule"}
-"""Tools that are asked for something that the grid has not."""
+"""Tools whose arguments name objects that are missing on the grid."""
 
 
 @pytest.fixture(scope="module")
 def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
-        yield found
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as database_and_server:
+        yield database_and_server
 
 
 @pytest.fixture(scope="module")
 def transport(decided: tuple[Database, ApiServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
-    """The API of this process, as ``broker mcp`` has it without a server."""
-    with reading(decided[0], home=tmp_path_factory.mktemp("home"), folder=None) as found:
-        yield found
+    """The API in this process, as used by ``broker mcp`` without a server."""
+    with reading(decided[0], home=tmp_path_factory.mktemp("home"), folder=None) as in_process:
+        yield in_process
 
 
 @pytest.fixture(scope="module")
@@ -66,72 +66,72 @@ def assistant_of(transport: InProcess, *topics: str, most_bytes: int = MOST_BYTE
 
 @pytest.fixture(scope="module")
 def client(decided: tuple[Database, ApiServer]) -> Iterator[httpx.Client]:
-    with client_of(decided[1]) as found:
-        yield found
+    with client_of(decided[1]) as http_client:
+        yield http_client
 
 
-def test_every_tool_answers_on_transactions_that_only_read(assistant: Assistant, transport: InProcess) -> None:
+def test_every_tool_answers_in_read_only_transactions(assistant: Assistant, transport: InProcess) -> None:
     statements: list[str] = []
 
-    def look(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+    def record(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
         if statement.startswith("ROLLBACK"):
-            return  # whatever came before has failed, so that nothing else is answered
-        shown = cursor.connection.execute("SHOW transaction_read_only").fetchone()
-        statements.append(f"{shown[0]} {statement}")
+            return  # the transaction has failed, and no further statement would be answered
+        setting = cursor.connection.execute("SHOW transaction_read_only").fetchone()
+        statements.append(f"{setting[0]} {statement}")
 
-    async def talk(asked: Client) -> None:
-        for one in (await asked.list_tools()).tools:
-            assert one.annotations is not None and one.annotations.read_only_hint
-            given = {name: ARGUMENTS[name] for name in one.input_schema.get("required", ()) if name != "body"}
-            given |= {"body": BODIES[one.name]} if one.name in BODIES else {}
-            found = await asked.call_tool(one.name, given)
-            assert bool(found.is_error) == (one.name in NOT_THERE), (one.name, found.content)
+    async def talk(session: Client) -> None:
+        for tool in (await session.list_tools()).tools:
+            assert tool.annotations is not None and tool.annotations.read_only_hint
+            arguments = {name: ARGUMENTS[name] for name in tool.input_schema.get("required", ()) if name != "body"}
+            arguments |= {"body": BODIES[tool.name]} if tool.name in BODIES else {}
+            result = await session.call_tool(tool.name, arguments)
+            assert bool(result.is_error) == (tool.name in NOT_THERE), (tool.name, result.content)
 
-    # its own engine: servers of other tests in this process may write meanwhile
+    # only this engine: servers of other tests in this process may write meanwhile
     engine = transport.database.engine
-    sa.event.listen(engine, "before_cursor_execute", look)
+    sa.event.listen(engine, "before_cursor_execute", record)
     try:
         converse(assistant, talk)
     finally:
-        sa.event.remove(engine, "before_cursor_execute", look)
+        sa.event.remove(engine, "before_cursor_execute", record)
     assert len(statements) > 100
-    assert [one for one in statements if not one.startswith("on ")] == []
+    assert [statement for statement in statements if not statement.startswith("on ")] == []
 
 
-def test_a_write_by_the_same_connections_is_refused(transport: InProcess) -> None:
+def test_a_write_over_these_connections_is_refused(transport: InProcess) -> None:
     with pytest.raises(OnlyReads), transport.database.begin() as connection:
         connection.execute(sa.text("CREATE TABLE broker.written (n int)"))
 
 
-def test_an_answer_is_that_of_the_api_with_a_sentence(assistant: Assistant, client: httpx.Client) -> None:
-    async def talk(asked: Client) -> Any:
-        return await asked.call_tool("get_decision", {"jeditaskid": TASK + 2, "evaluate": False})
+def test_an_answer_agrees_with_the_api_and_has_a_sentence(assistant: Assistant, client: httpx.Client) -> None:
+    async def talk(session: Client) -> Any:
+        return await session.call_tool("get_decision", {"jeditaskid": TASK + 2, "evaluate": False})
 
-    found = converse(assistant, talk)
+    result = converse(assistant, talk)
     expected = client.get(f"/api/v1/tasks/{TASK + 2}/decision", params={"evaluate": False}).json()
-    assert found.structured_content["answer"] == expected
-    sentence, document = (one.text for one in found.content)
-    assert json.loads(document) == found.structured_content
-    assert sentence == found.structured_content["sentence"]
+    assert result.structured_content["answer"] == expected
+    sentence, document = (part.text for part in result.content)
+    assert json.loads(document) == result.structured_content
+    assert sentence == result.structured_content["sentence"]
     assert sentence.startswith("No queue") and "lowmemory" in sentence
 
 
-def test_long_answers_are_had_in_parts(transport: InProcess, client: httpx.Client) -> None:
-    async def talk(asked: Client) -> tuple[list[Any], int]:
+def test_long_answers_are_split_into_parts(transport: InProcess, client: httpx.Client) -> None:
+    async def talk(session: Client) -> tuple[list[Any], int]:
         keys, cursor, times = [], None, 0
         while times == 0 or cursor is not None:
-            given = {"limit": 100} | ({} if cursor is None else {"cursor": cursor})
-            found = (await asked.call_tool("list_values", given)).structured_content
-            assert size_of(found["answer"]) <= 4_100
-            keys += [one["key"] for one in found["answer"]["items"]]
-            cursor, times = found["cursor"], times + 1
+            arguments = {"limit": 100} | ({} if cursor is None else {"cursor": cursor})
+            content = (await session.call_tool("list_values", arguments)).structured_content
+            assert size_of(content["answer"]) <= 4_100
+            keys += [item["key"] for item in content["answer"]["items"]]
+            cursor, times = content["cursor"], times + 1
         return keys, times
 
     keys, times = converse(assistant_of(transport, most_bytes=4_000), talk)
     expected, after = [], None
     while True:
         page = client.get("/api/v1/config", params={"limit": 500} | ({} if after is None else {"after": after})).json()
-        expected += [one["key"] for one in page["items"]]
+        expected += [item["key"] for item in page["items"]]
         after = page["next"]
         if after is None:
             break
@@ -139,7 +139,7 @@ def test_long_answers_are_had_in_parts(transport: InProcess, client: httpx.Clien
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "arguments", "messages"),
     [
         ("get_decision", {"jeditaskid": "many"}, ("jeditaskid: 'many' is not of type 'integer'", "correct it")),
         ("get_decision", {"task": 1}, ("task: there is no such argument; did you mean jeditaskid?",)),
@@ -151,54 +151,54 @@ def test_long_answers_are_had_in_parts(transport: InProcess, client: httpx.Clien
         ("get_queue", {"queue": ".."}, ("queue", "give a number or name")),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(
-    assistant: Assistant, name: str, given: dict[str, Any], said: tuple[str, ...]
+def test_errors_are_explained_with_a_remedy(
+    assistant: Assistant, name: str, arguments: dict[str, Any], messages: tuple[str, ...]
 ) -> None:
-    async def talk(asked: Client) -> Any:
-        return await asked.call_tool(name, given)
+    async def talk(session: Client) -> Any:
+        return await session.call_tool(name, arguments)
 
-    found = converse(assistant, talk)
-    assert found.is_error and found.structured_content is None
-    assert all(part in found.content[0].text for part in said), found.content[0].text
+    result = converse(assistant, talk)
+    assert result.is_error and result.structured_content is None
+    assert all(part in result.content[0].text for part in messages), result.content[0].text
 
 
-def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(assistant: Assistant) -> None:
-    async def talk(asked: Client) -> None:
+def test_an_unknown_tool_is_a_protocol_error(assistant: Assistant) -> None:
+    async def talk(session: Client) -> None:
         for name in ("list_task", "kill", "set_value", "act_on_task"):
             with pytest.raises(MCPError, match=f"there is no tool {name}; "):
-                await asked.call_tool(name, {})
+                await session.call_tool(name, {})
 
     converse(assistant, talk)
 
 
 @pytest.mark.slow
-def test_the_policies_of_a_broker_elsewhere_count(decided: tuple[Database, ApiServer]) -> None:
-    async def talk(asked: Client) -> tuple[Any, ...]:
+def test_the_policies_of_a_remote_broker_apply(decided: tuple[Database, ApiServer]) -> None:
+    async def talk(session: Client) -> tuple[Any, ...]:
         names = ("list_queues", "list_channels", "get_shadow")
-        return tuple([await asked.call_tool(name, {}) for name in names])
+        return tuple([await session.call_tool(name, {}) for name in names])
 
     with BrokerClient(decided[1].url) as stranger:
-        queues, *refused = converse(Assistant(stranger, (), MOST_BYTES), talk)
+        queues, *refusals = converse(Assistant(stranger, (), MOST_BYTES), talk)
     assert not queues.is_error
-    for one in refused:
-        assert one.is_error and "token" in one.content[0].text, one.content
-    with BrokerClient(decided[1].url, TOKEN) as known:
-        assert not any(one.is_error for one in converse(Assistant(known, (), MOST_BYTES), talk))
+    for result in refusals:
+        assert result.is_error and "token" in result.content[0].text, result.content
+    with BrokerClient(decided[1].url, TOKEN) as authenticated:
+        assert not any(result.is_error for result in converse(Assistant(authenticated, (), MOST_BYTES), talk))
 
 
-def test_a_broker_that_is_away_is_named_and_asked_again() -> None:
-    async def talk(asked: Client) -> None:
+def test_an_unreachable_broker_is_named_and_asked_again() -> None:
+    async def talk(session: Client) -> None:
         with pytest.raises(MCPError, match=r"does not answer.*network"):
-            await asked.list_tools()
-        found = await asked.call_tool("list_queues", {})
-        assert found.is_error and "does not answer" in found.content[0].text
+            await session.list_tools()
+        result = await session.call_tool("list_queues", {})
+        assert result.is_error and "does not answer" in result.content[0].text
 
-    with BrokerClient("http://127.0.0.1:1") as nobody:
-        converse(Assistant(nobody, (), MOST_BYTES), talk)
+    with BrokerClient("http://127.0.0.1:1") as unreachable:
+        converse(Assistant(unreachable, (), MOST_BYTES), talk)
 
 
-def test_topics_choose_what_is_listed(transport: InProcess) -> None:
-    async def talk(asked: Client) -> list[str]:
-        return [one.name for one in (await asked.list_tools()).tools]
+def test_topics_choose_the_listed_tools(transport: InProcess) -> None:
+    async def talk(session: Client) -> list[str]:
+        return [tool.name for tool in (await session.list_tools()).tools]
 
     assert converse(assistant_of(transport, "search"), talk) == ["search"]

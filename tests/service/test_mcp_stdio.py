@@ -1,4 +1,4 @@
-"""``broker mcp`` as an assistant starts it: a child process, whose stdin and stdout carry nothing but the protocol."""
+"""``broker mcp`` as an assistant starts it: a child process whose stdin and stdout carry only the protocol."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WITHIN_S = 120
 
 @pytest.fixture(scope="module")
 def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
-    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
-        yield found
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as database_and_server:
+        yield database_and_server
 
 
 class Child:
-    """The command; lines of JSON go in and come out."""
+    """The command as a child process that reads and writes lines of JSON."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self._number = process, 0
@@ -48,31 +48,31 @@ class Child:
 
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
+        document: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return document
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """What is answered to a request."""
+        """The answer to a request."""
         self._number += 1
         self.write(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}))
-        found = self.read()
-        assert found["id"] == self._number
-        return found
+        answer = self.read()
+        assert answer["id"] == self._number
+        return answer
 
     def begin(self, version: str) -> dict[str, Any]:
         """The handshake."""
-        about = {"name": "a test", "version": "1"}
-        found = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=about)
+        client_info = {"name": "a test", "version": "1"}
+        answer = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=client_info)
         self.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-        return found["result"]  # type: ignore[no-any-return]
+        return answer["result"]  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def child(database: Database, home: Path) -> Iterator[Child]:
-    """``broker mcp`` on the database itself."""
-    surroundings = {**os.environ, "BROKER_DATABASE_URL": database.url, "BROKER_HOME": str(home)}
+    """``broker mcp`` directly on the database."""
+    environment = {**os.environ, "BROKER_DATABASE_URL": database.url, "BROKER_HOME": str(home)}
     with subprocess.Popen(
-        [sys.executable, *COMMAND], env=surroundings, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, *COMMAND], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         try:
             yield Child(process)
@@ -82,17 +82,17 @@ def child(database: Database, home: Path) -> Iterator[Child]:
 
 def test_a_conversation_in_lines_of_json(decided: tuple[Database, ApiServer], tmp_path: Path) -> None:
     with child(decided[0], tmp_path) as broker:
-        begun = broker.begin("2024-11-05")
-        assert begun["protocolVersion"] == "2024-11-05" and begun["serverInfo"]["name"] == "gridbroker"
-        assert "only read" in begun["instructions"] and "tools" in begun["capabilities"]
+        handshake = broker.begin("2024-11-05")
+        assert handshake["protocolVersion"] == "2024-11-05" and handshake["serverInfo"]["name"] == "gridbroker"
+        assert "only read" in handshake["instructions"] and "tools" in handshake["capabilities"]
         assert broker.ask("ping")["result"] == {}
-        listed = broker.ask("tools/list")["result"]["tools"]
-        assert {"get_decision", "get_queue", "search"} <= {one["name"] for one in listed}
-        found = broker.ask("tools/call", name="get_decision", arguments={"jeditaskid": TASK})["result"]
-        assert found["structuredContent"]["answer"]["task"]["jeditaskid"] == TASK
-        assert found["content"][0]["text"] == found["structuredContent"]["sentence"]
-        wrong = broker.ask("tools/call", name="no_such_tool", arguments={})["error"]
-        assert wrong["code"] == -32602 and "there is no tool no_such_tool" in wrong["message"]
+        tools = broker.ask("tools/list")["result"]["tools"]
+        assert {"get_decision", "get_queue", "search"} <= {tool["name"] for tool in tools}
+        result = broker.ask("tools/call", name="get_decision", arguments={"jeditaskid": TASK})["result"]
+        assert result["structuredContent"]["answer"]["task"]["jeditaskid"] == TASK
+        assert result["content"][0]["text"] == result["structuredContent"]["sentence"]
+        error = broker.ask("tools/call", name="no_such_tool", arguments={})["error"]
+        assert error["code"] == -32602 and "there is no tool no_such_tool" in error["message"]
         assert broker.ask("no/such/method")["error"]["code"] == -32601
         assert broker.process.stdin is not None and broker.process.stdout is not None
         broker.process.stdin.close()
@@ -100,23 +100,23 @@ def test_a_conversation_in_lines_of_json(decided: tuple[Database, ApiServer], tm
         assert broker.process.stdout.read() == ""
 
 
-def test_what_is_no_message_ends_nothing_and_a_signal_ends_it(
+def test_invalid_messages_are_survived_and_a_signal_ends_the_process(
     decided: tuple[Database, ApiServer], tmp_path: Path
 ) -> None:
     with child(decided[0], tmp_path) as broker:
         assert broker.begin("1999-01-01")["protocolVersion"] > "2025-01-01"
         for text in ("", "not JSON", "[]", '{"jsonrpc": "1.0"}', "\x00" * 10, "[" * 5_000):
             broker.write(text)
-        number, found = "mine", {}
+        number, answer = "mine", {}
         broker.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}))
-        while found.get("id") != number:
-            found = broker.read()
-        assert found["result"] == {}
+        while answer.get("id") != number:
+            answer = broker.read()
+        assert answer["result"] == {}
         broker.process.send_signal(signal.SIGTERM)
         assert broker.process.wait(WITHIN_S) == 128 + signal.SIGTERM
 
 
-def test_a_broker_elsewhere_is_asked_with_the_token_of_its_user(
+def test_a_remote_broker_is_asked_with_the_token_of_the_user(
     decided: tuple[Database, ApiServer], tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
@@ -128,10 +128,10 @@ def test_a_broker_elsewhere_is_asked_with_the_token_of_its_user(
 
     async def talk() -> None:
         async with Client(command) as broker:
-            names = {one.name for one in (await broker.list_tools()).tools}
+            names = {tool.name for tool in (await broker.list_tools()).tools}
             assert {"whoami", "list_queues"} <= names and "list_tasks" not in names
-            found = await broker.call_tool("whoami", {})
-            assert found.structured_content["answer"]["issuer"] == "local"
+            result = await broker.call_tool("whoami", {})
+            assert result.structured_content["answer"]["issuer"] == "local"
 
     anyio.run(talk)
     assert not (tmp_path / "home").exists()

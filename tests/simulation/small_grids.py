@@ -17,18 +17,18 @@ def site(number: int, nucleus: bool = False, rate: float = 1e9, total: float = 1
 
 
 def queue(number: int, cores: int = 16, **changes: object) -> Queue:
-    made = Queue(f"QUEUE_{number}", number % 2, 1, cores, 4.0 * cores, 10.0, mode="push")
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    base = Queue(f"QUEUE_{number}", number % 2, 1, cores, 4.0 * cores, 10.0, mode="push")
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
 def task(number: int, jobs: int = 10, **changes: object) -> Task:
-    made = Task(number, "hour", jobs, 0.0, 0, 0, 500.0, (0,))
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    base = Task(number, "hour", jobs, 0.0, 0, 0, 500.0, (0,))
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
 def closed(*tasks: Task, queues: int = 2, **changes: object) -> Scenario:
-    """Two sites, queues of 16 cores and core power 10; a job of kind ``hour`` runs for an hour on one core."""
-    made = Scenario(
+    """Two sites with queues of 16 cores and core power 10; a job of kind ``hour`` runs for an hour on one core."""
+    base = Scenario(
         name="small",
         days=1.0,
         sites=(site(0, nucleus=True), site(1)),
@@ -45,4 +45,4 @@ def closed(*tasks: Task, queues: int = 2, **changes: object) -> Scenario:
         pilots=AT_ONCE,
         ages=Ages(0.0, 0.0, 0.0, 0.0),
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The policies that others are compared with, and what a comparison of many figures may say."""
+"""The baseline policies, and the statements that a comparison of many figures supports."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ from tests.simulation.small_grids import closed, queue, task
 MINE = "profile: mine\nextends: flow\n"
 
 
-def placed(policy: str, scenario: Scenario) -> list[int]:
-    """Jobs that each queue has after the first cycle."""
+def jobs_by_queue(policy: str, scenario: Scenario) -> list[int]:
+    """The jobs of each queue after the first cycle."""
     loop = ClosedLoop(scenario, find_policy(policy), 1)
     loop.events.run(61.0)
     assert violations(loop.grid) == []
     return [int(n) for n in loop.grid.counts.sum(axis=(1, 2))]
 
 
-def test_the_shortest_queue_does_not_look_at_sizes_and_the_least_loaded_does() -> None:
+def test_the_shortest_queue_ignores_sizes_and_the_least_loaded_does_not() -> None:
     scenario = dataclasses.replace(closed(task(1, 12)), queues=(queue(0, 16), queue(1, 32)))
-    assert placed("shortest_queue", scenario) == [6, 6]
-    assert placed("least_loaded", scenario) == [4, 8]
+    assert jobs_by_queue("shortest_queue", scenario) == [6, 6]
+    assert jobs_by_queue("least_loaded", scenario) == [4, 8]
 
 
-@pytest.mark.parametrize(("jobs", "there"), [(8, [8, 0]), (10, [9, 1]), (16, [12, 4])])
-def test_a_queue_without_the_input_counts_as_half_full(jobs: int, there: list[int]) -> None:
+@pytest.mark.parametrize(("jobs", "expected"), [(8, [8, 0]), (10, [9, 1]), (16, [12, 4])])
+def test_a_queue_without_the_input_counts_as_half_full(jobs: int, expected: list[int]) -> None:
     kind = dataclasses.replace(closed().kinds["hour"], input_gb=1.0)
-    assert placed("least_loaded_local", closed(task(1, jobs), kinds={"hour": kind})) == there
+    assert jobs_by_queue("least_loaded_local", closed(task(1, jobs), kinds={"hour": kind})) == expected
 
 
 def test_without_input_no_queue_is_far() -> None:
-    assert placed("least_loaded_local", closed(task(1, 8))) == [4, 4]
+    assert jobs_by_queue("least_loaded_local", closed(task(1, 8))) == [4, 4]
 
 
 def test_the_shortest_delay_knows_the_published_power() -> None:
     scenario = dataclasses.replace(closed(task(1, 20)), queues=(queue(0), queue(1, corepower=20.0)))
-    assert placed("shortest_delay", scenario) == [0, 20]
+    assert jobs_by_queue("shortest_delay", scenario) == [0, 20]
 
 
 def test_the_clairvoyant_sees_true_speed_failures_and_outages() -> None:
     slow, fast = queue(0, corepower=20.0, hidden_speed=0.25), queue(1)
-    assert placed("clairvoyant", dataclasses.replace(closed(task(1, 10)), queues=(slow, fast))) == [0, 10]
+    assert jobs_by_queue("clairvoyant", dataclasses.replace(closed(task(1, 10)), queues=(slow, fast))) == [0, 10]
     hole = dataclasses.replace(fast, failure_rate=1.0, hidden_speed=9.0)
-    assert placed("clairvoyant", dataclasses.replace(closed(task(1, 10)), queues=(slow, hole))) == [10, 0]
+    assert jobs_by_queue("clairvoyant", dataclasses.replace(closed(task(1, 10)), queues=(slow, hole))) == [10, 0]
     down = dataclasses.replace(closed(task(1, 10)), queues=(slow, fast), outages=(Outage((1,), 1800.0, 9000.0),))
-    assert placed("clairvoyant", down) == [10, 0]
+    assert jobs_by_queue("clairvoyant", down) == [10, 0]
 
 
-def test_the_clairvoyant_holds_back_what_has_no_room() -> None:
+def test_the_clairvoyant_holds_back_jobs_without_room() -> None:
     loop = ClosedLoop(closed(task(1, 50)), find_policy("clairvoyant"), 1)
     loop.events.run(61.0)
     assert len(loop.grid.tasks[1].unassigned) == 50 - 32
@@ -76,12 +76,12 @@ def test_the_clairvoyant_holds_back_what_has_no_room() -> None:
 def test_delivered_counts_the_work_of_jobs_wherever_they_run() -> None:
     scenario = dataclasses.replace(closed(task(1, 32)), queues=(queue(0, hidden_speed=0.5), queue(1)))
     scenario = dataclasses.replace(scenario, days=1.5 / 24, closed=False)
-    made = stats(ClosedLoop(scenario, find_policy("least_loaded"), 1).run())
-    assert made.delivered == pytest.approx(0.5), "the slow half is still running after an hour and a half"
-    assert made.finish_mean_s == pytest.approx(5400.0) and made.wait_mean_s == pytest.approx(60.0)
+    figures = stats(ClosedLoop(scenario, find_policy("least_loaded"), 1).run())
+    assert figures.delivered == pytest.approx(0.5), "the slow half is still running after an hour and a half"
+    assert figures.finish_mean_s == pytest.approx(5400.0) and figures.wait_mean_s == pytest.approx(60.0)
 
 
-def test_an_own_profile_and_values_are_policies(tmp_path: Path) -> None:
+def test_a_custom_profile_with_values_is_a_policy(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(MINE, encoding="utf-8")
     (mine,) = wanted_policies([], [file], ["FLOW_BYTE_PRICE=7"], False)
@@ -92,7 +92,7 @@ def test_an_own_profile_and_values_are_policies(tmp_path: Path) -> None:
     assert (seed.label, flow.label, flow.profile) == ("seed", "flow", None)
 
 
-def test_a_profile_extends_one_beside_it(tmp_path: Path) -> None:
+def test_a_profile_extends_another_one_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(MINE.replace("mine", "base"), encoding="utf-8")
     file = tmp_path / "mine.yaml"
     file.write_text("profile: mine\nextends: base\n", encoding="utf-8")
@@ -131,30 +131,30 @@ def test_a_profile_without_the_three_brokerages_is_refused() -> None:
         Brokered(closed(task(1)), 1, profile="panda-gen")
 
 
-def test_holm_goes_on_until_the_first_that_is_not_told() -> None:
+def test_holm_stops_at_the_first_insignificant_figure() -> None:
     # 5 % over 4, 3, 2, 1: .0125, .0167, .025, .05
     assert holm({"a": 0.0124, "b": 0.0166, "c": 0.0501, "d": 0.001, "e": math.nan}) == {"a", "b", "d"}
     assert holm({"a": 0.013, "b": 0.0167, "c": 0.02, "d": 0.02}) == set()
     assert holm({}) == set()
 
 
-def test_the_probability_is_that_of_the_t_test() -> None:
+def test_the_p_value_is_that_of_the_t_test() -> None:
     # differences 1, 2, 3: t = 2 sqrt(3) on 2 degrees, p = .0742
     assert interval([1.0, 2.0, 3.0]).p_value == pytest.approx(0.0742, abs=1e-4)
     assert interval([1.0, 1.0]).p_value == 0.0 and interval([0.0, 0.0]).p_value == 1.0
     assert math.isnan(interval([1.0]).p_value)
 
 
-def test_the_seeds_that_find_an_effect() -> None:
+def test_the_number_of_seeds_that_find_an_effect() -> None:
     # s = 1: (2.8 / 0.5)^2 = 31.4
     assert seeds_to_find(interval([1.0, 2.0, 3.0]), 0.5) == 32
     assert seeds_to_find(interval([1.0]), 0.5) is None and seeds_to_find(interval([1.0, 2.0]), 0.0) is None
 
 
 def results(label: str, delivered: list[float], finish: float) -> list[CaseResult]:
-    nothing = dict.fromkeys(Stats.__dataclass_fields__, math.nan)
+    no_stats = dict.fromkeys(Stats.__dataclass_fields__, math.nan)
     return [
-        CaseResult(label, seed, Stats(**{**nothing, "delivered": value, "finish_mean_s": finish}), (), {}, 0, 0.0, 0.0)
+        CaseResult(label, seed, Stats(**{**no_stats, "delivered": value, "finish_mean_s": finish}), (), {}, 0, 0.0, 0.0)
         for seed, value in enumerate(delivered)
     ]
 
@@ -177,28 +177,28 @@ def test_a_comparison_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delivered", "said"),
+    ("delivered", "phrase"),
     [
-        ([0.50, 0.52, 0.48], "no difference from baseline"),  # the same, seed by seed
+        ([0.50, 0.52, 0.48], "no difference from baseline"),  # equal for each seed
         ([0.501, 0.519, 0.48], "no difference from baseline"),  # 0 +- .0025, and 2 % are .01
         ([0.51, 0.51, 0.48], "not told from baseline (8 seeds would find 2 %)"),  # 0 +- .025
         ([0.51, 0.53, 0.49], "2.0 % +- 0.0 more"),
     ],
 )
-def test_sides_that_do_not_differ_are_told_to_be_alike(delivered: list[float], said: str) -> None:
-    first, other = compare(
+def test_sides_without_a_difference_are_reported_as_equal(delivered: list[float], phrase: str) -> None:
+    first, second = compare(
         [*results("baseline", [0.50, 0.52, 0.48], 7200.0), *results("K=1", delivered, 7200.0)],
     )
-    colon = "" if said.endswith("more") else ":"
-    expected = f"K=1, against baseline: delivers{colon} {said}; finishes tasks: no difference from baseline"
-    assert sentence(other, first) == expected
+    colon = "" if phrase.endswith("more") else ":"
+    expected = f"K=1, against baseline: delivers{colon} {phrase}; finishes tasks: no difference from baseline"
+    assert sentence(second, first) == expected
 
 
 @pytest.mark.parametrize(
-    ("found", "mean", "word"),
+    ("difference", "mean", "word"),
     [
         (Interval(0.0, 0.0, 10), 0.5, "no difference"),
-        (Interval(0.0, 0.0, 10), 0.0, "no difference"),  # nothing was delivered by either
+        (Interval(0.0, 0.0, 10), 0.0, "no difference"),  # neither delivered anything
         (Interval(0.0, 0.01, 10), 0.5, "no difference"),  # 2 % of .5 are .01
         (Interval(0.0, 0.0101, 10), 0.5, "not told"),
         (Interval(0.004, 0.006, 10), 0.5, "no difference"),
@@ -209,8 +209,8 @@ def test_sides_that_do_not_differ_are_told_to_be_alike(delivered: list[float], s
         (Interval(0.02, math.nan, 1), 0.5, "not known"),  # one seed
     ],
 )
-def test_what_a_difference_says(found: Interval, mean: float, word: Told) -> None:
-    assert told("delivered", found, mean) == word
+def test_the_verdict_on_a_difference(difference: Interval, mean: float, word: Told) -> None:
+    assert told("delivered", difference, mean) == word
 
 
 def test_a_case_runs_a_policy_by_name() -> None:

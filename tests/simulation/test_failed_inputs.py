@@ -1,4 +1,4 @@
-"""What the simulated broker knows of failed jobs that wait again: as of the agent's last cycle, for six hours."""
+"""The simulated broker knows failed jobs that wait again as of the agent's last cycle, for six hours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPOCH_S, DATASET = 1_000_000.0, 500
 SIX_H = 21_600.0
 
 
-def known(now_s: float, failed_at: dict[int, dict[int, float]], unassigned: list[int]) -> Any:
+def known_inputs(now_s: float, failed_at: dict[int, dict[int, float]], unassigned: list[int]) -> Any:
     task: Any = SimpleNamespace(task=SimpleNamespace(number=7), failed_at=failed_at, unassigned=unassigned)
     return failed_inputs(["A", "B"], [task], now_s, EPOCH_S, DATASET).get((7, DATASET + 7))
 
@@ -37,7 +37,7 @@ def known(now_s: float, failed_at: dict[int, dict[int, float]], unassigned: list
         (PERIOD_S, {}, [3], None),
     ],
 )
-def test_what_is_known(
+def test_known_failed_inputs(
     now_s: float, failed_at: dict[int, dict[int, float]], unassigned: list[int], expected: Any
 ) -> None:
-    assert known(now_s, failed_at, unassigned) == expected
+    assert known_inputs(now_s, failed_at, unassigned) == expected

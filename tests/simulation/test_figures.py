@@ -21,15 +21,14 @@ from broker.simulation.model.streams import stream
 
 
 @pytest.mark.parametrize(
-    ("got", "index"), [((4, 2, 1, 1), 64 / 88), ((1, 1, 1), 1.0), ((1, 0, 0, 0), 0.25), ((0, 0), math.nan)]
+    ("parts", "index"), [((4, 2, 1, 1), 64 / 88), ((1, 1, 1), 1.0), ((1, 0, 0, 0), 0.25), ((0, 0), math.nan)]
 )
-def test_jain(got: tuple[float, ...], index: float) -> None:
-    assert jain(np.array(got, dtype=np.float64)) == pytest.approx(index, nan_ok=True)
-    assert round(64 / 88, 3) == 0.727
+def test_jain(parts: tuple[float, ...], index: float) -> None:
+    assert jain(np.array(parts, dtype=np.float64)) == pytest.approx(index, nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    ("got", "demand", "deviation"),
+    ("delivered", "demand", "deviation"),
     [
         ((60, 40), (1, 1), 0.0),
         ((100, 0), (1, 1), 0.4),
@@ -38,9 +37,9 @@ def test_jain(got: tuple[float, ...], index: float) -> None:
         ((50, 50), (0, 0), 0.1),
     ],
 )
-def test_shares_deviate_over_those_with_demand(got: object, demand: object, deviation: float) -> None:
-    found = share_deviation(np.array(got, dtype=float), np.array((0.6, 0.4)), np.array(demand, dtype=float))
-    assert found == pytest.approx(deviation, nan_ok=True)
+def test_the_deviation_of_shares_covers_those_with_demand(delivered: object, demand: object, deviation: float) -> None:
+    actual = share_deviation(np.array(delivered, dtype=float), np.array((0.6, 0.4)), np.array(demand, dtype=float))
+    assert actual == pytest.approx(deviation, nan_ok=True)
 
 
 def test_fair_parts() -> None:
@@ -53,30 +52,32 @@ def test_fair_parts() -> None:
     [
         ((1, 2, 3, 4), (1, 1, 1, 1), 0.5, 2.0),
         ((1, 2, 3, 4), (1, 1, 1, 1), 0.95, 4.0),
-        # two of four have not started after 2: the median is not among what started
+        # two of four have not started after 2: the median is not among the started jobs
         ((1, 2, 2, 2), (1, 1, 0, 0), 0.5, 2.0),
         ((1, 2, 2, 2), (1, 0, 0, 0), 0.5, math.inf),
-        # a job cut off early leaves the number at risk: 1 of 4, then 1 of 2
+        # a job censored early leaves the number at risk: 1 of 4, then 1 of 2
         ((1, 1.5, 2, 3), (1, 0, 1, 1), 0.5, 2.0),
         ((), (), 0.5, math.nan),
     ],
 )
-def test_what_has_not_started_is_censored(waited: object, started: object, probability: float, quantile: float) -> None:
-    found = survival_quantile(np.array(waited, dtype=float), np.array(started, dtype=bool), probability)
-    assert found == pytest.approx(quantile, nan_ok=True)
+def test_jobs_that_have_not_started_are_censored(
+    waited: object, started: object, probability: float, quantile: float
+) -> None:
+    actual = survival_quantile(np.array(waited, dtype=float), np.array(started, dtype=bool), probability)
+    assert actual == pytest.approx(quantile, nan_ok=True)
 
 
 def test_quantiles_beyond_the_record_make_no_interval() -> None:
     inf = math.inf
     assert interval([1.0, inf]).mean == inf
-    both = paired([inf, 1.0, inf, 3.0], [1.0, inf, inf, 2.0])
-    assert math.isnan(both.mean) and not both.excludes_zero
+    difference = paired([inf, 1.0, inf, 3.0], [1.0, inf, inf, 2.0])
+    assert math.isnan(difference.mean) and not difference.excludes_zero
 
 
 def test_intervals() -> None:
-    found = interval([1.0, 2.0, 3.0])
-    assert (found.mean, found.values, found.enough_seeds) == (2.0, 3, False)
-    assert found.half_width == pytest.approx(4.3027 / math.sqrt(3), abs=1e-4)
+    estimate = interval([1.0, 2.0, 3.0])
+    assert (estimate.mean, estimate.values, estimate.enough_seeds) == (2.0, 3, False)
+    assert estimate.half_width == pytest.approx(4.3027 / math.sqrt(3), abs=1e-4)
     assert math.isnan(interval([1.0]).half_width) and math.isnan(interval([]).mean)
     assert interval([math.nan, 1.0, 3.0]).values == 2
     assert interval(list(range(10))).enough_seeds
@@ -89,13 +90,13 @@ def test_intervals() -> None:
     assert t_quantile(9) == pytest.approx(2.2622, abs=1e-4) and math.isnan(t_quantile(0))
 
 
-def test_ten_seeds_hold_the_truth_in_95_of_100() -> None:
+def test_intervals_of_ten_seeds_cover_the_truth_in_95_of_100_cases() -> None:
     random = np.random.default_rng(1)
-    held = [
-        abs((found := interval(random.normal(5.0, 2.0, 10).tolist())).mean - 5.0) < found.half_width
+    covered = [
+        abs((estimate := interval(random.normal(5.0, 2.0, 10).tolist())).mean - 5.0) < estimate.half_width
         for _ in range(2000)
     ]
-    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +114,10 @@ def test_quantiles(distribution: Lognormal | Normal | Weibull, median: float) ->
 def test_the_copula_has_the_rank_correlations_of_the_records() -> None:
     from scipy import stats
 
-    wanted = ((1.0, 0.67, 0.0), (0.67, 1.0, -0.3), (0.0, -0.3, 1.0))
-    drawn = correlated_uniforms(wanted, 40_000, np.random.default_rng(2))
-    assert stats.spearmanr(drawn).statistic == pytest.approx(np.array(wanted), abs=0.02)
-    assert stats.kstest(drawn[:, 0], "uniform").pvalue > 1e-3
+    correlations = ((1.0, 0.67, 0.0), (0.67, 1.0, -0.3), (0.0, -0.3, 1.0))
+    uniforms = correlated_uniforms(correlations, 40_000, np.random.default_rng(2))
+    assert stats.spearmanr(uniforms).statistic == pytest.approx(np.array(correlations), abs=0.02)
+    assert stats.kstest(uniforms[:, 0], "uniform").pvalue > 1e-3
     with pytest.raises(SimulationError, match="contradict"):
         correlated_uniforms(((1, 0.99, -0.99), (0.99, 1, 0.99), (-0.99, 0.99, 1)), 10, np.random.default_rng(2))
 
@@ -139,7 +140,7 @@ def test_jobs_are_like_the_records(kind: str, cpu_s: float, corepower: float, ou
     assert (draws.efficiency > 0).all() and (draws.efficiency < 1.2).all()
 
 
-def test_one_stream_an_entity_and_purpose() -> None:
+def test_each_entity_and_purpose_has_a_separate_stream() -> None:
     draws = {stream(*key).random() for key in [(1, "A", "x"), (2, "A", "x"), (1, "B", "x"), (1, "A", "y"), (1, 1, "x")]}
     assert len(draws) == 5
     assert stream(1, "A", "x").random() == stream(1, "A", "x").random()

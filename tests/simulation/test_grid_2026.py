@@ -1,4 +1,4 @@
-"""The grid 2026 and what it has beside that of 2018: scouts, unlike tasks, failing transfers, slots in use at first."""
+"""The grid 2026 and its additions to 2018: scouts, varied tasks, failing transfers, slots in use at the start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_to(scenario: Scenario, hours: float, policy: str = "least_loaded") -> Gr
     return loop.grid
 
 
-def test_the_grid_of_a_name_is_the_usual_one_and_the_old_one_is_as_it_was() -> None:
+def test_the_2026_grid_is_the_default_and_the_2018_grid_is_unchanged() -> None:
     assert USUAL == "2026" and {"2018", "2026"} <= set(GRIDS)
     old = make_grid("2018", SIZE, 1)
     assert make_grid("generated", SIZE, 1) == old
@@ -41,14 +41,15 @@ def test_the_grid_of_a_name_is_the_usual_one_and_the_old_one_is_as_it_was() -> N
         0, TransferFailures(), -1.0, False,
     )  # fmt: skip
     assert all(
-        (one.work_factor, one.memory_factor, one.failure_rate, one.running_at) == (1.0, 1.0, 0.0, -1)
-        for one in old.tasks
+        (sim_task.work_factor, sim_task.memory_factor, sim_task.failure_rate, sim_task.running_at)
+        == (1.0, 1.0, 0.0, -1)
+        for sim_task in old.tasks
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["least_loaded_local", "seed"])
-def test_nothing_is_lost_on_it(policy: str) -> None:
+def test_no_jobs_are_lost_on_the_2026_grid(policy: str) -> None:
     loop = ClosedLoop(make_grid("2026", SIZE, 1), find_policy(policy), 1)
     for hour in range(1, 8):
         loop.events.run(3600.0 * hour)
@@ -68,21 +69,24 @@ def test_slots_are_in_use_at_the_beginning() -> None:
 
 def test_tasks_of_a_kind_differ_and_requests_are_wrong() -> None:
     tasks = make_grid("2026", dataclasses.replace(SIZE, days=20.0), 3).tasks
-    own = [one for one in tasks if one.running_at < 0 and not one.scouted]
-    assert len(own) > 100
-    work, rates = np.log([one.work_factor for one in own]), np.array([one.failure_rate for one in own])
-    believed = np.log([one.believed_factor for one in own])
+    ordinary = [sim_task for sim_task in tasks if sim_task.running_at < 0 and not sim_task.scouted]
+    assert len(ordinary) > 100
+    work, rates = (
+        np.log([sim_task.work_factor for sim_task in ordinary]),
+        np.array([sim_task.failure_rate for sim_task in ordinary]),
+    )
+    believed = np.log([sim_task.believed_factor for sim_task in ordinary])
     assert work.std() == pytest.approx(0.8, abs=0.12) and believed.std() == pytest.approx(0.7, abs=0.12)
-    # a quarter never fail; of the others a tenth in about five
+    # a quarter never fail, and a tenth fail in more than 8 % of their jobs
     assert (rates == 0).mean() == pytest.approx(0.25, abs=0.08) and np.quantile(rates, 0.9) > 0.08
 
 
 def test_queues_fail_unequally_and_few_links_fail_most() -> None:
     rates, links = [], []
     for seed in range(1, 11):
-        made = make_grid("2026", dataclasses.replace(SIZE, queues=40, nuclei=8), seed)
-        rates += [one.failure_rate for one in made.queues]
-        links += list(made.transfer_failures.links.values())
+        scenario = make_grid("2026", dataclasses.replace(SIZE, queues=40, nuclei=8), seed)
+        rates += [sim_queue.failure_rate for sim_queue in scenario.queues]
+        links += list(scenario.transfer_failures.links.values())
     assert np.median(rates) < 0.03 and np.quantile(rates, 0.97) > 0.15
     # links of ATLAS with at least 100 attempts: 1.9, 8.6 and 32 %
     for part, real in ((0.5, 0.0193), (0.75, 0.0855), (0.9, 0.321)):
@@ -92,7 +96,7 @@ def test_queues_fail_unequally_and_few_links_fail_most() -> None:
 SCOUTED = closed(task(1, jobs=12), scouts=4)
 
 
-def test_scouts_run_before_the_others_and_say_how_long_jobs_take() -> None:
+def test_scouts_run_before_the_other_jobs_and_measure_their_work() -> None:
     early = run_to(SCOUTED, 0.5).tasks[1]
     assert (len(early.held), early.unassigned) == (8, []) and early.measured_work_hs06s is None
     late = run_to(SCOUTED, 1.5).tasks[1]
@@ -104,23 +108,23 @@ def test_scouts_run_before_the_others_and_say_how_long_jobs_take() -> None:
 
 
 @pytest.mark.parametrize(("jobs", "held"), [(4, 0), (5, 1)])
-def test_a_task_of_no_more_jobs_than_scouts_has_none(jobs: int, held: int) -> None:
+def test_a_task_with_no_more_jobs_than_scouts_has_no_scouts(jobs: int, held: int) -> None:
     assert len(run_to(closed(task(1, jobs=jobs), scouts=4), 0.1).tasks[1].held) == held
 
 
-def test_a_task_of_which_no_scout_finishes_is_broken() -> None:
+def test_a_task_without_a_finished_scout_is_broken() -> None:
     grid = run_to(dataclasses.replace(SCOUTED, tasks=(task(1, jobs=12, failure_rate=1.0),)), 12.0)
     assert (grid.tally.broken_tasks, grid.tally.failed_jobs, grid.tasks[1].open_jobs) == (1, 4, 0)
     assert np.isinf(grid.tasks[1].done_s).all() and violations(grid) == []
 
 
-def test_the_work_of_a_task_is_that_of_its_kind_times_its_factor() -> None:
+def test_the_work_of_a_task_is_the_work_of_its_kind_times_its_factor() -> None:
     grid = run_to(closed(task(1, jobs=2, work_factor=2.0)), 1.5)
     assert np.isnan(grid.tasks[1].done_s).all()
     assert run_to(closed(task(1, jobs=2, work_factor=2.0)), 2.2).tasks[1].open_jobs == 0
 
 
-def test_jobs_that_run_at_first_have_a_part_of_their_work_left() -> None:
+def test_initially_running_jobs_have_a_part_of_their_work_left() -> None:
     grid = run_to(closed(task(1, jobs=8, running_at=1)), 1.1)
     assert grid.slots[0].busy_cores == 0 and grid.tasks[1].open_jobs == 0
     ends = np.sort(grid.tasks[1].done_s)
@@ -130,11 +134,11 @@ def test_jobs_that_run_at_first_have_a_part_of_their_work_left() -> None:
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_transfer_is_tried_five_times(rate: float) -> None:
     scenario = closed(task(1), transfer_failures=TransferFailures({(1, 0): rate}))
-    events, tally, told = EventQueue(), Tally(), []
+    events, tally, outcomes = EventQueue(), Tally(), []
     transfers = Transfers(scenario, events, tally, 1)
-    transfers.send(1, 0, 1e9, told.append)
+    transfers.send(1, 0, 1e9, outcomes.append)
     events.run(30 * 86_400.0)
-    assert told == [rate == 0.0]
+    assert outcomes == [rate == 0.0]
     assert tally.failed_transfers == (MOST_ATTEMPTS if rate else 0)
     assert (0 < tally.wasted_bytes < 5e9) if rate else tally.wasted_bytes == 0.0
     assert sum(tally.wan_bytes) == pytest.approx(tally.wasted_bytes if rate else 1e9)
@@ -142,31 +146,31 @@ def test_a_transfer_is_tried_five_times(rate: float) -> None:
 
 def test_a_part_of_the_attempts_fails_by_link() -> None:
     scenario = closed(task(1), transfer_failures=TransferFailures({(1, 0): 0.3}))
-    events, tally, told = EventQueue(), Tally(), []
+    events, tally, outcomes = EventQueue(), Tally(), []
     transfers = Transfers(scenario, events, tally, 1)
     for _ in range(2000):
-        transfers.send(1, 0, 1e6, told.append)
-        transfers.send(0, 1, 1e6, told.append)
+        transfers.send(1, 0, 1e6, outcomes.append)
+        transfers.send(0, 1, 1e6, outcomes.append)
     events.run(30 * 86_400.0)
     attempts = len(tally.wan_bytes) - 2000
     assert tally.failed_transfers / attempts == pytest.approx(0.3, abs=0.03)
-    assert (len(told), told.count(False)) == (4000, pytest.approx(2000 * 0.3**5, abs=8))
+    assert (len(outcomes), outcomes.count(False)) == (4000, pytest.approx(2000 * 0.3**5, abs=8))
 
 
 def test_output_that_never_arrives_and_input_that_cannot_be_read_fail_the_attempt() -> None:
-    made = closed(task(1, jobs=4, sources=(0,)), queues=2)
-    kind = dataclasses.replace(made.kinds["hour"], input_gb=0.1)
-    reading = dataclasses.replace(made, kinds={"hour": kind}, transfer_failures=TransferFailures({}, 1.0))
+    base = closed(task(1, jobs=4, sources=(0,)), queues=2)
+    kind = dataclasses.replace(base.kinds["hour"], input_gb=0.1)
+    reading = dataclasses.replace(base, kinds={"hour": kind}, transfer_failures=TransferFailures({}, 1.0))
     grid = run_to(reading, 4.0)
     assert grid.tally.failed_stage_ins == 12 and grid.tally.failed_jobs == 4 and violations(grid) == []
 
 
-def test_how_a_task_went_by_queue_is_told_to_the_brokerage_of_analysis() -> None:
+def test_the_analysis_brokerage_gets_the_job_outcomes_of_a_task_by_queue() -> None:
     scenario = closed(task(1, jobs=6), counts_bad_jobs=True)
     failing = (queue(0, failure_rate=1.0), queue(1))
     grid = run_to(dataclasses.replace(scenario, queues=failing), 1.2)
-    found = json.loads(str(analysis_request([grid.tasks[1]]).bad_jobs[0]))
-    assert found["QUEUE_0"][0] == 0 and found["QUEUE_0"][1] > 0 and found["QUEUE_1"][0] > 0
+    counts = json.loads(str(analysis_request([grid.tasks[1]]).bad_jobs[0]))
+    assert counts["QUEUE_0"][0] == 0 and counts["QUEUE_0"][1] > 0 and counts["QUEUE_1"][0] > 0
     assert run_to(dataclasses.replace(scenario, queues=failing, counts_bad_jobs=False), 1.2).tasks[1].ended == {}
 
 
@@ -179,7 +183,7 @@ def test_how_a_task_went_by_queue_is_told_to_the_brokerage_of_analysis() -> None
         ({"running_at": -2}, "no queue -2"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, float], message: str) -> None:
+def test_impossible_values_are_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(SimulationError, match=message):
         check(closed(task(1, **changes)))
     with pytest.raises(SimulationError, match="rates from 0 to 1"):

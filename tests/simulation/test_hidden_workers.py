@@ -1,4 +1,4 @@
-"""The rows of workers that a hidden truth leaves, from which a fit with workers of Harvester is made."""
+"""The worker rows of a hidden truth, the input of a fit with Harvester workers."""
 
 from __future__ import annotations
 

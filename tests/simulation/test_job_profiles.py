@@ -1,4 +1,4 @@
-"""Profiles that are counted in the database are those that are counted of the same jobs as records."""
+"""Profiles counted in the database equal those counted from records of the same jobs."""
 
 from __future__ import annotations
 
@@ -53,35 +53,35 @@ def job(number: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_tables_and_records_give_the_same(database: Database) -> None:
+def test_tables_and_records_give_the_same_profiles(database: Database) -> None:
     lines = []
     for number in range(120):
-        one = job(number)
+        row = job(number)
         lines.append(
-            f"{one['task']},{one['queue']},{one['status']},{100 + 7 * number},{one['cpu']},{one['cores']},{one['rss']},"
-            f"{one['asked']},{one['pilot']},{one['exit'] or 0}"
+            f"{row['task']},{row['queue']},{row['status']},{100 + 7 * number},{row['cpu']},{row['cores']},{row['rss']},"
+            f"{row['asked']},{row['pilot']},{row['exit'] or 0}"
         )
-    wanted = profiles_of(read_records(HEAD + "\n".join(lines), "x"), "x")
+    expected = profiles_of(read_records(HEAD + "\n".join(lines), "x"), "x")
     with database.read_snapshot() as connection:
-        found = job_profiles(connection, database.names, END - timedelta(days=1), END)
-    assert found["source"].startswith("jobsarchived4 from 2026-08-02")
+        profiles = job_profiles(connection, database.names, END - timedelta(days=1), END)
+    assert profiles["source"].startswith("jobsarchived4 from 2026-08-02")
     for part in ("labels", "queues"):
-        assert len(found[part]) == len(wanted[part]) == 2
-        for own, other in zip(found[part], wanted[part], strict=True):
-            assert own.keys() == other.keys()
-            for key, value in own.items():
+        assert len(profiles[part]) == len(expected[part]) == 2
+        for actual, reference in zip(profiles[part], expected[part], strict=True):
+            assert actual.keys() == reference.keys()
+            for key, value in actual.items():
                 close = isinstance(value, list)
-                assert value == (pytest.approx(other[key]) if close else other[key]), key
+                assert value == (pytest.approx(reference[key]) if close else reference[key]), key
 
 
 def test_the_command_fits_own_jobs(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
     span = ("--from", "2026-08-02T12:00", "--to", "2026-08-03T12:00")
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["--db", database.url, "calibrate", *span, "--json"])
-    shown = capsys.readouterr()
-    assert ended.value.code == 0, shown.err
-    told = json.loads(shown.out)
-    assert (told["kinds"], told["jobs"], told["classes"]) == (2, 120, 2)
-    with pytest.raises(SystemExit) as ended:
+    output = capsys.readouterr()
+    assert exit_info.value.code == 0, output.err
+    summary = json.loads(output.out)
+    assert (summary["kinds"], summary["jobs"], summary["classes"]) == (2, 120, 2)
+    with pytest.raises(SystemExit) as exit_info:
         main(["--db", database.url, "calibrate", "--from", "2026-08-03T12:00", "--to", "2026-08-02T12:00"])
-    assert ended.value.code == 3
+    assert exit_info.value.code == 3

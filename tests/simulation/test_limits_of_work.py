@@ -1,4 +1,4 @@
-"""Bounds on delivered work and on waits: by hand, and that no policy beats them."""
+"""Bounds on delivered work and on waits: computed by hand, and not beaten by any policy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.simulation.small_grids import closed, queue, task
 
 
 def window(jobs: int, hours: float, cores: int = 16, **changes: object) -> Scenario:
-    """One queue, and jobs of an hour on one core that come at the beginning."""
-    made = closed(task(1, jobs=jobs), closed=False, days=hours / 24.0, **changes)
-    return dataclasses.replace(made, queues=(queue(0, cores),))
+    """One queue, and one-hour jobs on one core that all arrive at the beginning."""
+    base = closed(task(1, jobs=jobs), closed=False, days=hours / 24.0, **changes)
+    return dataclasses.replace(base, queues=(queue(0, cores),))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def window(jobs: int, hours: float, cores: int = 16, **changes: object) -> Scena
         (16, 0.99, 0.0),  # none can end in time
     ],
 )
-def test_work_is_delivered_as_far_as_cores_and_time_go(jobs: int, hours: float, part: float) -> None:
+def test_cores_and_time_limit_the_delivered_work(jobs: int, hours: float, part: float) -> None:
     assert delivered_bound(window(jobs, hours), 1) == pytest.approx(part)
 
 
@@ -43,7 +43,7 @@ def test_a_job_that_always_fails_is_not_delivered() -> None:
     assert delivered_bound(mended, 1) == 1.0
 
 
-def test_what_is_down_delivers_nothing() -> None:
+def test_a_queue_that_is_down_delivers_nothing() -> None:
     down = dataclasses.replace(window(160, 5.0), outages=(Outage((0,), 0.0, 2.5 * 3600.0),))
     assert delivered_bound(down, 1) == pytest.approx(0.25)
 
@@ -51,13 +51,13 @@ def test_what_is_down_delivers_nothing() -> None:
 @pytest.mark.slow
 def test_jobs_wait_for_each_other() -> None:
     assert mean_wait_bound_s(window(16, 8.0), 1) == 0.0
-    # rounds begin after 0, 1, 2, 3 and 4 hours: 2 hours on average; slots of half an hour take some of it
-    found = mean_wait_bound_s(window(80, 8.0), 1)
-    assert 1800.0 <= found <= 7200.0
-    assert mean_wait_bound_s(window(160, 16.0), 1) > 2 * found
+    # rounds begin after 0, 1, 2, 3 and 4 hours: 2 hours on average, less with slots of half an hour
+    bound_s = mean_wait_bound_s(window(80, 8.0), 1)
+    assert 1800.0 <= bound_s <= 7200.0
+    assert mean_wait_bound_s(window(160, 16.0), 1) > 2 * bound_s
 
 
-def test_where_a_run_may_be_cut_short_nothing_is_said_of_waits() -> None:
+def test_waits_have_no_bound_where_runs_may_be_cut_short() -> None:
     assert mean_wait_bound_s(window(80, 8.0, memory_slack=0.5), 1) == 0.0
     assert math.isnan(mean_wait_bound_s(dataclasses.replace(window(1, 8.0), tasks=()), 1))
     assert math.isnan(delivered_bound(dataclasses.replace(window(1, 8.0), tasks=()), 1))
@@ -67,7 +67,7 @@ def test_where_a_run_may_be_cut_short_nothing_is_said_of_waits() -> None:
 @pytest.mark.parametrize("name", ["calm", "full", "black_hole"])
 def test_no_policy_beats_the_bounds(name: str, policy: str) -> None:
     size = GridParameters(days=0.2, queues=6, cores=300, nuclei=2, warm_up_s=3600.0)
-    made = make_grid(name, size, 4)
-    found = stats(ClosedLoop(made, find_policy(policy), 4).run())
-    assert found.delivered <= delivered_bound(made, 4) + 1e-9
-    assert found.wait_mean_s >= mean_wait_bound_s(made, 4) - 1e-6
+    scenario = make_grid(name, size, 4)
+    figures = stats(ClosedLoop(scenario, find_policy(policy), 4).run())
+    assert figures.delivered <= delivered_bound(scenario, 4) + 1e-9
+    assert figures.wait_mean_s >= mean_wait_bound_s(scenario, 4) - 1e-6

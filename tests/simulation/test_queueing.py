@@ -1,4 +1,4 @@
-"""The parts of the model against queueing theory, within the interval of ten seeds."""
+"""Parts of the model agree with queueing theory within the interval of ten seeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def erlang_wait(servers: int, load: float) -> tuple[float, float]:
 
 
 def serve(servers: int, gaps: np.ndarray, services: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Waits and stays of customers at a slot queue, the mean number that waited, and the time that was measured."""
+    """Waits and stays of customers at a slot queue, the number waiting integrated over time, and the measured time."""
     events = EventQueue()
     queue: SlotQueue[Customer] = SlotQueue(Nodes(1, servers, 0.0))
     waits, stays = [], []
@@ -78,9 +78,9 @@ def test_erlang_c_of_the_table() -> None:
         assert erlang_wait(servers, load) == pytest.approx(expected, abs=6e-6)
 
 
-def within(found: Interval, expected: float) -> bool:
-    """Inside twice the half-width, so that one of the cases fails by chance once in tens of thousands of runs."""
-    return found.enough_seeds and abs(found.mean - expected) < 2 * found.half_width
+def within(estimate: Interval, expected: float) -> bool:
+    """Whether the estimate is within twice the half-width: a case fails by chance once in tens of thousands of runs."""
+    return estimate.enough_seeds and abs(estimate.mean - expected) < 2 * estimate.half_width
 
 
 @pytest.mark.validation
@@ -91,9 +91,9 @@ def test_waits_of_m_m_c(servers: int, load: float) -> None:
         random = np.random.default_rng(seed)
         waits, _, _, _ = serve(servers, random.exponential(1 / load, 8_000), random.exponential(1.0, 8_000))
         means.append(float(waits[1000:].mean()))
-    found, expected = interval(means), erlang_wait(servers, load)[1]
-    assert within(found, expected), (found, expected)
-    assert found.half_width < 0.5 * expected
+    estimate, expected = interval(means), erlang_wait(servers, load)[1]
+    assert within(estimate, expected), (estimate, expected)
+    assert estimate.half_width < 0.5 * expected
 
 
 @pytest.mark.validation
@@ -115,22 +115,22 @@ def test_waits_of_m_g_1(name: str, expected: float) -> None:
     for seed in SEEDS:
         random, size = np.random.default_rng(seed), 12_000
         s = float(name.split()[1]) if " " in name else 0.0
-        drawn = {"fixed": np.ones(size), "exponential": random.exponential(1.0, size)}
-        services = drawn.get(name, np.exp(random.normal(-s * s / 2, s, size)))
+        samples = {"fixed": np.ones(size), "exponential": random.exponential(1.0, size)}
+        services = samples.get(name, np.exp(random.normal(-s * s / 2, s, size)))
         waits, _, _, _ = serve(1, random.exponential(1 / 0.8, size), services)
         means.append(float(waits[1000:].mean()))
     assert within(interval(means), expected), (interval(means), expected)
 
 
 @pytest.mark.slow
-def test_little() -> None:
+def test_littles_law() -> None:
     random = np.random.default_rng(3)
     waits, _, area, until = serve(10, random.exponential(1 / 9, 60_000), random.exponential(1.0, 60_000))
     assert area / until == pytest.approx(len(waits) / until * waits.mean(), rel=0.01)
 
 
 def mean_stay_over_size(seed: int) -> float:
-    """Of transfers that share one link, load .5."""
+    """The mean stay of transfers that share one link at load .5, over their mean size."""
     random, events = np.random.default_rng(seed), EventQueue()
     network = Network(events, np.array([1.0]), batch_s=0.0)
     sizes, stays = random.lognormal(-0.5, 1.0, 1500), np.zeros(1500)
@@ -149,7 +149,7 @@ def mean_stay_over_size(seed: int) -> float:
 
 
 @pytest.mark.slow
-def test_a_link_shares_its_processor() -> None:
+def test_a_link_is_a_processor_sharing_queue() -> None:
     # T(x) = x / (1 - rho), whatever the distribution of sizes
     assert within(interval([mean_stay_over_size(seed) for seed in SEEDS]), 2.0)
 
@@ -161,13 +161,13 @@ def test_priorities_start_first_and_wide_jobs_drain() -> None:
     queue.add(low)
     queue.add(high)
     assert [job for job, _ in queue.starts(0.0)] == [high, low]
-    other = Customer(1, 0)
+    small = Customer(1, 0)
     queue.add(wide)
     queue.release(low, 0)
-    queue.add(other)
+    queue.add(small)
     # the wide job does not fit: a smaller one passes, until the wide one has waited for 10 s at the head
-    assert [job for job, _ in queue.starts(1.0)] == [other]
-    queue.release(other, 0)
+    assert [job for job, _ in queue.starts(1.0)] == [small]
+    queue.release(small, 0)
     queue.add(Customer(1, 0))
     assert list(queue.starts(11.0)) == []
     queue.release(high, 0)

@@ -24,14 +24,14 @@ pytestmark = pytest.mark.slow
 SMALL = GridParameters(days=0.3, queues=8, cores=600, nuclei=2, users=10, outage_mean_days=1.0, warm_up_s=3600.0)
 
 
-def started(policy: Factory, seconds: float = 9000.0) -> ClosedLoop:
+def start_loop(policy: Factory, seconds: float = 9000.0) -> ClosedLoop:
     loop = ClosedLoop(generate(SMALL, 3), policy, 3)
     loop.events.run(seconds)
     return loop
 
 
-def test_the_snapshot_is_the_grid() -> None:
-    loop = started(Brokered)
+def test_the_snapshot_equals_the_grid() -> None:
+    loop = start_loop(Brokered)
     policy = loop.policy
     assert isinstance(policy, Brokered)
     view = loop.information.view()
@@ -40,18 +40,18 @@ def test_the_snapshot_is_the_grid() -> None:
     assert snapshot.dropped_rows == ()
     for place, name in enumerate(snapshot.unified.name):
         number = next(n for n, q in enumerate(loop.scenario.queues) if q.name == name)
-        for tag, of_tag in zip(snapshot.jobs.accounting_keys, snapshot.jobs.by_accounting_key[place], strict=True):
+        for tag, counts in zip(snapshot.jobs.accounting_keys, snapshot.jobs.by_accounting_key[place], strict=True):
             expected = view.counts[number, shares.index(tag)].copy()
             expected[0] += view.assigned[number, shares.index(tag)]
-            assert of_tag.tolist() == expected.tolist()
+            assert counts.tolist() == expected.tolist()
     assert (snapshot.taken_at.hour, snapshot.taken_at.minute) == (2, 30)
     free = dict(zip(snapshot.storages.name, snapshot.storages.space_free_gb, strict=True))
-    for site, left in zip(loop.scenario.sites, view.free_bytes, strict=True):
-        assert free[endpoint(site.name)] == left // 2**30
+    for site, free_bytes in zip(loop.scenario.sites, view.free_bytes, strict=True):
+        assert free[endpoint(site.name)] == free_bytes // 2**30
 
 
 def test_a_queue_that_is_down_is_offline_in_the_next_reading() -> None:
-    loop = started(Brokered)
+    loop = start_loop(Brokered)
     policy = loop.policy
     assert isinstance(policy, Brokered)
     loop.grid.online[2] = False
@@ -68,8 +68,8 @@ def test_a_queue_that_is_down_is_offline_in_the_next_reading() -> None:
     assert status() == "offline"
 
 
-def test_cutting_gives_back_the_jobs_of_the_task() -> None:
-    loop = started(Brokered)
+def test_chunks_of_tasks_are_split_into_the_jobs_of_the_task() -> None:
+    loop = start_loop(Brokered)
     policy = loop.policy
     assert isinstance(policy, Brokered)
     states = [loop.grid.arrive(task, 0) for task in loop.scenario.tasks if task.number not in loop.grid.tasks][:5]
@@ -79,15 +79,15 @@ def test_cutting_gives_back_the_jobs_of_the_task() -> None:
     for chunk in assign_chunks(cycle, work, 1):
         assert len(chunk.candidate) <= states[chunk.row].task.jobs
         for candidate in np.unique(chunk.candidate):
-            queue_there = loop.scenario.queues[policy.keeper.queue_of[candidate]]
+            sim_queue = loop.scenario.queues[policy.keeper.queue_of[candidate]]
             kind = states[chunk.row].kind
-            assert queue_there.node_cores >= kind.cores
-            assert queue_there.node_memory_gb >= kind.cores * kind.memory_gb_core
+            assert sim_queue.node_cores >= kind.cores
+            assert sim_queue.node_memory_gb >= kind.cores * kind.memory_gb_core
 
 
 @pytest.mark.parametrize("policy", ["seed", "panda", "flow"])
 def test_the_loop_closes_and_nothing_is_lost(policy: str) -> None:
-    loop = started(find_policy(policy))
+    loop = start_loop(find_policy(policy))
     assert violations(loop.grid) == []
     run = loop.run()
     assert violations(loop.grid) == []
@@ -96,7 +96,7 @@ def test_the_loop_closes_and_nothing_is_lost(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["seed", "panda", "flow"])
-def test_the_same_seed_decides_the_same(policy: str) -> None:
+def test_the_same_seed_gives_the_same_decisions(policy: str) -> None:
     first, second = (ClosedLoop(generate(SMALL, 3), find_policy(policy), 3).run() for _ in range(2))
     assert first.runs.start_s.tobytes() == second.runs.start_s.tobytes()
     assert first.runs.queue.tobytes() == second.runs.queue.tobytes()
@@ -107,11 +107,11 @@ def test_the_same_seed_decides_the_same(policy: str) -> None:
 def test_no_policy_beats_the_bounds(policy: str, seed: int) -> None:
     parameters = dataclasses.replace(SMALL, load=0.5 + 0.4 * seed)
     scenario = generate(parameters, seed)
-    made = stats(ClosedLoop(scenario, find_policy(policy), seed).run())
-    assert 0 < made.useful_use <= useful_use_bound(scenario, seed)
+    figures = stats(ClosedLoop(scenario, find_policy(policy), seed).run())
+    assert 0 < figures.useful_use <= useful_use_bound(scenario, seed)
 
 
-def test_the_bound_of_use_is_reached_where_nothing_is_lost() -> None:
+def test_the_bound_of_use_is_reached_without_losses() -> None:
     # 32 cores, 32 jobs an hour long in one batch, and a day to run them: 32 core hours of 768
     scenario = closed(task(1, jobs=32))
     assert useful_use_bound(scenario, 1) == pytest.approx(1 / 24)

@@ -1,4 +1,4 @@
-"""Work rolled out ahead: what runs ends first, what waits starts in its turn, and the budget ends it."""
+"""Roll-outs of the work ahead: running jobs end first, waiting jobs start in order, and a budget limits the time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOW = Rolling(hours=6.0, seeds=3, cycle_s=60.0, budget_s=100.0, seed=1)
 BUSY = (RunningGroup(0, "s", (1800.0,)), RunningGroup(1, "s", (600.0,)))
 
 
-def waiting(task: int, queue: int, jobs: int = 1, priority: float = 1.0) -> WaitingGroup:
+def waiting_group(task: int, queue: int, jobs: int = 1, priority: float = 1.0) -> WaitingGroup:
     return WaitingGroup(task, queue, "s", jobs, priority)
 
 
@@ -32,34 +32,34 @@ def work(*groups: WaitingGroup, running: tuple[RunningGroup, ...] = BUSY) -> Wor
     return WorkAhead(GRID, {"s": SHAPE}, (True, True), running, groups, (), 3600.0)
 
 
-def rolled(ahead: WorkAhead, how: Rolling = HOW, spent: Callable[[], float] = lambda: 0.0) -> RolledOut:
+def roll(ahead: WorkAhead, how: Rolling = HOW, spent: Callable[[], float] = lambda: 0.0) -> RolledOut:
     return roll_out(ahead, find_policy("least_loaded"), how, spent)
 
 
-def test_what_waits_at_a_queue_starts_when_what_runs_there_ends_and_by_priority() -> None:
-    found = rolled(work(waiting(1, 0), waiting(2, 0, priority=9.0), waiting(3, 1)))
-    assert 1200.0 < found.tasks[2] < 2600.0
-    assert 2400.0 < found.tasks[3] < 3800.0
-    assert found.tasks[1] > found.tasks[2] + 2400.0
-    assert (found.seeds, found.hours) == (3, 6.0)
+def test_waiting_jobs_start_when_running_jobs_end_and_by_priority() -> None:
+    outcome = roll(work(waiting_group(1, 0), waiting_group(2, 0, priority=9.0), waiting_group(3, 1)))
+    assert 1200.0 < outcome.tasks[2] < 2600.0
+    assert 2400.0 < outcome.tasks[3] < 3800.0
+    assert outcome.tasks[1] > outcome.tasks[2] + 2400.0
+    assert (outcome.seeds, outcome.hours) == (3, 6.0)
 
 
-def test_what_waits_for_a_queue_is_brokered_in_the_first_cycle() -> None:
-    found = rolled(work(waiting(1, -1), running=()))
-    assert found.tasks == {1: 60.0}
+def test_jobs_without_a_queue_are_brokered_in_the_first_cycle() -> None:
+    outcome = roll(work(waiting_group(1, -1), running=()))
+    assert outcome.tasks == {1: 60.0}
 
 
-def test_the_next_jobs_of_a_queue_and_the_next_tasks_of_a_kind_are_told() -> None:
-    came = tuple(dataclasses.replace(waiting(number, -1), waited_s=0.0) for number in range(4))
-    found = rolled(dataclasses.replace(work(), came=came))
-    assert set(found.kinds) == {("A", "MCORE")} and found.kinds["A", "MCORE"] > 60.0
-    assert {queue for queue, _ in found.lines} == {"Q", "R"}
-    assert rolled(work()).kinds == {}
+def test_the_waits_of_new_jobs_at_queues_and_of_new_tasks_by_kind_are_reported() -> None:
+    arrivals = tuple(dataclasses.replace(waiting_group(number, -1), waited_s=0.0) for number in range(4))
+    outcome = roll(dataclasses.replace(work(), came=arrivals))
+    assert set(outcome.kinds) == {("A", "MCORE")} and outcome.kinds["A", "MCORE"] > 60.0
+    assert {queue for queue, _ in outcome.lines} == {"Q", "R"}
+    assert roll(work()).kinds == {}
 
 
-def test_what_does_not_start_counts_as_the_end_and_a_queue_that_is_down_starts_nothing() -> None:
-    ahead = dataclasses.replace(work(waiting(1, 0)), online=(False, True))
-    assert rolled(ahead, dataclasses.replace(HOW, hours=1.0)).tasks == {1: 3600.0}
+def test_jobs_that_do_not_start_count_as_the_end_and_a_queue_that_is_down_starts_none() -> None:
+    ahead = dataclasses.replace(work(waiting_group(1, 0)), online=(False, True))
+    assert roll(ahead, dataclasses.replace(HOW, hours=1.0)).tasks == {1: 3600.0}
 
 
 def test_jobs_of_unknown_shares_and_those_that_fit_nowhere_are_left_out() -> None:
@@ -68,37 +68,37 @@ def test_jobs_of_unknown_shares_and_those_that_fit_nowhere_are_left_out() -> Non
         "large": dataclasses.replace(SHAPE, name="large", cores=64),
         "other": dataclasses.replace(SHAPE, name="other", share="C"),
     }
-    groups = tuple(dataclasses.replace(waiting(number, 0), shape=name) for number, name in enumerate(shapes, 1))
-    assert set(rolled(dataclasses.replace(work(*groups), shapes=shapes)).tasks) == {1}
+    groups = tuple(dataclasses.replace(waiting_group(number, 0), shape=name) for number, name in enumerate(shapes, 1))
+    assert set(roll(dataclasses.replace(work(*groups), shapes=shapes)).tasks) == {1}
 
 
-def test_the_same_arguments_say_the_same_and_another_seed_something_else() -> None:
-    ahead = work(waiting(1, 0), waiting(2, 1))
-    other = dataclasses.replace(HOW, seed=50)
-    assert rolled(ahead) == rolled(ahead)
-    assert rolled(ahead).tasks != rolled(ahead, other).tasks
+def test_the_same_arguments_give_the_same_result_and_another_seed_does_not() -> None:
+    ahead = work(waiting_group(1, 0), waiting_group(2, 1))
+    other_seed = dataclasses.replace(HOW, seed=50)
+    assert roll(ahead) == roll(ahead)
+    assert roll(ahead).tasks != roll(ahead, other_seed).tasks
 
 
-def test_the_budget_ends_it_within_a_seed_and_between_two() -> None:
-    ahead = work(waiting(1, 0, 40))
+def test_the_budget_ends_a_roll_out_within_a_seed_and_between_seeds() -> None:
+    ahead = work(waiting_group(1, 0, 40))
     ticks = count()
-    part = rolled(ahead, dataclasses.replace(HOW, budget_s=2.5), lambda: float(next(ticks)))
+    part = roll(ahead, dataclasses.replace(HOW, budget_s=2.5), lambda: float(next(ticks)))
     assert part.seeds == 1 and 0.0 < part.hours < 6.0
     assert part.tasks == {}
     steps = count()
-    two = rolled(ahead, dataclasses.replace(HOW, budget_s=95.0), lambda: float(next(steps)))
+    two = roll(ahead, dataclasses.replace(HOW, budget_s=95.0), lambda: float(next(steps)))
     assert two.seeds == 2 and two.hours == 6.0
-    assert rolled(ahead, dataclasses.replace(HOW, budget_s=0.0)).seeds == 0
+    assert roll(ahead, dataclasses.replace(HOW, budget_s=0.0)).seeds == 0
 
 
-def test_a_scenario_begins_with_all_that_is_there() -> None:
-    beginning = begin(work(waiting(1, 0, 3), waiting(2, -1, 2)), 6.0, 1)
+def test_a_scenario_begins_with_all_running_and_waiting_jobs() -> None:
+    beginning = begin(work(waiting_group(1, 0, 3), waiting_group(2, -1, 2)), 6.0, 1)
     tasks = beginning.scenario.tasks
     assert sorted((task.jobs, task.running_at) for task in tasks) == [(1, 0), (1, 1), (2, -1), (3, 0)]
-    assert {one.task for one in beginning.task_of.values()} == {1, 2}
+    assert {group.task for group in beginning.task_of.values()} == {1, 2}
 
 
 @pytest.mark.parametrize("age_s", [0.0, 1800.0, 7200.0, 1e6])
-def test_the_rest_of_a_run_is_positive_and_later_with_the_probability(age_s: float) -> None:
-    left = rest_s(np.full(3, age_s), 3600.0, 0.5, np.array([0.1, 0.5, 0.9]))
-    assert (left > 0).all() and (np.diff(left) >= 0).all()
+def test_the_rest_of_a_run_is_positive_and_grows_with_the_probability(age_s: float) -> None:
+    rests = rest_s(np.full(3, age_s), 3600.0, 0.5, np.array([0.1, 0.5, 0.9]))
+    assert (rests > 0).all() and (np.diff(rests) >= 0).all()

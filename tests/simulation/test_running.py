@@ -1,4 +1,4 @@
-"""A comparison goes on where it was stopped, says how far it is, and whether the grid was steady."""
+"""A comparison resumes after a stop, reports its progress, and reports whether the grid was steady."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from broker.simulation.model.steady import steady_after, steady_hour
 from tests.simulation.small_grids import closed, task
 
 SMALL = FixedScenario(closed(task(1)))
-#: Seconds for two processes to start, and to end, on a machine with much other work.
+#: Seconds for two processes to start and to end on a busy machine.
 PATIENCE_S = 120.0
 CASES = [Case(name, name, seed, SMALL) for seed in (1, 2) for name in ("random", "least_loaded")]
 
 
-class Counted:
-    """Runs cases, and counts which; fails at one."""
+class RecordingRunner:
+    """Runs and records cases, and is interrupted at one of them."""
 
     def __init__(self, stops_at: int | None = None) -> None:
         self.ran: list[tuple[str, int]] = []
@@ -47,56 +47,56 @@ class Counted:
         return simulate_case(case)
 
 
-def test_a_stopped_comparison_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stopped_comparison_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        run_cases(CASES, 1, None, KeptCases(folder), Counted(stops_at=3))
+        run_cases(CASES, 1, None, KeptCases(folder), RecordingRunner(stops_at=3))
     assert "least_loaded" in (folder / TABLE).read_text() and len(list(folder.glob("*.json"))) == 3
-    again = Counted()
-    results = run_cases(CASES, 1, None, KeptCases(folder), again)
-    assert again.ran == [("least_loaded", 2)]
+    resumed = RecordingRunner()
+    results = run_cases(CASES, 1, None, KeptCases(folder), resumed)
+    assert resumed.ran == [("least_loaded", 2)]
     alone = run_cases(CASES, 1, None)
-    assert [_figures(one) for one in results] == [_figures(one) for one in alone]
+    assert [_figures(result) for result in results] == [_figures(result) for result in alone]
 
 
 def _figures(result: CaseResult) -> str:
     return repr(dataclasses.replace(result, decide_s=0.0, total_s=0.0))
 
 
-def test_the_files_are_json_whatever_is_not_known(tmp_path: Path) -> None:
-    kept = KeptCases(tmp_path)
+def test_the_files_are_json_even_with_unknown_figures(tmp_path: Path) -> None:
+    case_store = KeptCases(tmp_path)
     result = simulate_case(CASES[0])
     odd = dataclasses.replace(result, stats=dataclasses.replace(result.stats, tail=math.nan, wait_95_s=math.inf))
-    kept.keep(CASES[0], odd)
+    case_store.keep(CASES[0], odd)
     (file,) = tmp_path.glob("*.json")
     stats = json.loads(file.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["stats"]
     assert (stats["tail"], stats["wait_95_s"]) == ("nan", "inf")
-    read = kept.found(CASES)[0].stats
-    assert math.isnan(read.tail) and read.wait_95_s == math.inf
+    restored = case_store.found(CASES)[0].stats
+    assert math.isnan(restored.tail) and restored.wait_95_s == math.inf
 
 
 @pytest.mark.parametrize(
-    "other",
+    "stored_case",
     [
         dataclasses.replace(CASES[0], values=(("FLOW_BYTE_PRICE", 7),)),
         dataclasses.replace(CASES[0], scenario_of=FixedScenario(closed(task(1, jobs=11)))),
         dataclasses.replace(CASES[0], seed=3),
     ],
 )
-def test_a_case_of_other_settings_is_never_taken(other: Case, tmp_path: Path) -> None:
-    kept = KeptCases(tmp_path)
-    kept.keep(other, simulate_case(CASES[0]))
-    assert kept.found(CASES) == {} and kept.others(CASES) == 1
-    assert list(kept.found([other])) == [0] and kept.others([other]) == 0
+def test_a_stored_case_with_other_settings_is_never_reused(stored_case: Case, tmp_path: Path) -> None:
+    case_store = KeptCases(tmp_path)
+    case_store.keep(stored_case, simulate_case(CASES[0]))
+    assert case_store.found(CASES) == {} and case_store.others(CASES) == 1
+    assert list(case_store.found([stored_case])) == [0] and case_store.others([stored_case]) == 0
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
-    kept = KeptCases(tmp_path)
-    kept.keep(CASES[0], simulate_case(CASES[0]))
+    case_store = KeptCases(tmp_path)
+    case_store.keep(CASES[0], simulate_case(CASES[0]))
     (file,) = tmp_path.glob("*.json")
     file.write_text("{")
     with pytest.raises(SimulationError, match=file.name):
-        kept.found(CASES)
+        case_store.found(CASES)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -105,14 +105,14 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         KeptCases(tmp_path / "file")
 
 
-def test_progress_in_lines_says_what_is_left() -> None:
+def test_progress_lines_state_the_remaining_time() -> None:
     result = simulate_case(CASES[0])
-    said: list[str] = []
+    messages: list[str] = []
     times = iter([0.0, 5.0, 60.0, 70.0, 240.0])
-    lines = Lines(5, lambda: next(times), said.append)
+    lines = Lines(5, lambda: next(times), messages.append)
     for place in range(4):
         lines(place, result)
-    assert said == [
+    assert messages == [
         "simulated 2 of 5 (last: random, seed 1); about 2 min left",
         "simulated 4 of 5 (last: random, seed 1); about 1 min left",
     ]
@@ -127,7 +127,7 @@ def test_progress_in_lines_says_what_is_left() -> None:
         (np.ones(49), None),
     ],
 )
-def test_the_beginning_that_is_left_out(values: np.ndarray, after: int | None) -> None:
+def test_the_unsteady_beginning_is_left_out(values: np.ndarray, after: int | None) -> None:
     assert steady_after(values) == after
 
 
@@ -135,10 +135,10 @@ def test_a_grid_that_is_steady_too_late_is_named() -> None:
     hours = np.arange(100) / 6.0
     use = np.concatenate([np.linspace(0, 1, 20), np.tile([1.0, 1.1], 40)])
     assert steady_hour(hours, np.array([use, use])) == pytest.approx(20 / 6)
-    one = dataclasses.replace(simulate_case(CASES[0]), hours=tuple(hours), curves={"use": tuple(use)})
-    assert unsteady([one], 4.0 * 3600.0) == []
-    assert "steady from hour 3.3 on" in unsteady([one], 3.0 * 3600.0)[0]
-    rising = dataclasses.replace(one, curves={"use": tuple(np.linspace(0, 1, 100))})
+    steady = dataclasses.replace(simulate_case(CASES[0]), hours=tuple(hours), curves={"use": tuple(use)})
+    assert unsteady([steady], 4.0 * 3600.0) == []
+    assert "steady from hour 3.3 on" in unsteady([steady], 3.0 * 3600.0)[0]
+    rising = dataclasses.replace(steady, curves={"use": tuple(np.linspace(0, 1, 100))})
     assert "not steady in the first half" in unsteady([rising], 3600.0)[0]
 
 
@@ -149,11 +149,11 @@ def test_differences_are_drawn(tmp_path: Path) -> None:
     assert plot_differences(compare(results[::2]), tmp_path / "one") == []
 
 
-def test_size_load_and_warm_up_are_those_of_the_options() -> None:
+def test_size_load_and_warm_up_follow_the_options() -> None:
     sizes = (size_of(0.5, 6, 500, load, "2h") for load in (0.3, None))
-    light, usual = (grid_of(None, "calm", one)(1) for one in sizes)
+    light, usual = (grid_of(None, "calm", item)(1) for item in sizes)
     assert light.warm_up_s == 7200.0
-    assert sum(one.jobs for one in light.tasks) < 0.8 * sum(one.jobs for one in usual.tasks)
+    assert sum(item.jobs for item in light.tasks) < 0.8 * sum(item.jobs for item in usual.tasks)
 
 
 @pytest.mark.parametrize("option", [("--load", "0.5"), ("--warm-up", "1h"), ("--days", "1")])
@@ -162,33 +162,33 @@ def test_a_scenario_has_its_own_size(
 ) -> None:
     file = tmp_path / "one.yaml"
     file.write_text("grid: calm\nparameters: {days: 0.1, queues: 4, cores: 200, warm_up_s: 0}\n")
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main(["simulate", "--scenario", str(file), *option])
-    assert ended.value.code == 3 and "belong to generated grids" in capsys.readouterr().err
+    assert exit_info.value.code == 3 and "belong to generated grids" in capsys.readouterr().err
 
 
-def test_the_command_keeps_and_takes_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_stores_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["simulate", "--policy", "random", "--days", "0.1", "--queues", "4", "--cores", "200", "--seeds", "2",
                  "--seed-from", "7", "--processes", "1", "--out", str(tmp_path), "--json"]  # fmt: skip
-    shown = []
+    outputs = []
     for _ in range(2):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main(arguments)
-        assert ended.value.code == 0
-        shown.append(capsys.readouterr())
-    assert shown[0].out == shown[1].out and json.loads(shown[0].out)["seeds"] == [7, 8]
-    assert "2 of 2 simulations are taken from" in shown[1].err
+        assert exit_info.value.code == 0
+        outputs.append(capsys.readouterr())
+    assert outputs[0].out == outputs[1].out and json.loads(outputs[0].out)["seeds"] == [7, 8]
+    assert "2 of 2 simulations are taken from" in outputs[1].err
 
 
-def test_words_name_no_figure_that_is_not_known_by_its_key() -> None:
-    first, other = compare([simulate_case(case) for case in CASES[:2]])
-    assert sentence(other, first) == "least_loaded, against random: delivers: not known; finishes tasks: not known"
+def test_a_sentence_never_names_an_unknown_figure_by_its_key() -> None:
+    first, second = compare([simulate_case(case) for case in CASES[:2]])
+    assert sentence(second, first) == "least_loaded, against random: delivers: not known; finishes tasks: not known"
 
 
 def _waits_for_ever(case: Case) -> CaseResult:
-    with Path(case.label).open("w", encoding="ascii") as told:
-        told.write(".")
-        told.flush()
+    with Path(case.label).open("w", encoding="ascii") as pipe:
+        pipe.write(".")
+        pipe.flush()
         threading.Event().wait()
     raise AssertionError("it waited")
 
@@ -202,20 +202,20 @@ if __name__ == "__main__":
 """
 
 
-def test_the_processes_of_a_comparison_that_is_killed_end_with_it(tmp_path: Path) -> None:
-    """Each holds a pipe open, whose end is read when no process has it any more."""
+def test_the_processes_of_a_killed_comparison_end_with_it(tmp_path: Path) -> None:
+    """Each holds a pipe open; the reader sees its end once no process has it open."""
     script, pipe = tmp_path / "killed.py", tmp_path / "pipe"
     script.write_text(_KILLED, encoding="utf-8")
     os.mkfifo(pipe)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    held = os.open(pipe, os.O_WRONLY)  # until the first process has it, there is no end to read
+    writer = os.open(pipe, os.O_WRONLY)  # keeps the pipe open until the first process opens it
     with subprocess.Popen([sys.executable, str(script), str(pipe)], env=environment) as run:
-        said = b""
-        while len(said) < 2:
+        received = b""
+        while len(received) < 2:
             assert select.select([reader], [], [], PATIENCE_S)[0], "the simulations did not begin"
-            said += os.read(reader, 2)
-        os.close(held)
+            received += os.read(reader, 2)
+        os.close(writer)
         run.kill()
     assert select.select([reader], [], [], PATIENCE_S)[0], "processes go on without the one that started them"
     assert os.read(reader, 1) == b""

@@ -23,32 +23,32 @@ from tests.simulation.small_grids import closed, queue, task
 SMALL = GridParameters(days=0.15, queues=6, cores=300, nuclei=2, users=10, warm_up_s=1800.0, median_jobs=8.0)
 
 
-def of_b(number: int, jobs: int = 10, **changes: object) -> Task:
+def task_of_b(number: int, jobs: int = 10, **changes: object) -> Task:
     return task(number, jobs, share=1, vo="b", **changes)
 
 
 def two_vos(*tasks: Task, **changes: object) -> Scenario:
-    """Share A is of VO atlas and B of b; queue 0 takes atlas, 1 takes b, 2 both."""
-    made = closed(*tasks, queues=3, share_vos={"B": "b"}, **changes)
-    taken: tuple[tuple[str, ...], ...] = (("atlas",), ("b",), ())
-    return dataclasses.replace(made, queues=tuple(queue(n, vos=vos) for n, vos in enumerate(taken)))
+    """Share A belongs to VO atlas and B to VO b; queue 0 takes atlas, 1 takes b, and 2 takes both."""
+    base = closed(*tasks, queues=3, share_vos={"B": "b"}, **changes)
+    queue_vos: tuple[tuple[str, ...], ...] = (("atlas",), ("b",), ())
+    return dataclasses.replace(base, queues=tuple(queue(n, vos=vos) for n, vos in enumerate(queue_vos)))
 
 
 @pytest.mark.parametrize("policy", ["least_loaded", "random", "clairvoyant", "shortest_delay", "seed", "flow"])
 def test_a_job_never_runs_at_a_queue_that_does_not_take_its_vo(policy: str) -> None:
-    scenario = two_vos(task(1, jobs=40), of_b(2, jobs=40))
+    scenario = two_vos(task(1, jobs=40), task_of_b(2, jobs=40))
     loop = ClosedLoop(scenario, find_policy(policy), 1)
     for until in (3000.0, 9000.0, scenario.end_s):
         loop.events.run(until)
         assert violations(loop.grid) == []
     runs = loop.result(0.0).runs
-    used = {number: set(runs.queue[runs.task == number].tolist()) for number in (1, 2)}
-    assert used[1] and used[2]
-    assert used[1] <= {0, 2} and used[2] <= {1, 2}
+    queues_used = {number: set(runs.queue[runs.task == number].tolist()) for number in (1, 2)}
+    assert queues_used[1] and queues_used[2]
+    assert queues_used[1] <= {0, 2} and queues_used[2] <= {1, 2}
 
 
-def test_each_vo_is_brokered_with_its_own_tuning_the_highest_priority_first() -> None:
-    scenario = two_vos(task(1, priority=300.0), of_b(2, priority=700.0))
+def test_each_vo_is_brokered_with_its_own_tuning_and_the_highest_priority_comes_first() -> None:
+    scenario = two_vos(task(1, priority=300.0), task_of_b(2, priority=700.0))
     policy = by_profile(scenario, 1)
     assert isinstance(policy, SeveralVos) and isinstance(by_profile(closed(task(1)), 1), Brokered)
     assert {vo: part.tuning.vo for vo, part in policy.parts.items()} == {"atlas": "atlas", "b": "b"}
@@ -65,7 +65,7 @@ def test_each_vo_is_brokered_with_its_own_tuning_the_highest_priority_first() ->
 
 
 def test_running_cores_count_by_vo() -> None:
-    scenario = two_vos(task(1, jobs=8), of_b(2, jobs=24))
+    scenario = two_vos(task(1, jobs=8), task_of_b(2, jobs=24))
     loop = ClosedLoop(scenario, LeastLoaded, 1)
     loop.events.run(1000.0)
     part = Brokered(scenario, 1, vo="b")
@@ -74,31 +74,31 @@ def test_running_cores_count_by_vo() -> None:
     assert jobs.running_cores.sum(axis=0)[1] == 24 * 8.0
 
 
-def test_a_policy_that_sends_jobs_elsewhere_is_named() -> None:
+def test_a_policy_that_sends_jobs_to_queues_of_other_vos_is_refused() -> None:
     class Wrong(RandomPolicy):
         def _choose(self, view, state, queues, load):  # type: ignore[no-untyped-def]
             return np.full(len(state.unassigned), 0)
 
     with pytest.raises(SimulationError, match="VO b at queue QUEUE_0"):
-        ClosedLoop(two_vos(of_b(1)), Wrong, 1).run()
+        ClosedLoop(two_vos(task_of_b(1)), Wrong, 1).run()
 
 
 def test_the_deviation_of_vos_counts_their_shares_together() -> None:
     alone = ClosedLoop(closed(task(1)), LeastLoaded, 1).run()
     assert math.isnan(stats(alone).vo_deviation)
-    both = ClosedLoop(two_vos(task(1, jobs=10), of_b(2, jobs=10)), LeastLoaded, 1).run()
-    made = stats(both)
-    assert made.vo_deviation == made.share_deviation == pytest.approx(0.0, abs=0.01)
-    # shares A and C of one VO get 10 jobs together, B of the other 10: A and C are uneven, the VOs are not
+    both = ClosedLoop(two_vos(task(1, jobs=10), task_of_b(2, jobs=10)), LeastLoaded, 1).run()
+    figures = stats(both)
+    assert figures.vo_deviation == figures.share_deviation == pytest.approx(0.0, abs=0.01)
+    # shares A and C of one VO get 10 jobs together, B of the other VO gets 10: the shares are uneven, the VOs are not
     shares = (("A", 1.0), ("B", 2.0), ("C", 1.0))
-    scenario = two_vos(task(1, jobs=9), of_b(2, jobs=10), task(3, jobs=1, share=2), shares=shares)
-    made = stats(ClosedLoop(scenario, LeastLoaded, 1).run())
-    assert made.vo_deviation == pytest.approx(0.0, abs=0.01)
-    assert made.share_deviation == pytest.approx(0.2, abs=0.01)
+    scenario = two_vos(task(1, jobs=9), task_of_b(2, jobs=10), task(3, jobs=1, share=2), shares=shares)
+    figures = stats(ClosedLoop(scenario, LeastLoaded, 1).run())
+    assert figures.vo_deviation == pytest.approx(0.0, abs=0.01)
+    assert figures.share_deviation == pytest.approx(0.2, abs=0.01)
 
 
 @pytest.mark.parametrize("policy", ["least_loaded", "seed"])
-def test_the_stress_of_one_vo_has_five(policy: str) -> None:
+def test_the_stress_grid_of_one_vo_has_five_vos(policy: str) -> None:
     scenario = make_grid("one_vo", SMALL, 2)
     assert scenario.vos == ("VO 1", "VO 2", "VO 3", "VO 4", "VO 5")
     assert {task.vo for task in scenario.tasks} <= set(scenario.vos)
@@ -120,8 +120,8 @@ queues:
 tasks:
   - {number: 1, kind: merge, jobs: 3, arrival_s: 0, share: 1, user: 0, priority: 500, sources: [0], vo: b}
 """
-    made = read_scenario(text, "vos.yaml")(1)
-    assert made.vos == ("atlas", "b") and made.queues[0].vos == ("b",) and made.tasks[0].vo == "b"
+    scenario = read_scenario(text, "vos.yaml")(1)
+    assert scenario.vos == ("atlas", "b") and scenario.queues[0].vos == ("b",) and scenario.tasks[0].vo == "b"
     with pytest.raises(SimulationError, match="VO atlas, and share B of VO b"):
         read_scenario(text.replace(", vo: b}", "}"), "vos.yaml")(1)
     with pytest.raises(SimulationError, match="fit no queue that takes VO b"):

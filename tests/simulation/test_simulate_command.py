@@ -39,16 +39,16 @@ def database(test_server: TestServer) -> Iterator[Database]:
 
 
 class Broker:
-    """The command line on a database; the object that it prints."""
+    """Runs the command line on a database and returns the object that it prints."""
 
     def __init__(self, database: Database, capsys: pytest.CaptureFixture[str]) -> None:
         self._database, self._capsys = database, capsys
 
     def __call__(self, *arguments: str) -> tuple[int, Any]:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main(["--db", self._database.url, *arguments])
-        shown = self._capsys.readouterr().out
-        return int(str(ended.value.code)), json.loads(shown) if shown.startswith("{") else shown
+        output = self._capsys.readouterr().out
+        return int(str(exit_info.value.code)), json.loads(output) if output.startswith("{") else output
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_the_agents_on_a_database_give_the_same_figures(
     broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def prepared(purpose: str) -> Iterator[Database]:
+    def existing_database(purpose: str) -> Iterator[Database]:
         yield database
 
-    monkeypatch.setattr(simulated_agents, "scratch_database", prepared)
+    monkeypatch.setattr(simulated_agents, "scratch_database", existing_database)
     status, through = broker("simulate", "--through-database", "--grid", "2018", *SIZE)
     assert status == 0 and through["figures"]["use"]["mean"] > 0.01, through
     _, memory = broker("simulate", "--grid", "2018", *SIZE)
@@ -72,12 +72,12 @@ def test_the_agents_on_a_database_give_the_same_figures(
 
 
 def test_a_policy_that_is_no_agent_is_refused(broker: Broker) -> None:
-    status, told = broker("simulate", "--through-database", "--policy", "seed", "--policy", "random", *SIZE)
-    assert (status, told["error"]["what"]) == (3, "random: no agent decides so")
+    status, document = broker("simulate", "--through-database", "--policy", "seed", "--policy", "random", *SIZE)
+    assert (status, document["error"]["what"]) == (3, "random: no agent decides so")
 
 
 @pytest.mark.slow
-def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Database, tmp_path: Path) -> None:
+def test_the_grid_comes_from_a_stored_snapshot(broker: Broker, database: Database, tmp_path: Path) -> None:
     loop = ClosedLoop(generate(GRID, 1), lambda scenario, seed: ThroughDatabase(scenario, seed, database), 1)
     while not loop.grid.tally.decided_chunks:
         loop.events.run(loop.events.now + 600.0)
@@ -90,53 +90,59 @@ def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Databas
 
 
 @pytest.mark.slow
-def test_a_sweep_is_kept_as_a_simulation_is(
+def test_a_sweep_is_stored_like_a_simulation(
     database: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeping, "GRID", GridChoice("full", GRID))
     key = "NQUEUELIMITSITE_MC Production"
-    shown = runner(capsys, "--db", database.url, "sweep", f"{key}=1:500:499")(
+    result = runner(capsys, "--db", database.url, "sweep", f"{key}=1:500:499")(
         "--simulate", "--store", "--seeds", "1", "--processes", "1", "--json"
     )
-    assert shown.status == 0, shown.err
-    number = re.search(r"stored: simulation (\d+), page /simulations/\d+", shown.err)
-    assert number is not None, shown.err
-    printed = [json.loads(line) for line in shown.out.splitlines()]
+    assert result.status == 0, result.err
+    number = re.search(r"stored: simulation (\d+), page /simulations/\d+", result.err)
+    assert number is not None, result.err
+    objects = [json.loads(line) for line in result.out.splitlines()]
     with database.begin() as connection:
-        kept = simulation_answer(runs.find(connection, int(number[1])), int(number[1]))
-    assert (kept.asked.grid, kept.asked.policies) == ("sweep on full", ("baseline", f"{key}=1", f"{key}=500"))
-    assert [one.figures["use"].mean for one in kept.policies] == [one["figures"]["use"]["mean"] for one in printed]
+        answer = simulation_answer(runs.find(connection, int(number[1])), int(number[1]))
+    assert (answer.asked.grid, answer.asked.policies) == ("sweep on full", ("baseline", f"{key}=1", f"{key}=500"))
+    assert [item.figures["use"].mean for item in answer.policies] == [
+        item["figures"]["use"]["mean"] for item in objects
+    ]
 
 
-def test_a_sweep_over_stored_cycles_is_no_simulation_to_keep(broker: Broker) -> None:
-    status, told = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", "--store", "--json")
-    assert status == 3 and "add --simulate" in json.dumps(told["error"])
+def test_a_sweep_over_stored_cycles_cannot_be_stored_as_a_simulation(broker: Broker) -> None:
+    status, document = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", "--store", "--json")
+    assert status == 3 and "add --simulate" in json.dumps(document["error"])
 
 
 @pytest.mark.parametrize("option", [("--grid", "calm"), ("--out", "kept"), ("--profile", "mine.yaml")])
-def test_what_is_about_a_simulated_grid_needs_one(broker: Broker, option: tuple[str, str]) -> None:
-    status, told = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", *option, "--json")
-    assert status == 3 and f"{option[0]} is about a simulated grid" in json.dumps(told["error"])
+def test_options_of_a_simulated_grid_need_one(broker: Broker, option: tuple[str, str]) -> None:
+    status, document = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", *option, "--json")
+    assert status == 3 and f"{option[0]} is about a simulated grid" in json.dumps(document["error"])
 
 
 @pytest.mark.slow
-def test_a_sweep_runs_on_an_own_grid_by_an_own_profile(
+def test_a_sweep_runs_on_a_custom_grid_with_a_custom_profile(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     grid, profile = tmp_path / "grid.yaml", tmp_path / "mine.yaml"
     grid.write_text("grid: calm\nparameters: {days: 0.05, queues: 4, cores: 300, nuclei: 1, warm_up_s: 0}\n")
     profile.write_text("profile: mine\nextends: flow\n")
-    shown = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")(
+    result = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")(
         "--simulate", "--grid", str(grid), "--profile", str(profile), "--out", str(tmp_path / "out"), "--seeds", "1",
         "--processes", "1", "--json",
     )  # fmt: skip
-    assert shown.status == 0, shown.err
-    assert [json.loads(line)["policy"] for line in shown.out.splitlines()] == [
+    assert result.status == 0, result.err
+    assert [json.loads(line)["policy"] for line in result.out.splitlines()] == [
         "baseline", "FLOW_BYTE_PRICE=1", "FLOW_BYTE_PRICE=5",
     ]  # fmt: skip
     assert len(list((tmp_path / "out").glob("*.json"))) == 3
-    refused = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")("--simulate", "--grid", "moon")
-    assert refused.status == 3 and "no grid is called moon" in refused.err and "black_hole" in refused.err
+    unknown_grid = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")(
+        "--simulate", "--grid", "moon"
+    )
+    assert (
+        unknown_grid.status == 3 and "no grid is called moon" in unknown_grid.err and "black_hole" in unknown_grid.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,11 +153,9 @@ def test_a_sweep_runs_on_an_own_grid_by_an_own_profile(
         (("--snapshot", "newest", "--scenario", "grid.yaml"), "are two grids", 3),
     ],
 )
-def test_a_snapshot_that_is_not_there_is_refused(
-    broker: Broker, arguments: tuple[str, ...], message: str, status: int
-) -> None:
-    found, told = broker("simulate", *arguments, *SIZE)
-    assert found == status and message in json.dumps(told["error"])
+def test_a_missing_snapshot_is_refused(broker: Broker, arguments: tuple[str, ...], message: str, status: int) -> None:
+    exit_code, document = broker("simulate", *arguments, *SIZE)
+    assert exit_code == status and message in json.dumps(document["error"])
 
 
 @pytest.mark.parametrize(
@@ -160,10 +164,10 @@ def test_a_snapshot_that_is_not_there_is_refused(
 def test_without_its_packages_the_command_names_the_extra(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = context.find_spec
-    monkeypatch.setattr(context, "find_spec", lambda name: None if name == "scipy" else found(name))
-    with pytest.raises(SystemExit) as ended:
+    find_spec = context.find_spec
+    monkeypatch.setattr(context, "find_spec", lambda name: None if name == "scipy" else find_spec(name))
+    with pytest.raises(SystemExit) as exit_info:
         main(list(command))
-    assert ended.value.code == 1
-    wanted = 'error: not installed: scipy; extra simulate; pip install "gridbroker[simulate]"'
-    assert capsys.readouterr().err.splitlines() == [wanted]
+    assert exit_info.value.code == 1
+    message = 'error: not installed: scipy; extra simulate; pip install "gridbroker[simulate]"'
+    assert capsys.readouterr().err.splitlines() == [message]

@@ -36,40 +36,40 @@ def snapshot(scenario: Scenario) -> Snapshot:
 
 
 def test_queues_sites_and_links_are_those_of_the_snapshot(scenario: Scenario, snapshot: Snapshot) -> None:
-    made = grid_of_snapshot(snapshot, SMALL)(1)
-    known = {queue.name: queue for queue in scenario.queues}
-    assert sorted(queue.name for queue in made.queues) == sorted(known)
-    for queue in made.queues:
-        own = known[queue.name]
-        assert queue.cores == pytest.approx(own.cores, abs=32)
-        assert (queue.corepower, queue.mode) == (own.corepower, own.mode)
-        assert queue.node_memory_gb == pytest.approx(own.node_memory_gb / own.node_cores * queue.node_cores)
-        assert made.sites[queue.site].name == scenario.sites[own.site].name
-    for site in made.sites:
-        before = next(one for one in scenario.sites if one.name == site.name)
+    grid = grid_of_snapshot(snapshot, SMALL)(1)
+    originals = {queue.name: queue for queue in scenario.queues}
+    assert sorted(queue.name for queue in grid.queues) == sorted(originals)
+    for queue in grid.queues:
+        original = originals[queue.name]
+        assert queue.cores == pytest.approx(original.cores, abs=32)
+        assert (queue.corepower, queue.mode) == (original.corepower, original.mode)
+        assert queue.node_memory_gb == pytest.approx(original.node_memory_gb / original.node_cores * queue.node_cores)
+        assert grid.sites[queue.site].name == scenario.sites[original.site].name
+    for site in grid.sites:
+        before = next(original_site for original_site in scenario.sites if original_site.name == site.name)
         assert site.storage_total == pytest.approx(before.storage_total, rel=1e-6)
         assert site.storage_used == pytest.approx(before.storage_used, rel=1e-5)
     numbers = {site.name: place for place, site in enumerate(scenario.sites)}
-    assert made.link_bytes_s
-    for (a, b), rate in made.link_bytes_s.items():
+    assert grid.link_bytes_s
+    for (a, b), rate in grid.link_bytes_s.items():
         # the network matrix has whole MB/s
-        own = scenario.link_bytes_s[numbers[made.sites[a].name], numbers[made.sites[b].name]]
-        assert rate == pytest.approx(1e6 * round(own / 1e6), rel=1e-12)
+        original = scenario.link_bytes_s[numbers[grid.sites[a].name], numbers[grid.sites[b].name]]
+        assert rate == pytest.approx(1e6 * round(original / 1e6), rel=1e-12)
 
 
 @pytest.mark.parametrize(
     ("maxrss_mb", "cores", "node_gb"),
     [
         ([6144.0], [1.0], 192.0),  # the most that a core has
-        ([6145.0], [1.0], 64.0),  # more is what one job may use: two a core, as where nothing is said
+        ([6145.0], [1.0], 64.0),  # more is the limit of one job: two per core, the default
         ([64_000.0], [1.0], 64.0),
         ([128_000.0], [1.0], 125.0),  # a node holds one of the largest jobs
-        ([16_000.0, 64_000.0], [8.0, 1.0], 62.5),  # the other limit counts: 1.95 a core
+        ([16_000.0, 64_000.0], [8.0, 1.0], 62.5),  # the other limit counts: 1.95 per core
         ([0.0], [8.0], 64.0),
-        ([200_000.0], [64.0], 97.65625),  # a job that fits no node makes none larger
+        ([200_000.0], [64.0], 97.65625),  # a job that fits no node does not enlarge the nodes
     ],
 )
-def test_what_one_job_may_use_is_not_what_each_core_has(
+def test_the_memory_limit_of_a_job_is_not_the_memory_of_each_core(
     maxrss_mb: list[float], cores: list[float], node_gb: float
 ) -> None:
     assert node_memory_gb(np.array(maxrss_mb), np.array(cores), 32) == pytest.approx(node_gb)
@@ -77,20 +77,20 @@ def test_what_one_job_may_use_is_not_what_each_core_has(
 
 def test_the_work_and_the_hidden_speeds_are_drawn_by_seed(snapshot: Snapshot) -> None:
     grid = grid_of_snapshot(snapshot, SMALL, (("ages", FRESH),))
-    first, again, other = grid(1), grid(1), grid(2)
-    assert first == again != other
-    assert first.tasks != other.tasks
-    assert [one.hidden_speed for one in first.queues] != [one.hidden_speed for one in other.queues]
+    first, repeated, other_seed = grid(1), grid(1), grid(2)
+    assert first == repeated != other_seed
+    assert first.tasks != other_seed.tasks
+    assert [queue.hidden_speed for queue in first.queues] != [queue.hidden_speed for queue in other_seed.queues]
     assert first.ages == FRESH
     assert ClosedLoop(first, LeastLoaded, 1).run().tally.assigned_jobs > 20
 
 
-def test_running_cores_count_where_more_than_pledged(snapshot: Snapshot) -> None:
+def test_running_cores_count_where_they_exceed_the_pledge(snapshot: Snapshot) -> None:
     size = len(snapshot.unified)
     cores = np.full((size, 1), 4096.0)
     jobs = dataclasses.replace(snapshot.jobs, running_cores=cores, core_keys=(("atlas", "managed"),))
-    made = grid_of_snapshot(dataclasses.replace(snapshot, jobs=jobs), SMALL)(1)
-    assert {queue.cores for queue in made.queues} == {4096}
+    grid = grid_of_snapshot(dataclasses.replace(snapshot, jobs=jobs), SMALL)(1)
+    assert {queue.cores for queue in grid.queues} == {4096}
 
 
 def offline(snapshot: Snapshot) -> Snapshot:
@@ -99,8 +99,8 @@ def offline(snapshot: Snapshot) -> Snapshot:
 
 
 def without_nuclei(snapshot: Snapshot) -> Snapshot:
-    none = np.zeros(len(snapshot.nuclei), dtype=np.bool_)
-    return dataclasses.replace(snapshot, nuclei=dataclasses.replace(snapshot.nuclei, is_nucleus=none))
+    no_nuclei = np.zeros(len(snapshot.nuclei), dtype=np.bool_)
+    return dataclasses.replace(snapshot, nuclei=dataclasses.replace(snapshot.nuclei, is_nucleus=no_nuclei))
 
 
 @pytest.mark.parametrize(("broken", "message"), [(offline, "no queue is online"), (without_nuclei, "is a nucleus")])
@@ -110,29 +110,31 @@ def test_a_snapshot_without_a_grid_is_refused(snapshot: Snapshot, broken: object
 
 
 def with_rules(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, dict[str, RawSource]]:
-    """The snapshot of a grid of which one queue has limits, hardware and software of its own, and no other any."""
-    sources = {one.name: one for one in sources_of(scenario)}
+    """The snapshot of a grid where exactly one queue has its own limits, hardware and software."""
+    sources = {raw_source.name: raw_source for raw_source in sources_of(scenario)}
     rows = list(sources["queues"].rows("schedconfig_json").records())
-    own = {
+    changes = {
         "type": "analysis", "maxinputsize": 777, "mintime": 60, "maxwdir": 4321, "wnconnectivity": "none",
         "is_cvmfs": False, "fairsharepolicy": "type=managed:50%", "jobseed": "std", "transferringlimit": 11,
         "params": {"max_io_intensity": 5.0}, "catchall": "excluded_processing=pile",
     }  # fmt: skip
-    described = [
-        {**row, "data": json.dumps(json.loads(row["data"]) | own)} if n == 0 else row for n, row in enumerate(rows)
+    queue_rows = [
+        {**row, "data": json.dumps(json.loads(row["data"]) | changes)} if n == 0 else row for n, row in enumerate(rows)
     ]
     tags = {"cmtconfigs": ["x86_64-centos7-gcc11-opt"], "cvmfs": ["atlas"], "containers": [], "tags": [],
             "architectures": [{"type": "gpu", "vendor": ["nvidia"], "model": ["kt100"]}]}  # fmt: skip
-    tagged = [{"panda_queue": rows[0]["panda_queue"], "data": json.dumps(tags), "last_update": rows[0]["last_update"]}]
+    software_rows = [
+        {"panda_queue": rows[0]["panda_queue"], "data": json.dumps(tags), "last_update": rows[0]["last_update"]}
+    ]
     levels = [{"panda_queue": rows[0]["panda_queue"], "cpu_architecture_level": "x86_64-v2", "pct_within_pq": 100.0}]
     shares = [{"name": name, "value": value, "parent": None} for name, value in (("User Analysis", 1), ("Upgrade", 3))]
 
-    def source(name: str, table: str, entries: list[dict[str, Any]], of: RawSource | None = None) -> None:
-        made = Rows(tuple(entries[0]), tuple(tuple(entry.values()) for entry in entries))
-        sources[name] = RawSource(name, {**(of.tables if of else {}), table: made}, START)
+    def source(name: str, table: str, entries: list[dict[str, Any]], base: RawSource | None = None) -> None:
+        table_rows = Rows(tuple(entries[0]), tuple(tuple(entry.values()) for entry in entries))
+        sources[name] = RawSource(name, {**(base.tables if base else {}), table: table_rows}, START)
 
-    source("queues", "schedconfig_json", described, sources["queues"])
-    source("software", "sw_tags", tagged)
+    source("queues", "schedconfig_json", queue_rows, sources["queues"])
+    source("software", "sw_tags", software_rows)
     source("worker_nodes", "mv_worker_node_summary", levels)
     source(SHARE_TARGETS, "global_shares", shares)
     return build_snapshot("kept", START, sources, ()), sources
@@ -140,16 +142,16 @@ def with_rules(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, dict[s
 
 def test_a_grid_of_a_snapshot_keeps_its_rules(scenario: Scenario) -> None:
     snapshot, sources = with_rules(static_snapshot(scenario), scenario)
-    made = grid_of_snapshot(snapshot, SMALL, sources=sources)(1)
-    again = static_snapshot(made)
+    grid = grid_of_snapshot(snapshot, SMALL, sources=sources)(1)
+    second_snapshot = static_snapshot(grid)
     for column in dataclasses.fields(snapshot.queues):
-        before, after = getattr(snapshot.queues, column.name), getattr(again.queues, column.name)
+        before, after = getattr(snapshot.queues, column.name), getattr(second_snapshot.queues, column.name)
         assert np.array_equal(before, after, equal_nan=before.dtype == np.float64), column.name
-    assert again.unified.software == snapshot.unified.software
-    assert again.unified.cpu_levels == snapshot.unified.cpu_levels
-    assert sum(one is not None for one in again.unified.software) == 1
-    alike = static_snapshot(grid_of_snapshot(snapshot, SMALL)(1))
-    assert set(alike.queues.type) == {"unified"}, "without its sources a grid is alike but for its size"
+    assert second_snapshot.unified.software == snapshot.unified.software
+    assert second_snapshot.unified.cpu_levels == snapshot.unified.cpu_levels
+    assert sum(software is not None for software in second_snapshot.unified.software) == 1
+    uniform = static_snapshot(grid_of_snapshot(snapshot, SMALL)(1))
+    assert set(uniform.queues.type) == {"unified"}, "without its sources a grid is alike but for its size"
 
 
 def test_shares_keep_their_targets_and_have_work_by_their_jobs(scenario: Scenario) -> None:

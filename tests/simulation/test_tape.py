@@ -26,21 +26,21 @@ def with_input(*tasks: Task, tape: Tape = SURE, **changes: object) -> Scenario:
     return dataclasses.replace(scenario, kinds=kinds)
 
 
-def simulated(scenario: Scenario, seed: int = 1) -> Run:
+def simulate(scenario: Scenario, seed: int = 1) -> Run:
     return ClosedLoop(scenario, LeastLoaded, seed).run()
 
 
 def test_a_task_is_brokered_when_its_last_file_is_read() -> None:
-    run = simulated(with_input(task(1, jobs=5, on_tape=True), task(2, jobs=5)))
-    there, read = run.tasks
-    assert (there.task.number, there.assignable_s) == (2, 0.0)
-    # two at a time, of five: three turns of ten minutes
-    assert (read.task.number, read.assignable_s) == (1, 1800.0)
+    run = simulate(with_input(task(1, jobs=5, on_tape=True), task(2, jobs=5)))
+    on_disk, recalled = run.tasks
+    assert (on_disk.task.number, on_disk.assignable_s) == (2, 0.0)
+    # five files, two at a time: three turns of ten minutes
+    assert (recalled.task.number, recalled.assignable_s) == (1, 1800.0)
     assert (run.tally.recalled_files, run.tally.failed_recalls) == (5, 0)
 
 
 def test_requests_of_a_site_wait_in_order_and_other_sites_do_not() -> None:
-    run = simulated(
+    run = simulate(
         with_input(
             task(1, jobs=4, on_tape=True), task(2, jobs=2, on_tape=True), task(3, jobs=2, on_tape=True, sources=(1,))
         )
@@ -48,15 +48,15 @@ def test_requests_of_a_site_wait_in_order_and_other_sites_do_not() -> None:
     assert {state.task.number: state.assignable_s for state in run.tasks} == {1: 1200.0, 2: 1800.0, 3: 600.0}
 
 
-def test_the_time_of_reading_counts_to_the_task_and_not_to_waits() -> None:
+def test_recall_time_counts_to_the_task_and_not_to_waits() -> None:
     scenario = with_input(task(1, jobs=2, on_tape=True), queues=2)
-    run = simulated(scenario)
-    made = stats(run)
-    assert made.finish_mean_s >= 600.0 + 3600.0 and made.wait_mean_s <= 120.0
+    run = simulate(scenario)
+    figures = stats(run)
+    assert figures.finish_mean_s >= 600.0 + 3600.0 and figures.wait_mean_s <= 120.0
     assert mean_wait_bound_s(scenario, 1) == 0.0
 
 
-def test_what_fails_is_read_again_and_all_policies_meet_the_same() -> None:
+def test_failed_recalls_are_repeated_and_are_the_same_for_all_policies() -> None:
     tape = Tape(requests_at_once=3, median_s=600.0, spread=1.0, failure=0.5)
     scenario = with_input(task(1, jobs=40, on_tape=True), tape=tape)
     runs = [ClosedLoop(scenario, policy, 5).run() for policy in (LeastLoaded, RandomPolicy)]
@@ -67,12 +67,12 @@ def test_what_fails_is_read_again_and_all_policies_meet_the_same() -> None:
 
 
 def test_nothing_is_read_without_input() -> None:
-    run = simulated(closed(task(1, on_tape=True), tape=dataclasses.replace(SURE, part=1.0)))
+    run = simulate(closed(task(1, on_tape=True), tape=dataclasses.replace(SURE, part=1.0)))
     assert run.tasks[0].assignable_s == 0.0 and run.tally.recalled_files == 0
 
 
 def test_a_child_is_read_after_its_parent() -> None:
-    run = simulated(with_input(task(1, jobs=1), task(2, jobs=2, parents=(1,), on_tape=True)))
+    run = simulate(with_input(task(1, jobs=1), task(2, jobs=2, parents=(1,), on_tape=True)))
     first, child = run.tasks
     assert child.assignable_s == float(first.done_s[0]) + 600.0
 
@@ -86,23 +86,23 @@ changes: {tape: {part: 0.5, median_s: 60}}
     scenario = read_scenario(text, "tape.yaml")(2)
     assert scenario.tape == Tape(part=0.5, median_s=60.0)
     loop = ClosedLoop(scenario, LeastLoaded, 2)
-    held = [loop.tapes.holds(one) for one in scenario.tasks if one.running_at < 0]
-    assert 0.2 < sum(held) / len(held) < 0.8
-    assert not any(loop.tapes.holds(one) for one in scenario.tasks if one.running_at >= 0)
+    on_tape = [loop.tapes.holds(sim_task) for sim_task in scenario.tasks if sim_task.running_at < 0]
+    assert 0.2 < sum(on_tape) / len(on_tape) < 0.8
+    assert not any(loop.tapes.holds(sim_task) for sim_task in scenario.tasks if sim_task.running_at >= 0)
     loop.events.run(scenario.end_s)
     assert violations(loop.grid) == [] and loop.grid.tally.recalled_files > 20
 
 
-def test_as_shipped_nothing_is_on_tape() -> None:
+def test_the_shipped_grid_has_nothing_on_tape() -> None:
     size = GridParameters(days=0.1, queues=5, cores=160, nuclei=2, warm_up_s=360.0)
     scenario = make_grid("2026", size, 1)
     loop = ClosedLoop(scenario, LeastLoaded, 1)
-    assert not any(loop.tapes.holds(one) for one in scenario.tasks)
+    assert not any(loop.tapes.holds(sim_task) for sim_task in scenario.tasks)
 
 
 @pytest.mark.parametrize(
     "wrong", [{"part": 1.5}, {"failure": 1.0}, {"median_s": 0.0}, {"requests_at_once": 0}, {"spread": -1.0}]
 )
-def test_a_tape_that_never_ends_is_refused(wrong: dict[str, float]) -> None:
+def test_a_tape_with_impossible_figures_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SimulationError, match="tape"):
         ClosedLoop(closed(task(1), tape=Tape(**wrong)), LeastLoaded, 1)  # type: ignore[arg-type]

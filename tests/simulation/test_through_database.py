@@ -1,4 +1,4 @@
-"""The agents on a database of the simulated grid decide the same as their functions on snapshots in memory."""
+"""The agents on a database of the simulated grid make the same decisions as their functions on snapshots in memory."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def database(test_server: TestServer) -> Iterator[Database]:
     test_server.drop(sa.make_url(url).database or "")
 
 
-def arriving() -> list[Task]:
-    """A task of a user each minute, and of production one in three."""
-    made = [
+def arriving_tasks() -> list[Task]:
+    """A user task each minute, and a production task every three minutes."""
+    tasks = [
         task(number, 20 + 7 * number % 60, kind="user", arrival_s=60.0 * number - 30.0, share=1, user=number % 3,
              priority=1000.0 - number)
         for number in range(1, 22)
@@ -57,18 +57,18 @@ def arriving() -> list[Task]:
              priority=(450.0, 930.0)[number % 3 == 0], sources=(number % 3, 3), believed_factor=1.1)
         for number in range(101, 108)
     ]  # fmt: skip
-    return made
+    return tasks
 
 
 def grid(*tasks: Task, **changes: object) -> Scenario:
-    """Four sites, two of them nuclei, of six queues one in an outage, and readings as old as they are by default."""
+    """Four sites, two of them nuclei; six queues, one with an outage; and readings of the default ages."""
     sites: tuple[Site, ...] = tuple(site(number, nucleus=number < 2, rate=2e8, total=4e14) for number in range(4))
     queues: tuple[Queue, ...] = tuple(
         queue(number, 64, node_cores=16, nodes=4, site=number % 4, node_memory_gb=64.0, corepower=8.0 + number,
               mode=("push", "pull")[number % 2])
         for number in range(6)
     )  # fmt: skip
-    made = Scenario(
+    base = Scenario(
         name="both ways",
         days=2.0,
         sites=sites,
@@ -83,7 +83,7 @@ def grid(*tasks: Task, **changes: object) -> Scenario:
         pilots=AT_ONCE,
         ages=Ages(),
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
 class Reading(ThroughDatabase):
@@ -92,18 +92,18 @@ class Reading(ThroughDatabase):
     plans: Mapping[int, ChunkPlan | None] = {}
 
     def _run(self, agent: Agent[Any], view: GridView, seed: int) -> list[dict[str, Any]]:
-        decided = super()._run(agent, view, seed)
+        decisions = super()._run(agent, view, seed)
         if agent.name == JOBS:
             now = instant(view.now_s)
             with self._database.read_snapshot() as connection:
                 (key,) = cycle_keys(connection, since=now, until=now, brokerages=[JOBS])
-                records = [one.record for one in read_cycle(connection, key).decisions]
-            self.plans = {one.decision.jeditaskid: decode_load(one.work or b"").plan for one in records}
-        return decided
+                records = [item.record for item in read_cycle(connection, key).decisions]
+            self.plans = {item.decision.jeditaskid: decode_load(item.work or b"").plan for item in records}
+        return decisions
 
 
 class BothWays:
-    """Asks both, and goes by what was decided in memory."""
+    """Calls both, and follows the decisions in memory."""
 
     name = "both"
 
@@ -115,30 +115,30 @@ class BothWays:
         self.analysis = self.plans = 0
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        chosen = self.memory.choose_nuclei(view, tasks, cycle)
-        assert self.agents.choose_nuclei(view, tasks, cycle) == chosen
-        self.nuclei += chosen
-        return chosen
+        nuclei = self.memory.choose_nuclei(view, tasks, cycle)
+        assert self.agents.choose_nuclei(view, tasks, cycle) == nuclei
+        self.nuclei += nuclei
+        return nuclei
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        decided = self.memory.assign(view, tasks, cycle)
-        assert self.agents.assign(view, tasks, cycle) == decided
-        assert [self.agents.retry_s(one) for one in tasks] == [self.memory.retry_s(one) for one in tasks]
+        assignments = self.memory.assign(view, tasks, cycle)
+        assert self.agents.assign(view, tasks, cycle) == assignments
+        assert [self.agents.retry_s(state) for state in tasks] == [self.memory.retry_s(state) for state in tasks]
         self.compare_plans(view, tasks, cycle)
-        self.assigned.append(decided)
-        self.analysis += sum(one.kind.analysis for one in tasks)
-        return decided
+        self.assigned.append(assignments)
+        self.analysis += sum(state.kind.analysis for state in tasks)
+        return assignments
 
     def compare_plans(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> None:
-        """Each chunk's part of the program of the cycle is the one that the agent stored."""
-        own = [one for one in tasks if not one.kind.analysis]
-        if self.memory.name != "flow" or not own:
+        """The agent stored the same plan for each chunk as the program of the cycle in memory."""
+        production = [state for state in tasks if not state.kind.analysis]
+        if self.memory.name != "flow" or not production:
             return
-        made = self.memory.cycle_of(JOBS, view, own).assign(self.memory.seed + cycle)
-        plans = {chunk.decision.jeditaskid: chunk.before.plan for chunk in made}
-        stored = self.agents.plans
-        assert stored == plans
-        self.plans += sum(plan is not None and len(plan.queues) > 0 for plan in stored.values())
+        chunks = self.memory.cycle_of(JOBS, view, production).assign(self.memory.seed + cycle)
+        plans = {chunk.decision.jeditaskid: chunk.before.plan for chunk in chunks}
+        agent_plans = self.agents.plans
+        assert agent_plans == plans
+        self.plans += sum(plan is not None and len(plan.queues) > 0 for plan in agent_plans.values())
 
     def retry_s(self, task: TaskState) -> float:
         return self.memory.retry_s(task)
@@ -153,20 +153,22 @@ class BothWays:
 
 @pytest.mark.parametrize("profile", ["seed", "panda", "flow"])
 def test_both_ways_decide_the_same_over_twenty_cycles(database: Database, profile: str) -> None:
-    scenario = grid(*arriving())
+    scenario = grid(*arriving_tasks())
     loop = ClosedLoop(scenario, lambda scenario, seed: BothWays(scenario, seed, database, profile), 7)
     loop.events.run(1270.0)
     policy = loop.policy
     assert isinstance(policy, BothWays)
     assert len(policy.assigned) >= 20 and policy.analysis >= 20
     assert {0, 1, NOT_YET} == set(policy.nuclei)
-    queues = {one.queue for decided in policy.assigned for one in decided}
-    assert len(queues) >= 5 and sum(one.jobs for decided in policy.assigned for one in decided) > 300
+    queues = {assignment.queue for assignments in policy.assigned for assignment in assignments}
+    assert (
+        len(queues) >= 5 and sum(assignment.jobs for assignments in policy.assigned for assignment in assignments) > 300
+    )
     assert (policy.plans >= 5) is (profile == "flow")
 
 
 class Waiting:
-    """Jobs that wait at the queues of a grid, with all that the rules about them look at."""
+    """Waiting jobs at the queues of a grid, with all columns that the rules for them read."""
 
     def __init__(self) -> None:
         self.loop = ClosedLoop(grid(task(99, kind="one", arrival_s=1.9 * 86_400.0, sources=(0,))), Brokered, 1)
@@ -191,17 +193,17 @@ class Waiting:
 
 @pytest.fixture(scope="module")
 def waiting() -> Waiting:
-    made = Waiting()
-    made.add(1, 4, 30.0, 0)
-    made.add(2, 3, 60.0, 1)  # over two days
-    made.add(3, 3, 5.0, 2, priority=950.0)  # express, offline
-    made.add(4, 3, 5.0, 3, priority=950.0)  # express, where nothing starts
-    made.add(5, 30, 1.0, 4)  # more than runs there
+    waiting_jobs = Waiting()
+    waiting_jobs.add(1, 4, 30.0, 0)
+    waiting_jobs.add(2, 3, 60.0, 1)  # over two days
+    waiting_jobs.add(3, 3, 5.0, 2, priority=950.0)  # express, offline
+    waiting_jobs.add(4, 3, 5.0, 3, priority=950.0)  # express, where nothing starts
+    waiting_jobs.add(5, 30, 1.0, 4)  # more jobs than run there
     user: dict[str, object] = {"kind": "user", "share": 1, "user": 2}
-    made.add(6, 2, 25.0, 0, **user)  # no progress
-    made.add(7, 2, 25.0, 0, **user).active_s[0] = made.loop.events.now - 1800.0
-    made.add(8, 2, 25.0, 2, **user).active_s[2] = made.loop.events.now - 1800.0  # offline
-    return made
+    waiting_jobs.add(6, 2, 25.0, 0, **user)  # no progress
+    waiting_jobs.add(7, 2, 25.0, 0, **user).active_s[0] = waiting_jobs.loop.events.now - 1800.0
+    waiting_jobs.add(8, 2, 25.0, 2, **user).active_s[2] = waiting_jobs.loop.events.now - 1800.0  # offline
+    return waiting_jobs
 
 
 @pytest.mark.parametrize("threshold", [None, 10])
@@ -212,7 +214,7 @@ def test_both_ways_end_the_same_jobs(database: Database, waiting: Waiting, thres
     scenario, view = waiting.loop.scenario, waiting.view()
     memory = Brokered(scenario, 1, values)
     agents = ThroughDatabase(scenario, 1, database, config=rows)
-    ended = list(memory.overdue(view, waiting.columns))
-    assert agents.overdue(view, waiting.columns) == ended
-    tasks = {waiting.columns.task[place].task.number for place in ended}
+    places = list(memory.overdue(view, waiting.columns))
+    assert agents.overdue(view, waiting.columns) == places
+    tasks = {waiting.columns.task[place].task.number for place in places}
     assert tasks == ({2, 3, 4, 6, 8} if threshold is None else {2, 3, 4, 5, 6, 8})

@@ -1,4 +1,4 @@
-"""Slurm and PSI/J, as ``make test-slurm`` has installed them."""
+"""Slurm and PSI/J, installed by ``make test-slurm``."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tests.marked_folders import keep_to_mark
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything here belongs to the mark, and is run where it was asked for."""
+    """Mark all tests of this folder; they run only where the mark is requested."""
     keep_to_mark(config, items, __file__, "slurm", timeout_s=1200)

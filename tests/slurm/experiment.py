@@ -1,4 +1,4 @@
-"""An installation of its own with one site, whose queue is a partition of a Slurm on this machine."""
+"""A separate installation with one site, whose queue is a partition of a Slurm on this machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ START_WITHIN_S = 90.0
 
 
 class SlurmExperiment:
-    """A broker with the agent submitter, and the Slurm that it submits to."""
+    """A broker with the submitter agent, and the Slurm to which it submits."""
 
     def __init__(self, database: Database, cluster: SlurmCluster, folder: Path) -> None:
         self.database, self.cluster, self.folder = database, cluster, folder
@@ -58,8 +58,8 @@ class SlurmExperiment:
         self.broker("init", "--vo", "myexp", "--folder", str(self.config))
         self.broker("import", "sites", str(folder / "sites.yaml"))
 
-    def configure(self, **more: Any) -> None:
-        """Write what runs, and how pilots are sent."""
+    def configure(self, **extra_sections: Any) -> None:
+        """Write the configuration of the agents and of the submission of pilots."""
         queue = {
             "executor": "slurm", "batch_queue": "main", "most_waiting": 4, "most_pilots": 8, "memory_mb": 200,
             "command": [sys.executable, str(ROOT / "config/plain_pilot.py"), self.url, "{queue}",
@@ -74,22 +74,22 @@ class SlurmExperiment:
             for name, period in PERIODS_S.items()
         }
         sections["submitter"]["options"] = options
-        for name, section in more.items():
+        for name, section in extra_sections.items():
             sections[name] = section
         self.config.joinpath("agents.yaml").write_text(json.dumps({"agents": sections}), encoding="utf-8")
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"BROKER_DATABASE_URL": self.database.url, "BROKER_CONFIG": str(self.config)}
-        own |= {"BROKER_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT)}
-        return {**self.cluster.environment, **own}
+        variables = {"BROKER_DATABASE_URL": self.database.url, "BROKER_CONFIG": str(self.config)}
+        variables |= {"BROKER_HOME": str(self.folder / "home"), "PYTHONPATH": str(ROOT)}
+        return {**self.cluster.environment, **variables}
 
     def broker(self, *arguments: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         command = [sys.executable, "-m", "broker.cli.entry", *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, f"{arguments}: {done.returncode} {done.stderr} {done.stdout}"
-        return done.stdout
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=120)
+        assert result.returncode == 0, f"{arguments}: {result.returncode} {result.stderr} {result.stdout}"
+        return result.stdout
 
     def serve(self, port: int, **environment: str) -> None:
         """Start the service."""
@@ -105,24 +105,24 @@ class SlurmExperiment:
             )
 
     def kill(self) -> None:
-        """End the service with kill -9."""
+        """Kill the service with SIGKILL."""
         assert self._service is not None
         self._service.kill()
         self._service.wait(30)
 
     def has_died(self) -> bool:
-        """Whether the service ended by itself."""
+        """Whether the service has ended by itself."""
         return self._service is not None and self._service.poll() is not None
 
     def stop(self) -> None:
-        """End the service as an operator does."""
+        """Stop the service as an operator does."""
         if self._service is not None and self._service.poll() is None:
             self._service.terminate()
             self._service.wait(60)
 
-    def submit(self, name: str, jobs: int, seconds: float = 1, **given: Any) -> int:
-        """A task of jobs that write one file each; its number."""
-        writes = {
+    def submit(self, name: str, jobs: int, seconds: float = 1, **changes: Any) -> int:
+        """Submit a task whose jobs each write one file; return its number."""
+        output = {
             "type": "template", "param_type": "output", "dataset": f"user.{name}",
             "value": f"--out={name}.$JEDITASKID._${{SN/P}}.txt",
         }  # fmt: skip
@@ -130,33 +130,33 @@ class SlurmExperiment:
             "type": "template", "param_type": "log", "dataset": f"user.{name}.log",
             "value": f"{name}.$JEDITASKID._${{SN/P}}.log.tgz",
         }  # fmt: skip
-        about = {
+        document = {
             "taskName": name, "userName": "me", "noInput": True, "transPath": str(self.folder / "payload.sh"),
             "processingType": "simul", "nEvents": jobs, "nEventsPerJob": 1, "ramCount": 100, "maxAttempt": 10,
-            "jobParameters": [{"type": "constant", "value": str(seconds)}, writes], "log": log,
+            "jobParameters": [{"type": "constant", "value": str(seconds)}, output], "log": log,
         }  # fmt: skip
         file = self.folder / f"{name}.json"
-        file.write_text(json.dumps({**about, **given}), encoding="utf-8")
+        file.write_text(json.dumps({**document, **changes}), encoding="utf-8")
         return int(json.loads(self.broker("task", "submit", str(file), "--json"))["jeditaskid"])
 
     def rows(self, statement: str, **values: Any) -> list[Any]:
-        """Rows of the database."""
+        """The rows of a query."""
         with self.database.read_snapshot() as connection:
             return [tuple(row) for row in connection.execute(sa.text(statement), values)]
 
     def status(self, task: int) -> str:
-        """Of a task."""
+        """The status of a task."""
         return str(self.rows("SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = :task", task=task)[0][0])
 
     def until(self, holds: Callable[[], Any], within_s: float) -> None:
-        """Wait for something."""
-        ends, pause = time.monotonic() + within_s, threading.Event()
+        """Wait until a condition holds."""
+        deadline, pause = time.monotonic() + within_s, threading.Event()
         while not holds():
-            assert time.monotonic() < ends, self.story()
+            assert time.monotonic() < deadline, self.story()
             pause.wait(0.5)
 
     def story(self) -> str:
-        """What is there, for a failure."""
+        """The state of the experiment, for the message of a failure."""
         queries = (
             "SELECT jobstatus, count(*) FROM doma_panda.jobsactive4 GROUP BY 1",
             "SELECT jobstatus, count(*) FROM doma_panda.jobsdefined4 GROUP BY 1",
@@ -166,7 +166,7 @@ class SlurmExperiment:
             "SELECT agent, outcome, error, counts FROM broker.agent_runs ORDER BY id DESC LIMIT 12",
             "SELECT jeditaskid, status, errordialog FROM doma_panda.jedi_tasks",
         )
-        told = [f"{query}: {self.rows(query)}" for query in queries]
+        parts = [f"{query}: {self.rows(query)}" for query in queries]
         pilots = sorted(self.folder.glob("pilots/*.err"), key=os.path.getmtime)[-1:]
-        told += [path.read_text()[-800:] for path in pilots]
-        return "\n".join([*told, self.cluster.said("squeue"), (self.folder / "serve.log").read_text()[-1500:]])
+        parts += [path.read_text()[-800:] for path in pilots]
+        return "\n".join([*parts, self.cluster.output_of("squeue"), (self.folder / "serve.log").read_text()[-1500:]])

@@ -1,4 +1,4 @@
-"""A Slurm of one node on this machine: munged, slurmctld and slurmd as processes of the test, no systemd, no cgroup.
+"""A Slurm with one node on this machine: munged, slurmctld and slurmd run without systemd and cgroups.
 
 Source: Slurm documentation, slurm.conf.
 """
@@ -53,7 +53,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
 UP_WITHIN_S = 60.0
 
 
-def missing() -> list[str]:
+def missing_programs() -> list[str]:
     """The programs that are not installed."""
     path = os.environ.get("PATH", "") + ":/usr/sbin"
     return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
@@ -66,7 +66,7 @@ def free_port() -> int:
 
 
 class SlurmCluster:
-    """The daemons in a folder of their own; each is ended by its process."""
+    """The daemons with their own folder; each is stopped through its process."""
 
     def __init__(self, folder: Path, cores: int = 2, memory_mb: int = 2000) -> None:
         self.folder = folder
@@ -88,11 +88,11 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which its clients find it."""
+        """The environment with which its clients find it."""
         return {**os.environ, "SLURM_CONF": str(self.configuration), "PATH": os.environ["PATH"] + ":/usr/sbin"}
 
     def start(self) -> None:
-        """Start all daemons, and wait until the node is idle."""
+        """Start all daemons and wait until the node is idle."""
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o600)
@@ -104,34 +104,34 @@ class SlurmCluster:
         self.start_node()
 
     def start_node(self) -> None:
-        """Start slurmd, and wait until the node takes jobs."""
+        """Start slurmd and wait until the node takes jobs."""
         self._begin("slurmd", "-D", "-f", str(self.configuration))
         self._until(self._takes_jobs)
 
     def _takes_jobs(self) -> bool:
-        """Whether the node takes jobs; where its death left it drained, it is resumed as an administrator would."""
-        state = self.said("sinfo", "--noheader", "--format=%T").strip()
+        """Whether the node takes jobs; a drained node is resumed, as an administrator would do."""
+        state = self.output_of("sinfo", "--noheader", "--format=%T").strip()
         if state.startswith(("drain", "down")):
-            self.said("scontrol", "update", f"nodename={self._node}", "state=resume")
+            self.output_of("scontrol", "update", f"nodename={self._node}", "state=resume")
         return state in ("idle", "mixed", "allocated", "completing")
 
     def kill_node(self) -> None:
-        """Kill slurmd as if the node had died; what ran there is killed with it."""
-        for job in self.said("squeue", "--noheader", "--states=running", "--format=%i").split():
-            for line in self.said("scontrol", "listpids", job).splitlines()[1:]:
+        """Kill slurmd and all jobs on the node, as if the node had died."""
+        for job in self.output_of("squeue", "--noheader", "--states=running", "--format=%i").split():
+            for line in self.output_of("scontrol", "listpids", job).splitlines()[1:]:
                 subprocess.run(["kill", "-9", line.split()[0]], check=False, capture_output=True)
         self._end("slurmd")
 
-    def said(self, *words: str) -> str:
-        """What a client prints; empty while the controller does not answer."""
-        done = subprocess.run(
+    def output_of(self, *words: str) -> str:
+        """The output of a client, empty while the controller does not answer."""
+        result = subprocess.run(
             list(words), env=self.environment, capture_output=True, text=True, check=False, timeout=60
         )
-        return done.stdout if done.returncode == 0 else ""
+        return result.stdout if result.returncode == 0 else ""
 
     def stop(self) -> None:
-        """End all daemons, the last one first."""
-        self.said("scancel", "--me")
+        """Stop all daemons in reverse order."""
+        self.output_of("scancel", "--me")
         for name in ("slurmd", "slurmctld", "munged"):
             self._end(name)
 
@@ -150,8 +150,10 @@ class SlurmCluster:
             process.wait(20)
 
     def _until(self, holds: Callable[[], bool]) -> None:
-        ends, pause = time.monotonic() + UP_WITHIN_S, threading.Event()
+        deadline, pause = time.monotonic() + UP_WITHIN_S, threading.Event()
         while not holds():
             logs = "\n".join(path.read_text()[-600:] for path in sorted((self.folder / "log").glob("*")))
-            assert time.monotonic() < ends, f"Slurm is not up within {UP_WITHIN_S:g} s: {self.said('sinfo')}\n{logs}"
+            assert time.monotonic() < deadline, (
+                f"Slurm is not up within {UP_WITHIN_S:g} s: {self.output_of('sinfo')}\n{logs}"
+            )
             pause.wait(0.3)

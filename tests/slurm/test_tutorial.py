@@ -1,4 +1,4 @@
-"""The afternoon of docs/tutorial/a-small-experiment.md: exactly its commands, with a real Slurm and a real Rucio."""
+"""Runs the commands of docs/tutorial/a-small-experiment.md exactly, with a real Slurm and a real Rucio."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PAGE = (ROOT / "docs/tutorial/a-small-experiment.md").read_text(encoding="utf-8"
 HOME, PORT = "/home/ada", "8642"
 MOST_COMMANDS = 12
 FIRST_JOB_DONE = "broker jobs --task 10000000"
-ASKED_AGAIN = ("broker jobs ", "broker job ", "broker outputs ", "broker tasks ", "broker explain ", "broker user ")
-"""What asks only, and is asked until it is as the page shows."""
+REPEATABLE = ("broker jobs ", "broker job ", "broker outputs ", "broker tasks ", "broker explain ", "broker user ")
+"""Read-only commands, which are repeated until their output is as the page shows."""
 COMMAND_WITHIN_S, SHOWN_WITHIN_S, LOOK_EVERY_S = 90.0, 180.0, 1.0
 BLOCK = re.compile(
     r"(?:^<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -46,13 +46,13 @@ username = broker
 password = secret
 account = root
 """
-WRITTEN = {"hits": 6, "tracks": 6, "fit": 1}
-"""Files of the datasets of the first three tasks, by the end of their names."""
+OUTPUT_FILES = {"hits": 6, "tracks": 6, "fit": 1}
+"""Number of files in the datasets of the first three tasks, by the ends of their names."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A file that the page has its reader write, or a command with what it prints."""
+    """A file that the reader writes, or a command with its expected output."""
 
     file: str
     command: str
@@ -65,12 +65,12 @@ def steps() -> Iterator[Step]:
             yield Step(block["file"], "", block["text"])
         elif block["kind"] == "console":
             for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
-                command, _, shown = part.partition("\n")
-                yield Step("", command, shown)
+                command, _, output = part.partition("\n")
+                yield Step("", command, output)
 
 
 class Shell:
-    """A shell with a terminal, in the home of the newcomer; ``broker`` and ``rucio`` are those of this environment."""
+    """A shell with a terminal in the reader's home; ``broker`` and ``rucio`` come from this environment."""
 
     def __init__(self, home: Path, environment: dict[str, str]) -> None:
         self._output, terminal = pty.openpty()
@@ -87,19 +87,19 @@ class Shell:
         os.close(terminal)
 
     def run(self, command: str) -> tuple[int, str]:
-        """The exit status of a command, and what it printed."""
+        """Run a command; return its exit status and its output."""
         assert self._bash.stdin is not None
         self._bash.stdin.write(f"{{ {command}\n}} < /dev/null\necho {MARK}$?\n".encode())
         self._bash.stdin.flush()
-        printed, ends = "", time.monotonic() + COMMAND_WITHIN_S
-        while not (found := re.search(rf"{MARK}(\d+)\r?\n", printed)):
-            assert time.monotonic() < ends, f"{command}: {printed}"
+        output, deadline = "", time.monotonic() + COMMAND_WITHIN_S
+        while not (match := re.search(rf"{MARK}(\d+)\r?\n", output)):
+            assert time.monotonic() < deadline, f"{command}: {output}"
             if select.select([self._output], [], [], 1.0)[0]:
-                printed += os.read(self._output, 65536).decode(errors="replace")
-        return int(found[1]), ESCAPE.sub("", printed[: found.start()]).replace("\r", "")
+                output += os.read(self._output, 65536).decode(errors="replace")
+        return int(match[1]), ESCAPE.sub("", output[: match.start()]).replace("\r", "")
 
     def close(self) -> None:
-        """End the service in its background, then the shell."""
+        """Stop the background services, then the shell."""
         assert self._bash.stdin is not None
         self.run("kill $(jobs -p); wait")
         self._bash.stdin.close()
@@ -111,10 +111,10 @@ class Shell:
 def cluster(tmp_path: Path) -> Iterator[SlurmCluster]:
     folder = tmp_path / "slurm"
     folder.mkdir()
-    made = SlurmCluster(folder)
-    made.start()
-    yield made
-    made.stop()
+    slurm = SlurmCluster(folder)
+    slurm.start()
+    yield slurm
+    slurm.stop()
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def rucio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RucioServ
         monkeypatch.setenv(name, "127.0.0.1")
     folder = tmp_path / "rucio"
     folder.mkdir()
-    # nobody asks for virtual placements here
+    # virtual placements are not used here
     server = RucioServer(folder, "http://127.0.0.1:1/")
     yield server
     server.kill()
@@ -140,21 +140,21 @@ def home(rucio: RucioServer) -> Iterator[Path]:
 
 @pytest.fixture
 def shell(home: Path, cluster: SlurmCluster) -> Iterator[Shell]:
-    own = ("BROKER_", "XDG_", "RUCIO_", "COV")
-    kept = {name: value for name, value in cluster.environment.items() if not name.startswith(own)}
-    path = f"{Path(sys.executable).parent}:{kept['PATH']}"
-    made = Shell(home, {**kept, "HOME": str(home), "PATH": path, "TERM": "xterm", "NO_COLOR": "1"})
-    yield made
-    made.close()
+    removed_prefixes = ("BROKER_", "XDG_", "RUCIO_", "COV")
+    inherited = {name: value for name, value in cluster.environment.items() if not name.startswith(removed_prefixes)}
+    path = f"{Path(sys.executable).parent}:{inherited['PATH']}"
+    reader_shell = Shell(home, {**inherited, "HOME": str(home), "PATH": path, "TERM": "xterm", "NO_COLOR": "1"})
+    yield reader_shell
+    reader_shell.close()
 
 
-def test_the_first_job_is_done_after_a_few_commands_that_begin_with_the_installation() -> None:
+def test_the_first_job_is_done_a_few_commands_after_the_installation() -> None:
     commands = [step.command for step in steps() if step.command]
     assert commands[0].startswith("pip install ")
     assert commands.index(FIRST_JOB_DONE) + 1 <= MOST_COMMANDS
 
 
-def test_the_afternoon(shell: Shell, home: Path, rucio: RucioServer) -> None:
+def test_the_tutorial(shell: Shell, home: Path, rucio: RucioServer) -> None:
     port = str(free_port())
     for step in steps():
         if step.file:
@@ -162,64 +162,64 @@ def test_the_afternoon(shell: Shell, home: Path, rucio: RucioServer) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(step.text.replace(HOME, str(home)).replace(PORT, port), encoding="utf-8")
         elif step.command.startswith("pip install "):
-            # it is not in the package index yet: what is asked for is what this environment was made with
-            installed = f"{ROOT}[" + step.command.partition("[")[2].rstrip('"')
-            shell_line = f'pip install --quiet --dry-run --no-build-isolation "{installed}"'
-            status, printed = shell.run(shell_line)
-            assert status == 0, printed
+            # not in the package index yet: install the checkout of this environment with the same extras
+            requirement = f"{ROOT}[" + step.command.partition("[")[2].rstrip('"')
+            shell_line = f'pip install --quiet --dry-run --no-build-isolation "{requirement}"'
+            status, output = shell.run(shell_line)
+            assert status == 0, output
         else:
-            shows(shell, step, step.command.replace(PORT, port), home)
-    are_registered(rucio, home)
+            run_until_shown(shell, step, step.command.replace(PORT, port), home)
+    check_registered_outputs(rucio, home)
 
 
-def shows(shell: Shell, step: Step, command: str, home: Path) -> None:
-    """A command ends well, and prints what the page shows; what only asks is asked until it does."""
-    ends, pause = time.monotonic() + SHOWN_WITHIN_S, threading.Event()
+def run_until_shown(shell: Shell, step: Step, command: str, home: Path) -> None:
+    """Check that a command succeeds with the output of the page; read-only commands are repeated until it does."""
+    deadline, pause = time.monotonic() + SHOWN_WITHIN_S, threading.Event()
     while True:
-        status, printed = shell.run(command)
-        differs = difference(step.text, printed, home)
-        if status == 0 and not differs:
+        status, output = shell.run(command)
+        mismatch = difference(step.text, output, home)
+        if status == 0 and not mismatch:
             return
-        story = f"{command} ended with {status}; {differs}\n{printed}"
-        assert command.startswith(ASKED_AGAIN) and time.monotonic() < ends, story + shell.run("tail -3 serve.log")[1]
+        story = f"{command} ended with {status}; {mismatch}\n{output}"
+        assert command.startswith(REPEATABLE) and time.monotonic() < deadline, story + shell.run("tail -3 serve.log")[1]
         pause.wait(LOOK_EVERY_S)
 
 
-def difference(shown: str, printed: str, home: Path) -> str:
-    """How what was printed differs in shape from what the page shows; empty where it does not.
+def difference(page_text: str, output: str, home: Path) -> str:
+    """The difference in shape between the output and the page, empty if there is none.
 
-    A line ``...`` stands for any lines, and at the end of a line for any words.
+    A line ``...`` matches any lines; ``...`` at the end of a line matches any words.
     """
-    lines, at, skips = [shape(line, home) for line in printed.splitlines() if line.strip()], 0, False
-    for wanted in [shape(line, home) for line in shown.splitlines() if line.strip()]:
-        if wanted == "...":
+    lines, position, skips = [shape(line, home) for line in output.splitlines() if line.strip()], 0, False
+    for expected in [shape(line, home) for line in page_text.splitlines() if line.strip()]:
+        if expected == "...":
             skips = True
             continue
-        begins = wanted.removesuffix("...")
-        fits = [line.startswith(begins) if begins != wanted else line == wanted for line in lines[at:]]
+        prefix = expected.removesuffix("...")
+        fits = [line.startswith(prefix) if prefix != expected else line == expected for line in lines[position:]]
         if True not in fits or not (skips or fits[0]):
-            return f"there is no line {wanted}"
-        at, skips = at + fits.index(True) + 1, False
-    return "" if skips or at == len(lines) else f"there is more: {lines[at]}"
+            return f"there is no line {expected}"
+        position, skips = position + fits.index(True) + 1, False
+    return "" if skips or position == len(lines) else f"there is more: {lines[position]}"
 
 
 def shape(line: str, home: Path) -> str:
-    """A line without its figures, and without how wide columns are."""
+    """A line without its figures and without the widths of its columns."""
     figures = re.sub(r"\d+", "0", line.replace(str(home), HOME))
     return " ".join(re.sub(r"-{2,}", "--", figures).split())
 
 
-def are_registered(rucio: RucioServer, home: Path) -> None:
-    """Rucio has the outputs of the tasks, in closed datasets, at the site, with the size and place that they have."""
+def check_registered_outputs(rucio: RucioServer, home: Path) -> None:
+    """Check that Rucio has the outputs of the tasks in closed datasets at the site, with their sizes and places."""
     client = rucio.client()
-    for number, (name, count) in enumerate(WRITTEN.items()):
+    for number, (name, count) in enumerate(OUTPUT_FILES.items()):
         dataset = f"mc.{10_000_000 + number}.{name}"
         assert client.get_metadata("mc", dataset)["is_open"] is False, dataset
         replicas = list(client.list_replicas([{"scope": "mc", "name": dataset}]))
         assert len(replicas) == count, dataset
-        for one in replicas:
-            (found,) = (home / "data/mc").rglob(one["name"])
-            (address,) = one["rses"]["HERE_DISK"]
-            assert address.endswith(str(found)) and one["bytes"] == found.stat().st_size > 0, address
+        for replica in replicas:
+            (file,) = (home / "data/mc").rglob(replica["name"])
+            (address,) = replica["rses"]["HERE_DISK"]
+            assert address.endswith(str(file)) and replica["bytes"] == file.stat().st_size > 0, address
         (rule,) = client.list_did_rules("mc", dataset)
         assert rule["rse_expression"] == "HERE_DISK"

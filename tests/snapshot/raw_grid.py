@@ -1,4 +1,4 @@
-"""Raw rows for tests: each table by name, a column that a row leaves out is NULL."""
+"""Raw rows for tests, by table; a column that a row leaves out is NULL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source_list import grid_sources
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
-#: Sources whose rows the broker writes itself, within the constraints of its tables.
+#: Sources whose rows the broker writes itself and its tables constrain.
 OF_OUR_OWN = ("features", "pools", "pins")
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     read.name: (source.name, read.columns_stored)
@@ -27,12 +27,12 @@ Row = dict[str, Any]
 
 
 def ago(**delta: float) -> datetime:
-    """So long before NOW."""
+    """The time ``delta`` before NOW."""
     return NOW - timedelta(**delta)
 
 
 def as_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> Rows:
-    """The rows in the columns that are read of the table."""
+    """The rows with the columns that the source reads from the table."""
     columns = COLUMNS[table][1]
     for row in rows:
         assert set(row) <= set(columns), f"{table} has no {set(row) - set(columns)}"
@@ -40,15 +40,15 @@ def as_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> Rows:
 
 
 def sources(**tables: Sequence[Mapping[str, Any]]) -> dict[str, RawSource]:
-    """Raw sources with these tables."""
+    """Raw sources of the tables."""
     grouped: dict[str, dict[str, Rows]] = {}
     for table, rows in tables.items():
         grouped.setdefault(COLUMNS[table][0], {})[table] = as_rows(table, rows)
-    return {name: RawSource(name, found) for name, found in grouped.items()}
+    return {name: RawSource(name, rows_by_table) for name, rows_by_table in grouped.items()}
 
 
 def build(now: datetime = NOW, states: tuple[SourceState, ...] = (), **tables: Sequence[Mapping[str, Any]]) -> Snapshot:
-    """A snapshot of these tables."""
+    """A snapshot of the tables."""
     return build_snapshot("test", now, sources(**tables), states)
 
 
@@ -68,13 +68,13 @@ def at_site(queue_name: str, site: str) -> Row:
 
 
 def endpoint(name: str, site: str, **columns: Any) -> Row:
-    """A DATADISK that is open for everything."""
+    """A DATADISK open for every activity."""
     row = {"ddm_endpoint_name": name, "site_name": site, "type": "DATADISK", "is_tape": "N", "space_free": 1000}
     return {**row, "detailed_status": ON, **columns}
 
 
 def uses(queue_name: str, endpoint_name: str, **columns: Any) -> Row:
-    """A queue that reads and writes, by default, at an endpoint."""
+    """A relation: the queue reads from and writes to the endpoint by default."""
     row = {"panda_site_name": queue_name, "ddm_endpoint_name": endpoint_name, "roles": "read_lan,write_lan"}
     row |= {"scope": "default", "is_local": "Y", "order_read": 1, "order_write": 1}
     return {**row, "default_read": "Y", "default_write": "Y", **columns}
@@ -97,7 +97,7 @@ TYPES = (
 
 
 def small_grid() -> dict[str, list[Row]]:
-    """A nucleus with a unified and a plain queue that share its disk, and a satellite with a disk of its own."""
+    """A nucleus whose unified and plain queue share its disk, and a satellite with its own disk."""
     return {
         "schedconfig_json": [ucore("N_UCORE"), queue("N_PLAIN"), queue("S_PLAIN"), queue("S_TEST")],
         "panda_site": [at_site("N_UCORE", "NUC"), at_site("N_PLAIN", "NUC"), at_site("S_PLAIN", "SAT")],

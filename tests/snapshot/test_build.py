@@ -1,4 +1,4 @@
-"""The snapshot as a whole: it depends on content only, and on nothing else."""
+"""The snapshot as a whole depends on the content of its sources only."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from broker.snapshot.snapshot import Snapshot
 from tests.snapshot.raw_grid import COLUMNS, NOW, build, queue, small_grid, sources
 
 
-def assert_same(one: Any, other: Any) -> None:
-    """Tables of equal content, NaN being equal to NaN."""
-    for field in dataclasses.fields(one):
-        mine, theirs = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(mine, np.ndarray):
-            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
-        elif dataclasses.is_dataclass(mine):
-            assert_same(mine, theirs)
+def assert_same(left: Any, right: Any) -> None:
+    """Assert that two tables have equal content; NaN equals NaN."""
+    for field in dataclasses.fields(left):
+        left_value, right_value = getattr(left, field.name), getattr(right, field.name)
+        if isinstance(left_value, np.ndarray):
+            np.testing.assert_array_equal(left_value, right_value, err_msg=field.name)
+        elif dataclasses.is_dataclass(left_value):
+            assert_same(left_value, right_value)
         elif field.name != "left_out":
-            assert mine == theirs, field.name
+            assert left_value == right_value, field.name
 
 
 def bad_rows() -> dict[str, list[dict[str, Any]]]:
@@ -40,23 +40,23 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     grid, shuffled = bad_rows(), bad_rows()
     for rows in shuffled.values():
         random.Random(seed).shuffle(rows)
-    one, other = build(**grid), build(**shuffled)
-    assert_same(one, other)
-    assert set(one.dropped_rows) == set(other.dropped_rows)
+    snapshot, snapshot_of_shuffled = build(**grid), build(**shuffled)
+    assert_same(snapshot, snapshot_of_shuffled)
+    assert set(snapshot.dropped_rows) == set(snapshot_of_shuffled.dropped_rows)
 
 
 def test_stored_sources_give_the_same_snapshot() -> None:
-    read = sources(**bad_rows())
-    stored = {name: decode(*encode(source)) for name, source in read.items()}
-    one, other = build_snapshot("s", NOW, read, ()), build_snapshot("s", NOW, stored, ())
-    assert_same(one, other)
-    assert one.dropped_rows == other.dropped_rows
+    raw_sources = sources(**bad_rows())
+    stored = {name: decode(*encode(source)) for name, source in raw_sources.items()}
+    snapshot, snapshot_of_stored = build_snapshot("s", NOW, raw_sources, ()), build_snapshot("s", NOW, stored, ())
+    assert_same(snapshot, snapshot_of_stored)
+    assert snapshot.dropped_rows == snapshot_of_stored.dropped_rows
 
 
-def test_states_tell_how_many_rows_were_left_out() -> None:
+def test_states_count_dropped_rows() -> None:
     states = tuple(SourceState(name, "ok", 5, None, None) for name in ("queues", "storages", "links"))
     snapshot = build(states=states, **bad_rows())
-    # a defaulted value leaves no row out
+    # a defaulted value drops no row
     assert {state.name: state.dropped_rows for state in snapshot.states} == {"queues": 1, "storages": 1, "links": 0}
 
 

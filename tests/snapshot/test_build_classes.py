@@ -1,4 +1,4 @@
-"""Rows that classes are made from: what is read of them, and what is left out with which reason."""
+"""Rows from which classes are computed: the values read, and the rows dropped with their reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def row(name: str | None, **data: Any) -> dict[str, Any]:
     return {"panda_queue": name, "data": json.dumps(data)}
 
 
-def test_queues_go_by_their_nickname_and_are_of_the_grid_unless_they_say_something_else() -> None:
+def test_queues_are_keyed_by_nickname_and_default_to_type_grid() -> None:
     dropped_rows: list[DroppedRow] = []
     rows = [
         row("A", nickname="NICK", resource_type="hpc", workflow="push", corepower="12.5"),
@@ -32,12 +32,12 @@ def test_queues_go_by_their_nickname_and_are_of_the_grid_unless_they_say_somethi
         {"panda_queue": "E", "data": '{"corepower": NaN}'},
         {"panda_queue": "F", "data": None},
     ]
-    found = queues_about(rows, dropped_rows)
-    assert list(found) == ["NICK", "B", "C"]
-    assert found["NICK"] == QueueAbout("hpc", "push", 12.5)
-    assert (found["B"].resource_type, found["B"].workflow) == ("GRID", None)
-    assert math.isnan(found["B"].corepower) and math.isnan(found["C"].corepower)
-    codes = [(one.identifier, one.code) for one in dropped_rows]
+    queues = queues_about(rows, dropped_rows)
+    assert list(queues) == ["NICK", "B", "C"]
+    assert queues["NICK"] == QueueAbout("hpc", "push", 12.5)
+    assert (queues["B"].resource_type, queues["B"].workflow) == ("GRID", None)
+    assert math.isnan(queues["B"].corepower) and math.isnan(queues["C"].corepower)
+    codes = [(dropped.identifier, dropped.code) for dropped in dropped_rows]
     assert codes == [("None", "missing"), ("D", "wrong_type"), ("E", "invalid_json"), ("F", "wrong_type")]
 
 
@@ -47,7 +47,7 @@ def site(document: str, age_s: float | None = 0, queue: str | None = "Q") -> dic
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "code"),
+    ("site_row", "expected", "code"),
     [
         (site('{"class": 1}'), {"Q": (1, "GRID")}, None),
         (site('{"class": -1, "resource_type": "hpc"}'), {"Q": (-1, "hpc")}, None),
@@ -64,13 +64,13 @@ def site(document: str, age_s: float | None = 0, queue: str | None = "Q") -> dic
         (site('{"class": 1}', queue=None), {}, "missing"),
     ],
 )
-def test_classes_of_queues(given: dict[str, Any], expected: dict[str, tuple[int, str]], code: str | None) -> None:
+def test_classes_of_queues(site_row: dict[str, Any], expected: dict[str, tuple[int, str]], code: str | None) -> None:
     dropped_rows: list[DroppedRow] = []
-    assert known_sites([given], NOW.timestamp(), 7200.0, dropped_rows) == expected
-    assert [one.code for one in dropped_rows] == ([] if code is None else [code])
+    assert known_sites([site_row], NOW.timestamp(), 7200.0, dropped_rows) == expected
+    assert [dropped.code for dropped in dropped_rows] == ([] if code is None else [code])
 
 
-def test_the_last_of_two_rows_of_a_queue_counts() -> None:
+def test_the_last_row_of_a_queue_counts() -> None:
     rows = [site('{"class": 1}', 60), site('{"class": 0}', 30)]
     assert known_sites(rows, NOW.timestamp(), 7200.0, []) == {"Q": (0, "GRID")}
 
@@ -84,4 +84,4 @@ def test_shares() -> None:
         {"name": None, "value": 1, "parent": "A"},
     ]
     assert share_values(rows, dropped_rows) == [("A", 5.0, None), ("B", 0.0, None)]
-    assert [one.code for one in dropped_rows] == ["negative", "missing"]
+    assert [dropped.code for dropped in dropped_rows] == ["negative", "missing"]

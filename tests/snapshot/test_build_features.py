@@ -25,7 +25,7 @@ def grid(rows: list[dict[str, Any]], queues: list[dict[str, Any]], state: str = 
     return build_snapshot("s", NOW, raw, (SourceState("features", state, len(rows), 0.0, None),))  # type: ignore[arg-type]
 
 
-def reported(name: str = "Q", **values: Any) -> dict[str, Any]:
+def feature_row(name: str = "Q", **values: Any) -> dict[str, Any]:
     return {"queue": name, "computed_at": NOW, "pilots": 30, **values}
 
 
@@ -35,7 +35,7 @@ def column(snapshot: Snapshot, name: str) -> list[float | None]:
 
 
 def test_rows_become_columns_of_unified_queues() -> None:
-    snapshot = grid([reported("B", corepower=9.5, shutdown_at=ago(hours=-2))], [queue("A"), queue("B")])
+    snapshot = grid([feature_row("B", corepower=9.5, shutdown_at=ago(hours=-2))], [queue("A"), queue("B")])
     assert snapshot.features.corepower.tolist()[1] == 9.5
     assert np.isnan(snapshot.features.corepower[0])
     assert column(snapshot, "shutdown_s") == [None, NOW.timestamp() + 7200]
@@ -45,19 +45,16 @@ def test_rows_become_columns_of_unified_queues() -> None:
 @pytest.mark.parametrize(
     ("row", "code"),
     [
-        (reported("NONE"), "unknown_queue"),
-        (reported(corepower=-1), "negative"),
-        (reported(maxtime_s="soon"), "wrong_type"),
-        (reported(maxtime_s=float("inf")), "not_finite"),
-        (reported(shutdown_at="tomorrow"), "wrong_type"),
+        (feature_row("NONE"), "unknown_queue"),
+        (feature_row(corepower=-1), "negative"),
+        (feature_row(maxtime_s="soon"), "wrong_type"),
+        (feature_row(maxtime_s=float("inf")), "not_finite"),
+        (feature_row(shutdown_at="tomorrow"), "wrong_type"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_left_out(row: dict[str, Any], code: str) -> None:
+def test_an_unusable_row_is_dropped(row: dict[str, Any], code: str) -> None:
     snapshot = grid([row], [queue("Q")])
-    assert [(entry.source, entry.code) for entry in snapshot.dropped_rows] == [
-        *[("features", code)],
-        *[(entry.source, entry.code) for entry in snapshot.dropped_rows[1:]],
-    ]
+    assert [(entry.source, entry.code) for entry in snapshot.dropped_rows] == [("features", code)]
     assert np.isnan(snapshot.features.pilots).all()
 
 
@@ -66,7 +63,7 @@ def test_a_row_that_cannot_be_used_is_left_out(row: dict[str, Any], code: str) -
     [
         ("corepower", {"corepower": 12}, {"corepower": 10.0}, 10.0),
         ("corepower", {"corepower": 12}, {"corepower": 14.0}, 12.0),  # never looser
-        ("corepower", {}, {"corepower": 9.0}, 9.0),  # 10 is assumed where none is published
+        ("corepower", {}, {"corepower": 9.0}, 9.0),  # 10 is the default where none is published
         ("corepower", {}, {"corepower": 11.0}, 0.0),
         ("corepower", {"corepower": 12}, {"corepower": None}, 12.0),
         ("maxtime_s", {"maxtime": 86400}, {"maxtime_s": 86399.0}, 86399.0),
@@ -84,30 +81,32 @@ def test_a_row_that_cannot_be_used_is_left_out(row: dict[str, Any], code: str) -
 def test_a_limit_becomes_tighter_and_never_looser(
     name: str, published: dict[str, Any], figure: dict[str, Any], result: float | None
 ) -> None:
-    snapshot = grid([reported(**figure)], [queue("Q", **{"corecount": 1, **published})])
+    snapshot = grid([feature_row(**figure)], [queue("Q", **{"corecount": 1, **published})])
     assert column(tightened(snapshot, [name]), name) == [result]
 
 
-def test_only_the_columns_that_are_asked_for() -> None:
+def test_only_requested_columns_are_tightened() -> None:
     stats = {"corepower": 5.0, "maxtime_s": 60.0, "maxrss_per_core_mb": 1.0, "maxwdir_per_core_mb": 1.0}
     published = {"corepower": 10, "maxtime": 3600, "maxrss": 2000, "maxwdir": 5000}
-    snapshot = grid([reported(**stats)], [queue("Q", **published)])
+    snapshot = grid([feature_row(**stats)], [queue("Q", **published)])
     assert tightened(snapshot, []) is snapshot
     for name in EVERYTHING:
         changed = tightened(snapshot, [name])
-        different = [one for one in EVERYTHING if column(changed, one) != column(snapshot, one)]
+        different = [
+            column_name for column_name in EVERYTHING if column(changed, column_name) != column(snapshot, column_name)
+        ]
         assert different == [name]
         assert not getattr(changed.queues, name).flags.writeable
 
 
-def test_each_pseudo_queue_has_the_memory_of_its_own_cores() -> None:
-    snapshot = grid([reported("U", maxrss_per_core_mb=1000.0)], [ucore("U", 8, maxrss=16000)])
+def test_each_pseudo_queue_gets_memory_for_its_own_cores() -> None:
+    snapshot = grid([feature_row("U", maxrss_per_core_mb=1000.0)], [ucore("U", 8, maxrss=16000)])
     changed = tightened(snapshot, ["maxrss_mb"])
     by_name = dict(zip(changed.queues.name.tolist(), column(changed, "maxrss_mb"), strict=True))
     assert by_name == {"U/MCORE": 8000.0, "U/SCORE": 1000.0}
 
 
 @pytest.mark.parametrize("state", ["stale", "missing"])
-def test_a_source_that_cannot_be_used_tightens_nothing(state: str) -> None:
-    snapshot = grid([reported(corepower=5.0)], [queue("Q", corepower=10)], state)
+def test_an_unusable_source_tightens_nothing(state: str) -> None:
+    snapshot = grid([feature_row(corepower=5.0)], [queue("Q", corepower=10)], state)
     assert tightened(snapshot, EVERYTHING) is snapshot

@@ -65,7 +65,7 @@ def test_jobs_are_counted_by_queue_share_and_status() -> None:
         ("gshare", "active", False),
     ],
 )
-def test_jobs_of_a_resource_queue_are_counted_under_its_id_and_their_share(
+def test_jobs_of_a_resource_work_queue_count_under_its_id_and_their_share(
     function: str, status: str | None, special: bool
 ) -> None:
     work_queue = {"queue_id": 55, "queue_name": "hpc", "status": status, "queue_function": function}
@@ -87,7 +87,7 @@ def test_a_resource_queue_without_a_number(queue_id: Any, code: str) -> None:
 
 
 @pytest.mark.parametrize(("column", "value", "code"), [("njobs", -1, "negative"), ("ncores", math.nan, "not_finite")])
-def test_a_count_that_cannot_be(column: str, value: float, code: str) -> None:
+def test_an_invalid_count_is_dropped(column: str, value: float, code: str) -> None:
     rows = [jobs("A", "running", 5) | {column: value}, jobs("A", "running", 2)]
     snapshot = build(schedconfig_json=QUEUES, job_counts=rows)
     assert total(snapshot, "A", "running") == 2
@@ -138,7 +138,7 @@ def test_running_cores_by_vo_and_label() -> None:
     ],
 )
 def test_average_disk_io(rows: list[tuple[Any, Any]], average: float) -> None:
-    counts = [jobs("A", "running", 9, diskio_jobs=n, diskio_per_core=io) for n, io in rows]
+    counts = [jobs("A", "running", 9, diskio_jobs=count_of_jobs, diskio_per_core=io) for count_of_jobs, io in rows]
     counts.append(jobs("A", "activated", 9, diskio_jobs=9, diskio_per_core=1e6))
     assert build(schedconfig_json=QUEUES, job_counts=counts).unified.average_diskio_kbps[0] == average
 
@@ -165,15 +165,15 @@ def pilots(site: str, getjob: Any, updatejob: Any, **columns: Any) -> dict[str, 
 def test_pilots(row: dict[str, Any], expected: float) -> None:
     unified = build(schedconfig_json=QUEUES, sitedata=[row]).unified
     assert unified.n_pilots.sum() == expected
-    seen = [stamp for stamp in unified.laststart_s if not math.isnan(stamp)]
-    assert len(seen) == (0 if row["hours"] == 1 or (expected == 0 and row["getjob"] == 2) else 1)
+    stamps = [stamp for stamp in unified.laststart_s if not math.isnan(stamp)]
+    assert len(stamps) == (0 if row["hours"] == 1 or (expected == 0 and row["getjob"] == 2) else 1)
 
 
 @pytest.mark.parametrize(
     ("columns", "code"),
     [({"getjob": -1}, "negative"), ({"updatejob": "x"}, "wrong_type"), ({"laststart": "yesterday"}, "wrong_type")],
 )
-def test_a_bad_row_of_pilots_is_left_out_as_a_whole(columns: dict[str, Any], code: str) -> None:
+def test_an_invalid_row_of_pilots_is_dropped_as_a_whole(columns: dict[str, Any], code: str) -> None:
     snapshot = build(schedconfig_json=QUEUES, sitedata=[pilots("A", 2, 3) | columns, pilots("C", 1, 1)])
     assert list(snapshot.unified.n_pilots) == [0, 0, 2]
     assert math.isnan(snapshot.unified.laststart_s[0])
@@ -206,7 +206,7 @@ def test_workers_of_the_last_hour() -> None:
 @pytest.mark.parametrize(
     ("number", "stamp", "code"), [(-1, NOW, "negative"), (3, None, "missing"), ("x", NOW, "wrong_type")]
 )
-def test_bad_workers(number: Any, stamp: datetime | None, code: str) -> None:
+def test_an_invalid_row_of_workers_is_dropped(number: Any, stamp: datetime | None, code: str) -> None:
     snapshot = build(schedconfig_json=QUEUES, harvester_worker_stats=[workers("A", "running", number, stamp)])
     assert codes(snapshot) == [("workers", "A", code)]
 
@@ -225,16 +225,16 @@ def slots(name: str, number: Any, share: Any = None, kind: Any = None, expiry: A
 @pytest.mark.parametrize(
     ("first", "second", "number"),
     [
-        # (number, minutes since it was changed, what is else) each
+        # each row: number of slots, minutes since its change, further columns
         ((10, 60), (50, 6), 50),
         ((10, 6), (50, 60), 10),
         ((50, 60), (10, 6), 10),
         ((50, 6), (10, 6), 10),
-        # a row without a time is older than any with one; without times the last counts
+        # a row without a time is older than any row with one; without times the last row counts
         ((50, 60), (10, None), 50),
         ((50, None), (10, 60), 10),
         ((50, None), (10, None), 10),
-        # what has expired, and what is no number of slots, does not count however new it is
+        # an expired row or an invalid number of slots does not count, however new it is
         ((10, 60), (50, 6, {"expiry": NOW}), 10),
         ((10, 60), (-1, 6), 10),
         # other keys
@@ -242,17 +242,22 @@ def slots(name: str, number: Any, share: Any = None, kind: Any = None, expiry: A
         ((10, 60), (50, 6, {"share": "Other"}), 10),
     ],
 )
-def test_of_two_rows_of_slots_the_newest_counts(first: Any, second: Any, number: int) -> None:
+def test_the_newest_of_two_rows_of_slots_counts(first: Any, second: Any, number: int) -> None:
     rows = [
-        slots("A", slots_, **(more[0] if more else {}), modificationtime=None if ago_ is None else ago(minutes=ago_))
-        for slots_, ago_, *more in (first, second)
+        slots(
+            "A",
+            slots_,
+            **(further_columns[0] if further_columns else {}),
+            modificationtime=None if ago_ is None else ago(minutes=ago_),
+        )
+        for slots_, ago_, *further_columns in (first, second)
     ]
     table = build(schedconfig_json=QUEUES, harvester_slots=rows).slots
-    found = zip(table.gshare, table.resource_type, table.numslots, strict=True)
-    assert [slots_ for share, kind, slots_ in found if (share, kind) == (None, None)] == [number]
+    entries = zip(table.gshare, table.resource_type, table.numslots, strict=True)
+    assert [slots_ for share, kind, slots_ in entries if (share, kind) == (None, None)] == [number]
 
 
-def test_slots_that_have_not_expired() -> None:
+def test_expired_and_invalid_slots_are_ignored() -> None:
     snapshot = build(
         schedconfig_json=QUEUES,
         harvester_slots=[

@@ -14,7 +14,7 @@ from broker.snapshot.sources.links import KEYS
 from tests.snapshot.raw_grid import NOW, ago, at_site, build, endpoint, link, queue, uses
 
 
-def of(*links: dict[str, Any]) -> Snapshot:
+def snapshot_of(*links: dict[str, Any]) -> Snapshot:
     return build(
         schedconfig_json=[queue("N1"), queue("N2"), queue("S")],
         panda_site=[at_site("N1", "NUC"), at_site("N2", "OTHER"), at_site("S", "SAT")],
@@ -26,7 +26,7 @@ def of(*links: dict[str, Any]) -> Snapshot:
 
 
 def value(snapshot: Snapshot, field: str, src: str, dst: str = "NUC") -> float:
-    """The figure of a link, NaN without one."""
+    """The value of a link; NaN if it has none."""
     sites = list(snapshot.links.sites)
     column = list(snapshot.nuclei.name).index(dst)
     return float(getattr(snapshot.links, field)[sites.index(src), column]) if src in sites else math.nan
@@ -44,12 +44,12 @@ def value(snapshot: Snapshot, field: str, src: str, dst: str = "NUC") -> float:
 )
 @pytest.mark.parametrize("key", KEYS)
 def test_a_row_counts_for_60_minutes(key: str, ts: datetime, counts: bool) -> None:
-    found = value(of(link("SAT", "NUC", key, 5, ts)), KEYS[key], "SAT")
-    assert found == 5 if counts else math.isnan(found)
+    figure = value(snapshot_of(link("SAT", "NUC", key, 5, ts)), KEYS[key], "SAT")
+    assert figure == 5 if counts else math.isnan(figure)
 
 
-def test_freshness_is_by_key() -> None:
-    snapshot = of(
+def test_freshness_is_judged_by_key() -> None:
+    snapshot = snapshot_of(
         link("SAT", "NUC", "dashb_mbps_1h", 9, ago(minutes=61)),
         link("SAT", "NUC", "dashb_mbps_1d", 7),
         link("SAT", "NUC", "AGIS_closeness", 3),
@@ -58,8 +58,8 @@ def test_freshness_is_by_key() -> None:
     assert (value(snapshot, "mbps_1d", "SAT"), value(snapshot, "closeness", "SAT")) == (7, 3)
 
 
-def test_totals_are_over_all_fresh_sources_and_zero_without_any() -> None:
-    snapshot = of(
+def test_totals_sum_all_fresh_source_sites_and_are_zero_without_any() -> None:
+    snapshot = snapshot_of(
         link("SAT", "NUC", "Production Output_queued", 100),
         link("FAR", "NUC", "Production Output_queued", 20),
         link("UNKNOWN", "NUC", "Production Output_queued", 3),
@@ -82,8 +82,8 @@ def test_totals_are_over_all_fresh_sources_and_zero_without_any() -> None:
         ("AGIS_closeness", "near", "wrong_type"),
     ],
 )
-def test_a_bad_value_is_left_out(key: str, number: Any, code: str) -> None:
-    snapshot = of(link("SAT", "NUC", key, number), link("FAR", "NUC", key, 2))
+def test_an_invalid_value_is_dropped(key: str, number: Any, code: str) -> None:
+    snapshot = snapshot_of(link("SAT", "NUC", key, number), link("FAR", "NUC", key, 2))
     assert math.isnan(value(snapshot, KEYS[key], "SAT"))
     assert value(snapshot, KEYS[key], "FAR") == 2
     assert [(entry.source, entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [
@@ -92,7 +92,7 @@ def test_a_bad_value_is_left_out(key: str, number: Any, code: str) -> None:
 
 
 def test_closeness_may_be_minus_one() -> None:
-    assert value(of(link("SAT", "NUC", "AGIS_closeness", -1)), "closeness", "SAT") == -1
+    assert value(snapshot_of(link("SAT", "NUC", "AGIS_closeness", -1)), "closeness", "SAT") == -1
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_closeness_may_be_minus_one() -> None:
         (link("x" * 1_000_000, "NUC", "AGIS_closeness", 1), "too_long"),
     ],
 )
-def test_a_link_without_a_time_or_a_name_is_left_out(row: dict[str, Any], code: str) -> None:
-    snapshot = of(row, link("FAR", "NUC", "AGIS_closeness", 2))
+def test_a_link_without_time_or_name_is_dropped(row: dict[str, Any], code: str) -> None:
+    snapshot = snapshot_of(row, link("FAR", "NUC", "AGIS_closeness", 2))
     assert [entry.code for entry in snapshot.dropped_rows] == [code]
     assert value(snapshot, "closeness", "FAR") == 2
 
 
-def test_rows_that_nobody_asks_for() -> None:
-    snapshot = of(
+def test_unused_rows_are_ignored() -> None:
+    snapshot = snapshot_of(
         link("SAT", "NUC", "Production Output_done_6h", 5),
         link("SAT", "SAT", "AGIS_closeness", 5),
         link("SAT", "NUC", "AGIS_closeness", None),
@@ -120,8 +120,8 @@ def test_rows_that_nobody_asks_for() -> None:
     assert snapshot.dropped_rows == ()
 
 
-def test_the_storage_site_of_a_queue_is_that_of_its_default_output() -> None:
-    snapshot = of(link("SAT", "NUC", "AGIS_closeness", 1))
+def test_the_storage_site_of_a_queue_is_the_site_of_its_default_output() -> None:
+    snapshot = snapshot_of(link("SAT", "NUC", "AGIS_closeness", 1))
     sites = list(snapshot.links.sites)
-    at = dict(zip(snapshot.queues.name, snapshot.queues.storage_site, strict=True))
-    assert at == {"N1": sites.index("NUC"), "S": sites.index("SAT"), "N2": -1}
+    site_of_queue = dict(zip(snapshot.queues.name, snapshot.queues.storage_site, strict=True))
+    assert site_of_queue == {"N1": sites.index("NUC"), "S": sites.index("SAT"), "N2": -1}

@@ -1,4 +1,4 @@
-"""Pins: which hold at an instant, and how they are laid over what CRIC says."""
+"""Pins: which are in force at an instant, and how they override the values of CRIC."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pin(
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "holds"),
+    ("start", "end", "is_in_force"),
     [
         (NOW, NOW + MINUTE, True),
         (NOW + timedelta(seconds=1), NOW + MINUTE, False),
@@ -42,10 +42,10 @@ def pin(
         (NOW - MINUTE, None, False),
     ],
 )
-def test_a_pin_ends_by_itself(start: datetime | None, end: datetime | None, holds: bool) -> None:
+def test_a_pin_is_in_force_from_start_to_end(start: datetime | None, end: datetime | None, is_in_force: bool) -> None:
     dropped_rows: list[DroppedRow] = []
-    found = pins_in_force(pins(pin(start=start, end=end)), NOW.timestamp(), dropped_rows)
-    assert found == ({"Q": {"status": "brokeroff"}} if holds else {}) and not dropped_rows
+    pins_by_queue = pins_in_force(pins(pin(start=start, end=end)), NOW.timestamp(), dropped_rows)
+    assert pins_by_queue == ({"Q": {"status": "brokeroff"}} if is_in_force else {}) and not dropped_rows
 
 
 @pytest.mark.parametrize(
@@ -56,24 +56,26 @@ def test_a_pin_ends_by_itself(start: datetime | None, end: datetime | None, hold
         (("Q", "status", '"x"', "", "", "yesterday", NOW), "wrong_type"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_left_out(row: tuple[Any, ...], code: str) -> None:
+def test_an_unusable_row_is_dropped(row: tuple[Any, ...], code: str) -> None:
     dropped_rows: list[DroppedRow] = []
-    found = pins_in_force(pins(row, pin(queue="R")), NOW.timestamp(), dropped_rows)
-    assert set(found) == {"R"} and [one.code for one in dropped_rows] == [code]
+    pins_by_queue = pins_in_force(pins(row, pin(queue="R")), NOW.timestamp(), dropped_rows)
+    assert set(pins_by_queue) == {"R"} and [dropped.code for dropped in dropped_rows] == [code]
 
 
-def test_a_pin_of_no_queue_is_told() -> None:
+def test_a_pin_of_an_unknown_queue_is_reported() -> None:
     dropped_rows: list[DroppedRow] = []
     unknown_queues(pins(pin(), pin(queue="GONE")), {"Q": 0}, dropped_rows)
-    assert [(one.source, one.identifier, one.code) for one in dropped_rows] == [("pins", "GONE", "unknown_queue")]
+    assert [(dropped.source, dropped.identifier, dropped.code) for dropped in dropped_rows] == [
+        ("pins", "GONE", "unknown_queue")
+    ]
 
 
-def test_what_is_held_counts_in_place_of_what_cric_says() -> None:
+def test_a_pinned_value_overrides_the_value_of_cric() -> None:
     data = json.dumps({"nickname": "NICK", "status": "online", "maxrss": 2000, "cloud": "X"})
     source = RawSource(
         "queues", {"schedconfig_json": Rows(("panda_queue", "data"), (("Q", data), ("R", data.replace("NICK", "R"))))}
     )
-    held = {"NICK": {"status": "brokeroff", "maxrss": 1000}, "Q": {"status": "offline"}}
-    records = {record.name: record for record in read_queues(source, [], held)}
+    pins_by_queue = {"NICK": {"status": "brokeroff", "maxrss": 1000}, "Q": {"status": "offline"}}
+    records = {record.name: record for record in read_queues(source, [], pins_by_queue)}
     assert (records["NICK"].status, records["NICK"].maxrss_mb) == ("brokeroff", 1000)
     assert (records["R"].status, records["R"].maxrss_mb) == ("online", 2000)

@@ -1,4 +1,4 @@
-"""Queues, candidates and sites out of raw rows."""
+"""Queues, candidates and sites built from raw rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.snapshot.raw_grid import TYPES, at_site, build, endpoint, queue, ucor
 
 
 def codes(snapshot: Snapshot, source: str = "queues") -> dict[str, str]:
-    """Code by identifier of what was left out."""
+    """Codes of the dropped rows of a source, by identifier."""
     return {entry.identifier: entry.code for entry in snapshot.dropped_rows if entry.source == source}
 
 
@@ -39,7 +39,7 @@ def test_a_unified_queue_without_resource_types_has_no_candidates() -> None:
     assert list(snapshot.unified.name) == ["A", "B"]
 
 
-def test_a_pseudo_queue_inherits_what_it_does_not_derive() -> None:
+def test_a_pseudo_queue_inherits_values_that_are_not_derived() -> None:
     row = ucore("B", 8, maxrss=16000, minrss=0, maxtime=86400, maxwdir=40000, maxdiskio=1000, jobseed="es")
     snapshot = build(schedconfig_json=[row], resource_types=TYPES)
     queues = snapshot.queues
@@ -69,14 +69,14 @@ def test_a_pseudo_queue_inherits_what_it_does_not_derive() -> None:
         ('{"nickname": "X", "nickname": "Y"}', "invalid_json"),
     ],
 )
-def test_a_bad_row_is_left_out_and_the_rest_used(data: str, code: str) -> None:
+def test_an_invalid_row_is_dropped_and_the_others_are_used(data: str, code: str) -> None:
     snapshot = build(schedconfig_json=[queue("A"), {"panda_queue": "BAD", "data": data}, queue("C")])
     assert list(snapshot.unified.name) == ["A", "C"]
     assert codes(snapshot) == {"BAD": code}
     assert all(len(entry.detail) < 200 for entry in snapshot.dropped_rows)
 
 
-def test_of_two_rows_of_one_name_the_same_is_used_in_any_order() -> None:
+def test_the_choice_between_rows_of_one_name_does_not_depend_on_their_order() -> None:
     rows = [queue("B", nickname="SAME", corecount=2), queue("A", nickname="SAME", corecount=4)]
     for order in (rows, rows[::-1]):
         snapshot = build(schedconfig_json=order)
@@ -84,14 +84,14 @@ def test_of_two_rows_of_one_name_the_same_is_used_in_any_order() -> None:
         assert codes(snapshot) == {"B": "duplicate"}
 
 
-def test_rows_that_are_no_queues() -> None:
+def test_rows_that_are_no_queues_are_ignored() -> None:
     rows = [{"panda_queue": "ALL", "data": "{"}, {"panda_queue": "EMPTY", "data": None}, queue("A")]
     snapshot = build(schedconfig_json=rows)
     assert list(snapshot.unified.name) == ["A"]
     assert snapshot.dropped_rows == ()
 
 
-def test_names_are_kept_as_they_are() -> None:
+def test_names_are_not_changed() -> None:
     names = ["it's", "100%s", "two\nlines", 'quo"te', "Zürich", "; DROP TABLE x"]
     snapshot = build(schedconfig_json=[queue(name) for name in names])
     assert sorted(snapshot.unified.name) == sorted(names)
@@ -112,7 +112,7 @@ def test_a_defaulted_value_is_reported_and_the_queue_used() -> None:
         ({"resource_name": "X", "maxrampercore": math.nan}, "not_finite"),
     ],
 )
-def test_a_bad_resource_type(row: dict[str, Any], code: str) -> None:
+def test_an_invalid_resource_type_is_dropped(row: dict[str, Any], code: str) -> None:
     snapshot = build(schedconfig_json=[ucore("B")], resource_types=[*TYPES, row])
     assert list(snapshot.queues.name) == ["B/MCORE", "B/SCORE"]
     assert list(codes(snapshot, "resource_types").values()) == [code]
@@ -158,16 +158,16 @@ def test_nuclei_and_satellites() -> None:
     assert list(nuclei.name) == ["NUC", "SAT"]
     assert list(nuclei.is_nucleus) == [True, False]
     assert list(nuclei.state) == ["ACTIVE", "INACTIVE"]
-    # the first queue by name, whatever the order of the rows
+    # the first queue by name, in any order of the rows
     assert list(nuclei.bare) == [BARE_ONLY, BARE_NONE]
     assert list(nuclei.secondary) == ["ONE", None]
     assert [snapshot.unified.name[index] for index in nuclei.first_unified] == ["N1", "S1"]
-    at = dict(zip(snapshot.queues.name, snapshot.queues.nucleus, strict=True))
-    assert at == {"N1": 0, "N2": 0, "S1": 1, "A1": -1, "C1": -1, "X1": -1, "Y1": -1}
+    nucleus_of_queue = dict(zip(snapshot.queues.name, snapshot.queues.nucleus, strict=True))
+    assert nucleus_of_queue == {"N1": 0, "N2": 0, "S1": 1, "A1": -1, "C1": -1, "X1": -1, "Y1": -1}
     assert BARE_ALLOW in snapshot.queues.bare_nucleus
 
 
-def test_the_default_output_of_a_nucleus_is_that_of_its_first_queue() -> None:
+def test_the_default_output_of_a_nucleus_is_the_default_output_of_its_first_queue() -> None:
     snapshot = build(
         schedconfig_json=[queue("N1"), queue("N2")],
         panda_site=[at_site("N1", "NUC"), at_site("N2", "NUC")],
@@ -195,19 +195,19 @@ def test_no_default_output(columns: dict[str, str]) -> None:
     assert list(snapshot.queues.storage_site) == [-1]
 
 
-def test_a_site_of_a_bad_name_is_left_out() -> None:
+def test_an_invalid_site_is_dropped() -> None:
     snapshot = build(schedconfig_json=[queue("A")], site=[{"site_name": "x" * 300}, {"site_name": "S", "role": 5}])
     assert set(codes(snapshot).values()) == {"too_long", "wrong_type"}
 
 
-def test_no_rows_at_all() -> None:
+def test_a_snapshot_without_rows_is_empty() -> None:
     snapshot = build()
     assert len(snapshot.queues) == len(snapshot.unified) == len(snapshot.nuclei) == len(snapshot.storages) == 0
     assert snapshot.links.total_queued.shape == (0,)
     assert snapshot.jobs.by_accounting_key.shape[0] == 0
 
 
-def test_nothing_can_be_changed() -> None:
+def test_a_snapshot_is_read_only() -> None:
     snapshot = build(schedconfig_json=[queue("A")])
     for table in (snapshot.queues, snapshot.unified, snapshot.jobs, snapshot.links):
         for value in vars(table).values():
@@ -215,7 +215,7 @@ def test_nothing_can_be_changed() -> None:
     assert not snapshot.shares_storage.flags.writeable
 
 
-def test_a_record_is_one_document(recwarn: pytest.WarningsRecorder) -> None:
+def test_nulls_in_a_document_become_nan_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
     document = json.dumps({"nickname": "A", "status": "online", "cloud": "US", "maxrss": None, "minrss": None})
     snapshot = build(schedconfig_json=[{"panda_queue": "A", "data": document}])
     assert np.isnan(snapshot.queues.maxrss_mb).all()
@@ -232,8 +232,8 @@ def test_a_record_is_one_document(recwarn: pytest.WarningsRecorder) -> None:
         ({"type": "analysis", "cloud": "", "catchall": "grandly_unified"}, False),
     ],
 )
-def test_queues_of_analysis_alone_without_a_cloud(columns: dict[str, Any], cloudless: bool) -> None:
-    """They are on no map, unless the reading of the snapshot says so."""
+def test_analysis_only_queues_without_a_cloud(columns: dict[str, Any], cloudless: bool) -> None:
+    """They are on no map, unless the reading of the snapshot puts them there."""
     grid = build(schedconfig_json=[queue("A", **columns)])
     assert list(grid.unified.cloudless_analysis) == [cloudless]
     reading = SnapshotReading().configured({"without_cloud": "analysis_on_map"})

@@ -1,4 +1,4 @@
-"""Endpoints, relations, and who writes where a nucleus reads."""
+"""Endpoints, relations, and queues that write where a nucleus reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.snapshot.raw_grid import at_site, build, endpoint, queue, ucore, uses
 ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 
-def of(*endpoints: dict[str, Any]) -> Snapshot:
+def snapshot_of(*endpoints: dict[str, Any]) -> Snapshot:
     return build(schedconfig_json=[queue("A")], ddm_endpoint=endpoints)
 
 
@@ -23,27 +23,27 @@ def of(*endpoints: dict[str, Any]) -> Snapshot:
     [("ON", True), (None, True), ("", True), ("OFF", False), ("TEST", False), ("AUTO", False), ("on", False)],
 )
 @pytest.mark.parametrize("activity", ACTIVITIES)
-def test_an_activity_is_on_or_not_published(activity: str, value: str | None, usable: bool) -> None:
-    storages = of(endpoint("D", "S", detailed_status=json.dumps({activity: value}))).storages
+def test_an_activity_is_usable_if_on_or_not_published(activity: str, value: str | None, usable: bool) -> None:
+    storages = snapshot_of(endpoint("D", "S", detailed_status=json.dumps({activity: value}))).storages
     assert {name: bool(getattr(storages, name)[0]) for name in ACTIVITIES} == {
         name: usable if name == activity else True for name in ACTIVITIES
     }
 
 
 @pytest.mark.parametrize("value", [False, 0, 1, ["ON"], {"status": {"value": "OFF"}}])
-def test_what_is_published_and_not_on_is_off(value: Any) -> None:
-    assert not of(endpoint("D", "S", detailed_status=json.dumps({"read_wan": value}))).storages.read_wan[0]
+def test_any_other_published_value_means_off(value: Any) -> None:
+    assert not snapshot_of(endpoint("D", "S", detailed_status=json.dumps({"read_wan": value}))).storages.read_wan[0]
 
 
 @pytest.mark.parametrize("document", ["{", "[]", "[" * 100_000])
-def test_a_document_that_cannot_be_read_publishes_nothing_and_is_reported(document: str) -> None:
-    snapshot = of(endpoint("D", "S", detailed_status=document))
+def test_an_unreadable_document_publishes_nothing_and_is_reported(document: str) -> None:
+    snapshot = snapshot_of(endpoint("D", "S", detailed_status=document))
     assert all(getattr(snapshot.storages, name)[0] for name in ACTIVITIES)
     assert [(entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [("D", "defaulted")]
 
 
-def test_no_document_is_nothing_to_report() -> None:
-    snapshot = of(endpoint("D", "S", detailed_status=None))
+def test_a_missing_document_is_not_reported() -> None:
+    snapshot = snapshot_of(endpoint("D", "S", detailed_status=None))
     assert snapshot.dropped_rows == ()
     assert all(getattr(snapshot.storages, name)[0] for name in ACTIVITIES)
 
@@ -52,20 +52,20 @@ def test_no_document_is_nothing_to_report() -> None:
 @pytest.mark.parametrize(
     ("value", "code"), [(-1, "negative"), (math.nan, "not_finite"), (math.inf, "not_finite"), ("much", "wrong_type")]
 )
-def test_a_space_that_cannot_be_leaves_the_endpoint_out(column: str, value: Any, code: str) -> None:
-    snapshot = of(endpoint("BAD", "S", **{column: value}), endpoint("GOOD", "S"))
+def test_an_endpoint_with_an_invalid_space_is_dropped(column: str, value: Any, code: str) -> None:
+    snapshot = snapshot_of(endpoint("BAD", "S", **{column: value}), endpoint("GOOD", "S"))
     assert list(snapshot.storages.name) == ["GOOD"]
     assert [(entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [("BAD", code)]
 
 
 def test_space() -> None:
-    storages = of(endpoint("A", "S", space_free=0), endpoint("B", "S", space_free=None)).storages
+    storages = snapshot_of(endpoint("A", "S", space_free=0), endpoint("B", "S", space_free=None)).storages
     assert storages.space_free_gb[0] == 0.0
     assert math.isnan(storages.space_free_gb[1])
 
 
 def test_names_of_endpoints() -> None:
-    snapshot = of(endpoint("x" * 1_000_000, "S"), endpoint("B", "S"), endpoint("A", None), endpoint("A", "S"))
+    snapshot = snapshot_of(endpoint("x" * 1_000_000, "S"), endpoint("B", "S"), endpoint("A", None), endpoint("A", "S"))
     assert list(snapshot.storages.name) == ["A", "B"]
     assert list(snapshot.storages.site_name) == [None, "S"]
     assert sorted(entry.code for entry in snapshot.dropped_rows) == ["duplicate", "too_long"]
@@ -96,7 +96,7 @@ def test_roles(columns: dict[str, Any], blacklisted: str | None, is_input: bool,
     assert (list(snapshot.relations.is_input), list(snapshot.relations.is_output)) == ([is_input], [is_output])
 
 
-def test_relations_that_cannot_be_used() -> None:
+def test_unusable_relations_are_dropped() -> None:
     snapshot = build(
         schedconfig_json=[queue("A")],
         ddm_endpoint=[endpoint("D", "S")],
@@ -153,7 +153,7 @@ def test_storage_sharing(data: dict[str, Any], relation: dict[str, Any], shares:
     assert snapshot.shares_storage.tolist() == [[True, shares]]
 
 
-def test_a_queue_shares_only_if_it_runs_all_that_the_nucleus_runs() -> None:
+def test_a_queue_shares_storage_only_if_it_runs_everything_the_nucleus_runs() -> None:
     snapshot = build(
         schedconfig_json=[ucore("N1"), queue("Q"), ucore("U")],
         panda_site=[at_site("N1", "NUC")],

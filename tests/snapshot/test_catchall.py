@@ -17,16 +17,16 @@ from broker.snapshot.queue_rows import Catchall
         ("gpu", {}, True, None),
         ("gpu=2", {}, True, "2"),
         ("gpu=", {}, True, ""),
-        ("gpus", {}, True, None),  # any item that begins with the key is the flag
+        ("gpus", {}, True, None),  # any item that begins with the key sets the flag
         ("a, gpu=2 ,b", {}, True, "2"),
         ("xgpu=2", {}, False, None),
         ("gpu=2,gpu=3", {}, True, "2"),
         ("gpu=a=b", {}, True, "a=b"),
         ("", {"gpu": 5}, True, 5),
-        ("gpu=2", {"gpu": 5}, True, 5),  # params first
-        ("gpu=2", {"gpu": None}, True, None),  # being there is enough, whatever the value
+        ("gpu=2", {"gpu": 5}, True, 5),  # params take precedence
+        ("gpu=2", {"gpu": None}, True, None),  # presence is enough, whatever the value
         ("", {"gpu": False}, True, False),
-        ("", {"gpus": 1}, False, None),  # in params the key is the whole key
+        ("", {"gpus": 1}, False, None),  # in params the whole key must match
     ],
 )
 def test_look_up(catchall: str | None, params: dict[str, Any], flag: bool, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is taken over from an earlier snapshot: only what would be made again just so."""
+"""Parts are reused from an earlier snapshot only if a new build would give the same."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.snapshot.test_build import any_row, assert_same, bad_rows
 Grid = dict[str, list[Row]]
 
 
-def digests_of(read: dict[str, RawSource]) -> dict[str, str]:
-    return {name: encode(source)[0] for name, source in read.items()}
+def digests_of(raw_sources: dict[str, RawSource]) -> dict[str, str]:
+    return {name: encode(source)[0] for name, source in raw_sources.items()}
 
 
-def built(read: dict[str, RawSource], now: datetime, kept: KeptBuilds | None = None) -> Snapshot:
-    return build_snapshot("test", now, read, (), digests_of(read), kept)
+def make_snapshot(raw_sources: dict[str, RawSource], now: datetime, cache: KeptBuilds | None = None) -> Snapshot:
+    return build_snapshot("test", now, raw_sources, (), digests_of(raw_sources), cache)
 
 
 step = st.tuples(
@@ -41,43 +41,43 @@ step = st.tuples(
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(step, min_size=2, max_size=4))
-def test_a_snapshot_is_the_same_whatever_came_before_it(steps: list[tuple[list[tuple[str, Row]], float, bool]]) -> None:
-    kept, now = KeptBuilds(), NOW
+def test_a_snapshot_does_not_depend_on_earlier_ones(steps: list[tuple[list[tuple[str, Row]], float, bool]]) -> None:
+    cache, now = KeptBuilds(), NOW
     for rows, later_s, from_scratch in steps:
         now += timedelta(seconds=later_s)
         grid = small_grid() if from_scratch else bad_rows()
         for table, row in rows:
             grid.setdefault(table, []).append(row)
-        read = sources(**grid)
-        one, other = built(read, now, kept), built(read, now)
-        assert_same(one, other)
-        assert one.dropped_rows == other.dropped_rows
+        raw_sources = sources(**grid)
+        with_cache, without_cache = make_snapshot(raw_sources, now, cache), make_snapshot(raw_sources, now)
+        assert_same(with_cache, without_cache)
+        assert with_cache.dropped_rows == without_cache.dropped_rows
 
 
-def test_what_did_not_change_is_taken_over_and_the_rest_is_made() -> None:
-    kept = KeptBuilds()
-    first = built(sources(**small_grid()), NOW, kept)
+def test_unchanged_parts_are_reused_and_the_others_rebuilt() -> None:
+    cache = KeptBuilds()
+    first = make_snapshot(sources(**small_grid()), NOW, cache)
     grid = small_grid()
     grid["job_counts"].append(jobs("N_PLAIN", "running", 1))
-    second = built(sources(**grid), NOW + timedelta(seconds=5), kept)
+    second = make_snapshot(sources(**grid), NOW + timedelta(seconds=5), cache)
     assert second.links is first.links
     assert second.storages is first.storages
     assert second.jobs is not first.jobs
     assert second.jobs.total.sum() == first.jobs.total.sum() + 1
 
 
-def test_what_is_made_of_several_sources_is_made_again_when_one_of_them_changes() -> None:
-    kept = KeptBuilds()
-    first = built(sources(**small_grid()), NOW, kept)
+def test_a_part_of_several_sources_is_rebuilt_when_one_of_them_changes() -> None:
+    cache = KeptBuilds()
+    first = make_snapshot(sources(**small_grid()), NOW, cache)
     grid = small_grid()
     grid["schedconfig_json"].append(queue("ANOTHER"))
-    second = built(sources(**grid), NOW, kept)
+    second = make_snapshot(sources(**grid), NOW, cache)
     assert second.jobs is not first.jobs
     assert len(second.jobs.total) == len(first.jobs.total) + 1
 
 
 @pytest.mark.parametrize(
-    ("later_s", "same"),
+    ("later_s", "is_reused"),
     [
         (LINK_VALIDITY_S - 61.0, True),
         (LINK_VALIDITY_S - 60.0 - MARGIN_S / 2, False),
@@ -85,33 +85,33 @@ def test_what_is_made_of_several_sources_is_made_again_when_one_of_them_changes(
         (-3600.0, True),
     ],
 )
-def test_links_are_taken_over_until_one_of_them_is_too_old(later_s: float, same: bool) -> None:
-    kept, grid = KeptBuilds(), small_grid()
+def test_links_are_reused_until_one_of_them_expires(later_s: float, is_reused: bool) -> None:
+    cache, grid = KeptBuilds(), small_grid()
     grid["network_matrix_kv"] = [link("SAT", "NUC", "AGIS_closeness", 4, ts=ago(minutes=1))]
-    first = built(sources(**grid), NOW, kept)
-    second = built(sources(**grid), NOW + timedelta(seconds=later_s), kept)
-    assert (second.links is first.links) == same
-    assert_same(second.links, built(sources(**grid), NOW + timedelta(seconds=later_s)).links)
+    first = make_snapshot(sources(**grid), NOW, cache)
+    second = make_snapshot(sources(**grid), NOW + timedelta(seconds=later_s), cache)
+    assert (second.links is first.links) == is_reused
+    assert_same(second.links, make_snapshot(sources(**grid), NOW + timedelta(seconds=later_s)).links)
 
 
-def test_a_link_that_was_too_old_counts_where_the_clock_is_set_back() -> None:
-    kept, grid = KeptBuilds(), small_grid()
+def test_an_expired_link_counts_again_when_the_clock_is_set_back() -> None:
+    cache, grid = KeptBuilds(), small_grid()
     grid["network_matrix_kv"] = [link("SAT", "NUC", "AGIS_closeness", 4, ts=ago(hours=2))]
-    assert np.nansum(built(sources(**grid), NOW, kept).links.closeness) == 0
-    assert np.nansum(built(sources(**grid), NOW - timedelta(hours=1.5), kept).links.closeness) == 4
+    assert np.nansum(make_snapshot(sources(**grid), NOW, cache).links.closeness) == 0
+    assert np.nansum(make_snapshot(sources(**grid), NOW - timedelta(hours=1.5), cache).links.closeness) == 4
 
 
-def test_a_source_without_a_digest_is_made_again() -> None:
-    kept, read = KeptBuilds(), sources(**small_grid())
-    first = build_snapshot("a", NOW, read, (), {}, kept)
-    assert build_snapshot("b", NOW, read, (), {}, kept).links is not first.links
+def test_a_source_without_a_digest_is_rebuilt() -> None:
+    cache, raw_sources = KeptBuilds(), sources(**small_grid())
+    first = build_snapshot("a", NOW, raw_sources, (), {}, cache)
+    assert build_snapshot("b", NOW, raw_sources, (), {}, cache).links is not first.links
 
 
-def test_a_source_that_comes_is_seen() -> None:
-    kept, grid = KeptBuilds(), small_grid()
+def test_a_source_that_appears_is_used() -> None:
+    cache, grid = KeptBuilds(), small_grid()
     without = {name: rows for name, rows in grid.items() if name != "network_matrix_kv"}
-    assert np.nansum(built(sources(**without), NOW, kept).links.closeness) == 0
-    assert np.nansum(built(sources(**grid), NOW, kept).links.closeness) == 4
+    assert np.nansum(make_snapshot(sources(**without), NOW, cache).links.closeness) == 0
+    assert np.nansum(make_snapshot(sources(**grid), NOW, cache).links.closeness) == 4
 
 
 def pin(starts: datetime, ends: datetime) -> RawSource:
@@ -131,17 +131,19 @@ USAGE_S = METRIC_VALIDITY_S["gshare_preference"]
 
 
 @pytest.mark.parametrize(
-    ("source", "said", "later_s"),
+    ("source", "condition", "later_s"),
     [
         (pin(ago(minutes=5), NOW + timedelta(minutes=5)), lambda draft: "N_PLAIN" in draft.of(PINS), 300.0),
         (pin(NOW + timedelta(minutes=5), NOW + timedelta(hours=1)), lambda draft: "N_PLAIN" not in draft.of(PINS), 300),
         (metric(NOW), lambda draft: "Simulation" in draft.of(METRICS).usage, USAGE_S + 0.01),
     ],
 )
-def test_what_a_clock_ends_ends(source: RawSource, said: Callable[[Draft], Any], later_s: float) -> None:
-    kept, read = KeptBuilds(), {source.name: source}
+def test_rows_expire_although_their_source_is_unchanged(
+    source: RawSource, condition: Callable[[Draft], Any], later_s: float
+) -> None:
+    cache, raw_sources = KeptBuilds(), {source.name: source}
     answers = [
-        said(Draft(read, NOW + timedelta(seconds=seconds), digests_of(read), kept))
+        condition(Draft(raw_sources, NOW + timedelta(seconds=seconds), digests_of(raw_sources), cache))
         for seconds in (0, later_s - 1, later_s)
     ]
     assert answers == [True, True, False]

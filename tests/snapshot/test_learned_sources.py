@@ -1,4 +1,4 @@
-"""The learned sources read from a database: probe jobs that are there, ends of failing tasks, sums over weeks."""
+"""The learned sources read from a database: present probe jobs, ends of failing tasks, sums over weeks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.agents.moving_jobs import NOW, fill, job
 BEGAN = NOW - timedelta(minutes=10)
 
 
-def built(database: Database, source: Source) -> Any:
+def build_source(database: Database, source: Source) -> Any:
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         return source.build(SourceReader(connection, catalogue, NOW).read(source), None)  # type: ignore[arg-type]
@@ -36,12 +36,12 @@ def execute(database: Database, statement: str, **values: Any) -> None:
 
 
 def probe(number: int, minutes: float, status: str = "activated", **columns: Any) -> dict[str, Any]:
-    made = (BEGAN + timedelta(minutes=minutes)).astimezone(UTC).replace(tzinfo=None).isoformat()
-    return job(number, status, creationtime=made, **{"prodsourcelabel": "managed", **columns})
+    created_at = (BEGAN + timedelta(minutes=minutes)).astimezone(UTC).replace(tzinfo=None).isoformat()
+    return job(number, status, creationtime=created_at, **{"prodsourcelabel": "managed", **columns})
 
 
 @pytest.mark.parametrize(
-    ("jobs", "kind", "there"),
+    ("jobs", "kind", "present"),
     [
         ([], "production", 0),
         ([probe(1, 0), probe(2, 1, "running"), probe(3, 1, "defined")], "production", 3),
@@ -53,8 +53,8 @@ def probe(number: int, minutes: float, status: str = "activated", **columns: Any
     ],
 )
 @pytest.mark.parametrize("state", ["probation", "excluded"])
-def test_probe_jobs_are_those_made_since_the_probation_began(
-    shared: Database, jobs: list[dict[str, Any]], kind: str, there: int, state: str
+def test_probe_jobs_are_those_created_since_the_probation_began(
+    shared: Database, jobs: list[dict[str, Any]], kind: str, present: int, state: str
 ) -> None:
     fill(shared, jobs)
     execute(
@@ -65,13 +65,13 @@ def test_probe_jobs_are_those_made_since_the_probation_began(
         state=state,
         began=BEGAN.timestamp(),
     )
-    found = built(shared, QueueHealthSource())["Q", kind]
-    assert (found.probes, found.probes_there) == (1, there if state == "probation" else 0)
-    assert found.probe_room == (4 - there if state == "probation" else 0)
+    health = build_source(shared, QueueHealthSource())["Q", kind]
+    assert (health.probes, health.probes_there) == (1, present if state == "probation" else 0)
+    assert health.probe_room == (4 - present if state == "probation" else 0)
 
 
 @pytest.mark.parametrize(("ended", "failed"), [(0.0, 0.0), (7.6, 2.2), (200.0, 50.0), (20_000.0, 19_000.0)])
-def test_of_a_healthy_queue_only_how_jobs_ended_lately_is_read(shared: Database, ended: float, failed: float) -> None:
+def test_only_the_recent_job_ends_of_a_healthy_queue_are_read(shared: Database, ended: float, failed: float) -> None:
     fill(shared, [])
     execute(
         shared,
@@ -81,23 +81,23 @@ def test_of_a_healthy_queue_only_how_jobs_ended_lately_is_read(shared: Database,
         ended=ended,
         failed=failed,
     )
-    ((place, found),) = built(shared, QueueHealthSource()).items()
-    assert (place, found.state, found.statistic, found.ended_jobs) == (("Q", "analysis"), "healthy", 0.0, 0)
+    ((key, health),) = build_source(shared, QueueHealthSource()).items()
+    assert (key, health.state, health.statistic, health.ended_jobs) == (("Q", "analysis"), "healthy", 0.0, 0)
     expected = QueueHealth("Q", "analysis", memory_ended=ended, memory_failed=failed).lately()
-    assert (found.finished_lately, found.failed_lately) == expected
+    assert (health.finished_lately, health.failed_lately) == expected
 
 
-def test_all_ends_of_tasks_of_which_two_failed_at_one_queue_are_read(shared: Database) -> None:
+def test_all_ends_of_tasks_with_two_failures_at_a_queue_are_read(shared: Database) -> None:
     fill(shared, [])
     execute(
         shared,
         "INSERT INTO broker.task_ends VALUES (1, 'Q', 10, 0, 1), (1, 'Q', 11, 2, 1), (1, 'R', 11, 5, 0),"
         " (2, 'Q', 10, 0, 1), (2, 'R', 10, 0, 1), (3, 'Q', 10, 9, 0)",
     )
-    assert built(shared, TaskFailuresSource()) == {1: {("Q", 10): (0, 1), ("Q", 11): (2, 1), ("R", 11): (5, 0)}}
+    assert build_source(shared, TaskFailuresSource()) == {1: {("Q", 10): (0, 1), ("Q", 11): (2, 1), ("R", 11): (5, 0)}}
 
 
-def test_of_files_that_failed_those_that_are_ready_again_are_read(shared: Database) -> None:
+def test_failed_files_that_are_ready_again_are_read(shared: Database) -> None:
     fill(shared, [])
     execute(
         shared,
@@ -112,28 +112,28 @@ def test_of_files_that_failed_those_that_are_ready_again_are_read(shared: Databa
         " (1, 5, 1, 'ready'), (1, 5, 2, 'ready'), (1, 5, 3, 'running'), (1, 5, 4, 'ready'),"
         " (1, 6, 1, 'ready'), (1, 7, 9, 'finished')",
     )
-    assert built(shared, FailedInputsSource()) == {
+    assert build_source(shared, FailedInputsSource()) == {
         (1, 5): {"Q": FailedFiles(2, 300.0), "R": FailedFiles(1, 400.0)},
         (1, 6): {"R": FailedFiles(1, 500.0)},
     }
 
 
-def test_cores_and_ends_are_summed_up_over_three_weeks(shared: Database) -> None:
+def test_cores_and_ends_are_summed_over_three_weeks(shared: Database) -> None:
     fill(shared, [])
     hour = NOW.replace(minute=0, second=0, microsecond=0)
-    for days, most, finished in ((0, 40, 7), (20, 90, 3), (22, 500, 1000)):
-        at = hour - timedelta(days=days)
+    for days, max_cores, finished in ((0, 40, 7), (20, 90, 3), (22, 500, 1000)):
+        stamp = hour - timedelta(days=days)
         execute(shared, "INSERT INTO broker.queue_cores VALUES (:at, 'Q', 'all', :most), (:at, 'Q', 'production', 1)",
-                at=at, most=most)  # fmt: skip
+                at=stamp, most=max_cores)  # fmt: skip
         execute(
             shared,
             "INSERT INTO broker.queue_record VALUES (:at, 'Q', 'production', 'evgen', 'SCORE', :ok, 1, 0, 0, 0, 0, 2,"
             " 0.5, 1, '{}'), (:at, 'Q', 'test', '', '', 99, 99, 0, 0, 0, 0, 9, 9, 9, '{}')",
-            at=at,
+            at=stamp,
             ok=finished,
         )
     execute(shared, "INSERT INTO broker.queue_cores VALUES (:at, 'R', 'all', 8)", at=hour)
-    assert built(shared, QueueCapacitySource()) == {
+    assert build_source(shared, QueueCapacitySource()) == {
         "Q": QueueSums(90.0, 2, 10, 2, 4, 1.0),
         "R": QueueSums(8.0, 1),
     }

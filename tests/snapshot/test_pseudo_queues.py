@@ -1,4 +1,4 @@
-"""The pseudo-queues of a unified queue, with every bound closed and open."""
+"""The pseudo-queues of a unified queue, with every bound set or open."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def kind(mincore: float = OPEN, maxcore: float = OPEN, minram: float = OPEN, max
         (8, 2, OPEN, 8),
         (8, 2, 4, 4),
         (8, 8, 8, 8),
-        (8, 9, 16, None),  # the queue has fewer cores than the type wants
+        (8, 9, 16, None),  # the queue has fewer cores than the type requires
         (8, OPEN, OPEN, 8),
         (8, OPEN, 4, 4),
         (8, OPEN, 16, 8),
-        (8, 6, 4, 6),  # the least wins over the most
+        (8, 6, 4, 6),  # the minimum wins over the maximum
         (1, 2, OPEN, None),
         (0, 1, 1, 1),  # a queue without a number of cores has one
         (0, 2, OPEN, None),
@@ -44,8 +44,8 @@ def kind(mincore: float = OPEN, maxcore: float = OPEN, minram: float = OPEN, max
     ],
 )
 def test_cores(parent_cores: float | None, mincore: float, maxcore: float, cores: float | None) -> None:
-    found = pseudo_queues(parent(parent_cores), [kind(mincore, maxcore)])
-    assert [queue.cores for queue in found] == ([] if cores is None else [cores])
+    queues = pseudo_queues(parent(parent_cores), [kind(mincore, maxcore)])
+    assert [queue.cores for queue in queues] == ([] if cores is None else [cores])
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_cores(parent_cores: float | None, mincore: float, maxcore: float, cores
         (4, 2001, 30000, 15000),  # half of the cores, half of the parent's
         (4, 0, 800, 400),
         (1, 0, 0, 0),
-        (4, OPEN, 800, 400),  # an open bound: the slot's own, by its share of the cores
+        (4, OPEN, 800, 400),  # an open bound: the queue's limit, by the share of its cores
         (1, OPEN, 800, 100),
         (8, OPEN, 800, 800),
         (4, 2001, None, 8001),
         (4, OPEN, None, OPEN),
     ],
 )
-def test_least_memory(maxcore: float, minram: float, parent_minrss: float | None, minrss: float) -> None:
-    (found,) = pseudo_queues(parent(minrss=parent_minrss), [kind(1, maxcore, minram)])
-    assert found.minrss_mb == pytest.approx(minrss, nan_ok=True)
+def test_minimum_memory(maxcore: float, minram: float, parent_minrss: float | None, minrss: float) -> None:
+    (queue,) = pseudo_queues(parent(minrss=parent_minrss), [kind(1, maxcore, minram)])
+    assert queue.minrss_mb == pytest.approx(minrss, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -77,29 +77,29 @@ def test_least_memory(maxcore: float, minram: float, parent_minrss: float | None
         (8, 2000, 16000, 16000),
         (4, OPEN, 16000, 8000),
         (8, OPEN, 16000, 16000),
-        (4, 2000, None, 8000),  # the queue publishes no limit: that of the type
+        (4, 2000, None, 8000),  # the queue publishes no limit: the limit of the type
         (4, OPEN, None, OPEN),
         (4, 0, 16000, 0),
     ],
 )
-def test_most_memory(maxcore: float, maxram: float, parent_maxrss: float | None, maxrss: float) -> None:
-    (found,) = pseudo_queues(parent(maxrss=parent_maxrss), [kind(1, maxcore, OPEN, maxram)])
-    assert found.maxrss_mb == pytest.approx(maxrss, nan_ok=True)
+def test_maximum_memory(maxcore: float, maxram: float, parent_maxrss: float | None, maxrss: float) -> None:
+    (queue,) = pseudo_queues(parent(maxrss=parent_maxrss), [kind(1, maxcore, OPEN, maxram)])
+    assert queue.maxrss_mb == pytest.approx(maxrss, nan_ok=True)
 
 
 def test_an_open_maximum_of_a_larger_job_keeps_the_parents_limit() -> None:
-    (found,) = pseudo_queues(parent(2, maxrss=4000, minrss=1000), [kind(1, OPEN)])
-    assert (found.name, found.resource_type, found.maxrss_mb, found.minrss_mb) == ("Q/R", "R", 4000.0, 1000.0)
+    (queue,) = pseudo_queues(parent(2, maxrss=4000, minrss=1000), [kind(1, OPEN)])
+    assert (queue.name, queue.resource_type, queue.maxrss_mb, queue.minrss_mb) == ("Q/R", "R", 4000.0, 1000.0)
 
 
 BOUND = st.one_of(st.just(OPEN), st.integers(0, 64).map(float))
 
 
 @given(st.integers(0, 64), st.lists(st.tuples(BOUND, BOUND, BOUND, BOUND), max_size=5))
-def test_cores_of_a_pseudo_queue_are_at_least_the_least(cores: int, bounds: list[tuple[float, ...]]) -> None:
+def test_pseudo_queues_exist_for_types_whose_minimum_fits(cores: int, bounds: list[tuple[float, ...]]) -> None:
     kinds = [ResourceType(f"R{index}", *bound) for index, bound in enumerate(bounds)]
-    found = pseudo_queues(parent(cores), kinds)
+    queues = pseudo_queues(parent(cores), kinds)
     parent_cores = max(1, cores)
-    assert len(found) == sum(not bound[0] > parent_cores for bound in bounds)
-    for queue in found:
+    assert len(queues) == sum(not bound[0] > parent_cores for bound in bounds)
+    for queue in queues:
         assert 0 <= queue.cores <= max(parent_cores, 64)

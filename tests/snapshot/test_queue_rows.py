@@ -1,4 +1,4 @@
-"""One CRIC queue: defaults, look-ups, and what is wrong."""
+"""One CRIC queue: defaults, look-ups, and faults."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def record(**data: Any) -> QueueRecord:
     return read_queue("Q", json.dumps(data))
 
 
-def test_everything_missing() -> None:
-    found = record()
-    assert found.name == "Q"
-    assert (found.type, found.cloud, found.status, found.capability) == ("production", "", None, None)
-    zero = (found.cores, found.corepower, found.mintime_s, found.pledgedcpu, found.transferringlimit, found.maxwdir_mb)
+def test_an_empty_document_gives_the_defaults() -> None:
+    queue = record()
+    assert queue.name == "Q"
+    assert (queue.type, queue.cloud, queue.status, queue.capability) == ("production", "", None, None)
+    zero = (queue.cores, queue.corepower, queue.mintime_s, queue.pledgedcpu, queue.transferringlimit, queue.maxwdir_mb)
     assert zero == (0.0,) * 6
-    unset = (found.maxrss_mb, found.minrss_mb, found.maxtime_s, found.maxdiskio_kbps, found.maxinputsize_mb)
-    assert all(math.isnan(value) for value in (*unset, found.max_io_intensity, found.job_chunk_size))
-    assert (found.releases, found.faults, found.bare_nucleus) == ((), (), BARE_NONE)
-    assert not (found.direct_access_lan or found.direct_access_wan or found.is_cvmfs or found.use_jumbo)
+    unset = (queue.maxrss_mb, queue.minrss_mb, queue.maxtime_s, queue.maxdiskio_kbps, queue.maxinputsize_mb)
+    assert all(math.isnan(value) for value in (*unset, queue.max_io_intensity, queue.job_chunk_size))
+    assert (queue.releases, queue.faults, queue.bare_nucleus) == ((), (), BARE_NONE)
+    assert not (queue.direct_access_lan or queue.direct_access_wan or queue.is_cvmfs or queue.use_jumbo)
 
 
 @pytest.mark.parametrize("nickname", [None, ""])
-def test_the_name_of_the_row_stands_in_for_a_missing_nickname(nickname: str | None) -> None:
+def test_the_name_of_the_row_replaces_a_missing_nickname(nickname: str | None) -> None:
     assert record(nickname=nickname).name == "Q"
     assert record(nickname="OTHER").name == "OTHER"
 
@@ -40,24 +40,24 @@ def test_the_name_of_the_row_stands_in_for_a_missing_nickname(nickname: str | No
     "key", ["corecount", "corepower", "mintime", "pledgedcpu", "transferringlimit", "maxdiskio", "maxinputsize"]
 )
 @pytest.mark.parametrize("value", ["many", True, [], {}, "nan"])
-def test_a_limit_with_a_default_takes_it_and_says_so(key: str, value: Any) -> None:
-    found = record(**{key: value})
-    assert [fault.split(":")[0] for fault in found.faults] == [key]
-    # by their texts: NULL is NaN, which equals nothing
-    expected = QueueRecord(**{**vars(record()), "faults": found.faults})
-    assert repr(found) == repr(expected) or key in ("maxdiskio", "maxinputsize")
+def test_an_invalid_limit_takes_its_default_and_is_reported(key: str, value: Any) -> None:
+    queue = record(**{key: value})
+    assert [fault.split(":")[0] for fault in queue.faults] == [key]
+    # compared by their texts: NULL is NaN, which equals nothing
+    expected = QueueRecord(**{**vars(record()), "faults": queue.faults})
+    assert repr(queue) == repr(expected)
 
 
 @pytest.mark.parametrize("key", ["maxrss", "minrss", "maxtime"])
 @pytest.mark.parametrize(("value", "code"), [("many", "wrong_type"), (True, "wrong_type"), ("inf", "not_finite")])
-def test_a_limit_without_a_default_spoils_the_queue(key: str, value: Any, code: str) -> None:
+def test_an_invalid_limit_without_a_default_makes_the_queue_unusable(key: str, value: Any, code: str) -> None:
     with pytest.raises(BadValueError) as caught:
         record(**{key: value})
     assert (caught.value.code, caught.value.field) == (code, key)
 
 
 @pytest.mark.parametrize("key", ["status", "type", "cloud", "capability", "fairsharepolicy", "wnconnectivity"])
-def test_a_text_that_is_none_spoils_the_queue(key: str) -> None:
+def test_an_invalid_text_makes_the_queue_unusable(key: str) -> None:
     for value, code in ((5, "wrong_type"), ("a\0b", "not_text"), ("\udfff", "not_text")):
         with pytest.raises(BadValueError) as caught:
             record(**{key: value})
@@ -65,9 +65,9 @@ def test_a_text_that_is_none_spoils_the_queue(key: str) -> None:
 
 
 def test_numbers_as_texts() -> None:
-    found = record(corecount="8", maxrss="16000", maxtime="", mintime="60")
-    assert (found.cores, found.maxrss_mb, found.mintime_s) == (8.0, 16000.0, 60.0)
-    assert math.isnan(found.maxtime_s)
+    queue = record(corecount="8", maxrss="16000", maxtime="", mintime="60")
+    assert (queue.cores, queue.maxrss_mb, queue.mintime_s) == (8.0, 16000.0, 60.0)
+    assert math.isnan(queue.maxtime_s)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_numbers_as_texts() -> None:
         (True, None, 0, 1),
     ],
 )
-def test_scratch(maxwdir: Any, maxinputsize: Any, limit_mb: float, faults: int) -> None:
-    found = record(maxwdir=maxwdir, maxinputsize=maxinputsize)
-    assert found.maxwdir_mb == limit_mb
-    assert len(found.faults) == faults
+def test_scratch_limit(maxwdir: Any, maxinputsize: Any, limit_mb: float, faults: int) -> None:
+    queue = record(maxwdir=maxwdir, maxinputsize=maxinputsize)
+    assert queue.maxwdir_mb == limit_mb
+    assert len(queue.faults) == faults
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_scratch(maxwdir: Any, maxinputsize: Any, limit_mb: float, faults: int) 
         ("a,per_core_attr=1", None, 8, 8),
         ("per_core_attr", None, 0, 1),
         ("per_core_attr", None, None, 1),
-        ("", {"per_core_attr": True}, 8, 1),  # params are read too late for it
+        ("", {"per_core_attr": True}, 8, 1),  # params are parsed too late for this setting
         ("", None, 8, 1),
     ],
 )
-def test_limits_by_core(catchall: str, params: Any, cores: int | None, factor: int) -> None:
-    found = record(catchall=catchall, params=params, corecount=cores, maxrss=2000, minrss=100, maxwdir=3000)
-    assert (found.maxrss_mb, found.minrss_mb, found.maxwdir_mb) == (2000 * factor, 100 * factor, 3000 * factor)
+def test_limits_per_core(catchall: str, params: Any, cores: int | None, factor: int) -> None:
+    queue = record(catchall=catchall, params=params, corecount=cores, maxrss=2000, minrss=100, maxwdir=3000)
+    assert (queue.maxrss_mb, queue.minrss_mb, queue.maxwdir_mb) == (2000 * factor, 100 * factor, 3000 * factor)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_limits_by_core(catchall: str, params: Any, cores: int | None, factor: i
     ],
 )
 def test_connectivity(text: str | None, connectivity: str | None, stack: str | None) -> None:
-    found = record(wnconnectivity=text)
-    assert (found.connectivity, found.ip_stack) == (connectivity, stack)
+    queue = record(wnconnectivity=text)
+    assert (queue.connectivity, queue.ip_stack) == (connectivity, stack)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_connectivity(text: str | None, connectivity: str | None, stack: str | N
     ],
 )
 def test_releases(value: Any, releases: tuple[str, ...], faults: int) -> None:
-    found = record(releases=value)
-    assert (found.releases, len(found.faults)) == (releases, faults)
+    queue = record(releases=value)
+    assert (queue.releases, len(queue.faults)) == (releases, faults)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ def test_releases(value: Any, releases: tuple[str, ...], faults: int) -> None:
         ("special", "grandly_unified=x", True, True),
     ],
 )
-def test_what_runs(kind: str | None, catchall: str, production: bool, analysis: bool) -> None:
-    found = record(type=kind, catchall=catchall)
-    assert (found.runs_production, found.runs_analysis) == (production, analysis)
+def test_kinds_of_jobs_that_a_queue_runs(kind: str | None, catchall: str, production: bool, analysis: bool) -> None:
+    queue = record(type=kind, catchall=catchall)
+    assert (queue.runs_production, queue.runs_analysis) == (production, analysis)
 
 
 @pytest.mark.parametrize("value", [1, "true", "True", None, [True], False])
-def test_direct_access_must_be_the_truth_itself(value: Any) -> None:
+def test_direct_access_must_be_true(value: Any) -> None:
     assert not record(direct_access_lan=value, direct_access_wan=value).direct_access_lan
     assert record(direct_access_lan=True).direct_access_lan
 
@@ -184,23 +184,23 @@ def test_bare_nucleus(catchall: str, params: Any, bare: int) -> None:
     assert record(catchall=catchall, params=params).bare_nucleus == bare
 
 
-def test_settings_of_the_free_form() -> None:
-    found = record(
+def test_settings_in_catchall_and_params() -> None:
+    queue = record(
         catchall="useJumboJobs,minEventsForJumbo=100,secondaryNucleus=CERN,jobChunkSize=x,max_io_intensity=3",
         params={"max_io_intensity": 500, "use_only_local_data": False},
     )
-    assert (found.use_jumbo, found.min_events_for_jumbo, found.secondary_nucleus) == (True, 100.0, "CERN")
-    assert found.use_only_local_data  # being there is enough
-    assert found.max_io_intensity == 500.0
-    assert math.isnan(found.job_chunk_size)
-    assert [fault.split(":")[0] for fault in found.faults] == ["jobChunkSize"]
-    # this one is looked up in params only
+    assert (queue.use_jumbo, queue.min_events_for_jumbo, queue.secondary_nucleus) == (True, 100.0, "CERN")
+    assert queue.use_only_local_data  # presence is enough
+    assert queue.max_io_intensity == 500.0
+    assert math.isnan(queue.job_chunk_size)
+    assert [fault.split(":")[0] for fault in queue.faults] == ["jobChunkSize"]
+    # this setting is looked up in params only
     assert math.isnan(record(catchall="max_io_intensity=3").max_io_intensity)
 
 
-def test_params_of_another_type_are_none() -> None:
-    found = record(params=["gpu"], catchall="useJumboJobs")
-    assert (found.faults, found.use_jumbo) == (("params: wrong_type",), True)
+def test_params_of_a_wrong_type_are_ignored() -> None:
+    queue = record(params=["gpu"], catchall="useJumboJobs")
+    assert (queue.faults, queue.use_jumbo) == (("params: wrong_type",), True)
 
 
 @pytest.mark.parametrize(
@@ -221,12 +221,12 @@ KEYS |= st.sampled_from(["catchall", "nickname", "releases", "wnconnectivity", "
 
 @pytest.mark.slow
 @given(st.dictionaries(KEYS, JSON, max_size=6))
-def test_any_document_is_a_queue_or_a_bad_value(document: dict[str, Any]) -> None:
+def test_any_document_gives_a_queue_or_a_bad_value(document: dict[str, Any]) -> None:
     try:
-        found = read_queue("Q", json.dumps(document))
-    except BadValueError as bad:
-        assert bad.code
+        queue = read_queue("Q", json.dumps(document))
+    except BadValueError as error:
+        assert error.code
         return
-    assert found.name
-    assert math.isfinite(found.cores)
-    assert not math.isinf(found.maxrss_mb)
+    assert queue.name
+    assert math.isfinite(queue.cores)
+    assert not math.isinf(queue.maxrss_mb)

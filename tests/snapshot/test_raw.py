@@ -1,4 +1,4 @@
-"""Raw sources as bytes and back."""
+"""Raw sources are encoded as bytes and decoded."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ def source(*values: tuple[object, ...], name: str = "links", newest: datetime | 
     return RawSource(name, {"t": Rows(("a", "b"), values)}, newest)
 
 
-def test_what_is_stored_comes_back() -> None:
+def test_encoding_round_trip() -> None:
     stored = source((1, "x"), (None, 2.5), (True, "\ud800\0"), (NOW, [1, {"k": "v"}]), ("{}", "[" * 10))
     digest, data = encode(stored)
     assert decode(digest, data) == stored
 
 
-def test_times_come_back_aware_and_decimals_as_floats() -> None:
-    back = decode(*encode(source((NOW.replace(tzinfo=None), Decimal("1.25")), newest=None)))
-    assert back.rows("t").values == ((NOW, 1.25),)
-    assert back.newest is None
+def test_decoded_times_are_aware_and_decimals_are_floats() -> None:
+    decoded = decode(*encode(source((NOW.replace(tzinfo=None), Decimal("1.25")), newest=None)))
+    assert decoded.rows("t").values == ((NOW, 1.25),)
+    assert decoded.newest is None
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just(NOW)
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), max_size=5))
-def test_any_rows(values: list[tuple[object, object]]) -> None:
+def test_encoding_round_trip_of_any_rows(values: list[tuple[object, object]]) -> None:
     stored = source(*values)
     assert decode(*encode(stored)) == stored
 
 
-def test_equal_content_has_equal_bytes_whatever_the_order_of_tables() -> None:
-    one, two = Rows(("a",), ((1,),)), Rows(("b",), ((2,),))
-    assert encode(RawSource("s", {"one": one, "two": two})) == encode(RawSource("s", {"two": two, "one": one}))
+def test_equal_content_has_equal_bytes_in_any_order_of_tables() -> None:
+    first, second = Rows(("a",), ((1,),)), Rows(("b",), ((2,),))
+    assert encode(RawSource("s", {"one": first, "two": second})) == encode(
+        RawSource("s", {"two": second, "one": first})
+    )
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed_source",
     [
         source((1, 3)),
         source((1, 2), (1, 2)),
@@ -56,8 +58,8 @@ def test_equal_content_has_equal_bytes_whatever_the_order_of_tables() -> None:
         source((1, None)),
     ],
 )
-def test_another_content_has_another_digest(other: RawSource) -> None:
-    assert encode(other)[0] != encode(source((1, 2)))[0]
+def test_different_content_has_a_different_digest(changed_source: RawSource) -> None:
+    assert encode(changed_source)[0] != encode(source((1, 2)))[0]
 
 
 def test_content_under_a_wrong_digest_is_refused() -> None:
@@ -69,7 +71,7 @@ def test_content_under_a_wrong_digest_is_refused() -> None:
             decode(digest, damaged)
 
 
-def test_a_bomb_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compression_bomb_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw, "MAX_SOURCE_BYTES", 100_000)
     digest, small = encode(source(("x" * 90_000, 1)))
     assert decode(digest, small).row_count == 1
@@ -81,7 +83,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(monkeypatch: pytest.Monkey
         decode(digest, zlib.compress(b"0" * 50_000_000))
 
 
-def test_a_value_of_an_unknown_kind_is_refused() -> None:
+def test_a_value_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(TypeError, match="cannot hold a set"):
         encode(source(({1}, 1)))
 

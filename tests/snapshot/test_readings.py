@@ -1,4 +1,4 @@
-"""Single values: what is read, and the code of what is not."""
+"""Single values: the parsed value, or the code of the error."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def test_null_is_the_default(value: Any) -> None:
         ("1e400", "not_finite"),
     ],
 )
-def test_no_numbers(value: Any, code: str) -> None:
-    with pytest.raises(BadValueError) as caught:
+def test_invalid_numbers(value: Any, code: str) -> None:
+    with pytest.raises(BadValueError) as exc_info:
         number(value, "maxrss")
-    assert (caught.value.code, caught.value.field) == (code, "maxrss")
+    assert (exc_info.value.code, exc_info.value.field) == (code, "maxrss")
     faults: list[str] = []
     assert lenient_number(value, "maxrss", 5.0, faults) == 5.0
-    assert faults == [str(caught.value)]
+    assert faults == [str(exc_info.value)]
 
 
-def test_negative_numbers_where_there_are_none() -> None:
+def test_negative_numbers_are_refused() -> None:
     assert not_negative(0, "f") == 0.0
     assert math.isnan(not_negative(None, "f"))
     with pytest.raises(BadValueError, match="negative"):
@@ -76,30 +76,30 @@ def test_negative_numbers_where_there_are_none() -> None:
 def test_texts(value: Any, code: str) -> None:
     assert text(None, "f") is None
     assert text("Zürich 大 \U0001f600 '%s\n", "f") == "Zürich 大 \U0001f600 '%s\n"
-    with pytest.raises(BadValueError) as caught:
+    with pytest.raises(BadValueError) as exc_info:
         text(value, "f")
-    assert caught.value.code == code
-    assert str(caught.value).isprintable()
+    assert exc_info.value.code == code
+    assert str(exc_info.value).isprintable()
 
 
 @pytest.mark.parametrize(
     ("value", "code"),
     [(None, "missing"), ("", "missing"), (1, "wrong_type"), ("x" * (MAX_NAME_CHARACTERS + 1), "too_long")],
 )
-def test_no_names(value: Any, code: str) -> None:
-    with pytest.raises(BadValueError) as caught:
+def test_invalid_names(value: Any, code: str) -> None:
+    with pytest.raises(BadValueError) as exc_info:
         name(value, "nickname")
-    assert caught.value.code == code
+    assert exc_info.value.code == code
 
 
 def test_the_longest_name() -> None:
     assert len(name("x" * MAX_NAME_CHARACTERS, "f")) == MAX_NAME_CHARACTERS
 
 
-def test_an_error_stays_short_whatever_was_read() -> None:
-    with pytest.raises(BadValueError) as caught:
+def test_an_error_message_is_short_for_any_value() -> None:
+    with pytest.raises(BadValueError) as exc_info:
         name("x" * 1_000_000, "nickname")
-    assert len(str(caught.value)) < 200
+    assert len(str(exc_info.value)) < 200
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_an_error_stays_short_whatever_was_read() -> None:
         (b"{}", "wrong_type"),
     ],
 )
-def test_no_objects(document: Any, code: str) -> None:
-    with pytest.raises(BadValueError) as caught:
+def test_invalid_objects(document: Any, code: str) -> None:
+    with pytest.raises(BadValueError) as exc_info:
         json_object(document, "data")
-    assert caught.value.code == code
+    assert exc_info.value.code == code
 
 
 def test_an_object() -> None:
@@ -134,11 +134,11 @@ def test_an_object() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_an_object_or_a_bad_value(document: str) -> None:
+def test_any_text_gives_an_object_or_a_bad_value(document: str) -> None:
     try:
         assert isinstance(json_object(document, "data"), dict)
-    except BadValueError as bad:
-        assert bad.code in {"invalid_json", "wrong_type"}
+    except BadValueError as error:
+        assert error.code in {"invalid_json", "wrong_type"}
 
 
 def test_times() -> None:

@@ -1,4 +1,4 @@
-"""Published software tags and GPU summaries, whatever is in them."""
+"""Published software tags and GPU summaries with any content."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_empty_document_is_empty_and_not_unreadable() -> None:
         ({"type": "gpu", "vendor": ["exclusive"]}, False),
     ],
 )
-def test_who_is_kept_out(entry: dict[str, Any], exclusive: bool) -> None:
+def test_exclusive_gpus(entry: dict[str, Any], exclusive: bool) -> None:
     gpu = read_software(json.dumps({"architectures": [entry]}))[0].hardware.gpu
     assert gpu is not None and gpu.exclusive is exclusive
 
@@ -92,17 +92,17 @@ def test_who_is_kept_out(entry: dict[str, Any], exclusive: bool) -> None:
 def test_wrong_types_are_reported(document: Any, code: str, readable: bool) -> None:
     software, faults = read_software(document)
     assert software.readable is readable
-    assert {found for found, _ in faults} == {code}
+    assert {reported_code for reported_code, _ in faults} == {code}
     assert all(len(text) < 200 for _, text in faults)
 
 
-def test_a_queue_whose_description_cannot_be_read_takes_nobody() -> None:
+def test_a_queue_with_an_unreadable_description_matches_no_job() -> None:
     software, _ = read_software('{"containers": ["any"], "cvmfs": ["any"], "architectures": 1}')
     offer = QueueOffer("Q", ("AUTO",), software)
     assert match_queue(need_of("", None), offer, ContainerSources()).code == "unreadable"
 
 
-def test_many_faults_are_reported_as_a_few() -> None:
+def test_the_number_of_reported_faults_is_limited() -> None:
     _, faults = read_software(json.dumps({"tags": [1] * 100}))
     assert len(faults) == MAX_REPORTED
 
@@ -117,14 +117,14 @@ def table(name: str, *rows: dict[str, Any]) -> RawSource:
     return RawSource("x", {name: Rows(columns, tuple(tuple(row.get(key) for key in columns) for row in rows))})
 
 
-def test_the_queues_and_what_is_published_for_all() -> None:
+def test_tags_of_queues_and_sources_published_for_all() -> None:
     dropped_rows: list[DroppedRow] = []
-    everywhere = {"tags": [TAG, {**TAG, "sources": ["/cvmfs/x"]}, {"container_name": 1}, 5]}
+    document_for_all = {"tags": [TAG, {**TAG, "sources": ["/cvmfs/x"]}, {"container_name": 1}, 5]}
     source = table(
         "sw_tags",
         {"panda_queue": "B", "data": '{"cvmfs": ["any"], "tags": 1}'},
         {"panda_queue": "GONE", "data": "{"},
-        {"panda_queue": "ALL", "data": json.dumps(everywhere)},
+        {"panda_queue": "ALL", "data": json.dumps(document_for_all)},
     )
     tags, sources = build_software(source, {"A": 0, "B": 1}, dropped_rows)
     assert tags[0] is None and tags[1] is not None and tags[1].cvmfs == {"any"}
@@ -132,17 +132,17 @@ def test_the_queues_and_what_is_published_for_all() -> None:
     assert [(entry.identifier, entry.code) for entry in dropped_rows] == [("B", "defaulted"), ("ALL", "defaulted")]
 
 
-def test_what_is_published_for_all_may_be_broken() -> None:
+def test_an_invalid_document_for_all_queues_is_dropped() -> None:
     dropped_rows: list[DroppedRow] = []
     _, sources = build_software(table("sw_tags", {"panda_queue": "ALL", "data": "{"}), {}, dropped_rows)
     assert sources.by_name == {} and [entry.code for entry in dropped_rows] == ["invalid_json"]
 
 
-def test_the_same_text_is_read_once() -> None:
+def test_the_same_text_is_parsed_once() -> None:
     text = '{"cvmfs": ["atlas", "once"], "tags": 1}'
-    first, again, other = read_software(text), read_software(text), read_software(text + " ")
-    assert again is first and first[1]
-    assert other[0] != first[0]
+    first, second, different = read_software(text), read_software(text), read_software(text + " ")
+    assert second is first and first[1]
+    assert different[0] != first[0]
 
 
 def test_gpus() -> None:
@@ -158,8 +158,8 @@ def test_gpus() -> None:
         "driver_version": "",
     }
     gone = {**row, "panda_queue": "GONE"}
-    found = build_gpus(table("mv_worker_node_gpu_summary", row, blank, gone), {"A": 0, "B": 1})
-    assert found == ((GpuSummary("NVIDIA", "T4", "15360", "Turing", "12.4", "550.54"), GpuSummary()), ())
+    summaries = build_gpus(table("mv_worker_node_gpu_summary", row, blank, gone), {"A": 0, "B": 1})
+    assert summaries == ((GpuSummary("NVIDIA", "T4", "15360", "Turing", "12.4", "550.54"), GpuSummary()), ())
 
 
 JSON = st.recursive(
@@ -174,7 +174,7 @@ LISTS = ["cmtconfigs", "containers", "cvmfs", "tags", "architectures"]
 
 
 @given(st.dictionaries(st.sampled_from(LISTS), JSON | st.lists(JSON, max_size=3), max_size=5))
-def test_whatever_is_published_can_be_judged(document: dict[str, Any]) -> None:
+def test_any_published_document_can_be_matched(document: dict[str, Any]) -> None:
     software, _ = read_software(json.dumps(document))
     offer = QueueOffer("Q", ("AUTO",), software)
     for text in ("x86_64-.*-opt#x86_64-intel&nvidia", "", "#&*", "(a|b)-x"):

@@ -1,4 +1,4 @@
-"""What holds for every source of this distribution."""
+"""Properties of every source of this distribution."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 ALL: tuple[AnySource, ...] = (*GRID_SOURCES, *(source() for source in OFFERED_SOURCES))
 
 
-def empty(source: AnySource) -> RawSource:
+def empty_source(source: AnySource) -> RawSource:
     tables: Mapping[str, Rows] = {read.name: Rows(read.columns_stored, ()) for read in source.reads}
     return RawSource(source.name, tables)
 
 
 @pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
-def test_a_source_introduces_itself(source: AnySource) -> None:
+def test_module_tables_and_reads_of_a_source(source: AnySource) -> None:
     assert type(source).__module__ == f"broker.snapshot.sources.{source.name}"
     assert len({read.name for read in source.reads}) == len(source.reads)
     tables = {read.name for read in source.reads}
@@ -38,7 +38,7 @@ def test_a_source_introduces_itself(source: AnySource) -> None:
 
 @pytest.mark.parametrize("source", GRID_SOURCES, ids=lambda source: source.name)
 def test_a_source_without_rows_is_built_and_its_columns_are_known(source: AnySource) -> None:
-    Draft({source.name: empty(source)}, NOW).of(source)  # type: ignore[arg-type]  # of GRID_SOURCES
+    Draft({source.name: empty_source(source)}, NOW).of(source)  # type: ignore[arg-type]  # of GRID_SOURCES
     for read in source.reads:
         assert COLUMNS[read.name] == read.columns_stored
     for statistics in ("live", "panda"):
@@ -48,8 +48,8 @@ def test_a_source_without_rows_is_built_and_its_columns_are_known(source: AnySou
 
 @pytest.mark.parametrize("source", OFFERED_SOURCES, ids=lambda source: source.name)
 def test_an_offered_source_is_found_by_its_name_and_built(source: type[Source]) -> None:
-    found = outside_source(source.name)
-    assert isinstance(found, source)
-    snapshot = build_snapshot("s", NOW, {found.name: empty(found)}, ())
-    assert found.name in snapshot.offered
+    offered_source = outside_source(source.name)
+    assert isinstance(offered_source, source)
+    snapshot = build_snapshot("s", NOW, {offered_source.name: empty_source(offered_source)}, ())
+    assert offered_source.name in snapshot.offered
     assert not [state for state in snapshot.states if state.state == "failed"]

@@ -1,4 +1,4 @@
-"""Whether a source may be used: there, fresh, and not suddenly smaller."""
+"""Whether a source may be used: present, fresh, and not suddenly smaller."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def source(rows: int, age_s: float | None = None, name: str = "links", **tables:
         (3600.001, 3600, "stale"),
         (86400 * 365, 3600, "stale"),
         (-60, 3600, "ok"),  # a clock that runs ahead
-        (None, 3600, "ok"),  # rows without time stamps have no age
+        (None, 3600, "ok"),  # rows without timestamps have no age
         (86400 * 365, None, "ok"),
     ],
 )
 def test_age(age_s: float | None, limit_s: float | None, state: str) -> None:
-    used, found = assess(source(5, age_s), NOW, SourceLimit(max_age_s=limit_s))
-    shown_s = None if age_s is None else max(age_s, 0)  # an age is never negative
-    assert (found.state, found.age_s, found.limit_s, found.rows) == (state, shown_s, limit_s, 5)
-    assert found.usable is (state == "ok")
-    assert used.row_count == 5
+    reading, verdict = assess(source(5, age_s), NOW, SourceLimit(max_age_s=limit_s))
+    expected_age_s = None if age_s is None else max(age_s, 0)  # an age is never negative
+    assert (verdict.state, verdict.age_s, verdict.limit_s, verdict.rows) == (state, expected_age_s, limit_s, 5)
+    assert verdict.usable is (state == "ok")
+    assert reading.row_count == 5
 
 
 def test_a_naive_time_is_utc() -> None:
@@ -49,7 +49,7 @@ def test_a_naive_time_is_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "before", "max_shrink", "state", "used"),
+    ("now", "before", "max_shrink", "state", "expected_rows"),
     [
         (50, 100, 0.5, "ok", 50),
         (49, 100, 0.5, "shrunk", 100),
@@ -62,19 +62,19 @@ def test_a_naive_time_is_utc() -> None:
         (5, None, 0.5, "ok", 5),
     ],
 )
-def test_shrinking(now: int, before: int | None, max_shrink: float, state: str, used: int) -> None:
+def test_shrinking(now: int, before: int | None, max_shrink: float, state: str, expected_rows: int) -> None:
     last = None if before is None else source(before)
-    kept, found = assess(source(now), NOW, SourceLimit(max_shrink=max_shrink), last)
-    assert (found.state, found.rows, kept.row_count) == (state, used, used)
-    assert found.usable
-    assert ("refused" in found.detail) is (state == "shrunk")
+    reading, verdict = assess(source(now), NOW, SourceLimit(max_shrink=max_shrink), last)
+    assert (verdict.state, verdict.rows, reading.row_count) == (state, expected_rows, expected_rows)
+    assert verdict.usable
+    assert ("refused" in verdict.detail) is (state == "shrunk")
 
 
 @pytest.mark.parametrize(("rows", "state"), [(0, "missing"), (1, "ok")])
-def test_a_source_that_may_not_be_empty(rows: int, state: str) -> None:
-    used, found = assess(source(rows), NOW, SourceLimit(may_be_empty=False))
-    assert (found.state, found.usable) == (state, state == "ok")
-    assert used.row_count == rows
+def test_an_empty_source_that_may_not_be_empty_is_missing(rows: int, state: str) -> None:
+    reading, verdict = assess(source(rows), NOW, SourceLimit(may_be_empty=False))
+    assert (verdict.state, verdict.usable) == (state, state == "ok")
+    assert reading.row_count == rows
     assert assess(source(0), NOW, SourceLimit(may_be_empty=True))[1].usable
     assert assess(source(0), NOW, SourceLimit(may_be_empty=False), source(0))[1].state == "missing"
 
@@ -82,15 +82,15 @@ def test_a_source_that_may_not_be_empty(rows: int, state: str) -> None:
 @pytest.mark.parametrize("max_shrink", [0.5, 1.0])
 def test_a_source_that_vanishes_is_replaced_by_its_last_good_reading(max_shrink: float) -> None:
     limit = SourceLimit(may_be_empty=False, max_shrink=max_shrink)
-    used, found = assess(source(0), NOW, limit, source(10))
-    assert (found.state, used.row_count) == ("shrunk", 10)
+    reading, verdict = assess(source(0), NOW, limit, source(10))
+    assert (verdict.state, reading.row_count) == ("shrunk", 10)
 
 
-def test_a_last_good_reading_grows_old_too() -> None:
+def test_the_last_good_reading_becomes_stale_too() -> None:
     limit = SourceLimit(max_age_s=100, max_shrink=0.5)
-    used, found = assess(source(1, 0), NOW, limit, source(10, 101))
-    assert (found.state, found.usable, used.row_count) == ("stale", False, 10)
-    assert "refused" in found.detail
+    reading, verdict = assess(source(1, 0), NOW, limit, source(10, 101))
+    assert (verdict.state, verdict.usable, reading.row_count) == ("stale", False, 10)
+    assert "refused" in verdict.detail
     assert assess(source(1, 0), NOW, limit, source(10, 100))[1].state == "shrunk"
 
 
@@ -104,7 +104,7 @@ def test_a_last_good_reading_grows_old_too() -> None:
         ({"schedconfig_json": 10, "panda_site": 10}, "shrunk"),
     ],
 )
-def test_a_whole_table_does_not_hide_one_that_shrank(now: dict[str, int], state: str) -> None:
+def test_an_unchanged_table_does_not_hide_one_that_shrank(now: dict[str, int], state: str) -> None:
     last = source(0, name="queues", schedconfig_json=10, panda_site=10, site=5)
     limit = SourceLimit(may_be_empty=False, max_shrink=0.5, main_table="schedconfig_json")
     assert assess(source(0, name="queues", **now), NOW, limit, last)[1].state == state
@@ -118,7 +118,7 @@ def test_a_source_without_its_main_table_is_missing(name: str, table: str, setti
     assert assess(source(0, name=name, **{table: 1, "other": 0}), NOW, limit)[1].state == "ok"
 
 
-def test_what_the_file_leaves_out_is_asked_as_the_source_says() -> None:
+def test_settings_missing_in_the_file_come_from_the_source() -> None:
     limits = limits_of({"links": {}, "jobs": {"max_age_s": 60}})
     assert limits["links"] == SourceLimit()
     assert limits["jobs"] == SourceLimit(60.0)

@@ -1,4 +1,4 @@
-"""A small grid for tests of timeouts: queues of every kind, and jobs made from what matters only."""
+"""A small grid for tests of timeouts: queues of every kind, and jobs defined only by the relevant columns."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ Rows = list[dict[str, Any]]
 
 
 def ago(seconds: float) -> str:
-    """The time so many seconds before now, as PanDA stores it."""
+    """Return the time this many seconds before ``NOW``, as PanDA stores it."""
     return (NOW - timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def queue(name: str, **data: Any) -> dict[str, Any]:
-    """An online queue."""
+    """Return a row of an online queue."""
     return {"panda_queue": name, "data": {"nickname": name, "status": "online"} | data}
 
 
 def pilots(site: str, laststart_s: float | None, **columns: Any) -> dict[str, Any]:
-    """When a job last started at a site."""
-    plain = {"flag": "production", "hours": 3, "lastmod": ago(60)}
+    """Return a row with the time when a job last started at a site."""
+    defaults = {"flag": "production", "hours": 3, "lastmod": ago(60)}
     laststart = {} if laststart_s is None else {"laststart": ago(laststart_s)}
-    return {"site": site} | plain | laststart | columns
+    return {"site": site} | defaults | laststart | columns
 
 
 def setting(component: str, key: str, value: float, **columns: Any) -> dict[str, Any]:
-    """A row of the CONFIG table."""
+    """Return a row of the CONFIG table."""
     row = {"app": "pandaserver", "component": component, "key": key, "value": str(value), "type": "float"}
     return row | {"vo": "atlas", "descr": "for a test"} | columns
 
@@ -90,13 +90,13 @@ CONFIG = [
 
 
 def store(database: Database, active: Rows, defined: Rows = [], **tables: Rows) -> None:  # noqa: B006 - never changed
-    """Put jobs into the grid, in place of what was there."""
+    """Replace the jobs of the grid."""
     rows = {"schedconfig_json": QUEUES, "sitedata": PILOTS, "config": CONFIG} | tables
     load(database, Scenario(NOW, {"jobsactive4": active, "jobsdefined4": defined} | rows), replace=True)
 
 
 def read_inputs(database: Database, now: datetime = NOW) -> TimeoutInputs:
-    """What jobs are judged by."""
+    """Read the inputs that decide about jobs."""
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         tuning = TuningStore(database.names).read_current(connection, live=True).tuning(None)
@@ -104,24 +104,24 @@ def read_inputs(database: Database, now: datetime = NOW) -> TimeoutInputs:
 
 
 def due(database: Database, now: datetime = NOW) -> dict[int, JobAction]:
-    """The jobs on which a rule acts."""
-    given = read_inputs(database, now).timeout_context
+    """Return the jobs on which a rule acts."""
+    context = read_inputs(database, now).timeout_context
     with database.read_snapshot() as connection:
-        found = find_due(connection, TableCatalogue.read(connection, database.names), given)
-    assert [move.pandaid for move in found] == sorted(move.pandaid for move in found)
-    return {move.pandaid: move for move in found}
+        actions = find_due(connection, TableCatalogue.read(connection, database.names), context)
+    assert [action.pandaid for action in actions] == sorted(action.pandaid for action in actions)
+    return {action.pandaid: action for action in actions}
 
 
 def run_once(database: Database, dry: bool = False, now: Any = NOW, **options: Any) -> tuple[RunRecord, Rows]:
-    """One cycle of the agent, and what it told."""
+    """Run one cycle of the agent; return its record and its messages."""
     agent = registry.make("timeouts", options, ProcessSettings())
-    told: Rows = []
-    request = CycleRequest(dry_run=dry, emit=told.append)
+    messages: Rows = []
+    request = CycleRequest(dry_run=dry, emit=messages.append)
     if dry:
-        return run_cycle(agent, CycleContext(database, now, 1, 60.0, request)), told
+        return run_cycle(agent, CycleContext(database, now, 1, 60.0, request)), messages
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases"))
         lease = leases.acquire(connection, "timeouts", "test", LeaseTerms()).lease
     assert lease is not None
     run_id = open_run(database, "timeouts", lease)
-    return run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id)), told
+    return run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id)), messages

@@ -33,7 +33,7 @@ PLACES: dict[str, dict[str, Any]] = {
     },
 }
 
-#: What the tests of pools write; they share a database and begin with these empty.
+#: The tables that the pool tests write; the tests share a database and start with these tables empty.
 TABLES = (
     "broker.resource_versions", "broker.resource_queues", "broker.submit_pools", "broker.submit_pool_links",
     "broker.submit_pool_refreshes",
@@ -45,35 +45,35 @@ TABLES = (
 
 
 def emptied(database: Database) -> Database:
-    """The database with nothing in the tables of these tests."""
+    """Empty the tables of these tests and return the database."""
     execute(database, f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE")
     return database
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after the start."""
+    """Return the time this many seconds after the start."""
     return START + timedelta(seconds=seconds)
 
 
 def pool_for(vo: str = "lhcb", **requirements: Any) -> SubmitPool:
-    """The pool of requirements; whole numbers are numbers."""
-    written = {
+    """Return the pool for these requirements; integers become number literals."""
+    literals = {
         key: NumberLiteral(str(value)) if isinstance(value, int) else value for key, value in requirements.items()
     }
-    pool = resolve_requirements(written, vo)
+    pool = resolve_requirements(literals, vo)
     assert pool is not None
     return pool
 
 
 def publish_places(database: Database, places: Mapping[str, Any] = PLACES, seconds: float = 0) -> bool:
-    """Make these the resources in force."""
+    """Publish these places as the current resources."""
     text = ResourceText("test", "json", json.dumps({"resources": places}))
     with database.begin() as connection:
         return publish(connection, text, at(seconds))
 
 
 def refresh(database: Database, seconds: float) -> dict[str, int]:
-    """Refresh the mapping from the resources in force."""
+    """Refresh the mapping from the current resources."""
     with database.begin() as connection:
         version = current(connection)
         assert version is not None
@@ -82,7 +82,7 @@ def refresh(database: Database, seconds: float) -> dict[str, int]:
 
 
 def rows(database: Database, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-    """What a query finds."""
+    """Return the rows of a query."""
     with database.read_snapshot() as connection:
         return [tuple(row) for row in connection.execute(sa.text(statement), values)]
 
@@ -94,12 +94,12 @@ def execute(database: Database, statement: str, **values: Any) -> None:
 
 
 def mapping_of(database: Database) -> list[tuple[Any, ...]]:
-    """All that is on record of the mapping."""
+    """Return all rows of the mapping."""
     return rows(database, "SELECT * FROM broker.submit_pool_queues ORDER BY 1, 2, 3, 4")
 
 
 def add_task(database: Database, task: int, status: str = "running") -> None:
-    """A task in a status."""
+    """Add a task, or change its status."""
     execute(
         database,
         "INSERT INTO doma_panda.jedi_tasks (jeditaskid, status, vo) VALUES (:task, :status, 'lhcb')"

@@ -1,4 +1,4 @@
-"""A few tasks with files, and placements for them, built by hand."""
+"""A few tasks with files, and hand-built placements for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILE = """
 
 
 def seed(database: Database, tasks: Sequence[int] = (1, 2), files: int = 6, status: str = "ready") -> None:
-    """Tasks with one dataset (10 x the task's id) of so many ready files each (100 x the task's id, and on)."""
+    """Add tasks with one dataset each (10 x the task id) of this many ready files (from 100 x the task id)."""
     with database.begin() as connection:
         for task in tasks:
             values = {"jeditaskid": task, "datasetid": 10 * task, "status": status, "nucleus": "CERN"}
@@ -54,7 +54,7 @@ def placement(
     shared: Sequence[int] = (),
     **columns: Any,
 ) -> Placement:
-    """Jobs as (task, queue, file ids); ``shared`` are file ids that are not claimed."""
+    """Build a placement from jobs given as (task, queue, file ids); files in ``shared`` are not claimed."""
     queues = tuple(dict.fromkeys(queue for _, queue, _ in jobs))
     ids = np.array([task for task, _, _ in jobs], dtype=np.int64)
 
@@ -87,13 +87,13 @@ def placement(
         attemptnr=np.zeros(len(pairs), dtype=np.int64),
         claimed=np.array([fileid not in shared for _, _, fileid in pairs], dtype=np.bool_),
     )
-    seen = (
+    tasks_seen = (
         tasks if tasks is not None else [TaskSeen(int(t), "ready", "CERN") for t in {*ids.tolist(), *(waiting or {})}]
     )
-    return Placement(queues, ("MCORE",), ("x86_64-el9", "aarch64-el9"), table, files, tuple(seen), waiting or {})
+    return Placement(queues, ("MCORE",), ("x86_64-el9", "aarch64-el9"), table, files, tuple(tasks_seen), waiting or {})
 
 
 def all_rows(database: Database, query: str) -> list[dict[str, Any]]:
-    """The rows of a query as dictionaries."""
+    """Return the rows of a query as dictionaries."""
     with database.begin() as connection:
         return [dict(row._mapping) for row in connection.execute(sa.text(query))]

@@ -1,4 +1,4 @@
-"""What a test leaves in the database that tests use one after the other does not reach the next one."""
+"""Nothing that a test leaves in the reused database reaches the next test."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.kept_database import KeptDatabase
 
 
 @pytest.fixture
-def kept(test_server: TestServer) -> Iterator[KeptDatabase]:
-    """One of its own."""
-    kept = KeptDatabase(test_server)
-    yield kept
-    kept.close()
+def reused_database(test_server: TestServer) -> Iterator[KeptDatabase]:
+    """A reused database for this test alone."""
+    new_instance = KeptDatabase(test_server)
+    yield new_instance
+    new_instance.close()
 
 
 def run(database: Database, *statements: str) -> None:
-    """Each in a transaction of its own, in a session that goes back to the pool."""
+    """Run each statement in its own transaction, in a session that returns to the pool."""
     for statement in statements:
         with database.begin() as connection:
             connection.exec_driver_sql(statement)
@@ -34,9 +34,9 @@ def scalar(database: Database, query: str) -> object:
         return connection.scalar(sa.text(query))
 
 
-def test_rows_sequences_statistics_and_settings_are_gone(kept: KeptDatabase) -> None:
-    """The database stays the same one."""
-    database = kept.take()
+def test_rows_sequences_statistics_and_settings_are_reset(reused_database: KeptDatabase) -> None:
+    """The database itself is not replaced."""
+    database = reused_database.take()
     run(
         database,
         "INSERT INTO doma_panda.jedi_tasks (jeditaskid) VALUES (1)",
@@ -47,15 +47,15 @@ def test_rows_sequences_statistics_and_settings_are_gone(kept: KeptDatabase) -> 
         "SELECT pg_advisory_lock(4711)",
         "ANALYZE doma_panda.jedi_tasks",
     )
-    kept.give_back()
-    after = kept.take()
-    assert after is database
-    assert scalar(after, "SELECT count(*) FROM doma_panda.jedi_tasks") == 0
-    assert scalar(after, "SELECT count(pg_sequence_last_value(seqrelid)) FROM pg_sequence") == 0
-    assert scalar(after, "SELECT to_regclass('left_over')") is None
-    assert scalar(after, "SELECT to_regclass('broker.left_over')") is None
-    assert scalar(after, "SHOW work_mem") != "1MB"
-    assert scalar(after, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711") == 0
+    reused_database.give_back()
+    next_database = reused_database.take()
+    assert next_database is database
+    assert scalar(next_database, "SELECT count(*) FROM doma_panda.jedi_tasks") == 0
+    assert scalar(next_database, "SELECT count(pg_sequence_last_value(seqrelid)) FROM pg_sequence") == 0
+    assert scalar(next_database, "SELECT to_regclass('left_over')") is None
+    assert scalar(next_database, "SELECT to_regclass('broker.left_over')") is None
+    assert scalar(next_database, "SHOW work_mem") != "1MB"
+    assert scalar(next_database, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711") == 0
 
 
 @pytest.mark.parametrize(
@@ -74,30 +74,30 @@ def test_rows_sequences_statistics_and_settings_are_gone(kept: KeptDatabase) -> 
         "ALTER TABLE doma_panda.jedi_tasks ENABLE ROW LEVEL SECURITY",
     ],
 )
-def test_after_any_other_change_the_next_test_has_a_new_database(kept: KeptDatabase, statement: str) -> None:
-    """A test may do anything."""
-    database = kept.take()
+def test_any_other_change_gives_the_next_test_a_new_database(reused_database: KeptDatabase, statement: str) -> None:
+    """A test may change anything."""
+    database = reused_database.take()
     run(database, statement)
-    kept.give_back()
-    assert kept.take().url != database.url
+    reused_database.give_back()
+    assert reused_database.take().url != database.url
 
 
-def test_a_database_that_others_use_or_that_was_closed_is_not_kept(kept: KeptDatabase) -> None:
-    """Who is still connected might write into the next test."""
-    database = kept.take()
+def test_a_database_still_in_use_or_closed_is_not_reused(reused_database: KeptDatabase) -> None:
+    """A client that is still connected might write into the next test."""
+    database = reused_database.take()
     with contextlib.closing(psycopg.connect(database.url)):
-        kept.give_back()
-    after = kept.take()
-    assert after.url != database.url
-    after.close()
-    kept.give_back()
-    assert kept.take().url != after.url
+        reused_database.give_back()
+    next_database = reused_database.take()
+    assert next_database.url != database.url
+    next_database.close()
+    reused_database.give_back()
+    assert reused_database.take().url != next_database.url
 
 
-def test_a_template_that_the_server_has_analysed_is_no_difference(test_server: TestServer) -> None:
-    """Autovacuum comes round in a long run."""
+def test_a_template_analysed_by_the_server_counts_as_unchanged(test_server: TestServer) -> None:
+    """Autovacuum may analyse the template in a long run."""
 
-    class Analysed:
+    class AnalysingServer:
         drop = test_server.drop
 
         def create(self) -> str:
@@ -106,8 +106,8 @@ def test_a_template_that_the_server_has_analysed_is_no_difference(test_server: T
                 run(database, "ANALYZE broker.schema_migrations")
             return url
 
-    kept = KeptDatabase(Analysed())
-    database = kept.take()
-    kept.give_back()
-    assert kept.take() is database
-    kept.close()
+    new_instance = KeptDatabase(AnalysingServer())
+    database = new_instance.take()
+    new_instance.give_back()
+    assert new_instance.take() is database
+    new_instance.close()

@@ -16,10 +16,10 @@ def constant(value: str, **keys: Any) -> dict[str, Any]:
     return {"type": "constant", "value": value, **keys}
 
 
-def parameters(*items: dict[str, Any], **given: Any) -> dict[str, Any]:
-    """Of a production task with the items in front of an output, and a log."""
-    plain = {"taskName": "sim", "transPath": "/cvmfs/run.sh", "vo": "myexp", "userName": "ada", "nucleus": "NUC"}
-    return {**plain, "jobParameters": [*items, OUTPUT], "log": LOG, **given}
+def parameters(*items: dict[str, Any], **overrides: Any) -> dict[str, Any]:
+    """Parameters of a production task: the items, an output and a log."""
+    defaults = {"taskName": "sim", "transPath": "/cvmfs/run.sh", "vo": "myexp", "userName": "ada", "nucleus": "NUC"}
+    return {**defaults, "jobParameters": [*items, OUTPUT], "log": LOG, **overrides}
 
 
 def files(count: int, **keys: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tasks from submission to the pilot's last report, and what they look like then."""
+"""Helpers that take tasks from submission to the pilot's last report, and read their state."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LATER = small_grid.NOW + timedelta(minutes=1)
 MUCH_LATER = small_grid.NOW + timedelta(minutes=2)
 
 
-def submitted(broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
-    about = {"vo": "atlas", "nucleus": "ALPHA", "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore"}
-    asked = parameters(**{**about, "gshare": small_grid.SHARE, "maxAttempt": 1, **given})
-    (folder / "task.json").write_text(json.dumps(asked), encoding="utf-8")
-    made = broker("task", "submit", str(folder / "task.json"), "--count", str(count), "--json")
-    assert made.status == 0, made.err
-    return int(made.document["jeditaskid"])
+def submit_task(broker: Command, folder: Path, count: int = 4, **overrides: Any) -> int:
+    defaults = {"vo": "atlas", "nucleus": "ALPHA", "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore"}
+    task_parameters = parameters(**{**defaults, "gshare": small_grid.SHARE, "maxAttempt": 1, **overrides})
+    (folder / "task.json").write_text(json.dumps(task_parameters), encoding="utf-8")
+    result = broker("task", "submit", str(folder / "task.json"), "--count", str(count), "--json")
+    assert result.status == 0, result.err
+    return int(result.document["jeditaskid"])
 
 
-def running(database: Database, broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
-    """A task with jobs: half of them run, the others wait for pilots."""
-    task = submitted(broker, folder, count, **given)
+def running(database: Database, broker: Command, folder: Path, count: int = 4, **overrides: Any) -> int:
+    """Submit a task and generate its jobs: half of them run, the others wait for pilots."""
+    task = submit_task(broker, folder, count, **overrides)
     for agent in ("production_job", "activation"):
         record, _ = run_agent(database, agent, LATER)
         assert record.outcome == "done", record.error
@@ -48,8 +48,8 @@ def _half(jobs: list[Any]) -> str:
     return ",".join(str(job) for job in jobs[: len(jobs) // 2])
 
 
-def ended(database: Database, task: int, *, finished: int) -> None:
-    """All jobs of a task get their final report: so many finished, the others failed."""
+def end_jobs(database: Database, task: int, *, finished: int) -> None:
+    """Send the final report of every job of a task: ``finished`` jobs finish, the others fail."""
     jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
     execute(database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE jeditaskid = {task}")
     for number, job in enumerate(jobs):
@@ -61,15 +61,17 @@ FAILED = {"piloterrorcode": 1305, "piloterrordiag": "payload failed"}
 
 
 def reported(database: Database, job: int, state: str, codes: dict[str, Any] | None = None) -> str | None:
-    said = (FAILED if codes is None else codes) if state == "failed" else {}
-    report = JobReport(job, state, columns=said, output_report=_written(database, job) if state == "finished" else "")
+    columns = (FAILED if codes is None else codes) if state == "failed" else {}
+    report = JobReport(
+        job, state, columns=columns, output_report=_output_report(database, job) if state == "finished" else ""
+    )
     return update(database, report, lambda _: True).command
 
 
-def _written(database: Database, job: int) -> str:
+def _output_report(database: Database, job: int) -> str:
     query = f"SELECT lfn FROM doma_panda.filestable4 WHERE pandaid = {job} AND type IN ('output', 'log')"
-    about = {"guid": "00000000-0000-0000-0000-000000000000", "fsize": 5, "adler32": "00000001"}
-    return json.dumps({lfn: about for lfn in column(database, query)})
+    attributes = {"guid": "00000000-0000-0000-0000-000000000000", "fsize": 5, "adler32": "00000001"}
+    return json.dumps({lfn: attributes for lfn in column(database, query)})
 
 
 def execute(database: Database, statement: str) -> None:
@@ -83,8 +85,8 @@ def column(database: Database, query: str) -> list[Any]:
 
 
 def status_of(database: Database, task: int) -> str:
-    (found,) = column(database, f"SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
-    return str(found)
+    (status,) = column(database, f"SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
+    return str(status)
 
 
 def counters(database: Database, task: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Chains of tasks: a child waits for its parent, or starts with it, and reads what the parent writes."""
+"""Task chains: a child waits for its parent, or starts with it, and reads the parent's output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def no_rucio() -> Rucio:
 SOURCES = InputSources(no_rucio)
 
 
-def submit(database: Database, given: dict[str, Any]) -> int:
-    return task_submission(given, Submitter(), sources=SOURCES).make(database, NOW).jeditaskid
+def submit(database: Database, task_parameters: dict[str, Any]) -> int:
+    return task_submission(task_parameters, Submitter(), sources=SOURCES).make(database, NOW).jeditaskid
 
 
-def child_of(parent: int, **given: Any) -> dict[str, Any]:
-    read = {**INPUT, "dataset": f"mc.{parent}.hits"}
-    return parameters(read, parentTaskID=parent, nFilesPerJob=1, **given)
+def child_of(parent: int, **overrides: Any) -> dict[str, Any]:
+    input_item = {**INPUT, "dataset": f"mc.{parent}.hits"}
+    return parameters(input_item, parentTaskID=parent, nFilesPerJob=1, **overrides)
 
 
 def value(database: Database, query: str, **values: Any) -> Any:
@@ -55,7 +55,7 @@ def files_of(database: Database, task: int) -> list[str]:
 
 
 def finish_files(database: Database, task: int, first: int, stop: int) -> list[str]:
-    """Jobs of a task finish some of its files and write one output each."""
+    """Finish some files of a task; each of them yields one output file."""
     names = [f"hits.{task}._{number:06d}.root" for number in range(first, stop)]
     insert = (
         "INSERT INTO doma_panda.jedi_dataset_contents (jeditaskid, datasetid, fileid, lfn, type, status, scope, fsize,"
@@ -87,18 +87,18 @@ def test_a_chain_of_three_starts_link_by_link(database: Database) -> None:
     first = submit(database, parameters({**INPUT, "files": files(4)}, nFilesPerJob=1))
     second = submit(database, child_of(first))
     third = submit(database, child_of(second))
-    assert [status(database, one) for one in (first, second, third)] == ["ready", "registered", "registered"]
-    written = finish_files(database, first, 1, 5)
+    assert [status(database, task) for task in (first, second, third)] == ["ready", "registered", "registered"]
+    outputs = finish_files(database, first, 1, 5)
     assert feed(database, 1) == {"whole": 0, "grown": 0, "waiting": 2, "broken": 0}, "the parent has not ended"
     end_tasks(database)
     assert status(database, first) == "done"
     assert feed(database, 2)["whole"] == 1
-    assert (status(database, second), files_of(database, second)) == ("ready", written)
+    assert (status(database, second), files_of(database, second)) == ("ready", outputs)
     assert status(database, third) == "registered"
-    written = finish_files(database, second, 1, 5)
+    outputs = finish_files(database, second, 1, 5)
     end_tasks(database)
     assert feed(database, 3)["whole"] == 1
-    assert (status(database, third), files_of(database, third)) == ("ready", written)
+    assert (status(database, third), files_of(database, third)) == ("ready", outputs)
     assert value(database, "SELECT count(*) FROM broker.task_input_feeds") == 0
 
 
@@ -106,16 +106,16 @@ def test_a_child_may_start_with_its_parent(database: Database) -> None:
     parent = submit(database, parameters({**INPUT, "files": files(4)}, nFilesPerJob=1))
     child = submit(database, child_of(parent, noWaitParent=True))
     assert status(database, child) == "registered", "there is nothing to read yet"
-    first = finish_files(database, parent, 1, 3)
+    early = finish_files(database, parent, 1, 3)
     feed(database, 1)
-    assert (status(database, child), files_of(database, child)) == ("ready", first)
+    assert (status(database, child), files_of(database, child)) == ("ready", early)
     finish_files(database, child, 1, 3)
     end_tasks(database)
     assert status(database, child) == "ready", "more input will come"
-    rest = finish_files(database, parent, 3, 5)
+    late = finish_files(database, parent, 3, 5)
     end_tasks(database)
     feed(database, 2)
-    assert files_of(database, child) == first + rest
+    assert files_of(database, child) == early + late
     finish_files(database, child, 3, 5)
     end_tasks(database)
     assert (status(database, parent), status(database, child)) == ("done", "done")
@@ -130,16 +130,16 @@ def test_a_child_of_a_failed_parent_is_broken_with_the_reason(database: Database
             sa.text("UPDATE doma_panda.jedi_tasks SET status = 'failed' WHERE jeditaskid = :task"), {"task": parent}
         )
     assert feed(database, 1)["broken"] == 1 and status(database, child) == "broken"
-    why = value(database, "SELECT errordialog FROM doma_panda.jedi_tasks WHERE jeditaskid = :task", task=child)
-    assert why == f"its parent, task {parent}, ended as failed"
+    reason = value(database, "SELECT errordialog FROM doma_panda.jedi_tasks WHERE jeditaskid = :task", task=child)
+    assert reason == f"its parent, task {parent}, ended as failed"
     assert feed(database, 2)["broken"] == 1 and status(database, grandchild) == "broken"
 
 
 def test_input_of_an_open_dataset_without_parent_waits_until_it_is_closed(database: Database) -> None:
     producer = submit(database, parameters({**INPUT, "files": files(1)}))
-    given = child_of(producer)
-    del given["parentTaskID"]
-    reader = submit(database, given)
+    reader_parameters = child_of(producer)
+    del reader_parameters["parentTaskID"]
+    reader = submit(database, reader_parameters)
     assert status(database, reader) == "registered"
     finish_files(database, producer, 1, 2)
     end_tasks(database)
@@ -147,6 +147,6 @@ def test_input_of_an_open_dataset_without_parent_waits_until_it_is_closed(databa
     assert status(database, reader) == "ready"
 
 
-def test_the_parent_has_to_be_there(database: Database) -> None:
+def test_an_unknown_parent_is_refused(database: Database) -> None:
     with pytest.raises(BadParameter, match="parentTaskName is 'nobody': there is no such task"):
         submit(database, parameters({**INPUT, "files": files(1)}, parentTaskName="nobody"))

@@ -1,4 +1,4 @@
-"""What of an input a task takes: secondaries, events, names, offsets, and how many jobs that makes."""
+"""Which part of an input a task takes (secondaries, events, names, offsets), and how many jobs result."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 PILEUP = {"type": "template", "param_type": "input", "dataset": "mc:pileup", "value": "--pile=${IN2}"}
 
 
-def submit(database: Database, given: dict[str, Any]) -> tuple[int, int]:
-    made = task_submission(given, Submitter()).make(database, NOW)
-    return made.jeditaskid, made.jobs
+def submit(database: Database, task_parameters: dict[str, Any]) -> tuple[int, int]:
+    submitted = task_submission(task_parameters, Submitter()).make(database, NOW)
+    return submitted.jeditaskid, submitted.jobs
 
 
 def rows(database: Database, query: str, **values: Any) -> list[tuple[Any, ...]]:
@@ -31,9 +31,11 @@ def rows(database: Database, query: str, **values: Any) -> list[tuple[Any, ...]]
 
 
 def test_a_secondary_goes_with_the_primary_input(database: Database) -> None:
-    piled = [{"lfn": f"pile.{number}.root"} for number in range(3)]
-    given = parameters({**INPUT, "files": files(2)}, {**PILEUP, "files": piled, "nFilesPerJob": 1}, nFilesPerJob=1)
-    task, jobs = submit(database, given)
+    pileup_files = [{"lfn": f"pile.{number}.root"} for number in range(3)]
+    task_parameters = parameters(
+        {**INPUT, "files": files(2)}, {**PILEUP, "files": pileup_files, "nFilesPerJob": 1}, nFilesPerJob=1
+    )
+    task, jobs = submit(database, task_parameters)
     assert jobs == 2, "the primary input says how many"
     query = (
         "SELECT datasetname, streamname, masterid IS NULL, attributes, nfiles FROM doma_panda.jedi_datasets"
@@ -47,23 +49,23 @@ def test_a_secondary_goes_with_the_primary_input(database: Database) -> None:
     assert second.startswith("--in=evgen._00001.root --pile=pile.1.root")
 
 
-def test_a_slice_beyond_the_files_of_a_job_stays_and_stops_no_pilot(database: Database) -> None:
+def test_a_slice_beyond_the_files_of_a_job_stays_unexpanded(database: Database) -> None:
     task, _ = submit(database, parameters({**INPUT, "files": files(1)}, constant("${IN[1]} ${SN/M[1//(#-1)]}")))
     (job,) = generate_jobs(database, task)
     assert called_with(database, job).startswith("--in=evgen._00000.root ${IN[1]} ${SN/M[1//(#-1)]} --out=")
 
 
-def test_events_without_input_are_shared_out(database: Database) -> None:
+def test_events_without_input_are_split_among_jobs(database: Database) -> None:
     events = constant("-f ${FIRSTEVENT} -m ${MAXEVENTS} -s ${SKIPEVENTS}")
     first = {"type": "template", "param_type": "number", "value": "${FIRSTEVENT}", "offset": 1000, "hidden": True}
     task, jobs = submit(database, parameters(events, first, noInput=True, nEvents=250, nEventsPerJob=100))
     assert jobs == 3
-    called = [called_with(database, job).split(" --out")[0] for job in generate_jobs(database, task)]
-    assert called == ["-f 1000 -m 100 -s 0", "-f 1100 -m 100 -s 0", "-f 1200 -m 50 -s 0"]
+    calls = [called_with(database, job).split(" --out")[0] for job in generate_jobs(database, task)]
+    assert calls == ["-f 1000 -m 100 -s 0", "-f 1100 -m 100 -s 0", "-f 1200 -m 50 -s 0"]
 
 
 @pytest.mark.parametrize(
-    ("item", "given", "taken"),
+    ("item", "overrides", "numbers"),
     [
         ({}, {}, [0, 1, 2, 3, 4, 5]),
         ({"offset": 2}, {}, [2, 3, 4, 5]),
@@ -73,16 +75,16 @@ def test_events_without_input_are_shared_out(database: Database) -> None:
         ({}, {"nEvents": 300}, [0, 1, 2]),
     ],
 )
-def test_some_files_of_a_dataset_are_taken(
-    database: Database, item: dict[str, Any], given: dict[str, Any], taken: list[int]
+def test_a_task_may_take_only_some_files_of_a_dataset(
+    database: Database, item: dict[str, Any], overrides: dict[str, Any], numbers: list[int]
 ) -> None:
-    submit(database, parameters({**INPUT, "files": files(6), **item}, **given))
+    submit(database, parameters({**INPUT, "files": files(6), **item}, **overrides))
     names = rows(database, "SELECT lfn FROM doma_panda.jedi_dataset_contents ORDER BY fileid")
-    assert names == [(f"evgen._{number:05d}.root",) for number in taken]
+    assert names == [(f"evgen._{number:05d}.root",) for number in numbers]
 
 
 @pytest.mark.parametrize(
-    ("given", "rule", "jobs"),
+    ("overrides", "rule", "jobs"),
     [
         ({"nFilesPerJob": 2}, "NF=2", 3),
         ({"nEventsPerJob": 300}, "NE=300", 2),
@@ -92,32 +94,32 @@ def test_some_files_of_a_dataset_are_taken(
         ({"nFilesPerJob": 0, "nGBPerJob": 2}, "NG=2", 3),
     ],
 )
-def test_the_split_rule_says_how_many_jobs_there_are(
-    database: Database, given: dict[str, Any], rule: str, jobs: int
+def test_the_split_rule_determines_the_number_of_jobs(
+    database: Database, overrides: dict[str, Any], rule: str, jobs: int
 ) -> None:
-    _, found = submit(database, parameters({**INPUT, "files": files(6)}, **given))
+    _, job_count = submit(database, parameters({**INPUT, "files": files(6)}, **overrides))
     assert rows(database, "SELECT splitrule FROM doma_panda.jedi_tasks") == [(rule,)]
-    assert found == jobs
+    assert job_count == jobs
 
 
-def test_nothing_left_of_a_dataset_is_refused(database: Database) -> None:
+def test_a_selection_without_files_is_refused(database: Database) -> None:
     with pytest.raises(BadParameter, match=r"mc:evgen.*no file of it is left"):
         submit(database, parameters({**INPUT, "files": files(6), "include": "nothing"}))
     assert rows(database, "SELECT FROM doma_panda.jedi_tasks") == []
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_refused_by_its_name_and_no_matter_where_it_is_off(name: str) -> None:
-    given = parameters({**INPUT, "files": files(1)})
+def test_a_refused_parameter_is_named_and_ignored_when_off(name: str) -> None:
+    task_parameters = parameters({**INPUT, "files": files(1)})
     with pytest.raises(BadParameter) as refused:
-        refine({**given, name: 3}, Submitter())
+        refine({**task_parameters, name: 3}, Submitter())
     assert refused.value.what.startswith(f"{name} is 3: ") and refused.value.remedy
-    refine({**given, name: None}, Submitter())
-    refine({**given, name: False}, Submitter())
+    refine({**task_parameters, name: None}, Submitter())
+    refine({**task_parameters, name: False}, Submitter())
 
 
-def test_what_is_without_effect_is_said_once_and_no_parameter_is_of_two_kinds() -> None:
-    given = parameters({**INPUT, "files": files(1)}, **dict.fromkeys(WITHOUT_EFFECT, "x"))
-    (note,) = refine(given, Submitter()).notes
+def test_parameters_without_effect_are_noted_once_and_every_parameter_has_one_kind() -> None:
+    task_parameters = parameters({**INPUT, "files": files(1)}, **dict.fromkeys(WITHOUT_EFFECT, "x"))
+    (note,) = refine(task_parameters, Submitter()).notes
     assert all(note.count(f"{name} (") == 1 for name in WITHOUT_EFFECT)
     assert len({*HONOURED, *WITHOUT_EFFECT, *REFUSED}) == len(HONOURED) + len(WITHOUT_EFFECT) + len(REFUSED)

@@ -1,4 +1,4 @@
-"""``broker task submit``: the rows of a task, what is refused, and that nothing is half submitted."""
+"""``broker task submit``: the rows of a task, refusals, and atomic submission."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def rows(database: Database, query: str, **values: Any) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
 
 
-def written(folder: Path, content: object, name: str = "task.json") -> str:
+def write_task(folder: Path, content: object, name: str = "task.json") -> str:
     (folder / name).write_text(json.dumps(content), encoding="utf-8")
     return str(folder / name)
 
 
 def generate_jobs(database: Database, task: int) -> list[int]:
-    """A job at Q for each file of the primary input, activated as if its input were there."""
+    """Create an activated job at Q for each file of the primary input."""
     insert = (
         "INSERT INTO doma_panda.jobsdefined4 (pandaid, jeditaskid, jobstatus, computingsite, jobdefinitionid,"
         " attemptnr) VALUES (:job, :task, 'defined', 'Q', 0, 0)"
@@ -59,15 +59,17 @@ def generate_jobs(database: Database, task: int) -> list[int]:
         " WHERE jeditaskid = :task AND c.type IN ('input', 'pseudo_input') ORDER BY fileid",
         task=task,
     )
-    master = [one for one in contents if one["masterid"] is None]
-    others = {one["datasetid"]: iter([o for o in contents if o["datasetid"] == one["datasetid"]]) for one in contents}
+    master = [row for row in contents if row["masterid"] is None]
+    secondaries = {
+        row["datasetid"]: iter([o for o in contents if o["datasetid"] == row["datasetid"]]) for row in contents
+    }
     stamp, number = NOW.replace(tzinfo=None), 0
     jobs = []
     with database.begin() as connection:
-        for job, one in enumerate(master, 1):
+        for job, row in enumerate(master, 1):
             connection.execute(sa.text(insert), {"job": job, "task": task})
-            read = [one, *(next(left) for key, left in others.items() if key != one["datasetid"])]
-            for file in read:
+            inputs = [row, *(next(remaining) for key, remaining in secondaries.items() if key != row["datasetid"])]
+            for file in inputs:
                 number += 1
                 values = {
                     "lfn": file["lfn"],
@@ -90,43 +92,50 @@ def called_with(database: Database, job: int) -> str:
 
 
 def test_a_task_with_listed_input_becomes_rows(database: Database, broker: Command, tmp_path: Path) -> None:
-    given = parameters(
+    task_parameters = parameters(
         {**INPUT, "files": files(5)}, constant("-n ${MAXEVENTS} -s ${FIRSTEVENT}"), nFilesPerJob=2, maxWalltime=24,
         ramCount=2000, ramUnit="MBPerCore", container_name="docker://img", maxAttempt=4, cliParams="x",
     )  # fmt: skip
-    told = broker("task", "submit", written(tmp_path, given), "--at", AT, "--json").document
-    task = told["jeditaskid"]
-    assert told == {
+    answer = broker("task", "submit", write_task(tmp_path, task_parameters), "--at", AT, "--json").document
+    task = answer["jeditaskid"]
+    assert answer == {
         "jeditaskid": task,
         "jobs": 3,
         "notes": ["without effect: cliParams (the command line of the client)"],
     }
     assert task >= 10_000_000
     (row,) = rows(database, "SELECT * FROM doma_panda.jedi_tasks")
-    wanted = {
+    expected = {
         "taskname": "sim", "status": "ready", "username": "ada", "vo": "myexp", "splitrule": "NF=2,MW=24",
         "ramcount": 2000, "ramunit": "MBPerCore", "container_name": "docker://img", "nucleus": "NUC",
         "parent_tid": task,
         "transpath": "/cvmfs/run.sh", "corecount": 1, "cpuefficiency": 90, "basewalltime": 600, "taskpriority": 1000,
     }  # fmt: skip
-    assert {name: row[name] for name in wanted} == wanted
-    read, out, log = rows(database, "SELECT * FROM doma_panda.jedi_datasets ORDER BY datasetid")
-    assert (read["datasetname"], read["nfiles"], read["nevents"], read["state"]) == ("mc:evgen", 5, 500, "closed")
-    assert (out["datasetname"], out["streamname"], out["type"]) == (f"mc.{task}.hits", "OUTPUT0", "output")
+    assert {name: row[name] for name in expected} == expected
+    input_dataset, output, log = rows(database, "SELECT * FROM doma_panda.jedi_datasets ORDER BY datasetid")
+    assert (
+        input_dataset["datasetname"],
+        input_dataset["nfiles"],
+        input_dataset["nevents"],
+        input_dataset["state"],
+    ) == ("mc:evgen", 5, 500, "closed")
+    assert (output["datasetname"], output["streamname"], output["type"]) == (f"mc.{task}.hits", "OUTPUT0", "output")
     assert (log["datasetname"], log["streamname"], log["type"]) == (f"mc.{task}.log", "LOG0", "log")
     contents = rows(database, "SELECT * FROM doma_panda.jedi_dataset_contents ORDER BY fileid")
-    assert [one["firstevent"] for one in contents] == [0, 100, 200, 300, 400]
-    assert {(one["fsize"], one["maxattempt"], one["status"]) for one in contents} == {(10**9, 4, "ready")}
+    assert [content["firstevent"] for content in contents] == [0, 100, 200, 300, 400]
+    assert {(content["fsize"], content["maxattempt"], content["status"]) for content in contents} == {
+        (10**9, 4, "ready")
+    }
 
 
-def test_each_job_has_its_numbers_and_names(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_each_job_has_its_own_numbers_and_names(database: Database, broker: Command, tmp_path: Path) -> None:
     seeds = {"type": "template", "param_type": "number", "value": "--seed=${RNDMSEED}", "offset": 100}
     numbers = {"type": "template", "param_type": "pseudo_input", "dataset": "seq_number", "value": "--seq=${SEQNUMBER}"}
-    named = constant("-f ${SEQNUMBER/M[#*10]} -n ${SN} ${SN:03d} t$JEDITASKID")
-    given = parameters(seeds, numbers, named, nFilesPerJob=1)
-    told = broker("task", "submit", written(tmp_path, given), "--count", "3", "--json").document
-    task = told["jeditaskid"]
-    assert told["jobs"] == 3
+    placeholders = constant("-f ${SEQNUMBER/M[#*10]} -n ${SN} ${SN:03d} t$JEDITASKID")
+    task_parameters = parameters(seeds, numbers, placeholders, nFilesPerJob=1)
+    answer = broker("task", "submit", write_task(tmp_path, task_parameters), "--count", "3", "--json").document
+    task = answer["jeditaskid"]
+    assert answer["jobs"] == 3
     jobs = generate_jobs(database, task)
     assert [called_with(database, job) for job in jobs] == [
         f"--seed={100 + n} --seq={n} -f {n}0 -n {n} {n:03d} t{task} --out=hits.{task}._{n:06d}.root" for n in (1, 2, 3)
@@ -134,16 +143,16 @@ def test_each_job_has_its_numbers_and_names(database: Database, broker: Command,
     names = rows(
         database, "SELECT lfn, scope FROM doma_panda.filestable4 WHERE type IN ('output', 'log') ORDER BY row_id"
     )
-    assert [one["lfn"] for one in names[:2]] == [f"hits.{task}._000001.root", f"log.{task}.000001.tgz"]
-    assert len({one["lfn"] for one in names}) == 6 and {one["scope"] for one in names} == {"mc"}
-    assert [one["serialnr"] for one in rows(database, "SELECT serialnr FROM broker.task_outputs")] == [4, 4]
+    assert [row["lfn"] for row in names[:2]] == [f"hits.{task}._000001.root", f"log.{task}.000001.tgz"]
+    assert len({row["lfn"] for row in names}) == 6 and {row["scope"] for row in names} == {"mc"}
+    assert [row["serialnr"] for row in rows(database, "SELECT serialnr FROM broker.task_outputs")] == [4, 4]
 
 
-def test_the_same_submission_twice_at_once_is_one_task(database: Database) -> None:
-    said = task_submission(parameters({**INPUT, "files": files(7)}), Submitter(), request="r1")
+def test_concurrent_identical_submissions_create_one_task(database: Database) -> None:
+    submission = task_submission(parameters({**INPUT, "files": files(7)}), Submitter(), request="r1")
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: said.make(database, NOW).jeditaskid, range(4)))
-    assert len(set(made)) == 1
+        tasks = list(pool.map(lambda _: submission.make(database, NOW).jeditaskid, range(4)))
+    assert len(set(tasks)) == 1
     assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1
 
 
@@ -166,55 +175,61 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "what", "remedy"), REFUSED)
-def test_what_cannot_be_used_is_refused_with_its_field_value_and_what_to_do(
-    database: Database, broker: Command, tmp_path: Path, given: dict[str, Any], what: str, remedy: str
+@pytest.mark.parametrize(("overrides", "message", "remedy"), REFUSED)
+def test_an_invalid_parameter_is_refused_with_its_field_value_and_remedy(
+    database: Database, broker: Command, tmp_path: Path, overrides: dict[str, Any], message: str, remedy: str
 ) -> None:
-    task = written(tmp_path, parameters({**INPUT, "files": files(2)}, **given))
+    task = write_task(tmp_path, parameters({**INPUT, "files": files(2)}, **overrides))
     refused = broker("task", "submit", task)
     assert refused.status == 2
-    assert what in refused.err and remedy in refused.err, refused.err
+    assert message in refused.err and remedy in refused.err, refused.err
     for table in TABLES:
         assert rows(database, f"SELECT FROM {table}") == []
 
 
 @pytest.mark.slow
-def test_nothing_is_half_submitted(database: Database, broker: Command, tmp_path: Path) -> None:
-    listed = tmp_path / "list"
-    listed.write_text("\n".join([*(f"f{n}" for n in range(30_000)), "no name"]), encoding="utf-8")
-    task = written(tmp_path, parameters(INPUT))
-    refused = broker("task", "submit", task, "--files", f"mc:evgen={listed}")
+def test_submission_is_all_or_nothing(database: Database, broker: Command, tmp_path: Path) -> None:
+    list_file = tmp_path / "list"
+    list_file.write_text("\n".join([*(f"f{n}" for n in range(30_000)), "no name"]), encoding="utf-8")
+    task = write_task(tmp_path, parameters(INPUT))
+    refused = broker("task", "submit", task, "--files", f"mc:evgen={list_file}")
     assert refused.status == 2 and "line 30001" in refused.err
     for table in (*TABLES, "broker.task_templates", "broker.task_outputs"):
         assert rows(database, f"SELECT FROM {table}") == []
-    listed.write_text("\n".join(f"f{n}" for n in range(30_000)), encoding="utf-8")
-    told = broker("task", "submit", task, "--files", f"mc:evgen={listed}", "--json").document
-    assert told["jobs"] == 150, "200 files at most"
+    list_file.write_text("\n".join(f"f{n}" for n in range(30_000)), encoding="utf-8")
+    answer = broker("task", "submit", task, "--files", f"mc:evgen={list_file}", "--json").document
+    assert answer["jobs"] == 150, "200 files at most"
     assert rows(database, "SELECT nfiles FROM doma_panda.jedi_datasets WHERE type = 'input'") == [{"nfiles": 30_000}]
 
 
-def test_the_same_submission_twice_is_one_task(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = written(tmp_path, parameters({**INPUT, "files": files(7)}, nFilesPerJob=2))
+def test_repeated_submission_of_a_request_creates_one_task(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = write_task(tmp_path, parameters({**INPUT, "files": files(7)}, nFilesPerJob=2))
     first = broker("task", "submit", task, "--request", "r1", "--json").document
-    again = broker("task", "submit", task, "--request", "r1", "--json").document
-    assert (again["jeditaskid"], again["jobs"], again["notes"]) == (first["jeditaskid"], 4, ["it was submitted before"])
-    other = broker("task", "submit", task, "--nucleus", "OTHER", "--request", "r1")
-    assert other.status == 3 and f"task {first['jeditaskid']}" in other.err
+    second = broker("task", "submit", task, "--request", "r1", "--json").document
+    assert (second["jeditaskid"], second["jobs"], second["notes"]) == (
+        first["jeditaskid"],
+        4,
+        ["it was submitted before"],
+    )
+    conflicting = broker("task", "submit", task, "--nucleus", "OTHER", "--request", "r1")
+    assert conflicting.status == 3 and f"task {first['jeditaskid']}" in conflicting.err
     assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1
 
 
-def test_what_a_job_asks_of_a_node_is_kept_with_its_task(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_node_requirements_of_a_job_are_stored_with_its_task(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
     specs = [
         {"site": "LCG.A.org", "wall_time": 3600, "tags": "b & a"},
         {"site": "LCG.B.org", "cpu": {"num_cores": {"min": 8}}, "panda_architecture": "#x86_64&nvidia"},
     ]
-    given = parameters(noInput=True, nFiles=2, matchingSpecs=specs)
-    told = broker("task", "submit", written(tmp_path, given), "--json").document
+    task_parameters = parameters(noInput=True, nFiles=2, matchingSpecs=specs)
+    answer = broker("task", "submit", write_task(tmp_path, task_parameters), "--json").document
     (row,) = rows(database, "SELECT sites, specs FROM broker.task_requirements")
-    asked = parse_canonical(row["specs"])
-    assert row["sites"] == ["LCG.A.org", "LCG.B.org"] and asked.vo == "myexp"
-    assert {one.wall_time_s for one in asked.specs} == {3600, None} and "a & b" in row["specs"]
-    assert told["notes"][-1] == f"of a node it asks {asked.spec_id}: {row['specs']}"
+    requirements = parse_canonical(row["specs"])
+    assert row["sites"] == ["LCG.A.org", "LCG.B.org"] and requirements.vo == "myexp"
+    assert {spec.wall_time_s for spec in requirements.specs} == {3600, None} and "a & b" in row["specs"]
+    assert answer["notes"][-1] == f"of a node it asks {requirements.spec_id}: {row['specs']}"
     text = "\n".join(
         ("taskName: sim", "transPath: /x", "userName: ada", "noInput: true", "nFiles: 1", "jobParameters: []",
          "matchingSpecs: {wall_time: 60}")
@@ -235,8 +250,8 @@ def test_what_a_job_asks_of_a_node_is_kept_with_its_task(database: Database, bro
         ({"colour": 1}, "matchingSpecs[0].colour"),
     ],
 )
-def test_specs_that_have_no_meaning_are_refused_with_field_and_value(specs: object, field: str) -> None:
-    given = parameters(noInput=True, nFiles=1, matchingSpecs=specs)
+def test_invalid_specs_are_refused_with_their_field(specs: object, field: str) -> None:
+    task_parameters = parameters(noInput=True, nFiles=1, matchingSpecs=specs)
     with pytest.raises(BadParameter) as refused:
-        task_submission(given, Submitter())
+        task_submission(task_parameters, Submitter())
     assert field in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a job is called with: placeholders, slices, formulae, and the compact form of several names."""
+"""Command lines of jobs: placeholders, slices, formulae, and the compact form of several names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_template_is_filled(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["${IN[2]}", "${IN[5:]}", "${OUTPUT1}", "${SN/M[1//(#-3)]}", "${ONE/M[#]}"])
-def test_what_a_job_lacks_is_an_error_and_not_an_empty_text(text: str) -> None:
+def test_a_value_that_a_job_lacks_is_an_error_and_not_an_empty_text(text: str) -> None:
     with pytest.raises(CannotExpand):
         expand(parse_template("f", text), VALUES)
 
@@ -52,7 +52,7 @@ def test_what_a_job_lacks_is_an_error_and_not_an_empty_text(text: str) -> None:
     "text",
     ["${", "${in}", "${IN/Q}", "${IN[a]}", "${IN[]}", "${IN[0:1:0]}", "${SN[0]}", "${SN/L}", "${IN[0}", "${SN:4x}"],
 )
-def test_what_is_no_placeholder_is_refused(text: str) -> None:
+def test_an_invalid_placeholder_is_refused(text: str) -> None:
     with pytest.raises(BadParameter):
         parse_template("f", text)
 
@@ -75,13 +75,13 @@ def test_what_is_no_placeholder_is_refused(text: str) -> None:
         "-" * 150 + "x",
     ],
 )
-def test_a_formula_is_parsed_and_never_run(text: str) -> None:
+def test_a_formula_is_parsed_and_never_evaluated_as_code(text: str) -> None:
     with pytest.raises(BadFormula):
         parse_formula(text)
 
 
 @pytest.mark.parametrize(("text", "number"), [("1//#", 0), ("#%#", 0), ("999999999999999999*#", 9)])
-def test_a_formula_without_a_result_says_so(text: str, number: int) -> None:
+def test_a_formula_without_a_result_is_refused(text: str, number: int) -> None:
     with pytest.raises(BadFormula):
         parse_formula(text).value(number)
 

@@ -1,4 +1,4 @@
-"""The table of states and verbs, whole: what each state of a task takes, and what a refusal says."""
+"""The whole table of task states and verbs: which verbs each state accepts, and the text of refusals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from broker.tasks.model.verbs import ALLOWED, STATES, VERBS, Verb, WrongState, check_state
 
-# One letter a verb: Kill, Finish, Retry, Pause, rEsume (e), reAssign (a), priOrity (o), Try-now (t).
+# One letter per verb: Kill, Finish, Retry, Pause, rEsume (e), reAssign (a), priOrity (o), Try-now (t).
 LETTERS: dict[Verb, str] = {
     "kill": "K", "finish": "F", "retry": "R", "pause": "P", "resume": "e", "reassign": "a", "priority": "o",
     "try-now": "t",
@@ -36,10 +36,10 @@ def test_each_verb_in_each_state(state: str, verb: Verb) -> None:
     with pytest.raises(WrongState) as refused:
         check_state(verb, 7, state)
     assert refused.value.what.startswith(f"task 7 is {state}: ") and f"does not take {verb}" in refused.value.what
-    possible = [one for one in VERBS if LETTERS[one] in TABLE[state]]
-    assert all(one in refused.value.remedy for one in possible)
+    possible = [candidate for candidate in VERBS if LETTERS[candidate] in TABLE[state]]
+    assert all(candidate in refused.value.remedy for candidate in possible)
 
 
-def test_a_state_that_nobody_knows_takes_nothing() -> None:
+def test_an_unknown_state_accepts_no_verb() -> None:
     with pytest.raises(WrongState, match="is obsolete: this state is not known here"):
         check_state("kill", 7, "obsolete")

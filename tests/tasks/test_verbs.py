@@ -1,4 +1,4 @@
-"""What people ask of tasks: what it makes of tasks, files and jobs, from submission to the pilot."""
+"""Verbs on tasks: their effect on tasks, files and jobs, from submission to the pilot."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.tasks.running_tasks import (
     MUCH_LATER,
     column,
     counters,
-    ended,
+    end_jobs,
     execute,
     job_states,
     reported,
     running,
     status_of,
-    submitted,
+    submit_task,
 )
 
 pytestmark = pytest.mark.slow
@@ -43,18 +43,18 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys, "--db", database.url)
 
 
-def act(database: Database, verb: Any, task: int, by: Actor = OPERATOR, **given: Any) -> TaskActedOn:
-    return act_on_task(database, Asked(verb, task, **given), by, MUCH_LATER)
+def act(database: Database, verb: Any, task: int, by: Actor = OPERATOR, **options: Any) -> TaskActedOn:
+    return act_on_task(database, Asked(verb, task, **options), by, MUCH_LATER)
 
 
-def test_a_killed_task_ends_when_its_running_jobs_have_been_told(
+def test_a_killed_task_ends_after_its_running_jobs_were_killed(
     database: Database, broker: Command, tmp_path: Path
 ) -> None:
     task = running(database, broker, tmp_path, maxAttempt=3)
-    done = act(database, "kill", task, reason="wrong release")
-    assert (done.status, done.jobs, done.told, done.left) == ("aborting", 2, 2, False)
+    result = act(database, "kill", task, reason="wrong release")
+    assert (result.status, result.jobs, result.told, result.left) == ("aborting", 2, 2, False)
     assert job_states(database, task) == {"cancelled": 2, "running": 2}
-    assert column(database, "SELECT count(*) FROM broker.rebrokered_from") == [0]  # it says nothing against the queue
+    assert column(database, "SELECT count(*) FROM broker.rebrokered_from") == [0]  # no evidence against the queue
     jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}")
     assert [reported(database, job, "running") for job in jobs] == ["tobekilled", "tobekilled"]
     run_agent(database, "completion", MUCH_LATER)
@@ -69,10 +69,10 @@ def test_a_killed_task_ends_when_its_running_jobs_have_been_told(
 
 
 def test_a_task_without_jobs_is_aborted_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path, nucleus=None)
+    task = submit_task(broker, tmp_path, nucleus=None)
     assert status_of(database, task) == "assigning"
-    told = broker("task", "kill", str(task), "--reason", "typo", "--editor", "ada", "--json")
-    assert (told.status, told.document["old_status"], told.document["status"]) == (0, "assigning", "aborted")
+    result = broker("task", "kill", str(task), "--reason", "typo", "--editor", "ada", "--json")
+    assert (result.status, result.document["old_status"], result.document["status"]) == (0, "assigning", "aborted")
     audit = broker("task", "audit", str(task), "--json").document
     assert (audit["verb"], audit["editor"], audit["reason"]) == ("kill", "ada", "typo")
     refused = broker("task", "finish", str(task))
@@ -80,35 +80,35 @@ def test_a_task_without_jobs_is_aborted_at_once(database: Database, broker: Comm
     assert broker("task", "kill", "999").status == 4
 
 
-def test_a_task_that_another_process_keeps_locked_is_not_said_to_have_ended(
+def test_a_task_locked_by_another_process_is_not_reported_as_ended(
     database: Database, broker: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = submitted(broker, tmp_path, nucleus=None)
-    with database.begin() as other:
+    task = submit_task(broker, tmp_path, nucleus=None)
+    with database.begin() as lock_holder:
 
-        def with_the_task_locked(*given: Any) -> Any:
+        def end_tasks_under_lock(*arguments: Any) -> Any:
             query = "SELECT FROM doma_panda.jedi_tasks WHERE jeditaskid = :task FOR NO KEY UPDATE"
-            other.execute(sa.text(query), {"task": task})
-            return task_commands.end_tasks(*given)
+            lock_holder.execute(sa.text(query), {"task": task})
+            return task_commands.end_tasks(*arguments)
 
-        monkeypatch.setattr("broker.tasks.answers.task_verbs.end_tasks", with_the_task_locked)
-        done = act(database, "kill", task)
-        assert (done.status, status_of(database, task)) == ("aborting", "aborting")
-        assert done.notes == ("another process writes to it now; the agent completion ends it in its next cycle",)
+        monkeypatch.setattr("broker.tasks.answers.task_verbs.end_tasks", end_tasks_under_lock)
+        result = act(database, "kill", task)
+        assert (result.status, status_of(database, task)) == ("aborting", "aborting")
+        assert result.notes == ("another process writes to it now; the agent completion ends it in its next cycle",)
         record, emitted = run_agent(database, "completion", MUCH_LATER)
         assert (record.outcome, record.counts["tasks"], emitted) == ("done", 0, [])
     record, _ = run_agent(database, "completion", MUCH_LATER)
     assert (record.counts["tasks"], status_of(database, task)) == (1, "aborted")
 
 
-def test_a_task_with_jobs_is_not_said_to_be_busy(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_a_task_with_jobs_is_not_reported_as_locked(database: Database, broker: Command, tmp_path: Path) -> None:
     assert act(database, "finish", running(database, broker, tmp_path), soft=True).notes == ()
 
 
-def test_jobs_that_are_left_end_with_the_agent(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_the_agent_ends_jobs_beyond_the_limit(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path, count=6)
-    done = act_on_task(database, Asked("kill", task), OPERATOR, MUCH_LATER, most_jobs=2)
-    assert done.left and done.jobs + done.told == 2
+    result = act_on_task(database, Asked("kill", task), OPERATOR, MUCH_LATER, most_jobs=2)
+    assert result.left and result.jobs + result.told == 2
     record, _ = run_agent(database, "completion", MUCH_LATER)
     assert record.outcome == "done", record.error
     assert job_states(database, task) == {"cancelled": 3, "running": 3}
@@ -116,13 +116,13 @@ def test_jobs_that_are_left_end_with_the_agent(database: Database, broker: Comma
 
 
 @pytest.mark.parametrize(("finished", "status"), [(0, "failed"), (2, "finished")])
-def test_a_finished_task_keeps_what_is_finished(
+def test_a_task_finished_softly_keeps_its_finished_jobs(
     database: Database, broker: Command, tmp_path: Path, finished: int, status: str
 ) -> None:
     task = running(database, broker, tmp_path)
     jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
-    done = act(database, "finish", task, soft=True)
-    assert (done.status, done.jobs, done.told) == ("finishing", 0, 0)
+    result = act(database, "finish", task, soft=True)
+    assert (result.status, result.jobs, result.told) == ("finishing", 0, 0)
     execute(database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE jeditaskid = {task}")
     for job in jobs[:finished]:
         reported(database, job, "finished")
@@ -132,35 +132,35 @@ def test_a_finished_task_keeps_what_is_finished(
     assert status_of(database, task) == status
 
 
-def test_a_task_that_is_finished_hard_ends_its_jobs(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_finishing_a_task_hard_ends_its_jobs(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path)
-    done = act(database, "finish", task)
-    assert (done.jobs, done.told) == (2, 2) and job_states(database, task) == {"closed": 2, "running": 2}
+    result = act(database, "finish", task)
+    assert (result.jobs, result.told) == (2, 2) and job_states(database, task) == {"closed": 2, "running": 2}
     codes = f"SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4 WHERE jeditaskid = {task}"
     assert column(database, codes) == ["taskdone"]
 
 
 def test_a_failed_task_runs_again_with_more_memory(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path)
-    ended(database, task, finished=3)
+    end_jobs(database, task, finished=3)
     assert status_of(database, task) == "finished" and counters(database, task) == (4, 4, 3, 1, 4)
-    done = broker("task", "retry", str(task), "--set", "ramCount=1500", "--json")
-    assert done.status == 0, done.err
-    assert (done.document["status"], done.document["files"]) == ("ready", 1)
+    result = broker("task", "retry", str(task), "--set", "ramCount=1500", "--json")
+    assert result.status == 0, result.err
+    assert (result.document["status"], result.document["files"]) == ("ready", 1)
     assert counters(database, task) == (4, 3, 3, 0, 3)
     execute(database, "DELETE FROM broker.rebrokered_from")
     for agent in ("production_job", "activation"):
         run_agent(database, agent, MUCH_LATER)
-    asked = f"SELECT minramcount FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}"
-    assert column(database, asked) == [10_800], status_of(database, task)
-    ended(database, task, finished=1)
+    memory = f"SELECT minramcount FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}"
+    assert column(database, memory) == [10_800], status_of(database, task)
+    end_jobs(database, task, finished=1)
     assert status_of(database, task) == "done" and counters(database, task) == (4, 4, 4, 0, 4)
     with pytest.raises(WrongState, match="is done: it has ended, with all of its input finished"):
         act(database, "retry", task)
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("assignment", "message"),
     [
         ("ramCount=2", "ramCount is '2': it must be from 50"),
         ("ramcount=2000", "no such task parameter is known; task parameters; did you mean ramCount"),
@@ -171,18 +171,16 @@ def test_a_failed_task_runs_again_with_more_memory(database: Database, broker: C
     ],
 )
 def test_bad_parameters_of_a_retry_are_refused_and_nothing_changes(
-    database: Database, broker: Command, tmp_path: Path, given: str, what: str
+    database: Database, broker: Command, tmp_path: Path, assignment: str, message: str
 ) -> None:
     task = running(database, broker, tmp_path)
-    ended(database, task, finished=3)
-    refused = broker("task", "retry", str(task), "--set", given)
-    assert refused.status == 2 and what in refused.err, refused.err
+    end_jobs(database, task, finished=3)
+    refused = broker("task", "retry", str(task), "--set", assignment)
+    assert refused.status == 2 and message in refused.err, refused.err
     assert status_of(database, task) == "finished" and counters(database, task)[3] == 1
 
 
-def test_files_of_a_running_task_are_retried_where_some_failed(
-    database: Database, broker: Command, tmp_path: Path
-) -> None:
+def test_failed_files_of_a_running_task_are_retried(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path)
     with pytest.raises(WrongState, match="no file of it is without an attempt left"):
         act(database, "retry", task)
@@ -194,8 +192,10 @@ def test_files_of_a_running_task_are_retried_where_some_failed(
     assert counters(database, task)[:4] == (4, 3, 0, 0)
 
 
-def test_a_paused_task_makes_no_jobs_until_it_is_resumed(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path)
+def test_a_paused_task_generates_no_jobs_until_it_is_resumed(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
+    task = submit_task(broker, tmp_path)
     assert act(database, "pause", task).status == "paused"
     run_agent(database, "production_job", LATER)
     assert job_states(database, task) == {} and status_of(database, task) == "paused"
@@ -207,7 +207,7 @@ def test_a_paused_task_makes_no_jobs_until_it_is_resumed(database: Database, bro
 
 
 def test_a_waiting_task_is_tried_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path, ramCount=90_000)
+    task = submit_task(broker, tmp_path, ramCount=90_000)
     run_agent(database, "production_job", LATER)
     assert status_of(database, task) == "pending"
     execute(database, f"UPDATE doma_panda.jedi_tasks SET ramcount = 1000 WHERE jeditaskid = {task}")
@@ -219,41 +219,43 @@ def test_a_waiting_task_is_tried_at_once(database: Database, broker: Command, tm
 
 
 def test_a_retry_with_less_memory_wakes_a_waiting_task(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path, ramCount=90_000)
+    task = submit_task(broker, tmp_path, ramCount=90_000)
     run_agent(database, "production_job", LATER)
     assert act(database, "retry", task, new_parameters={"ramCount": 1000}).status == "ready"
 
 
 def test_a_task_that_waits_for_a_nucleus_is_due_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path, nucleus=None)
+    task = submit_task(broker, tmp_path, nucleus=None)
     execute(database, f"UPDATE doma_panda.jedi_tasks SET modificationtime = now() WHERE jeditaskid = {task}")
     act(database, "try-now", task)
     due = f"SELECT modificationtime < '{MUCH_LATER:%F %T}'::timestamp - interval '30 min' FROM doma_panda.jedi_tasks"
     assert column(database, f"{due} WHERE jeditaskid = {task}") == [True]
 
 
-def test_waiting_jobs_are_taken_back_for_another_queue(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_waiting_jobs_are_withdrawn_when_a_task_is_reassigned(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
     task = running(database, broker, tmp_path)
     at = f"SELECT DISTINCT computingsite FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}"
     assert column(database, at) == ["ALPHA_MCORE"]
-    assert act(database, "reassign", task, target=Target(site="ALPHA_MCORE, BETA")).jobs == 0  # they are there
-    done = act(database, "reassign", task, target=Target(site="BETA"))
-    assert (done.jobs, done.told, done.status) == (2, 0, "running")
+    assert act(database, "reassign", task, target=Target(site="ALPHA_MCORE, BETA")).jobs == 0  # already there
+    result = act(database, "reassign", task, target=Target(site="BETA"))
+    assert (result.jobs, result.told, result.status) == (2, 0, "running")
     assert job_states(database, task) == {"closed": 2, "running": 2}
     assert counters(database, task) == (4, 2, 0, 0, 2)  # ready again, although each file had one attempt
 
 
 @pytest.mark.parametrize(("target", "nucleus"), [(Target(nucleus="BETA"), "BETA"), (Target(anew=True), None)])
-def test_a_task_goes_to_another_nucleus(
+def test_a_task_is_reassigned_to_another_nucleus(
     database: Database, broker: Command, tmp_path: Path, target: Target, nucleus: str | None
 ) -> None:
     task = running(database, broker, tmp_path)
-    done = act(database, "reassign", task, target=target)
-    assert (done.status, done.jobs) == ("assigning", 2)
+    result = act(database, "reassign", task, target=target)
+    assert (result.status, result.jobs) == ("assigning", 2)
     assert column(database, f"SELECT nucleus FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}") == [nucleus]
 
 
-def test_a_place_must_be_one_that_is_there(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_an_unknown_target_of_a_reassignment_is_refused(database: Database, broker: Command, tmp_path: Path) -> None:
     task = running(database, broker, tmp_path)
     refused = broker("task", "reassign", str(task), "--site", "GAMA_MCORE")
     assert refused.status == 2 and "did you mean GAMMA_MCORE" in refused.err
@@ -277,18 +279,18 @@ def test_waiting_jobs_get_the_priority_of_their_task(database: Database, broker:
 
 
 def test_owners_act_on_their_own_tasks_only(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path)
-    ada, bob, nobody = Actor("ada", "ada"), Actor("bob", "bob"), Actor("x")
-    for other in (bob, nobody):
+    task = submit_task(broker, tmp_path)
+    ada, bob, stranger = Actor("ada", "ada"), Actor("bob", "bob"), Actor("x")
+    for actor in (bob, stranger):
         with pytest.raises(NotYours, match=f"task {task} is not yours"):
-            act(database, "kill", task, other)
+            act(database, "kill", task, actor)
     assert act(database, "priority", task, ada, priority=1000).status == "ready"
     with pytest.raises(NotYours, match="submitted with priority 1000; its owner may not set 1001"):
         act(database, "priority", task, ada, priority=1001)
     assert act(database, "kill", task, ada).status == "aborted"
 
 
-def test_alongside_panda_tasks_are_pandas(
+def test_verbs_are_refused_alongside_panda(
     database: Database, broker: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.tasks.answers.task_verbs.migrate.check", lambda _: "alongside")

@@ -1,4 +1,4 @@
-"""What is asked of tasks over HTTP, and by ``broker --server``: the same as on the broker's own machine."""
+"""Task verbs over HTTP and through ``broker --server`` act as on the broker's own machine."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys, "--db", database.url)
 
 
-def written(folder: Path, **given: Any) -> str:
-    about = {"vo": "atlas", "nucleus": "ALPHA", "gshare": small_grid.SHARE}
-    (folder / "task.json").write_text(json.dumps(parameters(**{**about, **given})), encoding="utf-8")
+def write_task(folder: Path, **overrides: Any) -> str:
+    defaults = {"vo": "atlas", "nucleus": "ALPHA", "gshare": small_grid.SHARE}
+    (folder / "task.json").write_text(json.dumps(parameters(**{**defaults, **overrides})), encoding="utf-8")
     return str(folder / "task.json")
 
 
-def submitted(broker: Command, folder: Path) -> int:
-    made = broker("task", "submit", written(folder), "--count", "4", "--json")
-    assert made.status == 0, made.err
-    return int(made.document["jeditaskid"])
+def submit_task(broker: Command, folder: Path) -> int:
+    result = broker("task", "submit", write_task(folder), "--count", "4", "--json")
+    assert result.status == 0, result.err
+    return int(result.document["jeditaskid"])
 
 
 def test_the_api_acts_on_tasks_too(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = submitted(broker, tmp_path)
+    task = submit_task(broker, tmp_path)
     with serving(database, tmp_path) as server, client_of(server) as client:
         paused = client.post(f"/api/v1/tasks/{task}:pause", json={"reason": "looking"})
         assert (paused.status_code, paused.json()["status"]) == (200, "paused"), paused.text
@@ -51,14 +51,14 @@ def test_the_api_acts_on_tasks_too(database: Database, broker: Command, tmp_path
             ("try-now", {}),
             ("reassign", {"anew": True}),
         ):
-            done = client.post(f"/api/v1/tasks/{task}:{verb}", json=body)
-            assert (done.status_code, done.json()["verb"]) == (200, verb), done.text
+            response = client.post(f"/api/v1/tasks/{task}:{verb}", json=body)
+            assert (response.status_code, response.json()["verb"]) == (200, verb), response.text
         assert client.post(f"/api/v1/tasks/{task}:reassign", json={}).status_code == 422
         assert client.post(f"/api/v1/tasks/{task}:priority", json={"priority": -1}).status_code == 422
         assert client.post("/api/v1/tasks/999:kill", json={}).status_code == 404
         assert client.post(f"/api/v1/tasks/{task}:kill", json={}).json()["status"] == "aborted"
-        again = client.post(f"/api/v1/tasks/{task}:retry", json={"new_parameters": {"ramCount": 2000}})
-        assert again.json()["status"] == "assigning"
+        retry = client.post(f"/api/v1/tasks/{task}:retry", json={"new_parameters": {"ramCount": 2000}})
+        assert retry.json()["status"] == "assigning"
         client.post(f"/api/v1/tasks/{task}:kill", json={})
         wrong = client.post(f"/api/v1/tasks/{task}:retry", json={"new_parameters": {"ramCount": 2}})
         assert wrong.status_code == 422 and "ramCount is 2" in wrong.json()["detail"]
@@ -66,31 +66,31 @@ def test_the_api_acts_on_tasks_too(database: Database, broker: Command, tmp_path
         assert client.post(f"/api/v1/tasks/{task}:kill", json={}).status_code == 401
 
 
-def test_a_task_is_submitted_and_acted_on_from_elsewhere(
+def test_a_task_is_submitted_and_acted_on_remotely(
     database: Database, broker: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     with serving(database, tmp_path) as server:
 
-        def elsewhere(*words: str) -> dict[str, Any]:
-            where = ("--server", server.url, "--token-file", str(tmp_path / "token"), "--json")
+        def run_remotely(*words: str) -> dict[str, Any]:
+            options = ("--server", server.url, "--token-file", str(tmp_path / "token"), "--json")
             with pytest.raises(SystemExit) as end:
-                entry.main(["task", *words, *where])
+                entry.main(["task", *words, *options])
             captured = capsys.readouterr()
             assert end.value.code == 0, captured.err
-            found: dict[str, Any] = json.loads(captured.out)
-            return found
+            document: dict[str, Any] = json.loads(captured.out)
+            return document
 
-        made = elsewhere("submit", written(tmp_path), "--count", "4")
-        assert list(made) == ["jeditaskid", "jobs", "notes"] and made["jobs"] == 4
-        task = str(made["jeditaskid"])
+        submitted = run_remotely("submit", write_task(tmp_path), "--count", "4")
+        assert list(submitted) == ["jeditaskid", "jobs", "notes"] and submitted["jobs"] == 4
+        task = str(submitted["jeditaskid"])
         steps = (
             ("pause", ()), ("resume", ()), ("priority", ("900",)), ("reassign", ("--site", "BETA")), ("try-now", ()),
             ("finish", ("--soft",)), ("retry", ("--set", "ramCount=2000")), ("kill", ()),
         )  # fmt: skip
-        here = str(submitted(broker, tmp_path))
+        local_task = str(submit_task(broker, tmp_path))
         for verb, words in steps:
-            there = elsewhere(verb, task, *words, "--reason", "why")
-            own = broker("task", verb, here, *words, "--reason", "why", "--json").document
-            assert {**there, "jeditaskid": 0} == {**own, "jeditaskid": 0}, verb
+            remote = run_remotely(verb, task, *words, "--reason", "why")
+            local = broker("task", verb, local_task, *words, "--reason", "why", "--json").document
+            assert {**remote, "jeditaskid": 0} == {**local, "jeditaskid": 0}, verb
         assert broker("task", "audit", task, "--json").out.count("why") == len(steps)

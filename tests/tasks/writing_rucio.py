@@ -1,4 +1,4 @@
-"""A Rucio that takes what it is told as the real one does (measured with 41.5.1), and a task that has written."""
+"""A fake Rucio that accepts and refuses calls as the real one does (measured with 41.5.1), and a task with output."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LATER = NOW + timedelta(minutes=1)
 
 @dataclass
 class FakeWriter:
-    """Holds datasets, rules, containers and files by DID; ``told`` has every call in order; ``before`` comes first.
+    """Datasets, rules, containers and files by DID. ``calls`` lists all calls in order; ``before`` runs before each.
 
-    ``away``: it gives no answer; ``rses``: that there are; ``not_taken``: names that it refuses as no names.
+    ``away``: every call fails; ``rses``: known RSEs; ``not_taken``: file names refused as invalid.
     """
 
     rules: dict[Did, Rule | None] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class FakeWriter:
     rses: tuple[str, ...] = ("DISK", "FAR")
     not_taken: set[str] = field(default_factory=set)
     away: bool = False
-    told: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     before: Callable[[str], object] = lambda call: None
 
     def _tell(self, call: str) -> None:
         self.before(call)
-        self.told.append(call)
+        self.calls.append(call)
         if self.away:
             raise RucioUnavailable("ConnectionError: refused", "a test")
 
@@ -69,7 +69,7 @@ class FakeWriter:
     def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
         self._tell("add_files")
         assert len(files) <= MOST_FILES
-        names = [(one["scope"], one["name"]) for one in files]
+        names = [(file["scope"], file["name"]) for file in files]
         if any(name in self.not_taken for _, name in names):
             raise RucioRefused(NOT_VALID, "does not match")
         if did not in self.held:
@@ -78,12 +78,12 @@ class FakeWriter:
             raise RucioRefused(NO_RSE, f"RSE {rse} cannot be found")
         if did in self.closed:
             raise RucioRefused(CLOSED, "is closed")
-        for name, one in zip(names, files, strict=True):
-            known = self.files.get(name, one)
-            if known["bytes"] != one["bytes"] or known.get("adler32") != one.get("adler32"):
+        for name, file in zip(names, files, strict=True):
+            known_file = self.files.get(name, file)
+            if known_file["bytes"] != file["bytes"] or known_file.get("adler32") != file.get("adler32"):
                 raise RucioRefused(MISMATCH, f"mismatch for {name}")
-        for name, one in zip(names, files, strict=True):
-            self.files.setdefault(name, {**one, **one.get("meta", {})})
+        for name, file in zip(names, files, strict=True):
+            self.files.setdefault(name, {**file, **file.get("meta", {})})
             self.held[did][name] = self.files[name]
             self.replicas.add((rse, name))
 
@@ -93,12 +93,12 @@ class FakeWriter:
 
     def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
         self._tell("files_of")
-        return iter([{**one, "scope": scope, "name": name} for (scope, name), one in self.held[did].items()])
+        return iter([{**file, "scope": scope, "name": name} for (scope, name), file in self.held[did].items()])
 
     def state_of(self, did: Did) -> DatasetState:
         self._tell("state_of")
         inside = self.held[did].values()
-        return DatasetState(True, did not in self.closed, len(inside), sum(one["bytes"] for one in inside))
+        return DatasetState(True, did not in self.closed, len(inside), sum(file["bytes"] for file in inside))
 
     def set_open(self, did: Did, is_open: bool) -> None:
         self._tell("set_open")
@@ -106,7 +106,7 @@ class FakeWriter:
 
 
 def agent(rucio: FakeWriter, **options: Any) -> RucioOutputAgent:
-    """The agent, telling ``rucio``."""
+    """The agent, connected to ``rucio``."""
 
     def connect(_: RucioOptions) -> FakeWriter:
         return rucio
@@ -115,7 +115,7 @@ def agent(rucio: FakeWriter, **options: Any) -> RucioOutputAgent:
 
 
 def about(job: int, **changed: Any) -> dict[str, Any]:
-    """What the pilot of a job reports of its output."""
+    """The pilot's report on the output file of a job."""
     return {"guid": f"{job:032x}", "fsize": 100 + job, "adler32": f"{job:08x}", **changed}
 
 
@@ -130,7 +130,7 @@ def reported(
     queues: Sequence[str] = ("Q",),
     changed: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Task 1 with ``jobs`` jobs whose pilots have reported an output each; it ends with ``files`` files of input."""
+    """Insert task 1 with ``files`` input files and ``jobs`` jobs; each pilot has reported one output file."""
     fill(
         database,
         [held(number, computingsite=queues[number % len(queues)]) for number in range(1, jobs + 1)],

@@ -1,4 +1,4 @@
-"""One page for all tests of a module, on a small grid with one stored cycle."""
+"""A shared web server on a small grid with one stored cycle."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 @pytest.fixture(scope="session")
 def decided(test_server: TestServer) -> Iterator[Database]:
-    """Two tasks that were brokered, and one that has no queue."""
+    """A database with two brokered tasks and one task without a queue."""
     with decided_database(test_server) as database:
         yield database
 
 
 @pytest.fixture(scope="session")
 def site(decided: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """The page on that grid."""
+    """The web server on that grid."""
     configuration = shipped(rate={"anonymous": {"per_s": 1000, "burst": 1000}, "tuner": {"per_s": 1000, "burst": 1000}})
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(decided, home, configuration, parts=page_parts(configuration, TOKEN, time.monotonic)) as found:
-        yield found
+    with serving(decided, home, configuration, parts=page_parts(configuration, TOKEN, time.monotonic)) as server:
+        yield server
 
 
 @pytest.fixture
 def stranger(site: ApiServer) -> Iterator[httpx.Client]:
-    """A browser of somebody who is not logged in."""
-    with client_of(site, BROWSER) as found:
-        yield found
+    """A browser without a session."""
+    with client_of(site, BROWSER) as browser:
+        yield browser
 
 
 @pytest.fixture
 def somebody(site: ApiServer) -> Iterator[httpx.Client]:
-    """A browser of somebody who opened the link with the token."""
-    with client_of(site, BROWSER) as found:
-        assert found.post("/login", data={"token": TOKEN}).status_code == 303
-        yield found
+    """A browser that is logged in with the token."""
+    with client_of(site, BROWSER) as browser:
+        assert browser.post("/login", data={"token": TOKEN}).status_code == 303
+        yield browser

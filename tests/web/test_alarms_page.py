@@ -1,4 +1,4 @@
-"""Alarms that a person acknowledges: on the page, over HTTP and by the command, on record."""
+"""Acknowledging alarms on the page, over HTTP and by the command, with a record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def alarm(about: str, severity: Any = "warning", **more: Any) -> Alarm:
     return Alarm(code="queue_closed", severity=severity, about=about, **{**values, **more})
 
 
-def seen(about: str, severity: str = "warning") -> Acknowledgement:
+def acknowledgement(about: str, severity: str = "warning") -> Acknowledgement:
     return Acknowledgement(
         code="queue_closed", about=about, severity=severity, reason="ticket 7", editor="ann", set_at=NOW,
         until=NOW + timedelta(hours=8), ended_at=None, ended_by=None,
@@ -39,17 +39,17 @@ def seen(about: str, severity: str = "warning") -> Acknowledgement:
 @pytest.mark.parametrize(
     ("now", "then", "counts"), [("warning", "warning", True), ("info", "warning", True), ("critical", "warning", False)]
 )
-def test_an_alarm_that_became_graver_is_a_new_one(now: str, then: str, counts: bool) -> None:
-    (found,) = marked([alarm("BNL", now)], [seen("BNL", then), seen("CERN", then)])
-    assert (found.acknowledged is not None) is counts
-    if found.acknowledged:
-        assert (found.acknowledged.editor, found.acknowledged.reason) == ("ann", "ticket 7")
+def test_an_acknowledgement_does_not_cover_a_graver_alarm(now: str, then: str, counts: bool) -> None:
+    (result,) = marked([alarm("BNL", now)], [acknowledgement("BNL", then), acknowledgement("CERN", then)])
+    assert (result.acknowledged is not None) is counts
+    if result.acknowledged:
+        assert (result.acknowledged.editor, result.acknowledged.reason) == ("ann", "ticket 7")
 
 
-def test_alarms_are_folded_by_kind_apart_from_those_at_which_somebody_looks() -> None:
-    early = alarm("TRIUMF", since=NOW - timedelta(hours=2))
-    kinds = alarm_kinds(marked([alarm("BNL"), alarm("CERN"), early], [seen("CERN")]))
-    assert [([one.about for one in kind.alarms], kind.looked_at, kind.since) for kind in kinds] == [
+def test_alarms_are_grouped_by_kind_and_acknowledgement() -> None:
+    older = alarm("TRIUMF", since=NOW - timedelta(hours=2))
+    kinds = alarm_kinds(marked([alarm("BNL"), alarm("CERN"), older], [acknowledgement("CERN")]))
+    assert [([member.about for member in kind.alarms], kind.looked_at, kind.since) for kind in kinds] == [
         (["BNL", "TRIUMF"], "", NOW - timedelta(hours=2)),
         (["CERN"], "ann: ticket 7", NOW),
     ]
@@ -59,8 +59,8 @@ def test_alarms_are_folded_by_kind_apart_from_those_at_which_somebody_looks() ->
 
 
 @pytest.fixture
-def paused(site: ApiServer) -> Iterator[httpx.Client]:
-    """A client of the API; two agents are paused, of which two alarms tell."""
+def api_client(site: ApiServer) -> Iterator[httpx.Client]:
+    """A client of the API; two agents are paused, which raises two alarms."""
     with client_of(site) as client:
         for agent in ("timeouts", "activation"):
             assert client.post(f"{V1}/agents/{agent}:pause", json={"reason": "downtime", "for_s": 3600}).is_success
@@ -70,30 +70,32 @@ def paused(site: ApiServer) -> Iterator[httpx.Client]:
             client.post(f"{V1}/agents/{agent}:resume")
 
 
-def looked_at(client: httpx.Client) -> dict[str, str | None]:
-    found = client.get(f"{V1}/alarms").json()["alarms"]
-    some = {one["about"]: one["acknowledged"] for one in found if one["code"] == "agent_paused"}
-    return {about: one and one["reason"] for about, one in some.items()}
+def acknowledged_reasons(client: httpx.Client) -> dict[str, str | None]:
+    alarms = client.get(f"{V1}/alarms").json()["alarms"]
+    by_agent = {line["about"]: line["acknowledged"] for line in alarms if line["code"] == "agent_paused"}
+    return {about: mark and mark["reason"] for about, mark in by_agent.items()}
 
 
-def test_over_http_one_alarm_or_all_of_a_kind_and_who_did_it_stays_on_record(
-    paused: httpx.Client, decided: Database
+def test_one_alarm_or_a_whole_kind_is_acknowledged_over_http_and_recorded(
+    api_client: httpx.Client, decided: Database
 ) -> None:
     path = f"{V1}/alarms/agent_paused:acknowledge"
-    assert looked_at(paused) == {"activation": None, "timeouts": None}
-    one = paused.post(path, json={"reason": " ticket 7 ", "about": "timeouts", "for_s": 600})
-    assert one.json() == {"code": "agent_paused", "about": ["timeouts"]}
-    assert looked_at(paused) == {"activation": None, "timeouts": "ticket 7"}
-    assert paused.get(f"{V1}/alarms").json()["alarms"][-1]["about"] == "timeouts"
-    assert paused.post(path, json={"reason": "all"}).json()["about"] == ["activation", "timeouts"]
-    assert paused.post(f"{V1}/alarms/agent_paused:takeback", json={"about": "timeouts"}).json()["about"] == ["timeouts"]
-    assert looked_at(paused) == {"activation": "all", "timeouts": None}
+    assert acknowledged_reasons(api_client) == {"activation": None, "timeouts": None}
+    answer = api_client.post(path, json={"reason": " ticket 7 ", "about": "timeouts", "for_s": 600})
+    assert answer.json() == {"code": "agent_paused", "about": ["timeouts"]}
+    assert acknowledged_reasons(api_client) == {"activation": None, "timeouts": "ticket 7"}
+    assert api_client.get(f"{V1}/alarms").json()["alarms"][-1]["about"] == "timeouts"
+    assert api_client.post(path, json={"reason": "all"}).json()["about"] == ["activation", "timeouts"]
+    assert api_client.post(f"{V1}/alarms/agent_paused:takeback", json={"about": "timeouts"}).json()["about"] == [
+        "timeouts"
+    ]
+    assert acknowledged_reasons(api_client) == {"activation": "all", "timeouts": None}
     with decided.begin() as connection:
-        assert [one.about for one in held(connection)] == ["activation"]
-        kept = [(one.about, one.reason, one.ended_by is None) for one in history(connection)][:3]
-    assert sorted(kept) == [("activation", "all", True), ("timeouts", "all", False), ("timeouts", "ticket 7", False)]
-    listed = paused.get(f"{V1}/alarms/acknowledgements").json()["acknowledgements"]
-    assert {one["reason"] for one in listed} >= {"all", "ticket 7"}
+        assert [active.about for active in held(connection)] == ["activation"]
+        records = [(record.about, record.reason, record.ended_by is None) for record in history(connection)][:3]
+    assert sorted(records) == [("activation", "all", True), ("timeouts", "all", False), ("timeouts", "ticket 7", False)]
+    acknowledgements = api_client.get(f"{V1}/alarms/acknowledgements").json()["acknowledgements"]
+    assert {record["reason"] for record in acknowledgements} >= {"all", "ticket 7"}
 
 
 @pytest.mark.parametrize(
@@ -106,19 +108,19 @@ def test_over_http_one_alarm_or_all_of_a_kind_and_who_did_it_stays_on_record(
         ("agent_paused", {"reason": "r", "for_s": 31 * 86400}, 422),
     ],
 )
-def test_what_is_refused(paused: httpx.Client, code: str, body: dict[str, Any], status: int) -> None:
-    answer = paused.post(f"{V1}/alarms/{code}:acknowledge", json=body)
+def test_what_is_refused(api_client: httpx.Client, code: str, body: dict[str, Any], status: int) -> None:
+    answer = api_client.post(f"{V1}/alarms/{code}:acknowledge", json=body)
     assert answer.status_code == status, answer.text
-    assert set(looked_at(paused).values()) == {None}
+    assert set(acknowledged_reasons(api_client).values()) == {None}
 
 
-def test_nobody_acknowledges_without_a_token(site: ApiServer) -> None:
+def test_acknowledging_needs_a_token(site: ApiServer) -> None:
     with client_of(site, {}) as stranger:
         assert stranger.post(f"{V1}/alarms/agent_paused:acknowledge", json={"reason": "r"}).status_code == 401
 
 
-def test_on_the_page_a_kind_has_a_form_and_the_front_page_says_who_looks(
-    paused: httpx.Client, somebody: httpx.Client, stranger: httpx.Client
+def test_a_kind_has_a_form_and_the_front_page_shows_acknowledgements(
+    api_client: httpx.Client, somebody: httpx.Client, stranger: httpx.Client
 ) -> None:
     assert 'action="/alarms/agent_paused"' not in stranger.get("/alarms").text
     page = somebody.get("/alarms").text
@@ -128,16 +130,18 @@ def test_on_the_page_a_kind_has_a_form_and_the_front_page_says_who_looks(
     fields = {"csrf": token[1], "reason": "ticket 8", "hours": "2"}
     assert somebody.post("/alarms/agent_paused", data={**fields, "hours": "two"}).status_code == 422
     assert somebody.post("/alarms/agent_paused", data=fields).headers["location"] == "/alarms"
-    assert looked_at(paused) == {"activation": "ticket 8", "timeouts": "ticket 8"}
+    assert acknowledged_reasons(api_client) == {"activation": "ticket 8", "timeouts": "ticket 8"}
     assert "acknowledged" in somebody.get("/").text and "ticket 8" in somebody.get("/alarms").text
     somebody.post("/alarms/agent_paused", data={"csrf": token[1], "back": "1"})
-    assert set(looked_at(paused).values()) == {None}
+    assert set(acknowledged_reasons(api_client).values()) == {None}
 
 
-def test_the_command_does_the_same(paused: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_acknowledges_too(
+    api_client: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
     broker = runner(capsys, "--db", decided.url)
-    done = broker("acknowledge", "agent_paused", "timeouts", "--reason", "ticket 9", "--for", "1h", "--editor", "ann")
-    assert done.status == 0 and looked_at(paused)["timeouts"] == "ticket 9"
+    result = broker("acknowledge", "agent_paused", "timeouts", "--reason", "ticket 9", "--for", "1h", "--editor", "ann")
+    assert result.status == 0 and acknowledged_reasons(api_client)["timeouts"] == "ticket 9"
     assert "ann: ticket 9" in broker("alarms").out
     assert broker("acknowledge", "agent_paused", "--take-back", "--editor", "bob").status == 0
     assert broker("acknowledge", "agent_paused", "--take-back").status != 0

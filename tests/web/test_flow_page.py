@@ -1,4 +1,4 @@
-"""The page of a task whose cycle placed the jobs of all chunks together."""
+"""The page of a task whose cycle placed the jobs of all chunks jointly."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.conftest import TestServer
 from tests.web.conftest import BROWSER
 
 
-def test_the_page_and_json_show_reduced_costs_and_what_binds(test_server: TestServer, tmp_path: Path) -> None:
+def test_page_and_json_show_reduced_costs_and_binding_limits(test_server: TestServer, tmp_path: Path) -> None:
     url, configuration = test_server.create(), shipped()
     parts = page_parts(configuration, TOKEN, time.monotonic)
     with Database(url) as database:
         assert one_cycle(database, flow_scenario(), seed=SEED, profile="flow")[0].outcome == "done"
-        with serving(database, tmp_path, configuration, parts=parts) as site, client_of(site, BROWSER) as somebody:
-            assert somebody.post("/login", data={"token": TOKEN}).status_code == 303
-            page = somebody.get(f"/tasks/{TASK + 1}").text
-            told = somebody.get(f"/tasks/{TASK + 1}", headers={"Accept": "application/json"}).text
+        with serving(database, tmp_path, configuration, parts=parts) as site, client_of(site, BROWSER) as browser:
+            assert browser.post("/login", data={"token": TOKEN}).status_code == 303
+            page = browser.get(f"/tasks/{TASK + 1}").text
+            document = browser.get(f"/tasks/{TASK + 1}", headers={"Accept": "application/json"}).text
     test_server.drop(sa.make_url(url).database or "")
     assert "27 jobs of this one have no place yet" in page and "left over: the limits leave jobs" in page
     assert "flow:ALPHA" not in page
-    assert '"together"' in told and '"dearer_hs06h"' in told
+    assert '"together"' in document and '"dearer_hs06h"' in document

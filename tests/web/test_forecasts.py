@@ -1,4 +1,4 @@
-"""The page of forecasts: nothing told yet, and what it says of what was."""
+"""The page of forecasts: without forecasts, and the sentence about past ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CHECK = ForecastCheck(now=NOW, since=NOW, queue=None, verdicts=())
 SOME = ForecastVerdict.model_construct(name="all", resolved=1200, covered_percent=79.5, meant_percent=82.5)
 
 
-def lines(*found: ForecastLine) -> ForecastLines:
-    return ForecastLines(now=NOW, kind="task", lines=found)
+def lines(*items: ForecastLine) -> ForecastLines:
+    return ForecastLines(now=NOW, kind="task", lines=items)
 
 
-def test_the_page_of_each_kind_is_there_before_anything_was_told(stranger: httpx.Client) -> None:
+def test_the_page_of_each_kind_works_before_the_first_forecast(stranger: httpx.Client) -> None:
     for kind in ("task_kind", "task", "queue"):
         page = stranger.get(f"/forecasts?kind={kind}")
         assert page.status_code == 200
@@ -29,10 +29,10 @@ def test_the_page_of_each_kind_is_there_before_anything_was_told(stranger: httpx
     assert stranger.get("/forecasts", headers={"Accept": "application/json"}).json()["kind"] == "task_kind"
 
 
-def test_it_says_how_much_is_known_and_how_good_it_was() -> None:
+def test_the_sentence_counts_forecasts_and_their_quality() -> None:
     assert forecasts_sentence(lines(), CHECK).startswith("Nothing was told yet")
     unknown = LINE.model_copy(update={"unknown": "why", "p50_s": None})
     assert forecasts_sentence(lines(LINE, unknown), CHECK) == "1 of 2 starts are known. No forecast was judged yet."
-    judged = CHECK.model_copy(update={"verdicts": (SOME,)})
-    said = "1 of 1 starts are known. Of 1,200 that were judged, 79.5 % lay between p10 and p90; 82.5 % are meant."
-    assert forecasts_sentence(lines(LINE), judged) == said
+    check = CHECK.model_copy(update={"verdicts": (SOME,)})
+    sentence = "1 of 1 starts are known. Of 1,200 that were judged, 79.5 % lay between p10 and p90; 82.5 % are meant."
+    assert forecasts_sentence(lines(LINE), check) == sentence

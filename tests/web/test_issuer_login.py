@@ -1,4 +1,4 @@
-"""Logging in at an issuer: code flow with PKCE, against an issuer of ours that checks the verifier."""
+"""Logging in at an issuer: code flow with PKCE, against a test issuer that checks the verifier."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ KEY = "NQUEUED_SAT_CAP"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -37,77 +37,75 @@ def trusting(decided: Database, issuer: Issuer, tmp_path_factory: pytest.TempPat
         web={"login": {"issuer": issuer.url, "client_id": "page"}},
     )
     home: Path = tmp_path_factory.mktemp("home")
-    with serving(decided, home, configuration, parts=page_parts(configuration, None, time.monotonic)) as found:
-        yield found
+    with serving(decided, home, configuration, parts=page_parts(configuration, None, time.monotonic)) as server:
+        yield server
 
 
 @pytest.fixture
 def browser(trusting: ApiServer) -> Iterator[httpx.Client]:
-    with client_of(trusting, BROWSER) as found:
-        yield found
+    with client_of(trusting, BROWSER) as client:
+        yield client
 
 
 def token_of(issuer: Issuer, **claims: object) -> str:
     return issuer.sign(issuer.claims(datetime.now(UTC).timestamp(), **claims))
 
 
-def sent_to_issuer(browser: httpx.Client) -> str:
+def authorize_address(browser: httpx.Client) -> str:
     answer = browser.get("/login")
     assert answer.status_code == 303
     return answer.headers["location"]
 
 
-def test_who_logs_in_at_the_issuer_gets_a_session_with_the_roles_of_the_token(
+def test_a_login_at_the_issuer_begins_a_session_with_the_roles_of_the_token(
     browser: httpx.Client, issuer: Issuer
 ) -> None:
     token = token_of(issuer, **{"wlcg.groups": ["/atlas/tuners"]})
-    back = browser.get(issuer.authorize(sent_to_issuer(browser), token))
-    assert back.status_code == 303 and back.headers["location"] == "/", back.text
-    assert token not in back.headers["set-cookie"] and COOKIE in browser.cookies
+    answer = browser.get(issuer.authorize(authorize_address(browser), token))
+    assert answer.status_code == 303 and answer.headers["location"] == "/", answer.text
+    assert token not in answer.headers["set-cookie"] and COOKIE in browser.cookies
     page = browser.get(f"/tuning/{KEY}").text
     assert "Log out" in page and "ann" in page
     assert f'action="/tuning/{KEY}"' in page and f'action="/tuning/{KEY}/canary"' not in page
 
 
-def test_who_is_logged_in_is_led_to_the_tasks_of_that_user(
+def test_mine_leads_to_the_tasks_of_the_logged_in_user(
     browser: httpx.Client, issuer: Issuer, decided: Database
 ) -> None:
     with decided.begin() as connection:
         user = connection.scalar(sa.text("SELECT min(username) FROM doma_panda.jedi_tasks WHERE username <> ''"))
-    browser.get(issuer.authorize(sent_to_issuer(browser), token_of(issuer, preferred_username=user)))
+    browser.get(issuer.authorize(authorize_address(browser), token_of(issuer, preferred_username=user)))
     assert browser.get("/mine").headers["location"] == f"/users/{to_path(user)}"
     assert browser.get(f"/users/{to_path(user)}").status_code == 200
-    browser.get(issuer.authorize(sent_to_issuer(browser), token_of(issuer, preferred_username="nobody")))
+    browser.get(issuer.authorize(authorize_address(browser), token_of(issuer, preferred_username="nobody")))
     assert "nobody has no tasks on record." in browser.get("/mine").text
 
 
 def test_a_reader_sees_no_forms(browser: httpx.Client, issuer: Issuer) -> None:
-    browser.get(issuer.authorize(sent_to_issuer(browser), token_of(issuer)))
+    browser.get(issuer.authorize(authorize_address(browser), token_of(issuer)))
     page = browser.get(f"/tuning/{KEY}").text
     assert "Log out" in page and 'action="/tuning/' not in page
 
 
-def test_a_code_counts_once_and_for_the_browser_that_began(
+def test_a_code_works_once_and_only_in_the_browser_that_began(
     browser: httpx.Client, issuer: Issuer, trusting: ApiServer
 ) -> None:
-    address = issuer.authorize(sent_to_issuer(browser), token_of(issuer))
-    with client_of(trusting, BROWSER) as other:
-        assert other.get(address).status_code == 400 and COOKIE not in other.cookies
+    address = issuer.authorize(authorize_address(browser), token_of(issuer))
+    with client_of(trusting, BROWSER) as other_browser:
+        assert other_browser.get(address).status_code == 400 and COOKIE not in other_browser.cookies
     assert browser.get(address).status_code == 303
     assert browser.get(address).status_code == 400
 
 
-def test_a_state_that_was_changed_or_a_code_of_somebody_else_begins_no_session(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
-    address = issuer.authorize(sent_to_issuer(browser), token_of(issuer))
+def test_a_changed_state_or_a_stolen_code_begins_no_session(browser: httpx.Client, issuer: Issuer) -> None:
+    address = issuer.authorize(authorize_address(browser), token_of(issuer))
     assert browser.get(address + "x").status_code == 400
-    first = issuer.authorize(sent_to_issuer(browser), token_of(issuer))
+    first = issuer.authorize(authorize_address(browser), token_of(issuer))
     stolen = first.replace("code=code-", "code=stolen-")
     assert browser.get(stolen).status_code == 502 and COOKIE not in browser.cookies
 
 
 def test_a_token_that_the_api_would_refuse_begins_no_session(browser: httpx.Client, issuer: Issuer) -> None:
-    bad = token_of(issuer, aud="https://elsewhere.example.org")
-    answer = browser.get(issuer.authorize(sent_to_issuer(browser), bad))
+    bad_token = token_of(issuer, aud="https://elsewhere.example.org")
+    answer = browser.get(issuer.authorize(authorize_address(browser), bad_token))
     assert answer.status_code == 401 and COOKIE not in browser.cookies

@@ -1,4 +1,4 @@
-"""The steps of a change of one key: what it did lately, a preview of an hour, a canary beside the rest, and back."""
+"""The steps of changing one key: its recent effect, a preview of an hour, a canary, and the way back."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def event(version: int, old: str | None, new: str | None) -> TuningEvent:
     )  # fmt: skip
 
 
-def test_each_value_that_a_key_had_is_a_way_back_once() -> None:
-    found = ways_back([event(4, "7", "9"), event(3, "9", "7"), event(2, "7", "9"), event(1, None, "7")], KEY)
-    assert [(one["version"], one["old"]) for one in found] == [(4, "7"), (3, "9"), (1, None)]
+def test_each_former_value_of_a_key_is_offered_once() -> None:
+    ways = ways_back([event(4, "7", "9"), event(3, "9", "7"), event(2, "7", "9"), event(1, None, "7")], KEY)
+    assert [(way["version"], way["old"]) for way in ways] == [(4, "7"), (3, "9"), (1, None)]
     assert ways_back([event(1, None, "7")], "ANOTHER") == []
 
 
-def test_what_a_key_did_is_the_sum_over_its_rules() -> None:
+def test_the_effect_of_a_key_is_the_sum_over_its_rules() -> None:
     lines = [{"rejected": 3, "decides": 1}, {"rejected": 4, "decides": 0}]
     assert lately_sentence(lines).startswith("Rules that read it rejected a candidate 7 times in 24 h")
     assert "1 chunk waits now" in lately_sentence(lines) and "No rule reads it" in lately_sentence([])
 
 
-def test_the_page_of_a_key_says_what_it_did_and_takes_one_key_back(somebody: httpx.Client, site: ApiServer) -> None:
-    another = "/api/v1/config/NQUEUELIMITSITE"
+def test_the_page_of_a_key_shows_its_effect_and_rolls_back_one_key(somebody: httpx.Client, site: ApiServer) -> None:
+    other_key = "/api/v1/config/NQUEUELIMITSITE"
     for value in (180, 170):
         with client_of(site) as client:
             assert client.put(API, json={"value": value, "reason": "links"}).is_success, value
-    before = somebody.get(another).json()["value"]
+    before = somebody.get(other_key).json()["value"]
     page = somebody.get(f"/tuning/{KEY}").text
     assert "Rules that read it rejected a candidate" in words_of(page) and f'action="/tuning/{KEY}/back"' in page
     assert "Decides the cycles of the last hour again" in page
@@ -49,9 +49,9 @@ def test_the_page_of_a_key_says_what_it_did_and_takes_one_key_back(somebody: htt
     assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "reason": " "}).status_code == 422
     assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": "999999"}).status_code == 422
     assert somebody.post(f"/tuning/{KEY}/back", data=fields).status_code == 303
-    assert somebody.get(API).json()["value"] == 180 and somebody.get(another).json()["value"] == before
+    assert somebody.get(API).json()["value"] == 180 and somebody.get(other_key).json()["value"] == before
     assert "too slow" in somebody.get(f"/tuning/{KEY}").text
     first = somebody.get("/api/v1/config/history", params={"key": KEY}).json()
-    oldest = min(one["version"] for one in first["items"] if one["key"] == KEY and one["old"] is None)
+    oldest = min(change["version"] for change in first["items"] if change["key"] == KEY and change["old"] is None)
     assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": str(oldest)}).status_code == 303
     assert somebody.get(API).json()["source"] == "default"

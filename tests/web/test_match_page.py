@@ -1,4 +1,4 @@
-"""The page and the API that say which nodes fit a job, and which jobs a node."""
+"""The page and the API that show which nodes fit a job, and which jobs fit a node."""
 
 from __future__ import annotations
 
@@ -32,49 +32,49 @@ def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     add_jobs(shared, 100, 3, jeditaskid=11, processingtype="evgen")
     follow(shared)
     parts = page_parts(shipped(), TOKEN, monotonic)
-    with serving(shared, tmp_path, shipped(), parts=parts) as server, client_of(server) as found:
-        yield found
+    with serving(shared, tmp_path, shipped(), parts=parts) as server, client_of(server) as http_client:
+        yield http_client
 
 
 def present(client: httpx.Client, database: Database) -> None:
-    """A pilot that gets nothing; nodes are written after the answer."""
+    """Present a node that gets no job, and wait until it is recorded, which happens after the answer."""
     assert client.post("/api/v1/jobs:match", json={**PLACE, "node": NODE}).json()["reason"] == "node"
     deadline_s = monotonic() + 30
     while not rows(database, "SELECT FROM broker.presented_nodes"):
         assert monotonic() < deadline_s
 
 
-def test_who_asks_is_seen_and_the_job_is_told_how_near_it_comes(client: httpx.Client, shared: Database) -> None:
+def test_presented_nodes_are_recorded_and_near_misses_of_a_job_shown(client: httpx.Client, shared: Database) -> None:
     present(client, shared)
     assert rows(shared, "SELECT site, ce, queue, requests FROM broker.presented_nodes") == [
         ("SITE_A", "ce1", "long", 1)
     ]
     assert rows(shared, "SELECT tag FROM broker.presented_tags") == [("os:el9",)]
-    found = client.get("/api/v1/jobs/100/match").json()
-    assert [(one["field"], one["asked"], one["best"]) for one in found["near"]] == [("cpu.num-cores.min", 16, 8)]
-    assert client.get("/match", params={"pandaid": "100", "format": "json"}).json() == {"job": found, "node": None}
+    match = client.get("/api/v1/jobs/100/match").json()
+    assert [(miss["field"], miss["asked"], miss["best"]) for miss in match["near"]] == [("cpu.num-cores.min", 16, 8)]
+    assert client.get("/match", params={"pandaid": "100", "format": "json"}).json() == {"job": match, "node": None}
     assert client.get("/api/v1/jobs/101/match").status_code == 200
     assert client.get("/api/v1/jobs/99/match").json()["code"] == "nothing_found"
 
 
-def test_specs_that_are_not_submitted_and_nodes(client: httpx.Client, shared: Database) -> None:
+def test_unsubmitted_specs_and_nodes_are_matched(client: httpx.Client, shared: Database) -> None:
     present(client, shared)
-    asked = {"job": {"requirements": {"cpu": {"num_cores": {"min": 8}}, "tags": "os:el9 & os:none"}}}
-    found = client.post("/api/v1/match/specs", json=asked).json()
-    assert found["never_presented"] == ["os:none"] and [one["field"] for one in found["near"]] == ["tags"]
-    refused = client.post("/api/v1/match/specs", json={"job": {"requirements": {"wall_time": -1, "cpu": {"x": 1}}}})
-    assert refused.status_code == 422 and all(
-        part in refused.json()["detail"] for part in ("requirements.wall_time: -1", "requirements.cpu.x: 1")
+    request = {"job": {"requirements": {"cpu": {"num_cores": {"min": 8}}, "tags": "os:el9 & os:none"}}}
+    match = client.post("/api/v1/match/specs", json=request).json()
+    assert match["never_presented"] == ["os:none"] and [line["field"] for line in match["near"]] == ["tags"]
+    refusal = client.post("/api/v1/match/specs", json={"job": {"requirements": {"wall_time": -1, "cpu": {"x": 1}}}})
+    assert refusal.status_code == 422 and all(
+        part in refusal.json()["detail"] for part in ("requirements.wall_time: -1", "requirements.cpu.x: 1")
     )
-    assert client.post("/api/v1/match/specs", json={**asked, "panda_queue": "NONE"}).status_code == 422
+    assert client.post("/api/v1/match/specs", json={**request, "panda_queue": "NONE"}).status_code == 422
     node = client.post("/api/v1/match/nodes", json={**PLACE, "node": NODE}).json()
     assert node["near"] == [{"field": "node cpu.num-cores.min", "task_queues": 1, "jobs": 3}]
     larger = client.post("/api/v1/match/nodes", json={**PLACE, "node": {"cpu": {"num_cores": 16}}}).json()
-    assert [(one["tier"], one["jobs"], one["held"]) for one in larger["fits"]] == [(None, 3, 0)]
+    assert [(line["tier"], line["jobs"], line["held"]) for line in larger["fits"]] == [(None, 3, 0)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("params", "words"),
     [
         ({}, ("Which nodes fit it", "Which jobs fit it")),
         ({"pandaid": "100"}, ("16 asked, 8 the most of 1 sightings, at SITE_A", "Nodes for", "cpu.num-cores.min")),
@@ -85,9 +85,9 @@ def test_specs_that_are_not_submitted_and_nodes(client: httpx.Client, shared: Da
         ({"queue": "long"}, ("Jobs for the node at long",)),
     ],
 )
-def test_the_page(client: httpx.Client, shared: Database, asked: dict[str, str], words: tuple[str, ...]) -> None:
+def test_the_page(client: httpx.Client, shared: Database, params: dict[str, str], words: tuple[str, ...]) -> None:
     present(client, shared)
-    page = client.get("/match", params=asked, headers={"Accept": "text/html"})
+    page = client.get("/match", params=params, headers={"Accept": "text/html"})
     assert all(word in page.text for word in words), page.text
     assert page.text.count("<table") == page.text.count("<caption>") and "<b>" not in page.text
 

@@ -1,4 +1,4 @@
-"""Every link of the page leads somewhere, and so does the ``type`` of every problem."""
+"""No link of the web pages is dead, nor is the ``type`` of any problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.api.problems import USED, code_of_class, told_of
 pytestmark = pytest.mark.slow
 
 MOST_OF_A_PATTERN = 6
-"""Addresses of one pattern that are asked for; every key, rule and code is, as each has a page of its own."""
+"""Addresses requested per pattern; every key, rule and code is requested, as each has its own page."""
 EACH = ("/tuning/", "/reasons/", "/rules/")
 _MAKES_A_PROBLEM = {"Problem": 1, "_later": 0, "unauthenticated": 0}
 _EXPECTED = Expected("https://issuer.example.org", ("broker",))
@@ -29,13 +29,13 @@ _LINK = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')
 
 @pytest.mark.slow
 def test_every_link_leads_somewhere(stranger: httpx.Client) -> None:
-    found, dead = _crawled(stranger)
+    addresses, dead = _crawl(stranger)
     assert not dead
-    assert found > 150
+    assert addresses > 150
 
 
 def test_every_code_of_a_problem_has_a_page(stranger: httpx.Client) -> None:
-    codes = _literal_codes() | {code_of_class(one) for one in error_classes()}
+    codes = _literal_codes() | {code_of_class(error_class) for error_class in error_classes()}
     assert {
         "nothing_found",
         "unauthenticated",
@@ -58,27 +58,31 @@ def test_the_type_of_a_problem_is_a_page(stranger: httpx.Client) -> None:
 
 
 def _literal_codes() -> set[str]:
-    """The codes with which the source makes problems."""
-    found: set[str] = set(PROBLEM_CODES)
+    """The codes of problems in the source."""
+    codes: set[str] = set(PROBLEM_CODES)
     for file in Path(broker.__file__).parent.rglob("*.py"):
         text = file.read_text()
         if "broker.api.problems" not in text:
             continue  # a ``Problem`` of another package
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _MAKES_A_PROBLEM:
-                given = node.args[_MAKES_A_PROBLEM[node.func.id] :][:1]
-                found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-    return found | {code for fault in get_args(Fault) for code in [told_of(fault, _EXPECTED)[0]]} | {USED[0]}
+                code_arguments = node.args[_MAKES_A_PROBLEM[node.func.id] :][:1]
+                codes |= {
+                    argument.value
+                    for argument in code_arguments
+                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+                }
+    return codes | {code for fault in get_args(Fault) for code in [told_of(fault, _EXPECTED)[0]]} | {USED[0]}
 
 
-def _crawled(client: httpx.Client) -> tuple[int, dict[str, str]]:
-    """How many addresses were asked for, and those that were not found or failed, with the page that links them."""
+def _crawl(client: httpx.Client) -> tuple[int, dict[str, str]]:
+    """The number of known addresses, and the dead ones, each with its status and the page that links to it."""
     waiting, linked_by, dead = deque(["/"]), {"/": ""}, {}
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     while waiting:
         address = waiting.popleft()
-        asked[_pattern(address)] += 1
-        if asked[_pattern(address)] > MOST_OF_A_PATTERN and not address.startswith(EACH):
+        requests[_pattern(address)] += 1
+        if requests[_pattern(address)] > MOST_OF_A_PATTERN and not address.startswith(EACH):
             continue
         answer = client.get(address)
         if answer.status_code == 404 or answer.status_code >= 500:

@@ -1,4 +1,4 @@
-"""Pages about one thing, the forms of the tuning, and lines of pages that no command has."""
+"""Detail pages, the tuning forms, and rows of pages without a command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A_POOL = sa.text("""
 
 @pytest.fixture(scope="module", autouse=True)
 def pool(decided: Database) -> None:
-    """A SubmitPool that no queue meets."""
+    """A SubmitPool that no queue satisfies."""
     with decided.begin() as connection:
         connection.execute(A_POOL, {"pool": POOL})
 
@@ -41,7 +41,7 @@ def pool(decided: Database) -> None:
         ("/users/prodsys", ("User prodsys", f"/tasks/{TASK}")),
     ],
 )
-def test_a_page_about_one_thing_shows_it_and_as_json_the_same(
+def test_a_detail_page_and_its_json_agree_with_the_api(
     somebody: httpx.Client, address: str, words: tuple[str, ...]
 ) -> None:
     page = somebody.get(address)
@@ -52,29 +52,29 @@ def test_a_page_about_one_thing_shows_it_and_as_json_the_same(
     assert without_time(first) == without_time(second)
 
 
-def without_time(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name != "now"}
+def without_time(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "now"}
 
 
 def test_a_value_is_set_compared_with_before_and_rolled_back(somebody: httpx.Client) -> None:
     versions = [post_value(somebody, value) for value in ("120", "130")]
-    changed = somebody.get("/tuning/diff", params={"first": versions[0], "second": versions[1]})
-    assert KEY in changed.text and "120" in changed.text and "130" in changed.text
+    difference = somebody.get("/tuning/diff", params={"first": versions[0], "second": versions[1]})
+    assert KEY in difference.text and "120" in difference.text and "130" in difference.text
     page = somebody.get("/tuning").text
     assert f"<option>{versions[0]}</option>" in page
     fields = {"csrf": csrf_of(page), "version": str(versions[0]), "reason": "was better"}
     assert somebody.post("/tuning:rollback", data=fields).headers["location"] == "/tuning"
     assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 120
     assert "was better" in somebody.get(f"/tuning/{KEY}").text
-    unsaid = somebody.post("/tuning:rollback", data={**fields, "reason": " "})
-    assert unsaid.status_code == 422 and "needs a reason" in unsaid.text
+    refusal = somebody.post("/tuning:rollback", data={**fields, "reason": " "})
+    assert refusal.status_code == 422 and "needs a reason" in refusal.text
 
 
 def post_value(client: httpx.Client, value: str) -> int:
     page = client.get(f"/tuning/{KEY}").text
-    seen = re.search(r'name="version" value="(\d+)"', page)
-    assert seen is not None
-    fields = {"csrf": csrf_of(page), "version": seen[1], "value": value, "reason": f"try {value}"}
+    match = re.search(r'name="version" value="(\d+)"', page)
+    assert match is not None
+    fields = {"csrf": csrf_of(page), "version": match[1], "value": value, "reason": f"try {value}"}
     answer = client.post(f"/tuning/{KEY}", data=fields)
     assert answer.status_code == 303 and answer.headers["location"] == f"/tuning/{KEY}", answer.text
     return int(client.get(f"/api/v1/config/{KEY}").json()["version"])
@@ -92,13 +92,13 @@ def test_a_canary_begins_and_is_stopped(somebody: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_try_is_followed_on_its_page(somebody: httpx.Client) -> None:
+def test_a_trial_is_followed_on_its_page(somebody: httpx.Client) -> None:
     fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "90"}
-    begun = somebody.post(f"/tuning/{KEY}/try", data=fields)
-    assert begun.status_code == 303 and begun.headers["location"].startswith("/runs/"), begun.text
-    ends, pause = time.monotonic() + DEADLINE_S, threading.Event()
-    while time.monotonic() < ends:
-        page = somebody.get(begun.headers["location"]).text
+    answer = somebody.post(f"/tuning/{KEY}/try", data=fields)
+    assert answer.status_code == 303 and answer.headers["location"].startswith("/runs/"), answer.text
+    deadline_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
+    while time.monotonic() < deadline_s:
+        page = somebody.get(answer.headers["location"]).text
         if 'http-equiv="refresh"' not in page:
             break
         pause.wait(0.1)
@@ -107,7 +107,7 @@ def test_a_try_is_followed_on_its_page(somebody: httpx.Client) -> None:
 
 
 def figures(page: str) -> str:
-    """The text of a page, without its marks."""
+    """The text of a page without its markup."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.replace("<wbr>", "")))
 
 
@@ -130,5 +130,5 @@ def test_every_line_of_an_answer_is_a_row_of_its_page(
 
 
 def test_why_not_asks_every_rule_about_one_pseudo_queue_and_links_the_others(stranger: httpx.Client) -> None:
-    told = stranger.get(f"/tasks/{TASK + 2}/why-not/ALPHA_MCORE", headers={"Accept": "application/json"}).json()
-    assert told["answers"][0]["every_rule"] and not any(one["every_rule"] for one in told["answers"][1:])
+    document = stranger.get(f"/tasks/{TASK + 2}/why-not/ALPHA_MCORE", headers={"Accept": "application/json"}).json()
+    assert document["answers"][0]["every_rule"] and not any(answer["every_rule"] for answer in document["answers"][1:])

@@ -1,4 +1,4 @@
-"""What a page shows, what the API answers and what the command prints are the same."""
+"""Pages, the API and commands agree."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.cli.commands import Command, runner
 from tests.web.test_other_pages import A_POOL, POOL, figures
 
 OF_THE_MOMENT = ("now", "compared_with")
-"""Fields that go on by themselves between two questions."""
+"""Fields that change by themselves between two requests."""
 
 
 class Case(NamedTuple):
-    """One kind of lines.
+    """One kind of line.
 
     Attributes:
-        route: of the API, below ``/api/v1``.
-        items: its field with the lines.
-        command: prints the same, one line or one answer a line.
-        page: has a row for each line.
-        names: fields of a line, or of an object in it, in the order of the columns.
+        route: route of the API below ``/api/v1``.
+        items: field of the answer that holds the lines.
+        command: command that prints the same lines.
+        page: page with a row for each line.
+        names: fields of a line, or of an object in it, in column order.
     """
 
     route: str
@@ -67,19 +67,19 @@ def broker(decided: Database, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def printed(broker: Command, *arguments: str) -> list[dict[str, Any]]:
-    """The objects that a command prints."""
-    found = broker(*arguments, "--json")
-    assert found.status == 0, found.err
-    return [json.loads(line) for line in found.out.splitlines()]
+    """The objects printed by a command."""
+    result = broker(*arguments, "--json")
+    assert result.status == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
 
 
 def comparable(document: Any) -> Any:
-    """Times written alike: ``Z`` is ``+00:00``."""
+    """The document with times written alike: ``Z`` for ``+00:00``."""
     return json.loads(json.dumps(document).replace('+00:00"', 'Z"'))
 
 
 def field(line: dict[str, Any], name: str) -> Any:
-    """A field of a line; behind a point, of an object in it."""
+    """A field of a line; a dotted name reads a field of an object in it."""
     value: Any = line
     for part in name.split("."):
         value = value[part]
@@ -87,22 +87,22 @@ def field(line: dict[str, Any], name: str) -> Any:
 
 
 def texts(page: httpx.Response) -> list[str]:
-    """The rows of all tables of a page, without marks."""
+    """The rows of all tables of a page, without markup."""
     assert page.status_code == 200, page.text
     return [f" {unescape(figures(row.partition('</tr>')[0]))} " for row in page.text.split("<tr")[1:]]
 
 
 def holds(row: str, values: Sequence[Any]) -> bool:
-    """Whether a row has the values as words, one behind the other; what a line does not have is no word.
+    """Whether a row contains the values as words, in order; missing values are skipped.
 
-    Numbers of tasks have no sign between thousands, other numbers have.
+    Task numbers have no thousands separator, other numbers do.
     """
     place = 0
     for value in values:
         words = {value} if isinstance(value, str | None) else {shown(value), str(value)}
         if not value and value != 0:
             continue
-        ends = [found + len(word) + 1 for word in words if (found := row.find(f" {word} ", place)) >= 0]
+        ends = [start + len(word) + 1 for word in words if (start := row.find(f" {word} ", place)) >= 0]
         if not ends:
             return False
         place = min(ends)
@@ -110,15 +110,15 @@ def holds(row: str, values: Sequence[Any]) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.page} {case.items}")
-def test_page_api_and_command_say_the_same(somebody: httpx.Client, broker: Command, case: Case) -> None:
+def test_page_api_and_command_agree(somebody: httpx.Client, broker: Command, case: Case) -> None:
     answer = somebody.get(f"/api/v1/{case.route}").json()
     lines = comparable(answer[case.items])
-    said = comparable(printed(broker, *case.command))
-    if len(said) == 1 and case.items in said[0]:
+    objects = comparable(printed(broker, *case.command))
+    if len(objects) == 1 and case.items in objects[0]:
         whole = {name: value for name, value in comparable(answer).items() if name not in OF_THE_MOMENT}
-        assert {name: value for name, value in said[0].items() if name not in OF_THE_MOMENT} == whole
+        assert {name: value for name, value in objects[0].items() if name not in OF_THE_MOMENT} == whole
     else:
-        assert said == lines
+        assert objects == lines
     rows = texts(somebody.get(case.page))
     assert lines
     for line in lines:
@@ -128,13 +128,13 @@ def test_page_api_and_command_say_the_same(somebody: httpx.Client, broker: Comma
 
 def test_the_rules_of_a_brokerage(somebody: httpx.Client, broker: Command) -> None:
     lines = somebody.get("/api/v1/rules/production_job").json()["rules"]
-    said = printed(broker, "rules", "production_job")
+    objects = printed(broker, "rules", "production_job")
     page = somebody.get("/rules").text
     section = page.partition("<h2>production_job</h2>")[2].partition("</section>")[0]
     rows = [f" {unescape(figures(row))} " for row in section.split("<tr")[2:]]
     names = ("position", "rule", "code", "title", "keys", "provenance")
-    judging = [{name: line[name] for name in names} for line in lines if line["position"] <= len(said)]
-    assert [{name: one[name] for name in names} for one in said] == judging
+    judging = [{name: line[name] for name in names} for line in lines if line["position"] <= len(objects)]
+    assert [{name: rule[name] for name in names} for rule in objects] == judging
     for line, row in zip(lines, rows, strict=True):
         assert holds(row, [line["position"], line["rule"], line["code"], line["title"], line["rejections_24h"]]), row
 
@@ -142,16 +142,16 @@ def test_the_rules_of_a_brokerage(somebody: httpx.Client, broker: Command) -> No
 def test_a_pool(somebody: httpx.Client, broker: Command, decided: Database) -> None:
     with decided.begin() as connection:
         connection.execute(A_POOL, {"pool": POOL})
-    found = comparable(somebody.get(f"/api/v1/pools/{POOL}").json())
-    (said,) = comparable(printed(broker, "pool", "show", POOL))
-    (listed,) = comparable(printed(broker, "pool", "list"))
+    pool = comparable(somebody.get(f"/api/v1/pools/{POOL}").json())
+    (shown_pool,) = comparable(printed(broker, "pool", "show", POOL))
+    (listed_pool,) = comparable(printed(broker, "pool", "list"))
     names = ("pool_id", "vo", "canonical", "created_at", "last_used_at", "refreshed_at", "waiting_jobs", "tasks")
-    for one in (said, listed):
-        assert {name: one[name] for name in names} == {name: found[name] for name in names}
-    assert len(found["queues"]) == len(said["queues"]) == listed["queue_count"]
+    for item in (shown_pool, listed_pool):
+        assert {name: item[name] for name in names} == {name: pool[name] for name in names}
+    assert len(pool["queues"]) == len(shown_pool["queues"]) == listed_pool["queue_count"]
     page = figures(somebody.get(f"/pools/{POOL}").text)
-    assert f"Pool {POOL}" in page and found["canonical"] in page
-    assert f"VO {found['vo']} Waiting jobs {found['waiting_jobs']} Tasks {found['tasks']}" in page
+    assert f"Pool {POOL}" in page and pool["canonical"] in page
+    assert f"VO {pool['vo']} Waiting jobs {pool['waiting_jobs']} Tasks {pool['tasks']}" in page
 
 
 @pytest.mark.parametrize(
@@ -164,20 +164,20 @@ def test_the_next_page_of_a_list_keeps_its_filters(
     whole = somebody.get(f"/api/v1{address}", params=filters).json()
     assert len(whole[items]) == whole["total"] > 1
     first = somebody.get(address, params={**filters, "limit": 1})
-    following = re.search(r'<a rel="next" href="([^"]+)"', first.text)
-    assert following is not None
-    on_page = somebody.get(unescape(following[1]), headers={"Accept": "application/json"}).json()
-    asked = {**filters, "limit": 1, "after": json_of(somebody, address, {**filters, "limit": 1})["next_after"]}
-    told = somebody.get(f"/api/v1{address}", params=asked).json()
-    assert on_page[items] == told[items] == whole[items][1:2] and on_page["total"] == whole["total"]
+    next_link = re.search(r'<a rel="next" href="([^"]+)"', first.text)
+    assert next_link is not None
+    on_page = somebody.get(unescape(next_link[1]), headers={"Accept": "application/json"}).json()
+    params = {**filters, "limit": 1, "after": json_of(somebody, address, {**filters, "limit": 1})["next_after"]}
+    answer = somebody.get(f"/api/v1{address}", params=params).json()
+    assert on_page[items] == answer[items] == whole[items][1:2] and on_page["total"] == whole["total"]
 
 
 def json_of(client: httpx.Client, address: str, params: dict[str, Any]) -> dict[str, Any]:
     """A page as JSON."""
-    found: dict[str, Any] = client.get(address, params=params, headers={"Accept": "application/json"}).json()
-    return found
+    document: dict[str, Any] = client.get(address, params=params, headers={"Accept": "application/json"}).json()
+    return document
 
 
-def test_a_page_of_links_behind_no_place_is_refused(somebody: httpx.Client) -> None:
+def test_an_invalid_cursor_of_links_is_refused(somebody: httpx.Client) -> None:
     for address in ("/links", "/api/v1/links"):
         assert somebody.get(address, params={"after": "here"}).status_code == 400

@@ -1,4 +1,4 @@
-"""Every page is served whole and small, with the headers of a page, and with the same answers as the API."""
+"""Every page is complete and small, has the right headers, and agrees with the API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LARGEST_BYTES = 150_000
 
 
 @pytest.mark.parametrize("address", [page for page, _ in PAGES])
-def test_a_page_is_whole_small_and_takes_nothing_from_elsewhere(stranger: httpx.Client, address: str) -> None:
+def test_a_page_is_complete_small_and_loads_nothing_from_elsewhere(stranger: httpx.Client, address: str) -> None:
     answer = stranger.get(address)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/html")
@@ -55,20 +55,20 @@ def test_a_page_is_whole_small_and_takes_nothing_from_elsewhere(stranger: httpx.
     assert answer.text.count("<h1>") == 1 and '<main id="main"' in answer.text and 'lang="en"' in answer.text
     assert answer.text.count("<table") == answer.text.count("<caption>")
     assert not re.search(r"""\s(?:style|on\w+)=["']|javascript:""", answer.text)
-    loaded = re.findall(r'<(?:link|script|img)[^>]+(?:href|src)="([^"]+)"', answer.text)
-    assert loaded and all(one.startswith("/static/") for one in loaded)
-    for one in loaded:
-        assert stranger.get(one).headers["cache-control"].endswith("immutable")
+    sources = re.findall(r'<(?:link|script|img)[^>]+(?:href|src)="([^"]+)"', answer.text)
+    assert sources and all(source.startswith("/static/") for source in sources)
+    for source in sources:
+        assert stranger.get(source).headers["cache-control"].endswith("immutable")
 
 
 @pytest.mark.parametrize(("page", "route"), [pair for pair in PAGES if pair[1]])
-def test_a_page_as_json_is_the_answer_of_the_api(stranger: httpx.Client, page: str, route: str) -> None:
-    shown = stranger.get(
+def test_a_page_as_json_agrees_with_the_api(stranger: httpx.Client, page: str, route: str) -> None:
+    page_answer = stranger.get(
         page, headers={"Accept": "application/json"}, params={"limit": 100} if page == "/tasks" else {}
     )
-    told = stranger.get(f"/api/v1{route}", params={"limit": 200} if page == "/links" else {})
-    first, second = shown.json(), told.json()
-    assert told.status_code == 200 and first.pop("now") <= second.pop("now")
+    api_answer = stranger.get(f"/api/v1{route}", params={"limit": 200} if page == "/links" else {})
+    first, second = page_answer.json(), api_answer.json()
+    assert api_answer.status_code == 200 and first.pop("now") <= second.pop("now")
     for line in first.get("answers", ()):
         assert line.pop("every_rule")
     for line in second.get("answers", ()):
@@ -77,16 +77,16 @@ def test_a_page_as_json_is_the_answer_of_the_api(stranger: httpx.Client, page: s
     assert stranger.get(page, params={"format": "json"}).headers["content-type"] == "application/json"
 
 
-def test_the_figures_of_a_page_are_those_of_its_answers(stranger: httpx.Client) -> None:
-    found = stranger.get("/api/v1/tasks").json()
+def test_the_figures_of_a_page_agree_with_the_api(stranger: httpx.Client) -> None:
+    answer = stranger.get("/api/v1/tasks").json()
     page = stranger.get("/tasks").text
-    assert f"{found['total']} tasks match" in page
-    for line in found["tasks"]:
+    assert f"{answer['total']} tasks match" in page
+    for line in answer["tasks"]:
         assert f'href="/tasks/{line["task"]["jeditaskid"]}"' in page
         assert str(line["main_code"] or line["reason"]) in page
 
 
-def test_the_page_of_a_reason_begins_with_what_is_wrong_and_tells_the_promise_below(stranger: httpx.Client) -> None:
+def test_the_page_of_a_reason_states_the_fault_before_the_rule(stranger: httpx.Client) -> None:
     page = stranger.get("/reasons/shortwalltime").text
     wrong, cure = "The job runs longer than the queue allows.", "<code>nEventsPerJob</code>"
     places = [page.index(text) for text in (wrong, cure, "The expected walltime is not longer than the queue allows")]
@@ -94,10 +94,10 @@ def test_the_page_of_a_reason_begins_with_what_is_wrong_and_tells_the_promise_be
 
 
 @pytest.mark.parametrize("code", ["disk", "status"])
-def test_a_code_of_two_rules_shows_what_each_means(stranger: httpx.Client, code: str) -> None:
+def test_a_code_of_two_rules_shows_both_meanings(stranger: httpx.Client, code: str) -> None:
     page = stranger.get(f"/reasons/{code}").text
-    for one in known_reasons()[code]:
-        assert str(escape(one.reason.wrong)) in page and one.giver in page
+    for known in known_reasons()[code]:
+        assert str(escape(known.reason.wrong)) in page and known.giver in page
 
 
 @pytest.mark.slow
@@ -105,15 +105,15 @@ def test_every_code_has_its_page(stranger: httpx.Client) -> None:
     codes = [*known_reasons(), "unknown_pilots", "task_status_done", "task_cloud_DE"]
     answers = {code: stranger.get(f"/reasons/{code}") for code in codes}
     assert {code: answer.status_code for code, answer in answers.items() if answer.status_code != 200} == {}
-    for code, some in known_reasons().items():
-        assert str(escape(some[0].reason.wrong)) in answers[code].text, code
+    for code, meanings in known_reasons().items():
+        assert str(escape(meanings[0].reason.wrong)) in answers[code].text, code
 
 
 @pytest.mark.parametrize(
     "address",
     ["/nothing", "/tasks/1", "/queues/NOWHERE", "/reasons/no_such", "/reasons/unknown_rule_x", "/tuning/NO_KEY"],
 )
-def test_what_is_not_there_is_said_on_a_page(stranger: httpx.Client, address: str) -> None:
+def test_a_missing_page_is_an_error_page(stranger: httpx.Client, address: str) -> None:
     answer = stranger.get(address)
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html") and "Overview" in answer.text
@@ -124,7 +124,7 @@ def test_what_is_not_there_is_said_on_a_page(stranger: httpx.Client, address: st
     )
 
 
-def test_the_code_of_a_weight_has_a_page_and_that_of_a_step_is_no_link(stranger: httpx.Client) -> None:
+def test_the_code_of_a_weight_has_a_page_and_a_step_is_not_linked(stranger: httpx.Client) -> None:
     page = stranger.get("/reasons/cpu_level")
     assert page.status_code == 200 and "rejects nothing" in page.text
     readers = stranger.get("/tuning/MAX_PRIO_TO_BOOTSTRAP").text
@@ -132,18 +132,18 @@ def test_the_code_of_a_weight_has_a_page_and_that_of_a_step_is_no_link(stranger:
     assert 'href="/reasons/link_unusable"' in stranger.get("/tuning/NQUEUED_SAT_CAP").text
 
 
-def test_a_new_nonce_for_each_page(stranger: httpx.Client) -> None:
+def test_each_page_has_a_new_nonce(stranger: httpx.Client) -> None:
     policies = {stranger.get("/").headers["content-security-policy"] for _ in range(3)}
     assert len(policies) == 3
 
 
 @pytest.mark.slow
-def test_a_page_asked_for_again_has_the_same_size(site: ApiServer, stranger: httpx.Client) -> None:
+def test_a_repeated_page_has_the_same_size(site: ApiServer, stranger: httpx.Client) -> None:
     sizes = {len(stranger.get("/glossary").content) for _ in range(20)}
     assert len(sizes) == 1
 
 
-def test_the_page_of_a_queue_names_its_nodes_that_are_held(stranger: httpx.Client, decided: Database) -> None:
+def test_the_page_of_a_queue_names_its_held_nodes(stranger: httpx.Client, decided: Database) -> None:
     address, line = "/queues/ALPHA_MCORE", "No jobs go to bad.node until"
     assert line not in stranger.get(address).text
     with decided.begin() as connection:

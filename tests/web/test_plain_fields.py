@@ -1,4 +1,4 @@
-"""Fields of answers as templates read them: the same as all of them made plain at once."""
+"""Fields of answers as templates read them: the same as converting the whole answer."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Whole(Answer):
 WHOLE = Whole(at=datetime(2026, 3, 4, tzinfo=UTC), inner=(Inner(value=2.0),), items={"a": float("inf")})
 
 
-def test_the_fields_are_those_of_the_plain_answer() -> None:
+def test_the_fields_equal_those_of_the_plain_answer() -> None:
     assert dict(PlainFields(WHOLE)) == plain(WHOLE) and len(PlainFields(WHOLE)) == 4
     assert "nothing" not in PlainFields(WHOLE)
     with pytest.raises(KeyError):
         PlainFields(WHOLE)["model_fields"]
 
 
-def test_a_template_reads_fields_as_those_of_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
+def test_a_template_reads_fields_like_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    converted: list[Any] = []
 
-    def note(value: Any) -> Any:
-        made.append(value)
+    def record(value: Any) -> Any:
+        converted.append(value)
         return plain_values.plain(value)
 
-    monkeypatch.setattr(plain_fields, "plain", note)
+    monkeypatch.setattr(plain_fields, "plain", record)
     text = '{{ answer.inner[0].value }} {{ answer["items"].a }} {{ answer.inner | length }}'
     template = environment().from_string(text)
     assert template.render(answer=PlainFields(WHOLE)) == "2.0 None 1"
-    assert len(made) == 2
+    assert len(converted) == 2

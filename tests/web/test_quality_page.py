@@ -1,4 +1,4 @@
-"""The quality of decisions on the page, in the API and as metrics: before anything was measured, and after."""
+"""The quality of decisions on the page, in the API and as metrics, with and without measurements."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DETAILS = {
 
 
 @pytest.fixture
-def visiting(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    """Somebody who is logged in, on an empty installation."""
+def browser(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A logged-in browser on an empty installation."""
     with (
         serving(database, tmp_path, parts=page_parts(shipped(), TOKEN, time.monotonic)) as server,
         client_of(server, BROWSER) as client,
@@ -38,8 +38,8 @@ def visiting(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def measured(database: Database) -> None:
-    """A cycle of a minute ago, and one that could not be read."""
+def store_measurements(database: Database) -> None:
+    """Store a cycle of a minute ago, and an unreadable one."""
     with database.begin() as connection:
         now = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one() - timedelta(minutes=1)
         row = QualityRow(
@@ -50,27 +50,38 @@ def measured(database: Database) -> None:
         quality_rows.write(connection, [row, lost, row])
 
 
-def test_before_anything_was_measured_the_page_says_what_measures(visiting: httpx.Client) -> None:
-    text = visiting.get("/quality").text
+def test_without_measurements_the_page_names_the_measuring_agent(browser: httpx.Client) -> None:
+    text = browser.get("/quality").text
     assert "No cycle was measured yet" in text and "decision_quality" in text
 
 
-def test_page_api_and_metrics_say_the_same(database: Database, visiting: httpx.Client) -> None:
-    measured(database)
-    page = visiting.get("/quality")
+def test_page_api_and_metrics_agree(database: Database, browser: httpx.Client) -> None:
+    store_measurements(database)
+    page = browser.get("/quality")
     assert page.status_code == 200 and len(page.content) < 150_000
     assert "production_job: 30 % dearer than the best placement" in page.text
     assert "&lt;b&gt;MC" in page.text and "<b>MC" not in page.text
     assert "at most" in page.text and "unreadable" in page.text
-    found = visiting.get("/api/v1/quality", headers={"Accept": "application/json"}).json()
-    one, lost = found["cycles"]
-    assert (lost["state"], lost["regret_percent"], lost["bytes_percent"]) == ("unreadable", None, None)
-    assert (one["regret_hs06h"], one["regret_percent"], one["bytes_percent"]) == (150.0, 30.0, 50.0)
-    assert [line["share"] for line in one["shares"]] == ["<b>MC</b>", "Data"]
-    assert [(line["code"], line["at_most"]) for line in one["rules"]] == [("lowmemory", False), ("status", True)]
-    metrics = visiting.get("/metrics").text
-    of = 'brokerage="production_job",placer="ours"'
-    assert f'broker_decision_regret_ratio{{{of},vo="atlas"}} 0.3' in metrics
-    assert f'broker_decision_regret_bytes_ratio{{{of},vo="atlas"}} 0.5' in metrics
-    assert f'broker_decision_regret_share_hs06_hours{{{of},share="Data",vo="atlas"}} 50.0' in metrics
+    answer = browser.get("/api/v1/quality", headers={"Accept": "application/json"}).json()
+    measured_cycle, unreadable_cycle = answer["cycles"]
+    assert (unreadable_cycle["state"], unreadable_cycle["regret_percent"], unreadable_cycle["bytes_percent"]) == (
+        "unreadable",
+        None,
+        None,
+    )
+    assert (measured_cycle["regret_hs06h"], measured_cycle["regret_percent"], measured_cycle["bytes_percent"]) == (
+        150.0,
+        30.0,
+        50.0,
+    )
+    assert [line["share"] for line in measured_cycle["shares"]] == ["<b>MC</b>", "Data"]
+    assert [(line["code"], line["at_most"]) for line in measured_cycle["rules"]] == [
+        ("lowmemory", False),
+        ("status", True),
+    ]
+    metrics = browser.get("/metrics").text
+    labels = 'brokerage="production_job",placer="ours"'
+    assert f'broker_decision_regret_ratio{{{labels},vo="atlas"}} 0.3' in metrics
+    assert f'broker_decision_regret_bytes_ratio{{{labels},vo="atlas"}} 0.5' in metrics
+    assert f'broker_decision_regret_share_hs06_hours{{{labels},share="Data",vo="atlas"}} 50.0' in metrics
     assert "analysis_job" not in "".join(line for line in metrics.splitlines() if "decision_regret" in line)

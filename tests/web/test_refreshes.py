@@ -1,4 +1,4 @@
-"""A page that is open all night: a thousand refreshes, and the server is no larger."""
+"""A page that is open all night: a thousand refreshes do not enlarge the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MOST_GROWN_BYTES = 24 * 1024**2
 
 
 def resident_bytes() -> int:
-    """Of this process, in which the server runs."""
+    """Resident memory of this process, which runs the server."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.soak
-def test_a_thousand_refreshes_leave_nothing_behind(stranger: httpx.Client) -> None:
+def test_a_thousand_refreshes_leak_no_memory(stranger: httpx.Client) -> None:
     for _ in range(WARM):
         assert stranger.get("/").status_code == 200
     before = resident_bytes()

@@ -1,9 +1,10 @@
-"""What is found for some letters, lists as CSV, and the lists that lead to pages of single things."""
+"""The search, lists as CSV, and lists that lead to detail pages."""
 
 from __future__ import annotations
 
 import csv
 import io
+from html import escape
 from typing import Any
 
 import httpx
@@ -17,8 +18,8 @@ JSON = {"Accept": "application/json"}
 
 
 def hits(client: httpx.Client, text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.get("/search", params={"q": text}, headers=JSON).json()["hits"]
-    return found
+    all_hits: list[dict[str, Any]] = client.get("/search", params={"q": text}, headers=JSON).json()["hits"]
+    return all_hits
 
 
 @pytest.mark.parametrize(
@@ -31,16 +32,14 @@ def hits(client: httpx.Client, text: str) -> list[dict[str, Any]]:
         ("memory_max", "rule", "memory_max"),
     ],
 )
-def test_a_name_is_found_by_a_part_of_it_and_with_a_typing_error(
-    stranger: httpx.Client, text: str, kind: str, name: str
-) -> None:
-    found = [one for one in hits(stranger, text) if (one["kind"], one["name"]) == (kind, name)]
-    assert len(found) == 1
+def test_a_name_is_found_by_a_part_or_with_a_typo(stranger: httpx.Client, text: str, kind: str, name: str) -> None:
+    matches = [hit for hit in hits(stranger, text) if (hit["kind"], hit["name"]) == (kind, name)]
+    assert len(matches) == 1
     page = stranger.get("/search", params={"q": text}, follow_redirects=True).text
     assert f">{name}</a>" in page or f"<h1>Rule {name}" in page
 
 
-def test_a_number_and_a_whole_name_lead_to_their_page_at_once(stranger: httpx.Client) -> None:
+def test_a_number_or_an_exact_name_redirects_to_its_page(stranger: httpx.Client) -> None:
     task = stranger.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
     job = stranger.get("/api/v1/jobs?limit=1").json()["jobs"][0]["pandaid"]
     for text, address in ((task, f"/tasks/{task}"), (job, f"/jobs/{job}"), ("alpha_mcore", "/queues/ALPHA_MCORE")):
@@ -49,41 +48,43 @@ def test_a_number_and_a_whole_name_lead_to_their_page_at_once(stranger: httpx.Cl
 
 
 @pytest.mark.parametrize("text", ["", "0", "9" * 30, "-1", "%00", "zzzzzzzzzzzz", "<script>"])
-def test_what_nothing_is_named_like_is_said(stranger: httpx.Client, text: str) -> None:
+def test_a_search_without_hits_is_answered(stranger: httpx.Client, text: str) -> None:
     answer = stranger.get("/search", params={"q": text})
     assert answer.status_code == 200 and "<script>" not in answer.text.replace("<script type", "")
+    assert hits(stranger, text) == [] and "Nothing has a name like that." in answer.text
+    assert f"<h1>Search{text and ': '}{escape(text)}</h1>" in answer.text
 
 
-def test_names_of_people_are_found_by_those_who_are_logged_in(stranger: httpx.Client, somebody: httpx.Client) -> None:
-    assert [one for one in hits(somebody, "prodsys") if one["kind"] == "user"]
-    assert not [one for one in hits(stranger, "prodsys") if one["kind"] in ("user", "task")]
+def test_finding_people_needs_a_login(stranger: httpx.Client, somebody: httpx.Client) -> None:
+    assert [hit for hit in hits(somebody, "prodsys") if hit["kind"] == "user"]
+    assert not [hit for hit in hits(stranger, "prodsys") if hit["kind"] in ("user", "task")]
     name = somebody.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["taskname"]
-    assert [one for one in hits(somebody, name[:-1].upper()) if one["kind"] == "task"]
+    assert [hit for hit in hits(somebody, name[:-1].upper()) if hit["kind"] == "task"]
 
 
 @pytest.mark.parametrize(
     ("page", "column"),
     [("/tasks", "task.jeditaskid"), ("/queues", "queue"), ("/links", "source"), ("/jobs", "pandaid")],
 )
-def test_a_list_as_csv_has_what_the_list_as_json_has(stranger: httpx.Client, page: str, column: str) -> None:
-    shown = stranger.get(page).text
-    assert f'href="{page}?format=csv"' in shown and f'href="{page}?format=json"' in shown
+def test_a_list_as_csv_agrees_with_its_json(stranger: httpx.Client, page: str, column: str) -> None:
+    html = stranger.get(page).text
+    assert f'href="{page}?format=csv"' in html and f'href="{page}?format=json"' in html
     answer = stranger.get(page, params={"format": "csv"})
     assert (
         answer.headers["content-type"] == "text/csv; charset=utf-8"
         and "attachment" in answer.headers["content-disposition"]
     )
     rows = list(csv.DictReader(io.StringIO(answer.text)))
-    told = stranger.get(page, headers=JSON).json()
-    items = told["queues"]["queues"] if page == "/queues" else told[page[1:]]
+    document = stranger.get(page, headers=JSON).json()
+    items = document["queues"]["queues"] if page == "/queues" else document[page[1:]]
     assert (
         [row[column] for row in rows]
-        == [str(one["task"]["jeditaskid"] if page == "/tasks" else one[column]) for one in items]
+        == [str(item["task"]["jeditaskid"] if page == "/tasks" else item[column]) for item in items]
         != []
     )
 
 
-def test_csv_names_nobody_to_strangers(stranger: httpx.Client, somebody: httpx.Client) -> None:
+def test_csv_hides_names_from_strangers(stranger: httpx.Client, somebody: httpx.Client) -> None:
     assert "prodsys" in somebody.get("/tasks?format=csv").text
     assert "prodsys" not in stranger.get("/tasks?format=csv").text
 
@@ -94,13 +95,13 @@ def test_a_cell_is_no_formula_and_a_missing_field_is_empty() -> None:
 
 
 @pytest.mark.parametrize("page", ["/pools", "/runs", "/sources", "/pins", "/reasons"])
-def test_a_list_is_there_when_it_is_empty_too(stranger: httpx.Client, page: str) -> None:
+def test_an_empty_list_has_a_page_too(stranger: httpx.Client, page: str) -> None:
     assert stranger.get(page).status_code == 200 and stranger.get(page, headers=JSON).status_code == 200
 
 
-def test_users_are_listed_to_those_who_are_logged_in(stranger: httpx.Client, somebody: httpx.Client) -> None:
+def test_the_list_of_users_needs_a_login(stranger: httpx.Client, somebody: httpx.Client) -> None:
     assert stranger.get("/users").status_code == 401
-    told = somebody.get("/users", headers=JSON).json()["users"]
+    users = somebody.get("/users", headers=JSON).json()["users"]
     page = somebody.get("/users").text
-    assert told and all(f">{one['user']}</a>" in page for one in told if one["user"].isalnum())
-    assert sum(one["tasks"] for one in told) == somebody.get("/api/v1/tasks").json()["total"]
+    assert users and all(f">{user['user']}</a>" in page for user in users if user["user"].isalnum())
+    assert sum(user["tasks"] for user in users) == somebody.get("/api/v1/tasks").json()["total"]

@@ -1,4 +1,4 @@
-"""Logging in, what a session may do, forms from elsewhere, hostile names, and the policies of routes."""
+"""Logging in, the rights of a session, cross-site forms, hostile names, and the policies of routes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ HOSTILE = "<script>alert(1)</script>\"'\x1b[31m\u202e"
 
 
 def csrf_of(page: str) -> str:
-    found = re.search(r'name="csrf" value="([^"]+)"', page)
-    assert found is not None
-    return found[1]
+    match = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert match is not None
+    return match[1]
 
 
 @pytest.fixture
@@ -67,22 +67,22 @@ def test_the_form_with_the_token_begins_a_session_that_no_script_reads(stranger:
     assert "Log out" in stranger.get("/").text
 
 
-def test_another_token_begins_none(stranger: httpx.Client) -> None:
+def test_another_token_begins_no_session(stranger: httpx.Client) -> None:
     answer = stranger.post("/login", data={"token": TOKEN + "x"})
     assert answer.status_code == 401 and COOKIE not in stranger.cookies
 
 
-def test_a_token_in_an_address_begins_none(stranger: httpx.Client) -> None:
+def test_a_token_in_an_address_begins_no_session(stranger: httpx.Client) -> None:
     assert stranger.get("/login", params={"token": TOKEN}).status_code != 303 and COOKIE not in stranger.cookies
 
 
-def test_a_token_that_another_site_sends_begins_none(stranger: httpx.Client) -> None:
+def test_a_token_sent_by_another_site_begins_no_session(stranger: httpx.Client) -> None:
     for header in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
         assert stranger.post("/login", data={"token": TOKEN}, headers=header).status_code == 403
     assert COOKIE not in stranger.cookies
 
 
-def test_a_link_logs_in_once_and_soon(decided: Database, tmp_path: Path) -> None:
+def test_a_login_link_works_once_and_expires(decided: Database, tmp_path: Path) -> None:
     clock = [0.0]
     parts = page_parts(shipped(), TOKEN, lambda: clock[0])
     assert parts.login_code is not None
@@ -100,17 +100,17 @@ def test_a_link_logs_in_once_and_soon(decided: Database, tmp_path: Path) -> None
             assert browser.get("/login", params={"code": last}).status_code == 401
 
 
-def test_nobody_logs_in_by_a_link_where_issuers_count() -> None:
+def test_there_are_no_login_links_without_a_local_token() -> None:
     assert page_parts(shipped(), None, lambda: 0.0).login_code is None
 
 
 @pytest.mark.slow
-def test_what_a_role_may_not_do_is_not_shown(stranger: httpx.Client, somebody: httpx.Client) -> None:
+def test_forms_are_hidden_without_their_role(stranger: httpx.Client, somebody: httpx.Client) -> None:
     assert '<form method="post"' not in stranger.get(f"/tuning/{KEY}").text
     assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 4
 
 
-def test_names_of_users_are_hidden_from_strangers(stranger: httpx.Client) -> None:
+def test_the_page_of_a_user_needs_a_login(stranger: httpx.Client) -> None:
     answer = stranger.get("/users/somebody")
     assert answer.status_code == 401 and "Log in" in answer.text
 
@@ -125,12 +125,12 @@ def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: 
     assert "220" in after and "<script>alert" not in after and "\x1b" not in after and "\u202e" not in after
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "\\x1b[31m" in after
     assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 220
-    wrong = somebody.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
-    assert wrong.status_code >= 400 and "<h1>" in wrong.text
+    refusal = somebody.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
+    assert refusal.status_code >= 400 and "<h1>" in refusal.text
 
 
 @pytest.mark.parametrize(
-    ("form", "fields", "status", "what"),
+    ("form", "fields", "status", "message"),
     [
         ("", {"value": "-5", "reason": "links are <b>slow</b>"}, 409, "-5 is out of range"),
         ("", {"value": "5", "reason": " "}, 422, "a change needs a reason"),
@@ -139,23 +139,23 @@ def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: 
         ("/canary", {"value": "5", "percent": "120", "hours": "7", "reason": "try it"}, 422, "the share must be"),
     ],
 )
-def test_a_form_that_is_refused_keeps_what_was_typed(
-    somebody: httpx.Client, form: str, fields: dict[str, str], status: int, what: str
+def test_a_refused_form_keeps_its_input(
+    somebody: httpx.Client, form: str, fields: dict[str, str], status: int, message: str
 ) -> None:
     csrf = csrf_of(somebody.get(f"/tuning/{KEY}").text)
     answer = somebody.post(f"/tuning/{KEY}{form}", data={**fields, "csrf": csrf, "version": "0"})
     assert answer.status_code == status
-    (shown,) = (one for one in answer.text.split("<form") if f'action="/tuning/{KEY}{form}"' in one)
-    assert 'role="alert"' in shown and what in shown and answer.text.count('role="alert"') == 1
+    (form_html,) = (part for part in answer.text.split("<form") if f'action="/tuning/{KEY}{form}"' in part)
+    assert 'role="alert"' in form_html and message in form_html and answer.text.count('role="alert"') == 1
     for name, value in fields.items():
-        assert f'name="{name}" value="{escape(value)}"' in shown
+        assert f'name="{name}" value="{escape(value)}"' in form_html
     assert "<h3>Set</h3>" in answer.text and "<b>slow" not in answer.text
-    told = somebody.post(
+    problem = somebody.post(
         f"/tuning/{KEY}{form}",
         data={**fields, "csrf": csrf, "version": "0"},
         headers={"Accept": "application/json"},
     )
-    assert told.status_code == status and told.headers["content-type"] == "application/problem+json"
+    assert problem.status_code == status and problem.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("address", [f"/tuning/{KEY}", f"/tuning/{KEY}/try", "/tuning:rollback", "/replays", "/logout"])
@@ -167,19 +167,19 @@ def test_a_form_without_the_token_of_its_session_changes_nothing(
     assert somebody.post(address, data=fields).status_code == 403
 
 
-def test_a_form_from_elsewhere_is_from_nobody(somebody: httpx.Client) -> None:
+def test_a_form_from_another_site_is_unauthenticated(somebody: httpx.Client) -> None:
     fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "1", "version": "0", "reason": "x"}
     for header in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
         assert somebody.post(f"/tuning/{KEY}", data=fields, headers=header).status_code == 401
 
 
-def test_browsers_say_from_which_page_a_form_comes(somebody: httpx.Client) -> None:
+def test_a_form_needs_the_origin_of_its_page(somebody: httpx.Client) -> None:
     page = somebody.get(f"/tuning/{KEY}")
     assert page.headers["referrer-policy"] == "same-origin"
     fields = {"csrf": csrf_of(page.text), "value": "-1", "version": "0", "reason": "x"}
     assert somebody.post(f"/tuning/{KEY}", data=fields, headers={"Origin": "null"}).status_code == 401
-    own = {"Origin": str(somebody.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
-    assert somebody.post(f"/tuning/{KEY}", data=fields, headers=own).status_code == 409
+    same_origin = {"Origin": str(somebody.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    assert somebody.post(f"/tuning/{KEY}", data=fields, headers=same_origin).status_code == 409
 
 
 def test_a_cookie_alone_writes_nothing_through_the_api(somebody: httpx.Client) -> None:
@@ -206,13 +206,13 @@ def test_a_session_ends_after_its_time() -> None:
     assert sessions.find(key) is None and sessions.find("") is None and sessions.find(None) is None
 
 
-def test_the_challenge_is_that_of_the_standard() -> None:
+def test_the_pkce_challenge_follows_the_standard() -> None:
     assert challenge_of("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
 def test_a_hostile_name_is_text_in_a_picture() -> None:
-    drawn = str(waterfall(3, [Step(HOSTILE, 2, 1)], 1))
-    assert "<script>" not in drawn and "\x1b" not in drawn
+    picture = str(waterfall(3, [Step(HOSTILE, 2, 1)], 1))
+    assert "<script>" not in picture and "\x1b" not in picture
     assert str(element("text", HOSTILE)).startswith("<text>&lt;script&gt;")
     assert visible("a\x1bb\tc\n") == "a\\x1bb\tc\n"
 
@@ -222,7 +222,7 @@ def test_an_axis_ends_at_a_round_figure(largest: float, limit: float) -> None:
     assert nice_limit(largest) == pytest.approx(limit)
 
 
-def test_shades_begin_with_nothing_and_end_with_the_largest() -> None:
+def test_shades_range_from_zero_to_the_largest_value() -> None:
     assert [heat(value, 100) for value in (0, 1, 100)] == ["heat-0", "heat-1", "heat-5"]
 
 
@@ -232,7 +232,7 @@ def test_a_task_page_shows_why_and_what_happened(somebody: httpx.Client) -> None
 
 
 @pytest.mark.parametrize("address", [f"/tasks/{TASK + 2}", "/queues/ALPHA_MCORE"])
-def test_evaluating_is_offered_to_those_who_may(somebody: httpx.Client, stranger: httpx.Client, address: str) -> None:
+def test_evaluating_is_offered_only_with_a_login(somebody: httpx.Client, stranger: httpx.Client, address: str) -> None:
     assert "?evaluate=true" in somebody.get(address).text
     page = stranger.get(address)
     assert page.status_code == 200 and "evaluate" not in page.text

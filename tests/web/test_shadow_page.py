@@ -1,4 +1,4 @@
-"""Shadow mode and its gate as the API and the page give them: the same answer as the command's."""
+"""Shadow mode and its gate: the API and the page agree with the command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from tests.cli.commands import runner
 from tests.web.test_other_pages import without_time
 
 
-def test_the_api_gives_what_the_command_prints(
-    somebody: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = somebody.get("/api/v1/shadow", params={"last_h": 48, "max_age_h": 3})
-    assert found.status_code == 200, found.text
-    printed = runner(capsys, "--db", decided.url)("shadow", "--last", "48h", "--max-age", "3h", "--json").document
-    assert _timeless(found.json()) == _timeless(printed)
+def test_api_and_command_agree(somebody: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = somebody.get("/api/v1/shadow", params={"last_h": 48, "max_age_h": 3})
+    assert answer.status_code == 200, answer.text
+    document = runner(capsys, "--db", decided.url)("shadow", "--last", "48h", "--max-age", "3h", "--json").document
+    assert _timeless(answer.json()) == _timeless(document)
 
 
 def _timeless(document: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def _timeless(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("given", "status"),
+    ("params", "status"),
     [
         ({"last_h": 0}, 422),
         ({"last_h": 24 * 90}, 200),
@@ -38,11 +36,11 @@ def _timeless(document: dict[str, Any]) -> dict[str, Any]:
         ({"brokerage": "production_job"}, 200),
     ],
 )
-def test_parameters_are_checked(somebody: httpx.Client, given: dict[str, Any], status: int) -> None:
-    assert somebody.get("/api/v1/shadow", params=given).status_code == status
+def test_parameters_are_checked(somebody: httpx.Client, params: dict[str, Any], status: int) -> None:
+    assert somebody.get("/api/v1/shadow", params=params).status_code == status
 
 
-def test_the_page_is_the_gate(somebody: httpx.Client) -> None:
+def test_the_page_shows_the_gate(somebody: httpx.Client) -> None:
     page = somebody.get("/shadow")
     assert page.status_code == 200, page.text
     for words in ("the gate stays closed", "Criteria of gate.yaml", "agreement, lower bound", "What was compared"):
@@ -55,7 +53,7 @@ def test_the_page_is_the_gate(somebody: httpx.Client) -> None:
     assert first["passed"] is False and first["gate"]["limits"]["agreement"] == 0.95
 
 
-def test_what_takes_minutes_is_left_to_the_command(somebody: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_comparisons_are_left_to_the_command(somebody: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shadow, "MOST_DECISIONS", 2)
     page = somebody.get("/shadow")
     assert page.status_code == 200, page.text
@@ -64,17 +62,17 @@ def test_what_takes_minutes_is_left_to_the_command(somebody: httpx.Client, monke
     assert somebody.get("/shadow", params={"format": "json"}).json() == {"days": 7, "more_than_decisions": 2}
 
 
-def test_a_verdict_is_shown_again_for_a_minute_and_by_the_same_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, made = [1000.0], list[str]()
-    monkeypatch.setattr(shadow, "judged", lambda api, read: made.append(read) or len(made))
+def test_a_verdict_is_cached_for_a_minute_by_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, judgements = [1000.0], list[str]()
+    monkeypatch.setattr(shadow, "judged", lambda api, read: judgements.append(read) or len(judgements))
     api: Any = SimpleNamespace(kept={}, steady_s=lambda: clock[0])
-    asked = [("gate", 1000.0), ("gate", 1059.9), ("gate", 1060.0), ("other", 1060.1), ("gate", 1060.2)]
-    shown = []
-    for criteria, clock[0] in asked:
-        shown.append(shadow.lately_judged(api, criteria))  # type: ignore[arg-type]
-    assert shown == [1, 1, 2, 3, 4]
+    requests = [("gate", 1000.0), ("gate", 1059.9), ("gate", 1060.0), ("other", 1060.1), ("gate", 1060.2)]
+    verdicts = []
+    for criteria, clock[0] in requests:
+        verdicts.append(shadow.lately_judged(api, criteria))  # type: ignore[arg-type]
+    assert verdicts == [1, 1, 2, 3, 4]
 
 
-def test_nobody_compares_unnamed(stranger: httpx.Client) -> None:
+def test_comparing_needs_a_login(stranger: httpx.Client) -> None:
     for address in ("/api/v1/shadow", "/api/v1/shadow/gate", "/shadow"):
         assert stranger.get(address).status_code in (401, 403), address

@@ -1,4 +1,4 @@
-"""A simulation that was kept: the command, the API and the page say the same figures; what its pictures hold."""
+"""A stored simulation: the command, the API and the page show the same figures; and its pictures."""
 
 from __future__ import annotations
 
@@ -37,61 +37,66 @@ tasks:
 
 
 @pytest.fixture(scope="module")
-def kept(decided: Database, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """Arguments of a command that simulates two policies with two seeds and keeps what came of it."""
+def simulate_arguments(decided: Database, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Arguments of a command that simulates two policies with two seeds and stores the results."""
     path: Path = tmp_path_factory.mktemp("scenario") / "scenario.yaml"
     path.write_text(SCENARIO, encoding="utf-8")
     policies = ("--policy", "random", "--policy", "least_loaded", "--seeds", "2", "--processes", "1")
     return ("--db", decided.url, "simulate", "--scenario", str(path), *policies, "--store")
 
 
-def test_command_api_and_page_say_the_same_figures(
-    kept: tuple[str, ...], somebody: httpx.Client, stranger: httpx.Client, capsys: pytest.CaptureFixture[str]
+def test_command_api_and_page_show_the_same_figures(
+    simulate_arguments: tuple[str, ...],
+    somebody: httpx.Client,
+    stranger: httpx.Client,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printed = runner(capsys)(*kept, "--json")
-    assert printed.status == 0, printed.err
-    number = re.search(r"stored: simulation (\d+)", printed.err)
-    assert number is not None, printed.err
-    documents = [json.loads(line) for line in printed.out.splitlines()]
+    result = runner(capsys)(*simulate_arguments, "--json")
+    assert result.status == 0, result.err
+    number = re.search(r"stored: simulation (\d+)", result.err)
+    assert number is not None, result.err
+    documents = [json.loads(line) for line in result.out.splitlines()]
     answer = somebody.get(f"/api/v1/simulations/{number[1]}")
-    found = answer.json()
+    simulation = answer.json()
     assert answer.status_code == 200, answer.text
-    for document, shown in zip(documents, found["policies"], strict=True):
-        assert {name: shown[name] for name in ("policy", "seeds", "figures", "events")} == {
+    for document, policy in zip(documents, simulation["policies"], strict=True):
+        assert {name: policy[name] for name in ("policy", "seeds", "figures", "events")} == {
             name: document[name] for name in ("policy", "seeds", "figures", "events")
         }
-        verdicts = {name: one.pop("verdict") for name, one in shown["differences"].items()}
-        assert shown["differences"] == document["differences"]
+        verdicts = {name: difference.pop("verdict") for name, difference in policy["differences"].items()}
+        assert policy["differences"] == document["differences"]
         assert set(verdicts.values()) <= {"better", "worse", "no_difference", "not_known"}
     page = somebody.get(f"/simulations/{number[1]}")
     check_page(page, documents)
     as_json = somebody.get(f"/simulations/{number[1]}", headers={"Accept": "application/json"})
     assert as_json.json() == somebody.get(f"/api/v1/simulations/{number[1]}").json()
-    held = {"If-None-Match": answer.headers["etag"]}
-    assert somebody.get(f"/api/v1/simulations/{number[1]}", headers=held).status_code == 304
+    headers = {"If-None-Match": answer.headers["etag"]}
+    assert somebody.get(f"/api/v1/simulations/{number[1]}", headers=headers).status_code == 304
     assert stranger.get(f"/api/v1/simulations/{number[1]}").json()["subject"] == "***"
-    listed = somebody.get("/simulations").text
-    assert f'href="/simulations/{number[1]}"' in listed and "random, least_loaded" in listed
+    list_page = somebody.get("/simulations").text
+    assert f'href="/simulations/{number[1]}"' in list_page and "random, least_loaded" in list_page
     assert f'href="/simulations/{number[1]}"' in somebody.get(f"/runs/{number[1]}").text
 
 
 def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
-    """The rows of the figures hold what the command says, and everything that is drawn is a table too."""
+    """The rows of figures agree with the command, and every picture has a table."""
     assert page.status_code == 200 and len(page.content) < 150_000, page.text
-    rows = {found[1]: figures(found[2]) for found in re.finditer(r'<tr id="(\w+)">(.*?)</tr>', page.text, re.S)}
+    rows = {
+        row_match[1]: figures(row_match[2]) for row_match in re.finditer(r'<tr id="(\w+)">(.*?)</tr>', page.text, re.S)
+    }
     for name in FIGURES:
-        values = [one["figures"][name] for one in documents]
-        if not any(one["values"] for one in values):
+        values = [document["figures"][name] for document in documents]
+        if not any(value["values"] for value in values):
             assert name not in rows
             continue
-        for one in values:
-            mean = math.inf if one["mean"] is None and one["values"] else one["mean"]
-            assert cell(name, mean, one["half_width"]).replace("+-", "±") in rows[name], rows[name]
-    drawn = re.findall(r'<svg[^>]* aria-label="([^"]+)"', page.text)
-    curves = [one.split(" from hour ")[0] for one in drawn]
+        for value in values:
+            mean = math.inf if value["mean"] is None and value["values"] else value["mean"]
+            assert cell(name, mean, value["half_width"]).replace("+-", "±") in rows[name], rows[name]
+    labels = re.findall(r'<svg[^>]* aria-label="([^"]+)"', page.text)
+    curves = [label.split(" from hour ")[0] for label in labels]
     assert curves[:4] == ["use", "waiting jobs", "transfers waiting", "TB over the WAN"]
     assert "share &lt;b&gt;B" in page.text and "<b>B</b>" not in page.text
-    assert page.text.count("<polyline") == 2 * len(drawn) and page.text.count("<details") == len(drawn) + 1
+    assert page.text.count("<polyline") == 2 * len(labels) and page.text.count("<details") == len(labels) + 1
     assert page.text.count("<table") == page.text.count("<caption>") and page.text.count("<h1>") == 1
 
 
@@ -106,12 +111,12 @@ def test_a_page_of_many_policies_and_shares_stays_small(decided: Database, someb
 
 
 @pytest.mark.parametrize("address", ["/simulations/999999", "/api/v1/simulations/999999"])
-def test_a_simulation_that_is_not_there_is_said(somebody: httpx.Client, address: str) -> None:
+def test_an_unknown_simulation_is_not_found(somebody: httpx.Client, address: str) -> None:
     assert somebody.get(address).status_code == 404
 
 
 def curve(policies: int) -> Curve:
-    """A line a policy over 40 hours; the first one is the same with each seed."""
+    """A curve with one line per policy over 40 hours; the first line is the same for all seeds."""
     hours = tuple(float(at) for at in range(41))
     lines = [
         PolicyCurve(
@@ -125,22 +130,22 @@ def curve(policies: int) -> Curve:
     return Curve(name="waiting jobs", hours=hours, lines=tuple(lines))
 
 
-def test_a_curve_has_a_line_a_policy_and_a_range_where_seeds_differ() -> None:
-    drawn = str(policies_over_hours(curve(3), 11))
-    lines = re.findall(r'<polyline points="([^"]+)" class="line policy-(\d)">', drawn)
+def test_a_curve_has_a_line_per_policy_and_a_range_where_seeds_differ() -> None:
+    picture = str(policies_over_hours(curve(3), 11))
+    lines = re.findall(r'<polyline points="([^"]+)" class="line policy-(\d)">', picture)
     assert [number for _, number in lines] == ["0", "1", "2"]
     assert {len(points.split()) for points, _ in lines} == {11}
-    assert re.findall(r'class="range policy-(\d)"', drawn) == ["1", "2"]
-    assert "<p1>" not in drawn and "&lt;p1&gt; 41 at the end" in drawn
+    assert re.findall(r'class="range policy-(\d)"', picture) == ["1", "2"]
+    assert "<p1>" not in picture and "&lt;p1&gt; 41 at the end" in picture
     first, last = lines[0][0].split()[0], lines[0][0].split()[-1]
     assert first == "0,200.0" and last.startswith("1000,"), "from the left to the right, 0 at the bottom"
     assert 0 <= float(last.partition(",")[2]) < 200, "the highest value fits below the top"
 
 
-def test_a_picture_shows_no_more_policies_than_it_has_styles_for() -> None:
+def test_a_picture_shows_at_most_one_policy_per_style() -> None:
     assert str(policies_over_hours(curve(MOST_LINES + 2), 9)).count("<polyline") == MOST_LINES
 
 
 def test_a_curve_of_one_instant_is_drawn() -> None:
-    one = Curve(name="use", hours=(0.0,), lines=(PolicyCurve(policy="seed", mean=(0.0,), low=(0.0,), high=(0.0,)),))
-    assert 'points="0,200.0"' in str(policies_over_hours(one, 9))
+    single = Curve(name="use", hours=(0.0,), lines=(PolicyCurve(policy="seed", mean=(0.0,), low=(0.0,), high=(0.0,)),))
+    assert 'points="0,200.0"' in str(policies_over_hours(single, 9))

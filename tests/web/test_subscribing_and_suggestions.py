@@ -1,4 +1,4 @@
-"""What the search offers while somebody types, and who is told of a task from its page."""
+"""Suggestions of the search while typing, and subscriptions on the page of a task."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_few_of_each_kind_are_offered() -> None:
         for kind in ("queue", "site", "key", "rule")
         for at in range(5)
     ]
-    found = some_of(hits)
-    assert len(found) == MOST_SUGGESTED and [one.name for one in found[:4]] == [
+    suggestions = some_of(hits)
+    assert len(suggestions) == MOST_SUGGESTED and [hit.name for hit in suggestions[:4]] == [
         "queue-0",
         "queue-1",
         "queue-2",
         "site-0",
     ]
-    assert sum(1 for one in found if one.kind == "site") == MOST_OF_A_KIND
+    assert sum(1 for hit in suggestions if hit.kind == "site") == MOST_OF_A_KIND
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_a_few_of_each_kind_are_offered() -> None:
         ("NQUEUED_SAT_CA", "key", "/tuning/NQUEUED_SAT_CAP"),
     ],
 )
-def test_suggestions_lead_to_pages_also_with_a_typing_error(
+def test_suggestions_lead_to_pages_in_spite_of_typos(
     stranger: httpx.Client, text: str, kind: str, address: str
 ) -> None:
-    found = stranger.get("/search/suggestions", params={"q": text}).json()["suggestions"]
-    assert (kind, address) in [(one["kind"], one["address"]) for one in found]
+    suggestions = stranger.get("/search/suggestions", params={"q": text}).json()["suggestions"]
+    assert (kind, address) in [(hit["kind"], hit["address"]) for hit in suggestions]
     assert stranger.get("/search/suggestions", params={"q": ""}).json() == {"suggestions": []}
 
 
 @pytest.fixture
-def told(decided: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    """Somebody with the token at a page with a channel for subscribers."""
+def subscriber(decided: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A logged-in browser at a server with a channel for subscribers."""
     folder = tmp_path / "config"
     folder.mkdir()
     secret = tmp_path / "secret"
@@ -75,29 +75,29 @@ def told(decided: Database, tmp_path: Path) -> Iterator[httpx.Client]:
         yield page
 
 
-def test_a_channel_is_told_of_a_task_from_its_page(told: httpx.Client) -> None:
-    task = told.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
+def test_a_channel_subscribes_to_a_task_on_its_page(subscriber: httpx.Client) -> None:
+    task = subscriber.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
     address = f"/tasks/{task}"
-    page = told.get(address).text
+    page = subscriber.get(address).text
     assert f'action="{address}/subscribe"' in page and '<option value="shift">' in page
     fields = {"csrf": csrf_of(page), "to": "shift"}
-    assert told.post(f"{address}/subscribe", data={**fields, "csrf": "x"}).status_code == 403
-    assert told.post(f"{address}/subscribe", data={**fields, "to": " "}).status_code == 422
-    assert told.post(f"{address}/subscribe", data={**fields, "to": "nobody"}).status_code == 400
-    assert told.post(f"{address}/subscribe", data=fields).headers["location"] == f"{address}#subscriptions"
-    assert f'action="{address}/unsubscribe"' in told.get(address).text
-    assert told.post(f"{address}/unsubscribe", data=fields).status_code == 303
-    assert f'action="{address}/unsubscribe"' not in told.get(address).text
+    assert subscriber.post(f"{address}/subscribe", data={**fields, "csrf": "x"}).status_code == 403
+    assert subscriber.post(f"{address}/subscribe", data={**fields, "to": " "}).status_code == 422
+    assert subscriber.post(f"{address}/subscribe", data={**fields, "to": "nobody"}).status_code == 400
+    assert subscriber.post(f"{address}/subscribe", data=fields).headers["location"] == f"{address}#subscriptions"
+    assert f'action="{address}/unsubscribe"' in subscriber.get(address).text
+    assert subscriber.post(f"{address}/unsubscribe", data=fields).status_code == 303
+    assert f'action="{address}/unsubscribe"' not in subscriber.get(address).text
 
 
-def test_who_is_not_logged_in_sees_no_form(stranger: httpx.Client) -> None:
+def test_subscribing_needs_a_login(stranger: httpx.Client) -> None:
     task = stranger.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
     assert "/subscribe" not in stranger.get(f"/tasks/{task}").text
     assert stranger.post(f"/tasks/{task}/subscribe", data={"to": "shift"}).status_code in (401, 403)
 
 
-def test_a_task_is_shown_where_the_settings_of_notifications_cannot_be_used(told: httpx.Client, tmp_path: Path) -> None:
-    task = told.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
+def test_a_task_is_shown_in_spite_of_invalid_notification_settings(subscriber: httpx.Client, tmp_path: Path) -> None:
+    task = subscriber.get("/api/v1/tasks?limit=1").json()["tasks"][0]["task"]["jeditaskid"]
     (tmp_path / "config" / "notifications.yaml").write_text("channels: 1\n", encoding="utf-8")
-    page = told.get(f"/tasks/{task}")
+    page = subscriber.get(f"/tasks/{task}")
     assert page.status_code == 200 and "/subscribe" not in page.text

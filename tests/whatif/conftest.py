@@ -1,4 +1,4 @@
-"""The stored cycles that all tests of comparisons look at."""
+"""Stored cycles shared by all what-if tests."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.whatif.stored import ANALYSIS, JOBS, TASKS, stored_case
 
 @pytest.fixture(scope="session")
 def cases(test_server: TestServer) -> dict[str, Case]:
-    """One stored cycle of each brokerage, by its name."""
-    found = {}
+    """One stored cycle of each brokerage, by brokerage name."""
+    by_brokerage = {}
     for brokerage in (JOBS, TASKS, ANALYSIS):
         url = test_server.create()
         with Database(url) as database:
-            found[brokerage] = stored_case(database, brokerage)
+            by_brokerage[brokerage] = stored_case(database, brokerage)
         test_server.drop(sa.make_url(url).database or "")
-    return found
+    return by_brokerage

@@ -1,4 +1,4 @@
-"""A stored cycle of each brokerage, made once, and the rules as shipped."""
+"""Builds a stored cycle of each brokerage, and reads the rules as shipped."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ JOBS, TASKS, ANALYSIS = "production_job", "production_task", "analysis_job"
 
 
 def change(*values: str, rules: tuple[str, ...] = ()) -> Change:
-    """What ``--set`` and ``--rule`` would say."""
+    """The change that ``--set`` and ``--rule`` would request."""
     profile = with_switches(RULES.profile, read_switches(rules))
     return Change(read_proposals(shipped_catalogue(), values, "atlas"), ProfileRules(profile))
 
 
 def job_scenario() -> Any:
-    """Two tasks of one share, of which the first takes room from the second, and one without any queue."""
+    """Two tasks of one share, the first taking room from the second, and a third task without any queue."""
     masters, rows = [], []
     for number, count in enumerate((150, 40, 20)):
-        own = {"jeditaskid": TASK + number, "datasetid": TASK + number + 1000}
-        masters.append(dataset(count, **own))
+        ids = {"jeditaskid": TASK + number, "datasetid": TASK + number + 1000}
+        masters.append(dataset(count, **ids))
         files = input_files(count, 2 * 1024**3)
-        rows += [{**row, **own, "fileid": (TASK + number) * 200 + at} for at, row in enumerate(files)]
+        rows += [{**row, **ids, "fileid": (TASK + number) * 200 + at} for at, row in enumerate(files)]
     return scenario(
         jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000)],
         jedi_datasets=masters,
@@ -44,7 +44,7 @@ def job_scenario() -> Any:
 
 
 def assigning_scenario() -> Any:
-    """Two tasks of one share that want a nucleus; the second finds the work of the first."""
+    """Two tasks of one share that need a nucleus; the second sees the work of the first."""
     return task_scenario(
         jedi_tasks=[waiting(), waiting(jeditaskid=TASK + 1, currentpriority=400)],
         jedi_datasets=[
@@ -64,7 +64,7 @@ def stored_case(database: Database, brokerage: str) -> Case:
     if brokerage == TASKS:
         broker_tasks(database, assigning_scenario(), seed=SEED)
     else:
-        loaded = job_scenario() if brokerage == JOBS else analysis()
-        assert one_cycle(database, loaded, seed=SEED, agent=brokerage)[0].outcome == "done"
+        chosen_scenario = job_scenario() if brokerage == JOBS else analysis()
+        assert one_cycle(database, chosen_scenario, seed=SEED, agent=brokerage)[0].outcome == "done"
     (case,) = stored_cases(database, Selection())
     return case

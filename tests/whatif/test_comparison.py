@@ -1,4 +1,4 @@
-"""Differences worked out by hand."""
+"""Differences between two sides, compared with values worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.whatif.model.outcome_columns import Compared, Side
 from broker.whatif.model.task_differences import NEVER_A_CANDIDATE, TaskDifference
 
 NAMES = ("A", "B", "C")
-# a letter a candidate: chosen, rejected by rule 0 or 1, passed over (.) or never a candidate (x)
+# one letter per queue: chosen (*), rejected by rule 0 or 1, passed over (.) or never a candidate (x)
 LETTERS = {"*": -1, "0": 0, "1": 1, ".": -1, "x": -2}
 
 
@@ -32,7 +32,7 @@ def side(*rows: tuple[str, str, str, tuple[int, int, int]]) -> Side:
 
 
 @pytest.fixture
-def found() -> Difference:
+def example() -> Difference:
     """Task 7 has two chunks: one loses its candidates, one gains. Task 8 is the same. Task 9 is blocked afterwards."""
     before = side(
         ("brokered", "", "**0", (10, 5, 0)),
@@ -49,21 +49,21 @@ def found() -> Difference:
     return difference(Compared("production_job", np.array([7, 7, 8, 9]), texts(NAMES), before, after))
 
 
-def test_of_each_task(found: Difference) -> None:
-    assert set(found.tasks) == {("production_job", 7), ("production_job", 9)}
-    seven, nine = found.tasks["production_job", 7], found.tasks["production_job", 9]
+def test_differences_by_task(example: Difference) -> None:
+    assert set(example.tasks) == {("production_job", 7), ("production_job", 9)}
+    seven, nine = example.tasks["production_job", 7], example.tasks["production_job", 9]
     assert seven.decisions == 2
     assert seven.outcomes == {("brokered", "pending"): 1, ("pending", "brokered"): 1}
     assert seven.gained == {"B": "zeroshare"}
     assert seven.lost == {"A": "zeroshare", "B": "lowmemory"}
-    assert not seven.loses_last_queue and not seven.gains_first_queue  # by chunks it does both, as a task neither
+    assert not seven.loses_last_queue and not seven.gains_first_queue  # its chunks do both, the task as a whole neither
     assert seven.candidates == (2, 1)
     assert (seven.jobs_before, seven.jobs_after) == ({"A": 10, "B": 5}, {"B": 3})
     assert nine.lost == {"A": "throttled_cap"} and nine.loses_last_queue
 
 
-def test_in_total(found: Difference) -> None:
-    totals = found.totals["production_job"]
+def test_total_differences(example: Difference) -> None:
+    totals = example.totals["production_job"]
     assert (totals.cycles, totals.decisions, totals.changed) == (1, 4, 3)
     assert totals.outcomes[("brokered", "brokered")] == 1 and totals.outcomes.total() == 4
     assert (totals.gained, totals.lost) == ({"B": 1}, {"A": 2, "B": 1})
@@ -76,25 +76,25 @@ def test_in_total(found: Difference) -> None:
     assert totals.rejected_after == {"lowmemory": 4, "zeroshare": 4, "throttled_cap": 1}
 
 
-def test_jobs_that_change_places_move_once() -> None:
+def test_jobs_that_change_queues_are_counted_once() -> None:
     before = side(("brokered", "", "**0", (10, 5, 0)))
     after = side(("brokered", "", "**0", (7, 8, 0)))
-    one = difference(Compared("production_job", np.array([7]), texts(NAMES), before, after))
-    assert one.totals["production_job"].jobs_moved == 3
-    assert one.tasks == {}  # the candidates are the same
+    comparison = difference(Compared("production_job", np.array([7]), texts(NAMES), before, after))
+    assert comparison.totals["production_job"].jobs_moved == 3
+    assert comparison.tasks == {}  # the candidates are the same
 
 
-def test_cycles_add_up(found: Difference) -> None:
-    whole = added([found, found])
+def test_cycles_add_up(example: Difference) -> None:
+    whole = added([example, example])
     assert whole.tasks["production_job", 7].decisions == 4
     assert whole.totals["production_job"].rejected_after == Counter(lowmemory=8, zeroshare=8, throttled_cap=2)
     assert (whole.total("cycles"), whole.total("decisions"), whole.total("losing_last")) == (2, 8, 2)
     assert whole.tasks_losing_last() == [9]
-    assert found.tasks["production_job", 7].decisions == 2  # adding up leaves the parts as they are
+    assert example.tasks["production_job", 7].decisions == 2  # adding up leaves the parts as they are
 
 
-def some_cycle(draw: np.random.Generator) -> Compared:
-    """Two sides of some chunks of few tasks, of which anything may be different."""
+def random_cycle(draw: np.random.Generator) -> Compared:
+    """Two random sides of a few chunks of a few tasks."""
     count = int(draw.integers(1, 9))
     sides = []
     for _ in range(2):
@@ -115,57 +115,59 @@ def some_cycle(draw: np.random.Generator) -> Compared:
 
 
 def one_by_one(cycles: Sequence[Compared]) -> dict[tuple[str, int], TaskDifference]:
-    """The tasks of which anything is different, chunk by chunk."""
-    found: dict[tuple[str, int], TaskDifference] = {}
+    """The tasks that differ, found chunk by chunk."""
+    differences: dict[tuple[str, int], TaskDifference] = {}
     for cycle in cycles:
         before, after = cycle.before, cycle.after
         for row, task in enumerate(cycle.jeditaskid.tolist()):
-            was, is_ = ((one.outcome[row], one.reason[row], one.chosen[row].tolist()) for one in (before, after))
+            was, is_ = ((each.outcome[row], each.reason[row], each.chosen[row].tolist()) for each in (before, after))
             if was == is_:
                 continue
-            one = found.setdefault((cycle.brokerage, task), TaskDifference())
-            one.decisions += 1
-            one.outcomes[was[0], is_[0]] += 1
-            one.candidates = one.candidates[0] + sum(was[2]), one.candidates[1] + sum(is_[2])
+            entry = differences.setdefault((cycle.brokerage, task), TaskDifference())
+            entry.decisions += 1
+            entry.outcomes[was[0], is_[0]] += 1
+            entry.candidates = entry.candidates[0] + sum(was[2]), entry.candidates[1] + sum(is_[2])
             for at, name in enumerate(cycle.names):
-                for jobs, made in ((one.jobs_before, before), (one.jobs_after, after)):
-                    if made.jobs[row, at]:
-                        jobs[name] += int(made.jobs[row, at])
-                for queues, why, is_so in (
-                    (one.gained, before, is_[2][at] and not was[2][at]),
-                    (one.lost, after, was[2][at] and not is_[2][at]),
+                for jobs, side_jobs in ((entry.jobs_before, before), (entry.jobs_after, after)):
+                    if side_jobs.jobs[row, at]:
+                        jobs[name] += int(side_jobs.jobs[row, at])
+                for queues, reasons, applies in (
+                    (entry.gained, before, is_[2][at] and not was[2][at]),
+                    (entry.lost, after, was[2][at] and not is_[2][at]),
                 ):
-                    if is_so:
-                        place = int(why.position[row, at])
-                        queues[name] = (*why.codes, NEVER_A_CANDIDATE, why.reason[row])[place]
-        had, has = ({*cycle.jeditaskid[one.chosen.any(axis=1)].tolist()} for one in (before, after))
+                    if applies:
+                        place = int(reasons.position[row, at])
+                        queues[name] = (*reasons.codes, NEVER_A_CANDIDATE, reasons.reason[row])[place]
+        had, has = ({*cycle.jeditaskid[each.chosen.any(axis=1)].tolist()} for each in (before, after))
         for task in had ^ has:
-            found[cycle.brokerage, task].loses_last_queue |= task in had
-            found[cycle.brokerage, task].gains_first_queue |= task in has
-    return found
+            differences[cycle.brokerage, task].loses_last_queue |= task in had
+            differences[cycle.brokerage, task].gains_first_queue |= task in has
+    return differences
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_tasks_of_cycles_are_as_found_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_differences_agree_with_a_chunk_by_chunk_count(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(seed)
     monkeypatch.setattr(task_differences, "COLLECTED", int(draw.choice([0, 30, 1000])))
-    cycles = [some_cycle(draw) for _ in range(6)]
+    cycles = [random_cycle(draw) for _ in range(6)]
     parts = [added(map(difference, cycles[:2])), difference(cycles[2]), added(map(difference, cycles[3:]))]
     if seed % 2:
-        parts = pickle.loads(pickle.dumps(parts))  # noqa: S301  # its own
+        parts = pickle.loads(pickle.dumps(parts))  # noqa: S301  # data pickled here
     whole = added(parts)
     assert whole.tasks == one_by_one(cycles)
-    assert whole.tasks_losing_last() == sorted(task for (_, task), one in whole.tasks.items() if one.loses_last_queue)
+    assert whole.tasks_losing_last() == sorted(
+        task for (_, task), task_difference in whole.tasks.items() if task_difference.loses_last_queue
+    )
     assert whole == added(map(difference, cycles))
     assert difference(cycles[0], by_task=False).tasks == {}
 
 
-def test_documents(found: Difference) -> None:
-    nine, seven = task_documents(found)
+def test_documents(example: Difference) -> None:
+    nine, seven = task_documents(example)
     assert nine["jeditaskid"] == 9 and nine["loses_last_queue"]
     assert seven["outcomes"] == [["brokered", "pending", 1], ["pending", "brokered", 1]]
     assert seven["candidates"] == {"before": 1.0, "after": 0.5}
-    (total,) = total_documents(found)
+    (total,) = total_documents(example)
     assert total["outcomes"]["before"] == {"brokered": 3, "pending": 1}
     assert total["outcomes"]["changed"] == [
         ["brokered", "pending", 1],

@@ -1,4 +1,4 @@
-"""Which cycles a preview looks at: the newest of each brokerage, and further ones until there are enough decisions."""
+"""The cycles of a preview: the newest of each brokerage, and further ones until there are enough decisions."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ def keys() -> list[CycleKey]:
         (9, 1, [0, 1, 2, 3, 4, 5]),
     ],
 )
-def test_the_newest_and_as_many_more_as_it_takes(count: int, decisions: int, chosen: list[int]) -> None:
-    assert [one.origin.agent_run for one in newest_keys(keys(), count, decisions)] == chosen
+def test_the_newest_cycles_and_further_ones_until_the_decisions_suffice(
+    count: int, decisions: int, chosen: list[int]
+) -> None:
+    assert [key.origin.agent_run for key in newest_keys(keys(), count, decisions)] == chosen
 
 
-def test_all_of_some_time_are_looked_at_too() -> None:
+def test_all_cycles_since_an_instant_are_included() -> None:
     def chosen(minutes: int, count: int = 1, decisions: int = 0) -> list[int | None]:
-        found = newest_keys(keys(), count, decisions, BEGIN + timedelta(minutes=minutes))
-        return [one.origin.agent_run for one in found]
+        chosen_keys = newest_keys(keys(), count, decisions, BEGIN + timedelta(minutes=minutes))
+        return [key.origin.agent_run for key in chosen_keys]
 
     assert chosen(9) == [4, 5] and chosen(2) == [2, 3, 4, 5] and chosen(0) == [0, 1, 2, 3, 4, 5]
     assert chosen(3, decisions=74) == [2, 3, 4, 5]
 
 
-def test_of_nothing_there_is_nothing() -> None:
+def test_without_cycles_none_are_chosen() -> None:
     assert newest_keys([], 3, 200) == []

@@ -1,4 +1,4 @@
-"""Fields of queues at other values: what of them comes to stand in CRIC's fields."""
+"""Fields of queues at other values: how they appear in CRIC's fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA: dict[str, Any] = {
 }
 
 
-def changed(*texts: str, data: dict[str, Any] | None = None) -> QueueRecord:
+def changed_record(*texts: str, data: dict[str, Any] | None = None) -> QueueRecord:
     document = json.dumps(DATA if data is None else data)
     queues = RawSource("queues", {"schedconfig_json": Rows(("panda_queue", "data"), (("A", document),))})
     sources = with_fields({"queues": queues}, NOW, ["A"], read_fields("a", texts))
@@ -53,15 +53,15 @@ def changed(*texts: str, data: dict[str, Any] | None = None) -> QueueRecord:
     ],
 )
 def test_every_field_that_a_decision_reads(texts: tuple[str, ...], column: str, value: object) -> None:
-    assert getattr(changed(*texts), column) == value
+    assert getattr(changed_record(*texts), column) == value
 
 
 def test_a_queue_without_parameters() -> None:
     bare = {name: DATA[name] for name in ("status", "maxrss", "minrss", "maxtime")}
-    assert changed("use_only_local_data=true", data=bare).use_only_local_data
-    assert not changed("use_only_local_data=false", data=bare).use_only_local_data
+    assert changed_record("use_only_local_data=true", data=bare).use_only_local_data
+    assert not changed_record("use_only_local_data=false", data=bare).use_only_local_data
 
 
-def test_what_can_be_tried_cannot_all_be_held() -> None:
+def test_some_fields_can_be_tried_but_not_pinned() -> None:
     with pytest.raises(BadFieldValue, match="is not a field that can be held"):
         field_value("releases", "Atlas-25")

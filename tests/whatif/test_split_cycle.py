@@ -1,4 +1,4 @@
-"""Two cycles of which each decides some chunks: with the same tuning they are one."""
+"""Two cycles that each decide some of the chunks: with the same tuning they act as one."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("brokerage", [JOBS, ANALYSIS])
-def test_what_one_places_the_other_finds(cases: dict[str, Case], brokerage: str) -> None:
+def test_each_cycle_sees_what_the_other_places(cases: dict[str, Case], brokerage: str) -> None:
     case = cases[brokerage]
     parts = {name: decode(*packed) for name, packed in case.snapshot.parts.items()}
     snapshot = build_snapshot(case.snapshot.id, case.snapshot.taken_at, parts, case.snapshot.states)
-    asked = brokerage_of(brokerage)
-    (works,) = decode_batches(asked, [one.work for one in case.decisions])
+    job_brokerage = brokerage_of(brokerage)
+    (works,) = decode_batches(job_brokerage, [chunk.work for chunk in case.decisions])
     assert isinstance(works, StoredChunks) and works.work is not None
     rules = Rules(build_chain(RULES.profile.of(brokerage), RuleChain))
 
     def cycle() -> JobCycle:
-        found = asked.replayed_cycle(snapshot, case.published.tuning("atlas"), works, rules)
-        assert found is not None
-        return found
+        replayed = job_brokerage.replayed_cycle(snapshot, case.published.tuning("atlas"), works, rules)
+        assert replayed is not None
+        return replayed
 
     whole = list(assign_chunks(cycle(), works.work, case.seed))
     assert len(whole) == len(case.decisions)
     for rows in itertools.product([False, True], repeat=len(whole)):
         split = list(assign_chunks(SplitCycle(cycle(), cycle(), np.array(rows)), works.work, case.seed))
-        assert [one.decision for one in split] == [one.decision for one in whole]
-        assert [one.before for one in split] == [one.before for one in whole]
-        assert [one.candidate.tolist() for one in split] == [one.candidate.tolist() for one in whole]
+        assert [chunk.decision for chunk in split] == [chunk.decision for chunk in whole]
+        assert [chunk.before for chunk in split] == [chunk.before for chunk in whole]
+        assert [chunk.candidate.tolist() for chunk in split] == [chunk.candidate.tolist() for chunk in whole]

@@ -1,4 +1,4 @@
-"""Files, datasets and tasks in few words for the tests of this package."""
+"""Short builders of files, datasets and tasks for the tests of this package."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MB = 1024 * 1024
 
 
 def file_table(rows: Iterable[dict[str, int | None]]) -> FileTable:
-    """Files from rows that name only what matters: name = position, 1 MB, no events, ramcount 0."""
-    plain: dict[str, int | None] = {"size": MB, "ram": 0, "attempt": 0}
-    filled = [plain | {"fileid": at + 1, "lfn": at + 1} | row for at, row in enumerate(rows)]
+    """Files from partial rows. Defaults: name = position, 1 MB, no events, ramcount 0."""
+    defaults: dict[str, int | None] = {"size": MB, "ram": 0, "attempt": 0}
+    filled = [defaults | {"fileid": position + 1, "lfn": position + 1} | row for position, row in enumerate(rows)]
     columns = [
         np.array([NULL_INTEGER if row.get(name) is None else row[name] for row in filled], dtype=np.int64)
         for name in COLUMNS
@@ -28,7 +28,7 @@ def file_table(rows: Iterable[dict[str, int | None]]) -> FileTable:
 
 
 def plain_files(count: int, **values: int | None) -> FileTable:
-    """``count`` files that are alike."""
+    """``count`` equal files."""
     return file_table([dict(values) for _ in range(count)])
 
 
@@ -46,9 +46,9 @@ def one_chunk(*parts: tuple[FileTable, DatasetUse]) -> InputFiles:
 
 
 def task_table(rows: list[dict[str, Any]]) -> TaskTable:
-    """Tasks from rows of columns; what is left out is NULL."""
+    """Tasks from rows; a missing column is NULL."""
     return TaskTable(
-        np.array([row.get("jeditaskid", at + 1) for at, row in enumerate(rows)], dtype=np.int64),
+        np.array([row.get("jeditaskid", position + 1) for position, row in enumerate(rows)], dtype=np.int64),
         floats(row.get("ramcount") for row in rows),
         floats(row.get("frozentime") for row in rows),
         {name: texts(row.get(name) for row in rows) for name in TASK_TEXTS},
@@ -58,7 +58,7 @@ def task_table(rows: list[dict[str, Any]]) -> TaskTable:
 
 def dataset_table(rows: list[dict[str, Any]]) -> DatasetTable:
     """Datasets from rows; a ready master of type input with 10 unused files unless the row says otherwise."""
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "type": "input",
         "status": "ready",
         "nfiles": 10,
@@ -67,15 +67,17 @@ def dataset_table(rows: list[dict[str, Any]]) -> DatasetTable:
         "masterid": -1,
         "task": 0,
     }
-    filled = [plain | {"datasetid": 100 + at, "name": f"s:ds{at}"} | row for at, row in enumerate(rows)]
+    filled = [
+        defaults | {"datasetid": 100 + position, "name": f"s:ds{position}"} | row for position, row in enumerate(rows)
+    ]
 
-    def whole(name: str) -> Any:
+    def integers(name: str) -> Any:
         return np.array([row[name] for row in filled], dtype=np.int64)
 
     return DatasetTable(
-        whole("task"),
-        whole("datasetid"),
-        whole("masterid"),
+        integers("task"),
+        integers("datasetid"),
+        integers("masterid"),
         *(texts(row.get(name) for row in filled) for name in ("name", "type", "status", "state", "site", "attributes")),
         *(
             floats(row.get(name) for row in filled)

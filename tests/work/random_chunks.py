@@ -13,7 +13,7 @@ Row = dict[str, int | None]
 
 @st.composite
 def master_files(draw: st.DrawFn, *, at_most: int = 30) -> FileTable:
-    """Files of which some are parts of one file, some have gaps, boundaries, lumi blocks or no size."""
+    """Files; some are parts of one file, some have gaps, boundaries, lumi blocks or no size."""
     rows: list[Row] = []
     for name in range(draw(st.integers(0, at_most))):
         size = draw(st.sampled_from([None, 0, 1, 3_000_000, 900_000_000, 4_000_000_000]))
@@ -35,7 +35,7 @@ def master_files(draw: st.DrawFn, *, at_most: int = 30) -> FileTable:
 
 @st.composite
 def settings(draw: st.DrawFn) -> SplitSettings:
-    """Any settings a task may have, with small maxima so that they matter."""
+    """Any settings of a task, with maxima small enough to matter."""
     return SplitSettings(
         merging=draw(st.booleans()),
         scout=draw(st.booleans()),

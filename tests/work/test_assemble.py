@@ -29,17 +29,17 @@ RULE = "NF=2,TW=-1,IS=1,FU=2,IP=2,IK=6,IL=1,IW=1,CC=16,DY=5,MX=9,EC=4,XA=7,UC=1,
 
 def work_of(rule: str | None, **task: object) -> CycleWork:
     tasks = task_table([{**TASK, "splitrule": rule, **task}])
-    one, flag = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
-    chunks = ChunkTable(one, one, np.array([4000.0]), flag, flag, flag)
+    zero, flag = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    chunks = ChunkTable(zero, zero, np.array([4000.0]), flag, flag, flag)
     datasets = dataset_table([{"datasetid": 77, "site": "Q", "creationtime": 1.0, "modificationtime": 2.0}])
     inputs = one_chunk((plain_files(5, nevents=100, size=10 * MB), DatasetUse()))
     return assemble(tasks, datasets, split_rules_of(tasks), chunks, inputs, None)
 
 
-def test_columns_of_a_chunk_are_those_of_its_task_dataset_and_files() -> None:
+def test_a_chunk_has_columns_of_its_task_dataset_and_files() -> None:
     table = work_of(RULE).work.chunks
-    seen = (table.jeditaskid, table.datasetid, table.ramcount, table.task_ramcount, table.currentpriority)
-    assert [column.tolist() for column in seen] == [[5], [77], [4000], [2000], [700]]
+    columns = (table.jeditaskid, table.datasetid, table.ramcount, table.task_ramcount, table.currentpriority)
+    assert [column.tolist() for column in columns] == [[5], [77], [4000], [2000], [700]]
     assert (table.master_site.tolist(), table.master_modificationtime_s.tolist()) == (["Q"], [2.0])
     assert (table.n_files.tolist(), table.total_bytes.tolist(), table.atom_events.tolist()) == ([5], [50 * MB], [200])
 
@@ -63,12 +63,12 @@ def test_split_rule_columns() -> None:
     assert (table.es_attempts.tolist(), table.es_consumers.tolist(), table.use_local_io.tolist()) == ([7], [4], [False])
 
 
-def test_retries_of_jobs_come_before_those_of_events() -> None:
+def test_retries_of_jobs_take_precedence_over_retries_of_events() -> None:
     assert work_of("XA=7,XJ=2").work.chunks.es_attempts.tolist() == [2]
     assert work_of(None).work.chunks.es_attempts.tolist() == [0]
 
 
-def test_prestaging_switched_off_is_off() -> None:
+def test_prestaging_may_be_switched_off() -> None:
     assert work_of("IS=0").work.chunks.input_prestaging.tolist() == [False]
 
 
@@ -80,13 +80,13 @@ def test_a_cutter_uses_the_task_and_its_rules() -> None:
     assert jobs.disk_mb.tolist() == [20 + 1500 + 1024, 20 + 1500 + 1024, 10 + 1500 + 1024]
 
 
-def test_the_model_of_event_service_spreads_the_work() -> None:
+def test_event_service_divides_the_work_among_consumers() -> None:
     assert work_of("EC=2,XJ=3", eventservice=1).model(0).multiplicity == 8
     assert work_of("EC=2,XJ=3,UC=1", eventservice=2).model(0).multiplicity == 1
     assert work_of(None, eventservice=1).model(0).multiplicity == 3
 
 
-def test_what_the_model_does_not_know() -> None:
+def test_defaults_of_the_model_for_missing_values() -> None:
     model = work_of(None, cputimeunit="s", walltime=30, basewalltime=None, outdiskcount=-5, workdiskcount=None).model(0)
     assert np.isnan(model.hs06s_per_event)
     assert (model.walltime_s_per_mb, model.base_walltime_s) == (30, 600)

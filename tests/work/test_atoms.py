@@ -43,14 +43,14 @@ def starts(files: FileTable, rules: SplitSettings) -> list[int]:
         (SplitSettings(events_per_job=300, max_events=250), [0, 2, 4, 6]),
     ],
 )
-def test_where_jobs_start_by_the_numbers(rules: SplitSettings, expected: list[int]) -> None:
+def test_job_starts_by_numbers_of_files_and_events(rules: SplitSettings, expected: list[int]) -> None:
     assert starts(SEVEN, rules) == expected
 
 
 @pytest.mark.parametrize(
     ("rows", "rules", "expected"),
     [
-        # NE: a gap in the events ends the job, the end of a file does not
+        # NE: a gap in the events ends the job; the end of a file does not
         (
             [
                 {"lfn": 1, "start": 0, "end": 99, "nevents": 200},
@@ -61,7 +61,7 @@ def test_where_jobs_start_by_the_numbers(rules: SplitSettings, expected: list[in
             SplitSettings(events_per_job=1000),
             [0, 3],
         ),
-        # NE: the name changes before the file is at its end
+        # NE: the name changes before the end of the file
         (
             [
                 {"lfn": 1, "start": 0, "end": 99, "nevents": 200},
@@ -70,7 +70,7 @@ def test_where_jobs_start_by_the_numbers(rules: SplitSettings, expected: list[in
             SplitSettings(events_per_job=1000),
             [0, 1],
         ),
-        # GB 1 and 2: the boundary ends a job, and so does the number of files; with 3 only the boundary
+        # GB 1 and 2: the boundary and the number of files end a job; GB 3: only the boundary does
         ([{"boundary": b} for b in (1, 1, 1, 2)], SplitSettings(files_per_job=2, boundary=1), [0, 2, 3]),
         ([{"boundary": b} for b in (1, 1, 1, 2)], SplitSettings(files_per_job=2, boundary=2), [0, 2, 3]),
         ([{"boundary": b} for b in (1, 1, 1, 2)], SplitSettings(files_per_job=2, boundary=3), [0, 3]),
@@ -79,7 +79,9 @@ def test_where_jobs_start_by_the_numbers(rules: SplitSettings, expected: list[in
         ([{"lumi": n} for n in (5, 5, 6, 6, 6)], SplitSettings(files_per_job=2, by_lumi=True), [0, 2, 4]),
     ],
 )
-def test_where_jobs_start_by_what_belongs_together(rows: list[Row], rules: SplitSettings, expected: list[int]) -> None:
+def test_job_starts_by_event_ranges_boundaries_and_lumi_blocks(
+    rows: list[Row], rules: SplitSettings, expected: list[int]
+) -> None:
     assert starts(file_table(rows), rules) == expected
 
 
@@ -94,7 +96,7 @@ def test_boundary_three_has_no_maximum_at_all() -> None:
     assert starts(plain_files(1500, boundary=7), rules) == [0]
 
 
-def test_each_size_is_the_largest_over_the_jobs() -> None:
+def test_each_size_is_the_maximum_over_the_jobs() -> None:
     files = file_table(
         [
             {"size": 10 * MB, "nevents": 10},
@@ -130,7 +132,7 @@ def test_bytes_of_a_name_count_once_in_a_job() -> None:
     ],
 )
 def test_bytes_of_secondaries(use: DatasetUse, total_mb: int) -> None:
-    secondary = file_table([{"lfn": 100 + at, "size": 10 * MB, "nevents": 100} for at in range(9)])
+    secondary = file_table([{"lfn": 100 + number, "size": 10 * MB, "nevents": 100} for number in range(9)])
     sizes = atoms_file_by_file([(SEVEN, MASTER), (secondary, use)], SplitSettings(files_per_job=3))
     assert sizes == AtomSizes(300, 6.0, total_mb * MB)
 
@@ -141,13 +143,13 @@ def test_a_file_of_both_datasets_counts_once() -> None:
 
 
 def test_events_of_a_secondary_count_where_the_master_has_no_ranges() -> None:
-    secondary = file_table([{"lfn": 100 + at, "nevents": 60} for at in range(9)])
+    secondary = file_table([{"lfn": 100 + number, "nevents": 60} for number in range(9)])
     rules = SplitSettings(events_per_job=120)
-    # 120 events of the secondary are two files, so two master files a job; by the master's own events it would be one
+    # 120 events are two files of the secondary, so a job has two master files; by the master's events it would have one
     assert atoms_file_by_file([(SEVEN, MASTER), (secondary, MASTER)], rules).events == 200
     assert atoms_by_sums(SEVEN, rules).events == 100
-    ranged = file_table([{"lfn": at, "nevents": 100, "start": 0, "end": 99} for at in range(7)])
-    assert atoms_file_by_file([(ranged, MASTER), (secondary, MASTER)], rules).events == 100
+    master_with_ranges = file_table([{"lfn": number, "nevents": 100, "start": 0, "end": 99} for number in range(7)])
+    assert atoms_file_by_file([(master_with_ranges, MASTER), (secondary, MASTER)], rules).events == 100
 
 
 @given(files=master_files(), rules=settings())
@@ -172,8 +174,8 @@ def test_longest_run_of_events() -> None:
 
 
 def sizes_of(*parts: tuple[FileTable, DatasetUse]) -> list[float]:
-    one, no = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
-    table = ChunkTable(one, one, np.zeros(1), no, no, no)
+    zero, flag = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    table = ChunkTable(zero, zero, np.zeros(1), flag, flag, flag)
     sizes = chunk_sizes(table, one_chunk(*parts), (SplitSettings(files_per_job=3),))
     return [sizes.n_files[0], sizes.total_files[0], sizes.total_bytes[0], sizes.atom_bytes[0], sizes.ready_events[0]]
 
@@ -186,23 +188,27 @@ def test_totals_of_a_chunk_are_over_all_real_datasets() -> None:
 
 def test_pseudo_datasets_are_in_no_total() -> None:
     pseudo = DatasetUse(pseudo=True, files_per_job=1)
-    numbers = file_table([{"lfn": 200 + at, "size": 5 * MB} for at in range(7)])
+    numbers = file_table([{"lfn": 200 + number, "size": 5 * MB} for number in range(7)])
     assert sizes_of((SEVEN, MASTER), (numbers, pseudo)) == [7, 7, 14 * MB, 11 * MB, 700]
     assert sizes_of((SEVEN, pseudo)) == [7, 0, 0, 6 * MB, 700]
 
 
 @given(st.lists(st.tuples(master_files(at_most=9), settings()), max_size=6))
-def test_sizes_of_many_chunks_are_those_of_each_alone(drawn: list[tuple[FileTable, SplitSettings]]) -> None:
-    count = len(drawn)
-    place, no = np.arange(count), np.zeros(count, dtype=np.bool_)
-    offsets = np.concatenate([[0], np.cumsum([len(files) for files, _ in drawn])]).astype(np.int64)
-    table = joined([files for files, _ in drawn])
-    inputs = InputFiles(place, place, ~no, (MASTER,) * count, offsets, table)
-    chunks = ChunkTable(place, place, np.zeros(count), no, no, no)
-    sizes = chunk_sizes(chunks, inputs, tuple(rules for _, rules in drawn))
-    for at, (files, rules) in enumerate(drawn):
+def test_sizes_of_many_chunks_equal_those_of_single_chunks(cases: list[tuple[FileTable, SplitSettings]]) -> None:
+    count = len(cases)
+    indices, flags = np.arange(count), np.zeros(count, dtype=np.bool_)
+    offsets = np.concatenate([[0], np.cumsum([len(files) for files, _ in cases])]).astype(np.int64)
+    table = joined([files for files, _ in cases])
+    inputs = InputFiles(indices, indices, ~flags, (MASTER,) * count, offsets, table)
+    chunks = ChunkTable(indices, indices, np.zeros(count), flags, flags, flags)
+    sizes = chunk_sizes(chunks, inputs, tuple(rules for _, rules in cases))
+    for index, (files, rules) in enumerate(cases):
         atom = atoms_by_sums(files, rules)
-        assert (sizes.atom_events[at], sizes.atom_mb[at], sizes.atom_bytes[at]) == (atom.events, atom.mb, atom.bytes)
-        assert (sizes.total_files[at], sizes.total_bytes[at]) == unique_totals(files)
-        assert sizes.longest_run_events[at] == longest_run_events(files)
-        assert (sizes.n_files[at], sizes.ready_events[at]) == (len(files), effective_events(files).sum())
+        assert (sizes.atom_events[index], sizes.atom_mb[index], sizes.atom_bytes[index]) == (
+            atom.events,
+            atom.mb,
+            atom.bytes,
+        )
+        assert (sizes.total_files[index], sizes.total_bytes[index]) == unique_totals(files)
+        assert sizes.longest_run_events[index] == longest_run_events(files)
+        assert (sizes.n_files[index], sizes.ready_events[index]) == (len(files), effective_events(files).sum())

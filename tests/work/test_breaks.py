@@ -12,7 +12,7 @@ Row = dict[str, int | None]
 @pytest.mark.parametrize(
     ("first", "second", "broken"),
     [
-        # inside one file: the next range follows, or does not
+        # inside one file: the next range follows or not
         (
             {"lfn": 1, "start": 0, "end": 99, "nevents": 500},
             {"lfn": 1, "start": 100, "end": 199, "nevents": 500},
@@ -22,14 +22,14 @@ Row = dict[str, int | None]
         ({"lfn": 1, "start": 0, "end": 99, "nevents": 500}, {"lfn": 1, "start": 99, "end": 199, "nevents": 500}, True),
         # the name changes inside a range
         ({"lfn": 1, "start": 0, "end": 99, "nevents": 500}, {"lfn": 2, "start": 100, "end": 199, "nevents": 500}, True),
-        # the file is at its end: the next one starts anew
+        # at the end of the file the next one starts at 0
         (
             {"lfn": 1, "start": 400, "end": 499, "nevents": 500},
             {"lfn": 2, "start": 0, "end": 99, "nevents": 500},
             False,
         ),
         ({"lfn": 1, "start": 400, "end": 499, "nevents": 500}, {"lfn": 2, "start": 1, "end": 99, "nevents": 500}, True),
-        # numbers of events unknown: the range runs on
+        # unknown numbers of events: the range continues
         ({"lfn": 1, "start": 0, "end": 99}, {"lfn": 1, "start": 100, "end": 199}, False),
         ({"lfn": 1, "start": 0, "end": 99}, {"lfn": 2, "start": 0, "end": 99}, True),
         # no ranges: nothing to continue
@@ -38,7 +38,7 @@ Row = dict[str, int | None]
         ({"lfn": 1, "start": 0, "end": 99}, {"lfn": 2, "start": None, "end": 9}, False),
     ],
 )
-def test_event_ranges_have_to_follow_each_other(first: Row, second: Row, broken: bool) -> None:
+def test_event_ranges_break_unless_they_follow_each_other(first: Row, second: Row, broken: bool) -> None:
     assert range_breaks(file_table([first, second])).tolist() == [True, broken]
 
 
@@ -73,7 +73,7 @@ def test_next_breaks() -> None:
     assert next_breaks(np.array([], dtype=np.bool_)).tolist() == []
 
 
-def test_only_a_file_with_a_boundary_is_without_maximum() -> None:
+def test_only_a_file_with_a_boundary_has_no_maximum() -> None:
     files = file_table([{"boundary": 1}, {"boundary": None}])
     assert unlimited_files(files, SplitSettings(boundary=3)).tolist() == [True, False]
     assert unlimited_files(files, SplitSettings(boundary=2)).tolist() == [False, False]

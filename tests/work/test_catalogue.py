@@ -24,7 +24,7 @@ from tests.work.plain_places import plain_datasets
 Rows = list[dict[str, Any]]
 
 
-def catalogue(rows: Rows, **known: Any) -> Catalogue:
+def catalogue(rows: Rows, **metadata: Any) -> Catalogue:
     filled = [{"did": 0, "tape": False, "vp": False, "available": 10, "total": 10} | row for row in rows]
     replicas = ReplicaRows(
         np.array([row["did"] for row in filled], dtype=np.int64),
@@ -34,16 +34,26 @@ def catalogue(rows: Rows, **known: Any) -> Catalogue:
         floats(row["available"] for row in filled),
         floats(row["total"] for row in filled),
     )
-    return Catalogue((), replicas, known.get("groupings", {}), known.get("lengths", {}), known.get("parts", {}))
+    return Catalogue(
+        (), replicas, metadata.get("groupings", {}), metadata.get("lengths", {}), metadata.get("parts", {})
+    )
 
 
-def placed(answer: Catalogue) -> list[tuple[Any, ...]]:
-    found = place_datasets(answer, np.array([4]), np.array([0]))
-    columns = (found.rse, found.is_tape, found.is_vp, found.available, found.found, found.total, found.complete)
+def placed_rows(answer: Catalogue) -> list[tuple[Any, ...]]:
+    datasets = place_datasets(answer, np.array([4]), np.array([0]))
+    columns = (
+        datasets.rse,
+        datasets.is_tape,
+        datasets.is_vp,
+        datasets.available,
+        datasets.found,
+        datasets.total,
+        datasets.complete,
+    )
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_datasets_of_one_name_are_asked_for_once() -> None:
+def test_datasets_of_one_name_are_requested_once() -> None:
     datasets = dataset_table([{"name": "mc:a"}, {"name": "b"}, {"name": "mc:a/"}])
     dids, codes = asked_dids(datasets, np.array([0, 1, 2]))
     assert dids == (("mc", "a"), ("b", "b"))
@@ -61,12 +71,12 @@ def test_datasets_of_one_name_are_asked_for_once() -> None:
     ],
 )
 def test_replicas_of_a_dataset(row: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    assert placed(catalogue([{"rse": "A"} | row])) == [("A", *expected)]
+    assert placed_rows(catalogue([{"rse": "A"} | row])) == [("A", *expected)]
 
 
 @pytest.mark.parametrize("row", [{"available": None}, {"total": None}, {"available": None, "total": None}])
-def test_unknown_numbers_are_not_complete(row: dict[str, Any]) -> None:
-    ((_, _, _, available, _, total, complete),) = placed(catalogue([{"rse": "A"} | row]))
+def test_a_replica_with_unknown_numbers_is_not_complete(row: dict[str, Any]) -> None:
+    ((_, _, _, available, _, total, complete),) = placed_rows(catalogue([{"rse": "A"} | row]))
     assert complete is False
     assert math.isnan(available) or math.isnan(total)
 
@@ -82,7 +92,7 @@ def test_a_container_sums_its_constituents() -> None:
         {"did": 2, "rse": "B", "available": 4, "total": 5},
         {"did": 1, "rse": "C", "available": 10, "total": 10},
     ]
-    assert placed(catalogue(rows, **PARTS)) == [
+    assert placed_rows(catalogue(rows, **PARTS)) == [
         ("A", False, False, 15, 15, 15, True),
         ("B", False, False, 14, 10, 15, False),
         ("C", False, False, 10, 10, 15, False),
@@ -91,14 +101,14 @@ def test_a_container_sums_its_constituents() -> None:
 
 def test_a_constituent_without_replicas_counts_by_its_length() -> None:
     answer = catalogue([{"did": 1, "rse": "A"}], lengths={2: 7.0}, **PARTS)
-    assert placed(answer) == [("A", False, False, 10, 10, 17, False)]
+    assert placed_rows(answer) == [("A", False, False, 10, 10, 17, False)]
 
 
-def test_replicas_come_by_dataset_and_endpoint() -> None:
+def test_replicas_are_sorted_by_dataset_and_endpoint() -> None:
     answer = catalogue([{"did": 0, "rse": "B"}, {"did": 0, "rse": "A"}, {"did": 1, "rse": "C"}])
-    found = place_datasets(answer, np.array([2, 5]), np.array([1, 0]))
-    assert found.dataset.tolist() == [2, 5, 5]
-    assert found.rse.tolist() == ["C", "A", "B"]
+    datasets = place_datasets(answer, np.array([2, 5]), np.array([1, 0]))
+    assert datasets.dataset.tolist() == [2, 5, 5]
+    assert datasets.rse.tolist() == ["C", "A", "B"]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +124,16 @@ def test_replicas_come_by_dataset_and_endpoint() -> None:
         (("ALL",), True, False),
     ],
 )
-def test_which_datasets_are_distributed(groupings: tuple[str, ...] | None, container: bool, distributed: bool) -> None:
+def test_selection_of_distributed_datasets(
+    groupings: tuple[str, ...] | None, container: bool, distributed: bool
+) -> None:
     answer = catalogue([], groupings={} if groupings is None else {0: groupings}, parts={0: (1,)} if container else {})
     assert is_distributed(answer, 0, frozenset()) is distributed
 
 
 @pytest.mark.parametrize(("with_replicas", "distributed"), [(0, False), (1, False), (2, True)])
-def test_without_metadata_a_dataset_that_is_somewhere_is_kept_together(with_replicas: int, distributed: bool) -> None:
-    """Of a container it is enough that a constituent is somewhere."""
+def test_without_metadata_a_dataset_with_a_replica_is_not_distributed(with_replicas: int, distributed: bool) -> None:
+    """For a container, a replica of one constituent is enough."""
     answer = catalogue([{"did": with_replicas, "rse": "A"}], parts={0: (1,)})
     assert is_distributed(answer, 0, frozenset({with_replicas})) is distributed
 
@@ -136,22 +148,22 @@ def test_without_metadata_a_dataset_that_is_somewhere_is_kept_together(with_repl
         ({}, {}, math.nan, math.nan),
         ({0: 9.0, 1: 4.0, 2: 4.0}, {0: (1, 2)}, 5.0, 9.0),
         ({1: 4.0, 2: 4.0}, {0: (1, 2)}, 5.0, 8.0),
-        ({1: 4.0}, {0: (1, 2)}, 5.0, 5.0),  # one constituent is not known, so the sum is not
+        ({1: 4.0}, {0: (1, 2)}, 5.0, 5.0),  # the length of one constituent is unknown, so the sum is too
         ({1: 0.0}, {0: (1,)}, 5.0, 0.0),
     ],
 )
-def test_how_many_files_a_dataset_has(
+def test_number_of_files_of_a_dataset(
     lengths: dict[int, float], parts: dict[int, tuple[int, ...]], nfiles: float, files: float
 ) -> None:
     answer = catalogue([], lengths=lengths, parts=parts)
-    (found,) = files_of_dids(answer, np.array([0]), np.array([nfiles])).tolist()
-    assert found == pytest.approx(files, nan_ok=True)
+    (count,) = files_of_dids(answer, np.array([0]), np.array([nfiles])).tolist()
+    assert count == pytest.approx(files, nan_ok=True)
 
 
-def test_what_the_catalogue_knows() -> None:
+def test_datasets_known_to_the_catalogue() -> None:
     answer = catalogue([{"did": 3, "rse": "A"}], groupings={1: ()}, parts={2: (3,), 4: (5,)})
-    known = [is_catalogued(answer, did, frozenset({3})) for did in range(6)]
-    assert known == [False, True, True, True, False, False]
+    is_known = [is_catalogued(answer, did, frozenset({3})) for did in range(6)]
+    assert is_known == [False, True, True, True, False, False]
 
 
 NUMBERS = st.sampled_from([None, 0, 1, 5, 10])
@@ -177,13 +189,13 @@ REPLICA = st.fixed_dictionaries(
     lengths=st.dictionaries(st.integers(0, 5), st.sampled_from([1.0, 7.0])),
     did_of=st.lists(st.integers(0, 5), max_size=6),
 )
-def test_many_datasets_are_placed_like_one_after_another(
+def test_datasets_are_placed_together_as_one_by_one(
     rows: Rows, parts: dict[int, tuple[int, ...]], lengths: dict[int, float], did_of: list[int]
 ) -> None:
     answer = catalogue(rows, parts=parts, lengths=lengths)
-    wanted = [3 * at + 1 for at in range(len(did_of))]
-    found = place_datasets(answer, np.array(wanted, dtype=np.int64), np.array(did_of, dtype=np.int64))
-    columns = [getattr(found, field.name) for field in dataclasses.fields(found)]
+    dataset_ids = [3 * number + 1 for number in range(len(did_of))]
+    datasets = place_datasets(answer, np.array(dataset_ids, dtype=np.int64), np.array(did_of, dtype=np.int64))
+    columns = [getattr(datasets, field.name) for field in dataclasses.fields(datasets)]
     assert [column.dtype.kind for column in columns] == list("iObbfffbO")
-    rows_found = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert repr(rows_found) == repr(plain_datasets(answer, wanted, did_of))
+    all_rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert repr(all_rows) == repr(plain_datasets(answer, dataset_ids, did_of))

@@ -25,8 +25,8 @@ from tests.work.files_for_tests import dataset_table, file_table, task_table
 Rows = list[dict[str, Any]]
 
 
-def planned(tasks: Rows, datasets: Rows, per_dataset: int = 5000) -> list[tuple[int, int]]:
-    """Dataset id and limit of every master, in order."""
+def plan(tasks: Rows, datasets: Rows, per_dataset: int = 5000) -> list[tuple[int, int]]:
+    """Dataset id and file limit of every master, in order."""
     table, task = dataset_table(datasets), task_table(tasks)
     requests = plan_masters(task, table, split_rules_of(task), per_dataset)
     return list(zip(table.datasetid[requests.dataset].tolist(), requests.limit.tolist(), strict=True))
@@ -49,7 +49,7 @@ def planned(tasks: Rows, datasets: Rows, per_dataset: int = 5000) -> list[tuple[
         ({"nfilesused": None}, False),
     ],
 )
-def test_which_datasets_are_masters(row: dict[str, Any], is_master: bool) -> None:
+def test_selection_of_master_datasets(row: dict[str, Any], is_master: bool) -> None:
     assert master_mask(dataset_table([row])).tolist() == [is_master]
 
 
@@ -61,7 +61,7 @@ def test_order_of_masters() -> None:
         {"task": 0, "datasetid": 6, "type": "trn_output"},
         {"task": 0, "datasetid": 7, "type": "trn_log"},
     ]
-    assert [datasetid for datasetid, _ in planned([{}, {}], rows)] == [7, 6, 3, 5, 9]
+    assert [datasetid for datasetid, _ in plan([{}, {}], rows)] == [7, 6, 3, 5, 9]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_order_of_masters() -> None:
     ],
 )
 def test_number_of_master_files(task: dict[str, Any], dataset: dict[str, Any], limit: int) -> None:
-    assert planned([task], [dataset]) == [(100, limit)]
+    assert plan([task], [dataset]) == [(100, limit)]
 
 
 @pytest.mark.parametrize(("rule", "by_lumi"), [("RL=1", True), ("OL=1", True), ("NF=1", False), (None, False)])
@@ -103,7 +103,7 @@ def test_number_of_secondary_files(use: DatasetUse, limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "taken"),
+    ("row", "is_taken"),
     [
         ({}, True),
         ({"type": "pseudo_input"}, True),
@@ -115,11 +115,11 @@ def test_number_of_secondary_files(use: DatasetUse, limit: int) -> None:
         ({"nfilestobeused": None}, False),
     ],
 )
-def test_which_secondaries_go_with_a_master(row: dict[str, Any], taken: bool) -> None:
+def test_selection_of_secondaries_of_a_master(row: dict[str, Any], is_taken: bool) -> None:
     tasks = task_table([{}, {}])
     table = dataset_table([{"datasetid": 100}, {"masterid": 100} | row])
     masters = plan_masters(tasks, table, split_rules_of(tasks))
-    assert len(plan_secondaries(table, uses_of(table), masters, 1)) == int(taken)
+    assert len(plan_secondaries(table, uses_of(table), masters, 1)) == int(is_taken)
     assert len(plan_secondaries(table, uses_of(table), masters, 0)) == 0
 
 
@@ -142,14 +142,14 @@ def test_scout_chunks(rule: str | None, rows: Rows, scout: bool) -> None:
     assert scout_mask(dataset_table(rows), rules, np.array([0])).tolist() == [scout]
 
 
-def read(*requests: Rows, has_zero: list[bool] | None = None) -> ReadFiles:
+def read_files_of(*requests: Rows, has_zero: list[bool] | None = None) -> ReadFiles:
     tables = [file_table(rows) for rows in requests]
     zeros = [any(row.get("ram", 0) == 0 for row in rows) for rows in requests] if has_zero is None else has_zero
     offsets = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
     return ReadFiles(joined(tables), offsets, np.array(zeros, dtype=np.bool_))
 
 
-def formed(
+def form(
     tasks: TaskTable, datasets: DatasetTable, master_files: ReadFiles, secondary_files: ReadFiles, limit: int = 5000
 ) -> tuple[ChunkTable, InputFiles]:
     rules, uses = split_rules_of(tasks), uses_of(datasets)
@@ -158,7 +158,7 @@ def formed(
     return form_chunks(tasks, datasets, rules, uses, masters, master_files, secondaries, secondary_files)
 
 
-NO_FILES = read()
+NO_FILES = read_files_of()
 NONE_RAM: dict[str, Any] = {"ram": None}
 
 
@@ -174,30 +174,30 @@ NONE_RAM: dict[str, Any] = {"ram": None}
         ([], None, []),
     ],
 )
-def test_one_chunk_for_each_ramcount(
+def test_each_ramcount_has_its_own_chunk(
     rams: list[int | None], has_zero: bool | None, chunks: list[tuple[float | None, int]]
 ) -> None:
-    files = read([{"ram": ram} for ram in rams], has_zero=None if has_zero is None else [has_zero])
-    table, inputs = formed(task_table([{}]), dataset_table([{}]), files, NO_FILES)
-    found = [
+    files = read_files_of([{"ram": ram} for ram in rams], has_zero=None if has_zero is None else [has_zero])
+    table, inputs = form(task_table([{}]), dataset_table([{}]), files, NO_FILES)
+    sizes = [
         (None if np.isnan(ram) else float(ram), len(inputs.files_of(chunk)))
         for chunk, ram in enumerate(table.ramcount_mb)
     ]
-    assert found == chunks
+    assert sizes == chunks
 
 
 def test_chunks_of_several_masters_and_tasks_keep_their_order() -> None:
     datasets = dataset_table([{"task": 0}, {"task": 0, "type": "trn_log"}, {"task": 1}])
-    table, inputs = formed(
+    table, inputs = form(
         task_table([{}, {"splitrule": "US=2"}]),
         datasets,
-        read([{"ram": 0}], [{"ram": 0}, {"ram": 500}], [{"ram": 0}, {"ram": 0}]),
+        read_files_of([{"ram": 0}], [{"ram": 0}, {"ram": 500}], [{"ram": 0}, {"ram": 0}]),
         NO_FILES,
     )
     assert table.task.tolist() == [0, 0, 0, 1]
     assert datasets.datasetid[table.dataset].tolist() == [101, 100, 100, 102]
     assert table.merging.tolist() == [True, False, False, False]
-    assert [len(inputs.files_of(i)) for i in range(4)] == [1, 1, 1, 2]
+    assert [len(inputs.files_of(number)) for number in range(4)] == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -205,16 +205,16 @@ def test_chunks_of_several_masters_and_tasks_keep_their_order() -> None:
     [(None, [False, False]), ("W", [False, False]), ("R", [True, False]), ("P", [True, False]), ("L", [True])],
 )
 def test_the_first_chunk_of_a_master_is_the_jumbo_one(jumbo: str | None, flags: list[bool]) -> None:
-    files = read([{"ram": 0}, {"ram": 500}])
-    table, _ = formed(task_table([{"usejumbo": jumbo}]), dataset_table([{}]), files, NO_FILES)
+    files = read_files_of([{"ram": 0}, {"ram": 500}])
+    table, _ = form(task_table([{"usejumbo": jumbo}]), dataset_table([{}]), files, NO_FILES)
     assert table.jumbo.tolist() == flags
 
 
 def secondaries_of(attributes: str | None, rows: Rows, limit: int = 5000) -> list[list[int]]:
-    """File ids of the secondary in each of the two chunks of a master with ramcounts 0 (one file) and 500 (two)."""
+    """File ids of the secondary in both chunks of a master that has one file of ramcount 0 and two of ramcount 500."""
     datasets = dataset_table([{"datasetid": 100}, {"masterid": 100, "attributes": attributes}])
-    master = read([{"ram": 0}, {"ram": 500}, {"ram": 500}])
-    _, inputs = formed(task_table([{}]), datasets, master, read(rows), limit)
+    master = read_files_of([{"ram": 0}, {"ram": 500}, {"ram": 500}])
+    _, inputs = form(task_table([{}]), datasets, master, read_files_of(rows), limit)
     return [inputs.files_of(inputs.inputs_of(chunk)[1]).fileid.tolist() for chunk in range(2)]
 
 
@@ -237,33 +237,33 @@ def test_files_of_secondaries(attributes: str | None, limit: int, expected: list
     assert secondaries_of(attributes, MIXED, limit) == expected
 
 
-def test_the_chunks_of_a_later_master_share_its_own_limit() -> None:
-    """The second master gives 3 files in two chunks: the first of them leaves two files for the other's secondary."""
+def test_the_chunks_of_a_later_master_share_its_limit() -> None:
+    """The second master has 3 files in two chunks: the first chunk leaves two secondary files to the other one."""
     datasets = dataset_table([{"datasetid": 100}, {"datasetid": 101}, {"masterid": 101}])
-    masters = read([{"ram": 0}] * 4, [{"ram": 0}, {"ram": 500}, {"ram": 500}])
-    secondary = read([{"ram": 0}] * 5 + [{"ram": 500}] * 5)
-    _, inputs = formed(task_table([{}]), datasets, masters, secondary, 3)
-    sizes = [[len(inputs.files_of(at)) for at in inputs.inputs_of(chunk)] for chunk in range(3)]
+    masters = read_files_of([{"ram": 0}] * 4, [{"ram": 0}, {"ram": 500}, {"ram": 500}])
+    secondary = read_files_of([{"ram": 0}] * 5 + [{"ram": 500}] * 5)
+    _, inputs = form(task_table([{}]), datasets, masters, secondary, 3)
+    sizes = [[len(inputs.files_of(position)) for position in inputs.inputs_of(chunk)] for chunk in range(3)]
     assert sizes == [[4], [1, 3], [2, 2]]
 
 
 def test_datasets_after_an_empty_secondary_are_not_read() -> None:
     datasets = dataset_table([{"datasetid": 100}, *({"masterid": 100} for _ in range(3))])
-    master = read([{"ram": 0}, {"ram": 500}])
-    secondary = read([{"ram": 0}, {"ram": 500}], [{"ram": 500}], [{"ram": 0}, {"ram": 500}])
-    _, inputs = formed(task_table([{}]), datasets, master, secondary)
+    master = read_files_of([{"ram": 0}, {"ram": 500}])
+    secondary = read_files_of([{"ram": 0}, {"ram": 500}], [{"ram": 500}], [{"ram": 0}, {"ram": 500}])
+    _, inputs = form(task_table([{}]), datasets, master, secondary)
     assert [inputs.dataset[inputs.chunk == chunk].tolist() for chunk in (0, 1)] == [[0, 1, 2], [0, 1, 2, 3]]
     assert len(inputs.files_of(2)) == 0
 
 
-def test_requests_that_were_not_served_have_no_chunk() -> None:
+def test_requests_without_an_answer_have_no_chunk() -> None:
     datasets = dataset_table([{}, {}])
-    table, _ = formed(task_table([{}]), datasets, read([{"ram": 0}]), NO_FILES)
+    table, _ = form(task_table([{}]), datasets, read_files_of([{"ram": 0}]), NO_FILES)
     assert table.dataset.tolist() == [0]
 
 
-def test_no_tasks_no_chunks() -> None:
-    table, inputs = formed(task_table([]), dataset_table([]), NO_FILES, NO_FILES)
+def test_no_tasks_give_no_chunks() -> None:
+    table, inputs = form(task_table([]), dataset_table([]), NO_FILES, NO_FILES)
     assert (len(table), len(inputs)) == (0, 0)
 
 
@@ -273,10 +273,15 @@ def test_requests_have_a_length() -> None:
     assert len(FileRequests(empty, empty, flags, flags, flags)) == 0
 
 
-def test_what_names_and_attributes_say_is_said_of_each_dataset() -> None:
+def test_uses_are_parsed_for_each_dataset() -> None:
     names = ("mc:a", "mc:b", "mc:seq_number", "pseudo_dataset", None)
     attributes = (None, "nosplit,repeat", "np=2", "np=x")
     kinds = ("input", "pseudo_input")
-    rows = [{"name": a, "attributes": b, "type": c} for a in names for b in attributes for c in kinds]
+    rows = [
+        {"name": name, "attributes": attribute, "type": kind}
+        for name in names
+        for attribute in attributes
+        for kind in kinds
+    ]
     table = dataset_table(2 * rows)
     assert uses_of(table) == 2 * tuple(parse_attributes(row["attributes"], row["name"], row["type"]) for row in rows)

@@ -1,4 +1,4 @@
-"""How a chunk is cut, stored and read back: the same jobs come out."""
+"""The cut of a chunk is stored and read back: it gives the same jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Parts = list[tuple[FileTable, DatasetUse]]
 
 
 def cycle(chunks: list[Parts], rules: list[SplitSettings], held: tuple[Bools | None, ...] = ()) -> CycleWork:
-    """Chunks with these inputs, master first; each master has a replica at A and one at B."""
+    """Chunks with the given inputs, master first; each master has a replica at A and one at B."""
     datasets = [[Dataset([replica("A"), replica("B")])] for _ in chunks]
     work = work_of(*datasets)
     parts = [part for chunk in chunks for part in chunk]
@@ -36,14 +36,14 @@ def cycle(chunks: list[Parts], rules: list[SplitSettings], held: tuple[Bools | N
     inputs = InputFiles(
         owner,
         np.arange(len(parts)),
-        np.array([at == 0 for chunk in chunks for at in range(len(chunk))], dtype=np.bool_),
+        np.array([position == 0 for chunk in chunks for position in range(len(chunk))], dtype=np.bool_),
         tuple(use for _, use in parts),
         np.concatenate([[0], np.cumsum([len(files) for files, _ in parts])]).astype(np.int64),
         joined([files for files, _ in parts]),
     )
-    place = np.arange(len(chunks))
+    indices = np.arange(len(chunks))
     flags = np.zeros(len(chunks), dtype=np.bool_)
-    table = ChunkTable(place, place, work.chunks.ramcount, flags, flags, flags)
+    table = ChunkTable(indices, indices, work.chunks.ramcount, flags, flags, flags)
     return CycleWork(work, table, inputs, tuple(rules), held or (None,) * len(work.replicas))
 
 
@@ -58,9 +58,9 @@ def all_jobs(work: CycleWork, row: int, limits: list[CutLimits]) -> list[CutJobs
     return [cutter.cut(3, limit) for limit in limits for _ in range(4)]
 
 
-def assert_same(one: CutJobs, other: CutJobs) -> None:
+def assert_same(left: CutJobs, right: CutJobs) -> None:
     for field in dataclasses.fields(CutJobs):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+        np.testing.assert_array_equal(getattr(left, field.name), getattr(right, field.name), err_msg=field.name)
 
 
 chunk_inputs = st.lists(
@@ -73,46 +73,49 @@ chunk_inputs = st.lists(
 @pytest.mark.slow
 @with_settings(max_examples=40, deadline=None)
 @given(chunk_inputs, settings(), st.sampled_from([0.0, 2500.0, 9000.0]))
-def test_the_same_jobs_are_cut(drawn: list[Any], rules: SplitSettings, scratch_mb: float) -> None:
+def test_a_decoded_cut_gives_the_same_jobs(cases: list[Any], rules: SplitSettings, scratch_mb: float) -> None:
     chunks: list[Parts] = [
-        [(files, DatasetUse()), *([(more, use)] if secondary else [])] for files, use, more, secondary in drawn
+        [(files, DatasetUse()), *([(secondary_files, use)] if secondary else [])]
+        for files, use, secondary_files, secondary in cases
     ]
     work = cycle(chunks, [rules] * len(chunks))
-    again = cycle_work(stored(work))
+    decoded = cycle_work(stored(work))
     limits = [CutLimits(scratch_mb=scratch_mb), CutLimits(maxtime_s=7000.0, cores=8)]
     for row in range(len(chunks)):
-        for one, other in zip(all_jobs(work, row, limits), all_jobs(again, row, limits), strict=True):
-            assert_same(one, other)
+        for before, after in zip(all_jobs(work, row, limits), all_jobs(decoded, row, limits), strict=True):
+            assert_same(before, after)
 
 
 @pytest.mark.parametrize("mask", ["", "1", "0", "1100", "0011", "0101", "1111", "0000"])
-def test_which_files_a_replica_holds(mask: str) -> None:
+def test_files_held_by_a_replica_are_stored(mask: str) -> None:
     files = plain_files(len(mask))
     held = np.array([letter == "1" for letter in mask], dtype=np.bool_)
     work = cycle([[(files, DatasetUse())]] * 2, [SplitSettings()] * 2, (None, held, held, None))
-    again = cycle_work(stored(work))
-    assert again.held[0] is None and again.held[3] is None
-    for one in again.held[1:3]:
-        assert one is not None and one.tolist() == held.tolist()
+    decoded = cycle_work(stored(work))
+    assert decoded.held[0] is None and decoded.held[3] is None
+    for decoded_mask in decoded.held[1:3]:
+        assert decoded_mask is not None and decoded_mask.tolist() == held.tolist()
 
 
-def test_chunks_that_share_what_is_stored_of_their_cut_are_cut_as_by_themselves() -> None:
-    files, other = plain_files(4), plain_files(7)
+def test_chunks_with_a_shared_stored_cut_give_the_same_jobs() -> None:
+    files, other_files = plain_files(4), plain_files(7)
     held = tuple(np.array([letter == "1" for letter in mask]) for mask in ("0011", "1111", "1" * 7, "0" * 7) * 2)
-    chunks = [[(files, DatasetUse())], [(other, DatasetUse(files_per_job=2))]] * 2
-    apart = stored(cycle(chunks, [SplitSettings(files_per_job=n) for n in (2, 3, 2, 3)], held))
-    shared = dataclasses.replace(apart, cuts=apart.cuts[:2] * 2)
-    assert shared.cuts == apart.cuts and shared.cuts[0] is not apart.cuts[2]
-    one, two = cycle_work(apart), cycle_work(shared)
+    chunks = [[(files, DatasetUse())], [(other_files, DatasetUse(files_per_job=2))]] * 2
+    separate = stored(cycle(chunks, [SplitSettings(files_per_job=count) for count in (2, 3, 2, 3)], held))
+    shared = dataclasses.replace(separate, cuts=separate.cuts[:2] * 2)
+    assert shared.cuts == separate.cuts and shared.cuts[0] is not separate.cuts[2]
+    work_apart, work_shared = cycle_work(separate), cycle_work(shared)
     for row in range(4):
-        for mine, theirs in zip(all_jobs(one, row, [CutLimits()]), all_jobs(two, row, [CutLimits()]), strict=True):
-            assert_same(mine, theirs)
-    assert [None if mask is None else mask.tolist() for mask in one.held] == [
-        None if mask is None else mask.tolist() for mask in two.held
+        for jobs_apart, jobs_shared in zip(
+            all_jobs(work_apart, row, [CutLimits()]), all_jobs(work_shared, row, [CutLimits()]), strict=True
+        ):
+            assert_same(jobs_apart, jobs_shared)
+    assert [None if mask is None else mask.tolist() for mask in work_apart.held] == [
+        None if mask is None else mask.tolist() for mask in work_shared.held
     ]
 
 
-def test_files_that_are_alike_take_no_room() -> None:
+def test_equal_files_take_almost_no_space() -> None:
     few, many = (
         len(CutEncoder(cycle([[(plain_files(count, nevents=9), DatasetUse())]], [SplitSettings()])).encode(0))
         for count in (10, 5000)
@@ -142,16 +145,16 @@ def test_files_that_are_alike_take_no_room() -> None:
 def test_damaged_cuts_are_refused(path: tuple[Any, ...], value: Any) -> None:
     files = plain_files(5, nevents=9)
     files.fsize_bytes[0] = 3
-    whole = stored(cycle([[(files, DatasetUse())]], [SplitSettings()]))
-    place: Any = whole.cuts[0]
+    stored_work = stored(cycle([[(files, DatasetUse())]], [SplitSettings()]))
+    node: Any = stored_work.cuts[0]
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+        node = node[step]
+    node[path[-1]] = value
     with pytest.raises(WorkCorruptError):
-        cycle_work(whole)
+        cycle_work(stored_work)
 
 
-def test_a_chunk_that_was_stored_without_its_files() -> None:
-    whole = stored(cycle([[(plain_files(5), DatasetUse())]], [SplitSettings()]))
+def test_a_chunk_stored_without_its_files_is_refused() -> None:
+    stored_work = stored(cycle([[(plain_files(5), DatasetUse())]], [SplitSettings()]))
     with pytest.raises(WorkCorruptError, match="it was not stored"):
-        cycle_work(dataclasses.replace(whole, cuts=(None,)))
+        cycle_work(dataclasses.replace(stored_work, cuts=(None,)))

@@ -30,11 +30,11 @@ def spans(jobs: CutJobs) -> list[tuple[int, int]]:
     return list(zip(jobs.first.tolist(), jobs.stop.tolist(), strict=True))
 
 
-def all_spans(made: JobCutter, limits: CutLimits = FREE) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    while made.files_left and len(jobs := made.cut(3, limits)):
-        found += spans(jobs)
-    return found
+def all_spans(the_cutter: JobCutter, limits: CutLimits = FREE) -> list[tuple[int, int]]:
+    result: list[tuple[int, int]] = []
+    while the_cutter.files_left and len(jobs := the_cutter.cut(3, limits)):
+        result += spans(jobs)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -73,30 +73,32 @@ def test_jobs_by_walltime(maxtime_s: float, expected: list[tuple[int, int]]) -> 
     assert all_spans(cutter(EIGHT, SplitSettings(), model), limits) == expected
 
 
-@pytest.mark.parametrize(("mintime_s", "made"), [(600 + 2500, 4), (600 + 2501, 0)])
+@pytest.mark.parametrize(("mintime_s", "job_count"), [(600 + 2500, 4), (600 + 2501, 0)])
 @pytest.mark.parametrize(
     "rules", [SplitSettings(files_per_job=2, dynamic=True), SplitSettings(max_files=2, dynamic=True)]
 )
-def test_a_dynamic_job_below_the_least_time_is_not_made(rules: SplitSettings, mintime_s: float, made: int) -> None:
+def test_a_dynamic_job_below_the_minimum_time_is_not_cut(
+    rules: SplitSettings, mintime_s: float, job_count: int
+) -> None:
     model = JobModel(hs06s_per_event=900, base_walltime_s=600, efficiency=0.9)
     limits = CutLimits(mintime_s=mintime_s, cores=8, corepower=10)
-    one = cutter(EIGHT, rules, model)
-    assert len(one.cut(9, limits)) == made
-    assert one.files_left == 8 - 2 * made
-    fixed = cutter(EIGHT, SplitSettings(files_per_job=2), model)
-    assert len(fixed.cut(9, limits)) == 4
+    dynamic_cutter = cutter(EIGHT, rules, model)
+    assert len(dynamic_cutter.cut(9, limits)) == job_count
+    assert dynamic_cutter.files_left == 8 - 2 * job_count
+    fixed_cutter = cutter(EIGHT, SplitSettings(files_per_job=2), model)
+    assert len(fixed_cutter.cut(9, limits)) == 4
 
 
-def test_jobs_before_the_short_one_are_made() -> None:
+def test_jobs_before_a_too_short_one_are_cut() -> None:
     files = file_table([{"nevents": 100}, {"nevents": 100}, {"nevents": 1}, {"nevents": 100}])
     model = JobModel(hs06s_per_event=10, efficiency=1.0)
     limits = CutLimits(mintime_s=100, cores=1, corepower=10)
-    for one in (
+    for dynamic_cutter in (
         cutter(files, SplitSettings(files_per_job=1, dynamic=True), model),
         FileCutter(one_chunk((files, MASTER)), 0, SplitSettings(files_per_job=1, dynamic=True), model),
     ):
-        assert spans(one.cut(9, limits)) == [(0, 1), (1, 2)]
-        assert one.files_left == 2
+        assert spans(dynamic_cutter.cut(9, limits)) == [(0, 1), (1, 2)]
+        assert dynamic_cutter.files_left == 2
 
 
 def test_estimates_of_jobs() -> None:
@@ -115,7 +117,7 @@ def test_estimates_of_jobs() -> None:
     assert jobs.walltime_s.tolist() == [60 + 1000 + 500, 60 + 100]
 
 
-def test_positions_are_those_of_all_files() -> None:
+def test_positions_count_all_files() -> None:
     inputs = one_chunk((plain_files(2, nevents=1), MASTER), (plain_files(6, nevents=1), DatasetUse(nosplit=True)))
     jobs = job_cutter(inputs, 0, SplitSettings(files_per_job=1), JobModel()).cut(9, FREE)
     assert spans(jobs) == [(0, 1), (1, 2)]
@@ -124,11 +126,13 @@ def test_positions_are_those_of_all_files() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_positions_in_a_later_chunk_begin_behind_the_files_of_those_before(count: int) -> None:
-    """The second of two chunks: its master comes behind 2 + 3 files, its secondary behind that."""
-    parts = [(plain_files(n, nevents=1), MASTER) for n in (2, 3, 4, count)]
-    alone = one_chunk(*parts)
-    inputs = dataclasses.replace(alone, chunk=np.array([0, 0, 1, 1]), is_master=np.array([True, False, True, False]))
+def test_positions_in_a_later_chunk_start_after_the_files_of_earlier_chunks(count: int) -> None:
+    """The master of the second chunk follows 2 + 3 files, its secondary follows the master."""
+    parts = [(plain_files(size, nevents=1), MASTER) for size in (2, 3, 4, count)]
+    one_chunk_inputs = one_chunk(*parts)
+    inputs = dataclasses.replace(
+        one_chunk_inputs, chunk=np.array([0, 0, 1, 1]), is_master=np.array([True, False, True, False])
+    )
     jobs = job_cutter(inputs, 1, SplitSettings(files_per_job=2), JobModel()).cut(9, FREE)
     assert spans(jobs) == [(5, 7), (7, 9)]
     assert jobs.extra.tolist() == list(range(9, 9 + count))
@@ -136,33 +140,33 @@ def test_positions_in_a_later_chunk_begin_behind_the_files_of_those_before(count
 
 
 def test_secondaries_count_against_the_limits() -> None:
-    secondary = file_table([{"lfn": 100 + at, "size": 500 * MB} for at in range(8)])
+    secondary = file_table([{"lfn": 100 + number, "size": 500 * MB} for number in range(8)])
     inputs = one_chunk((EIGHT, MASTER), (secondary, MASTER))
-    limits = CutLimits(scratch_mb=4801)  # 1500 MB for each pair of files: two pairs fit beside 1800 MB
+    limits = CutLimits(scratch_mb=4801)  # 1500 MB per pair of files: two pairs fit beside 1800 MB
     assert all_spans(job_cutter(inputs, 0, SplitSettings(), JobModel()), limits) == [(0, 2), (2, 4), (4, 6), (6, 8)]
 
 
 @pytest.mark.parametrize("rules", [SplitSettings(files_per_job=2), SplitSettings(max_files=2)])
-def test_what_was_cut_can_be_given_back(rules: SplitSettings) -> None:
-    secondary = file_table([{"lfn": 100 + at} for at in range(8)])
+def test_a_cutter_can_be_rewound(rules: SplitSettings) -> None:
+    secondary = file_table([{"lfn": 100 + number} for number in range(8)])
     for inputs in (one_chunk((EIGHT, MASTER)), one_chunk((EIGHT, MASTER), (secondary, MASTER))):
-        one = job_cutter(inputs, 0, rules, JobModel())
-        one.cut(1, FREE)
-        mark = one.mark()
-        second = one.cut(2, FREE)
-        assert one.next_file == 6
-        one.rewind(mark)
-        assert (one.next_file, one.files_left) == (2, 6)
-        again = one.cut(2, FREE)
-        assert spans(again) == spans(second)
-        assert again.extra.tolist() == second.extra.tolist()
+        rewindable = job_cutter(inputs, 0, rules, JobModel())
+        rewindable.cut(1, FREE)
+        mark = rewindable.mark()
+        second_jobs = rewindable.cut(2, FREE)
+        assert rewindable.next_file == 6
+        rewindable.rewind(mark)
+        assert (rewindable.next_file, rewindable.files_left) == (2, 6)
+        repeated_jobs = rewindable.cut(2, FREE)
+        assert spans(repeated_jobs) == spans(second_jobs)
+        assert repeated_jobs.extra.tolist() == second_jobs.extra.tolist()
 
 
 def test_limits_may_change_from_job_to_job() -> None:
-    one = cutter(EIGHT, SplitSettings())
-    assert spans(one.cut(1, CutLimits(scratch_mb=4801))) == [(0, 3)]
-    assert spans(one.cut(1, CutLimits(scratch_mb=2801))) == [(3, 4)]
-    assert spans(one.cut(5, FREE)) == [(4, 8)]
+    cutter_of_eight = cutter(EIGHT, SplitSettings())
+    assert spans(cutter_of_eight.cut(1, CutLimits(scratch_mb=4801))) == [(0, 3)]
+    assert spans(cutter_of_eight.cut(1, CutLimits(scratch_mb=2801))) == [(3, 4)]
+    assert spans(cutter_of_eight.cut(5, FREE)) == [(4, 8)]
 
 
 @pytest.mark.parametrize(("names", "expected"), [([], True), ([1, 1, 2], True), ([1, 2, 1], False)])
@@ -171,11 +175,11 @@ def test_names_in_one_run(names: list[int], expected: bool) -> None:
     assert one_chunk((files, MASTER)).sums.names_in_one_run(0) is expected
 
 
-def test_a_name_that_comes_again_later_is_cut_file_by_file() -> None:
+def test_a_name_that_recurs_later_is_cut_file_by_file() -> None:
     files = file_table([{"lfn": 1, "size": 5}, {"lfn": 2, "size": 7}, {"lfn": 1, "size": 5}])
-    one = cutter(files, SplitSettings(files_per_job=3))
-    assert isinstance(one, FileCutter)
-    jobs = one.cut(5, FREE)
+    file_cutter = cutter(files, SplitSettings(files_per_job=3))
+    assert isinstance(file_cutter, FileCutter)
+    jobs = file_cutter.cut(5, FREE)
     assert (jobs.input_files.tolist(), jobs.input_bytes.tolist()) == ([2], [12])
     assert isinstance(cutter(EIGHT, SplitSettings()), RunCutter)
 
@@ -207,35 +211,35 @@ MODELS = st.builds(
     model=MODELS,
     queues=st.lists(st.tuples(st.integers(1, 4), LIMITS), min_size=1, max_size=6),
 )
-def test_both_cutters_make_the_same_jobs(
+def test_both_cutters_give_the_same_jobs(
     files: FileTable, rules: SplitSettings, model: JobModel, queues: list[tuple[int, CutLimits]]
 ) -> None:
     inputs = one_chunk((files, MASTER))
     fast, exact = RunCutter(runs_of(files), 0, rules, model), FileCutter(inputs, 0, rules, model)
     for count, limits in queues:
-        ours, theirs = fast.cut(count, limits), exact.cut(count, limits)
+        fast_jobs, exact_jobs = fast.cut(count, limits), exact.cut(count, limits)
         for name in ("first", "stop", "events", "input_files", "input_bytes", "disk_mb"):
-            assert getattr(ours, name).tolist() == getattr(theirs, name).tolist(), name
-        np.testing.assert_array_equal(ours.walltime_s, theirs.walltime_s)
-        np.testing.assert_array_equal(ours.output_mb, theirs.output_mb)
+            assert getattr(fast_jobs, name).tolist() == getattr(exact_jobs, name).tolist(), name
+        np.testing.assert_array_equal(fast_jobs.walltime_s, exact_jobs.walltime_s)
+        np.testing.assert_array_equal(fast_jobs.output_mb, exact_jobs.output_mb)
         assert fast.files_left == exact.files_left
 
 
 @given(files=master_files(), rules=settings(), model=MODELS, limits=LIMITS)
-def test_jobs_follow_each_other_without_a_gap(
+def test_jobs_follow_each_other_without_gaps(
     files: FileTable, rules: SplitSettings, model: JobModel, limits: CutLimits
 ) -> None:
-    one = RunCutter(runs_of(files), 0, rules, model)
-    found = all_spans(one, limits)
-    assert [start for start, _ in found] == [0, *[stop for _, stop in found]][: len(found)]
-    assert all(start < stop for start, stop in found)
-    assert one.files_left == len(files) - (found[-1][1] if found else 0)
+    run_cutter = RunCutter(runs_of(files), 0, rules, model)
+    result = all_spans(run_cutter, limits)
+    assert [start for start, _ in result] == [0, *[stop for _, stop in result]][: len(result)]
+    assert all(start < stop for start, stop in result)
+    assert run_cutter.files_left == len(files) - (result[-1][1] if result else 0)
 
 
 def test_joining_jobs() -> None:
     inputs = one_chunk((EIGHT, MASTER), (plain_files(3), DatasetUse(nosplit=True)))
-    one = job_cutter(inputs, 0, SplitSettings(files_per_job=4), JobModel())
-    jobs = joined_jobs([one.cut(1, FREE), no_jobs(), one.cut(1, FREE)])
+    cutter_of_eight = job_cutter(inputs, 0, SplitSettings(files_per_job=4), JobModel())
+    jobs = joined_jobs([cutter_of_eight.cut(1, FREE), no_jobs(), cutter_of_eight.cut(1, FREE)])
     assert spans(jobs) == [(0, 4), (4, 8)]
     assert jobs.extra_offsets.tolist() == [0, 3, 6]
     assert len(joined_jobs([])) == 0

@@ -56,7 +56,7 @@ def test_pseudo_datasets(name: str | None, type_: str, pseudo: bool, per_job: in
         (DatasetUse(reusable=True), False),
     ],
 )
-def test_which_secondaries_are_split_by_memory(use: DatasetUse, splits: bool) -> None:
+def test_secondaries_split_by_ramcount(use: DatasetUse, splits: bool) -> None:
     assert use.splits_by_ramcount is splits
 
 

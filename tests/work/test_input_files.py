@@ -33,7 +33,7 @@ from tests.work.files_for_tests import file_table
         ({}, 1),
     ],
 )
-def test_effective_events_are_the_range_else_the_file_else_one(row: dict[str, int | None], events: int) -> None:
+def test_effective_events_are_the_range_or_the_file_or_one(row: dict[str, int | None], events: int) -> None:
     assert effective_events(file_table([row])).tolist() == [events]
 
 
@@ -55,12 +55,11 @@ def test_effective_events_are_the_range_else_the_file_else_one(row: dict[str, in
         ({"size": 2**62}, 2**49),
     ],
 )
-def test_effective_bytes_are_scaled_to_the_range_in_whole_bytes(row: dict[str, int | None], size: int) -> None:
-    assert effective_bytes(file_table([row])).tolist() == [size]
+def test_effective_bytes_are_scaled_to_the_event_range(row: dict[str, int | None], size: int) -> None:
     assert effective_bytes(file_table([row])).tolist() == [size]
 
 
-def test_stored_bytes_of_unknown_or_negative_size_add_nothing() -> None:
+def test_files_of_unknown_or_negative_size_have_no_stored_bytes() -> None:
     files = file_table([{"size": None}, {"size": -1}, {"size": 0}, {"size": 5}])
     assert stored_bytes(files).tolist() == [0, 0, 0, 5]
 
@@ -76,7 +75,7 @@ def test_no_files_have_no_totals() -> None:
     assert effective_bytes(file_table([])).dtype == np.int64
 
 
-#: Of the last two names the one of the second owner meets the other of the first in the number that is sorted.
+#: The last two names collide in the sorted number: one for the second owner, the other for the first.
 NAMES = [7, 8, int(_SPREADS), 0]
 
 
@@ -85,6 +84,6 @@ NAMES = [7, 8, int(_SPREADS), 0]
 @example(rows=[(7, 0), (8, 0), (7, 0), (7, 1), (7, 0)])
 @settings(max_examples=200)
 @given(rows=st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 2)), max_size=12))
-def test_names_that_come_again(rows: list[tuple[int, int]]) -> None:
-    names, owners = (np.array([row[at] for row in rows], dtype=np.int64) for at in (0, 1))
-    assert repeated_names(names, owners).tolist() == [row in rows[:at] for at, row in enumerate(rows)]
+def test_repeated_names_of_an_owner(rows: list[tuple[int, int]]) -> None:
+    names, owners = (np.array([row[column] for row in rows], dtype=np.int64) for column in (0, 1))
+    assert repeated_names(names, owners).tolist() == [row in rows[:column] for column, row in enumerate(rows)]

@@ -54,7 +54,7 @@ def test_cores(merging: bool, pseudo: bool, task: float, merge: float, queue: fl
         (True, NULL, 9000, 0, 0),
     ],
 )
-def test_memory_asked_for(merging: bool, chunk: float, task: float, merge: float, ram: float) -> None:
+def test_requested_memory(merging: bool, chunk: float, task: float, merge: float, ram: float) -> None:
     assert chunk_ram_mb(merging, chunk, task, merge) == ram
 
 
@@ -125,7 +125,7 @@ KINDS = [
         (1, 4001, None),
         (0, 100, "SCORE"),
         (2, 4000, "MCORE"),
-        # memory of a core in whole MB
+        # memory per core in whole MB
         (8, 16_004, "MCORE"),
         (8, 16_005, "MCORE_HIMEM"),
         (64, 10**6, "MCORE_HIMEM"),
@@ -136,7 +136,7 @@ def test_resource_type(cores: int, ram_mb: int, kind: str | None) -> None:
     assert resource_type([], cores, ram_mb) is None
 
 
-def test_merge_jobs_have_a_processing_type_of_their_own() -> None:
+def test_merge_jobs_have_their_own_processing_type() -> None:
     assert processing_type(True, "simul") == "pmerge"
     assert processing_type(False, "simul") == "simul"
     assert processing_type(False, None) is None

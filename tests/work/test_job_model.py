@@ -33,7 +33,7 @@ def fits(
 @pytest.mark.parametrize(
     ("scratch_mb", "input_mb", "direct", "expected"),
     [
-        # need: input + 1500 MB for output + 300 MB of work space, in whole MB strictly below the limit
+        # required: input + 1500 MB of output + 300 MB of work space, in whole MB strictly below the limit
         (2800, 999, False, True),
         (2800, 999.5, False, True),
         (2800, 1000, False, False),
@@ -73,10 +73,10 @@ def test_work_space_has_a_floor(work_mb: int, merging: bool, need_mb: int) -> No
     ],
 )
 def test_output_has_a_floor_in_scratch_space(model: JobModel, events: int, effective_mb: int, output_mb: int) -> None:
-    at = CutLimits(scratch_mb=output_mb + 300)
-    above = CutLimits(scratch_mb=output_mb + 301)
-    assert not fits(model=model, limits=at, events=events, effective_mb=effective_mb)
-    assert fits(model=model, limits=above, events=events, effective_mb=effective_mb)
+    exact_limits = CutLimits(scratch_mb=output_mb + 300)
+    larger_limits = CutLimits(scratch_mb=output_mb + 301)
+    assert not fits(model=model, limits=exact_limits, events=events, effective_mb=effective_mb)
+    assert fits(model=model, limits=larger_limits, events=events, effective_mb=effective_mb)
 
 
 def test_output_of_events_and_of_input_are_added() -> None:
@@ -87,10 +87,10 @@ def test_output_of_events_and_of_input_are_added() -> None:
     assert fit.output_bytes(100, 1000 * MB, 1000 * MB) == 2300 * MB
 
 
-def test_a_merge_writes_a_fifth_more_than_it_reads() -> None:
+def test_a_merge_job_writes_a_fifth_more_than_it_reads() -> None:
     fit = JobFit(SplitSettings(merging=True), JobModel(), FREE)
-    read = np.array([1000 * int(MB)])
-    output_mb, disk_mb = fit.sizes_mb(read, read, read, copied_bytes=read)
+    read_bytes = np.array([1000 * int(MB)])
+    output_mb, disk_mb = fit.sizes_mb(read_bytes, read_bytes, read_bytes, copied_bytes=read_bytes)
     assert (output_mb.tolist(), disk_mb.tolist()) == ([1200], [1000 + 1500 + 500])
 
 
@@ -131,7 +131,7 @@ def test_gb_of_a_job_leave_room_for_output(
         (SplitSettings(), 600_000, 600_000 - 1800),
     ],
 )
-def test_direct_reading_without_a_rule_has_a_size_of_its_own(
+def test_direct_reading_without_a_rule_has_its_own_size_limit(
     settings: SplitSettings, scratch_mb: float, largest_input_mb: int
 ) -> None:
     limits = CutLimits(scratch_mb=scratch_mb, direct_io=True)
@@ -140,7 +140,7 @@ def test_direct_reading_without_a_rule_has_a_size_of_its_own(
 
 
 @pytest.mark.parametrize("settings", [SplitSettings(files_per_job=9), SplitSettings(events_per_job=9)])
-def test_direct_reading_with_a_rule_has_no_size(settings: SplitSettings) -> None:
+def test_direct_reading_with_a_rule_has_no_size_limit(settings: SplitSettings) -> None:
     assert fits(settings, limits=CutLimits(scratch_mb=2000, direct_io=True), input_mb=10**7)
 
 

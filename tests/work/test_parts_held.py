@@ -1,4 +1,4 @@
-"""Parts of files that replicas hold: together they are what a union of files is."""
+"""Parts of files held by replicas: uniting parts equals the union of the files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.work.files_for_tests import file_table, one_chunk
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
-def test_parts_are_united_like_files(data: st.DataObject) -> None:
-    """Names come again in several rows; one of them at a place is the file there."""
+def test_united_parts_equal_the_union_of_files(data: st.DataObject) -> None:
+    """A name may recur in several rows; a replica that holds one of these rows has the file."""
     names = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
     inputs = one_chunk(
-        (file_table([{"fileid": at, "lfn": name, "size": name} for at, name in enumerate(names)]), DatasetUse())
+        (file_table([{"fileid": index, "lfn": name, "size": name} for index, name in enumerate(names)]), DatasetUse())
     )
     count = data.draw(st.integers(1, 4))
     masks = np.array(
@@ -30,25 +30,27 @@ def test_parts_are_united_like_files(data: st.DataObject) -> None:
     united = united_parts(held, np.zeros(count, dtype=np.int64), tape, None, 1)
 
     def files(rows: np.ndarray) -> set[int]:
-        return {name for row in masks[rows] for name, there in zip(names, row, strict=True) if there}
+        return {name for row in masks[rows] for name, is_held in zip(names, row, strict=True) if is_held}
 
-    disk, every = files(~tape), files(np.ones(count, dtype=np.bool_))
+    disk, all_names = files(~tape), files(np.ones(count, dtype=np.bool_))
     if united is None:
-        # the largest has all
-        assert any(files(np.arange(count) == one) == every for one in range(count))
+        # the largest replica holds everything
+        assert any(files(np.arange(count) == number) == all_names for number in range(count))
         return
     (disk_bytes, all_bytes), (disk_files, all_files) = united
-    assert (disk_files[0], all_files[0]) == (len(disk), len(every))
-    assert (disk_bytes[0], all_bytes[0]) == (sum(disk), sum(every))
+    assert (disk_files[0], all_files[0]) == (len(disk), len(all_names))
+    assert (disk_bytes[0], all_bytes[0]) == (sum(disk), sum(all_names))
 
 
 @pytest.mark.parametrize(
     ("place", "disk"), [(None, [3.0, 7.0]), ([0, 1, 0, 1], [3.0, 7.0]), ([1, 0, 1, 0], [1.0, 7.0])]
 )
-def test_a_file_is_where_the_first_copy_of_a_group_is(place: list[int] | None, disk: list[float]) -> None:
-    """Files of 1, 2 and 4 bytes: in the first group a tape has the second and third, in the other group a disk."""
+def test_the_first_copy_in_a_group_decides_between_disk_and_tape(place: list[int] | None, disk: list[float]) -> None:
+    """Files of 1, 2 and 4 bytes: a tape holds the second and third in the first group, a disk in the other group."""
     masks = [np.array([True, True, False]), np.array([False, True, True])]
-    inputs = one_chunk((file_table([{"fileid": at, "lfn": at, "size": 2**at} for at in range(3)]), DatasetUse()))
+    inputs = one_chunk(
+        (file_table([{"fileid": number, "lfn": number, "size": 2**number} for number in range(3)]), DatasetUse())
+    )
     held = parts_of_replicas(inputs, np.zeros(2, dtype=np.int64), masks, {0})
     tape = np.array([False, True, False, False])
     order = None if place is None else np.array(place)
@@ -58,8 +60,10 @@ def test_a_file_is_where_the_first_copy_of_a_group_is(place: list[int] | None, d
     assert united[0][0].tolist() == disk
 
 
-def test_nothing_is_put_together_where_no_files_are_named() -> None:
+def test_no_parts_are_kept_without_named_files() -> None:
     masks = [np.array([True, False]), np.array([False, True])]
-    inputs = one_chunk((file_table([{"fileid": at, "lfn": at, "size": 1} for at in range(2)]), DatasetUse()))
+    inputs = one_chunk(
+        (file_table([{"fileid": number, "lfn": number, "size": 1} for number in range(2)]), DatasetUse())
+    )
     held = parts_of_replicas(inputs, np.zeros(2, dtype=np.int64), masks, set())
     assert held.tolist() == [None, None]

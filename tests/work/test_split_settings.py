@@ -51,7 +51,7 @@ def test_scouts_without_a_rule_take_one_file(rule: str | None, files: int | None
     assert split_settings(parse_split_rule(rule), merging=False, scout=True).files_per_job == files
 
 
-def test_files_beat_events() -> None:
+def test_files_per_job_take_precedence_over_events() -> None:
     settings = split_settings(parse_split_rule("NF=3,NE=100,MX=50"), merging=False, scout=False)
     assert settings.events_limit is None
     assert settings.files_limit == 3
@@ -66,7 +66,7 @@ def test_events_limit(rule: str, limit: int | None) -> None:
 @pytest.mark.parametrize(
     ("rule", "at_once"), [("NF=3", True), ("NF=3,RL=1", False), ("NF=3,GB=1", False), ("NE=3", False)]
 )
-def test_which_files_are_taken_at_once(rule: str, at_once: bool) -> None:
+def test_rules_that_take_files_at_once(rule: str, at_once: bool) -> None:
     assert split_settings(parse_split_rule(rule), merging=False, scout=False).takes_files_at_once is at_once
 
 

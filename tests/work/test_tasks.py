@@ -6,7 +6,7 @@ from broker.work.tasks import malformed_values, split_rules_of
 from tests.work.files_for_tests import task_table
 
 
-def test_split_rules_are_read_once_for_equal_texts() -> None:
+def test_equal_split_rules_are_parsed_once() -> None:
     rules = split_rules_of(task_table([{"splitrule": "NF=5"}, {"splitrule": None}, {"splitrule": "NF=5"}]))
     assert len(rules.rules) == 2
     assert rules.values("NF").tolist() == [5, 0, 5]
@@ -24,7 +24,7 @@ def test_split_rules_are_read_once_for_equal_texts() -> None:
         ({"workdiskunit": "mb"}, "jedi_tasks.workdiskunit", "unknown_unit", "'mb'"),
     ],
 )
-def test_what_cannot_be_used_is_reported(row: dict[str, str], source: str, code: str, detail: str) -> None:
+def test_malformed_values_are_reported(row: dict[str, str], source: str, code: str, detail: str) -> None:
     tasks = task_table([{"jeditaskid": 1}, {"jeditaskid": 7} | row])
     (entry,) = malformed_values(tasks, split_rules_of(tasks))
     assert (entry.source, entry.identifier, entry.code, entry.detail) == (source, "7", code, detail)

@@ -2,9 +2,8 @@
 
 Both bounds relax the problem: jobs may go to the fastest queue that they fit, compete there only with jobs that arrive
 in the window, and are divisible between cores. Their minimum needs stay: start-up, input at the highest rate, CPU work
-at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered. A job that
-may be cut short takes no slot in the bound of waits, so that this bound is 0 if memory is enforced, stage-ins fail,
-workers are lost, or an outage is sudden.
+at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered. The bound of
+waits is 0 where any job may be cut short: by enforced memory, a failed stage-in, a lost worker or a sudden outage.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class _Jobs:
         cores: cores of the job.
         work_hs06s: CPU work.
         delivered: false for a job that fails at each attempt.
-        whole: whether the first run cannot be cut short by a failure, for its memory, or in an outage.
+        whole: whether the first run does not fail; it may still be cut short, see :func:`_cuts_short`.
         most_efficient: CPU time over core seconds of the best job, at least 1.
     """
 
@@ -83,6 +82,8 @@ def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
         return float("nan")
     if scenario.tape.part > 0 or any(task.on_tape for task in scenario.tasks):
         return 0.0  # waits begin when the input has been read, which spreads the jobs
+    if _cuts_short(scenario):
+        return 0.0  # no job is sure to hold a slot
     starts, up = _slots(scenario)
     slots, group = len(starts), _groups(jobs)
     count = int(group.max()) + 1
@@ -204,8 +205,6 @@ def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
     anywhere = kind.failure_rate + task.failure_rate
     delivered = np.any(draws.fails >= anywhere + min(rates), axis=1)
     whole = draws.fails[:, 0] >= anywhere + max(rates)
-    if _cuts_short(scenario):
-        whole = np.zeros(task.jobs, dtype=np.bool_)
     ones = np.ones(task.jobs)
     columns = (ones * task.arrival_s, run_s, ones * kind.cores, draws.work_hs06s, delivered, whole, most)
     return tuple(np.asarray(column, dtype=np.float64) for column in columns)

@@ -1,4 +1,4 @@
-"""A server that plays PanDA's API: it ends the jobs that it is asked for, and answers as PanDA does."""
+"""A server that plays PanDA's API: it accepts requests to end jobs, and answers as PanDA does."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def says_no(body: dict[str, Any]) -> tuple[int, Any]:
 
 @dataclass
 class PlayedPanda:
-    """The server: what it was asked for, in order, how it responds, and whether it grants the production role."""
+    """The server: its requests in order, how it responds, and whether the caller has the production role."""
 
     respond: Respond = says_yes
     production: bool = True
     port: int = 0
     asked: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
 
-    def options(self, **more: Any) -> dict[str, Any]:
-        """Options of an agent that asks it."""
-        server = {"address": f"http://127.0.0.1:{self.port}/api", "requests_per_s": 100.0, **more}
+    def options(self, **settings: Any) -> dict[str, Any]:
+        """Options of an agent that sends its requests to this server."""
+        server = {"address": f"http://127.0.0.1:{self.port}/api", "requests_per_s": 100.0, **settings}
         return {"through": "panda_api", "panda_api": server}
 
     @property
@@ -44,7 +44,7 @@ class PlayedPanda:
         return [body for path, body, _ in self.asked if path == KILLS]
 
     def identity(self) -> tuple[int, Any]:
-        """Whom it takes the asking one for."""
+        """The answer to who the caller is."""
         fqans = ["/atlas/Role=production"] if self.production else []
         data = {"user_dn_clean": "Grid Broker", "fqans": fqans, "is_production_user": self.production}
         return 200, {"success": True, "message": "", "data": data}
@@ -73,7 +73,7 @@ def played_panda(respond: Respond = says_yes) -> Iterator[PlayedPanda]:
             self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handling) as server:
         panda.port = server.server_port

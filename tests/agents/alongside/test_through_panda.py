@@ -20,7 +20,8 @@ from tests.agents.moving_jobs import column, config, fill, job, run
 from tests.feeds.web_server import DRIPPING, serving
 
 LONG_AGO = {"creationtime": "2026-07-01T00:00:00", "modificationtime": "2026-07-01T00:00:00"}
-#: Waiting for too long: taken back. Throttled for too long: expired. Running for too long: told. Sent: fails.
+#: After too long in its state, a waiting job is taken back, a throttled one expires, a running one is killed, a sent
+#: one fails.
 JOBS = [
     job(1, "assigned", prodsourcelabel="managed", **LONG_AGO),
     job(2, "throttled", prodsourcelabel="managed", **LONG_AGO),
@@ -41,7 +42,7 @@ def panda() -> Iterator[PlayedPanda]:
         yield server
 
 
-def due(database: Database) -> None:
+def load_due_jobs(database: Database) -> None:
     tables: dict[str, list[dict[str, Any]]] = {
         "jedi_datasets": [{"jeditaskid": 1, "datasetid": 10, "type": "input"}],
         "filestable4": [{"row_id": 1, "pandaid": 1, "jeditaskid": 1, "datasetid": 10, "fileid": 1, "type": "input"}],
@@ -51,10 +52,10 @@ def due(database: Database) -> None:
 
 @pytest.mark.slow
 def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: PlayedPanda, tmp_path: Path) -> None:
-    due(shared)
+    load_due_jobs(shared)
     token = tmp_path / "token"
     token.write_text("secret\n", encoding="ascii")
-    record, told = run(
+    record, objects = run(
         shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production")
     )
     assert (record.outcome, record.error) == ("done", None)
@@ -68,7 +69,7 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
         "Bearer secret",
         "atlas:production",
     )
-    # it is PanDA that moves jobs
+    # PanDA moves the jobs itself
     assert column(shared, LIVE) == [1, 2, 3, 4, 5]
     assert column(shared, ACTIONS) == [
         "1 reassigned 51 closed panda_api", "5 reassigned 51 closed panda_api",
@@ -77,54 +78,54 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
     assert column(shared, "SELECT concat_ws(' ', jeditaskid, datasetid, queue) FROM broker.rebrokered_from") == [
         "1 10 Q"
     ]
-    assert {one["pandaid"]: one["through"] for one in told} == {
+    assert {item["pandaid"]: item["through"] for item in objects} == {
         1: "panda_api", 2: "panda_api", 3: "panda_api", 5: "panda_api"
     }  # fmt: skip
-    # what PanDA's Watcher does anyway is a number
+    # jobs that PanDA's Watcher ends anyway are only counted
     assert (record.counts["due"], record.counts["left_to_panda"], record.counts["failed"]) == (4, 1, 0)
 
 
 def test_a_dry_run_asks_nothing_and_needs_no_server(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
-    record, told = run(shared, "timeouts", dry=True, options=panda.options())
-    assert (record.outcome, len(told), panda.asked, column(shared, ACTIONS)) == ("done", 4, [], [])
+    load_due_jobs(shared)
+    record, objects = run(shared, "timeouts", dry=True, options=panda.options())
+    assert (record.outcome, len(objects), panda.asked, column(shared, ACTIONS)) == ("done", 4, [], [])
     assert record.counts["left_to_panda"] == 1
     assert run(shared, "timeouts", dry=True, options={"through": "panda_api"})[0].outcome == "done"
 
 
 def test_without_a_server_nothing_is_done(shared: Database) -> None:
-    due(shared)
+    load_due_jobs(shared)
     record, _ = run(shared, "timeouts", job_generation="jedi")
     assert record.outcome != "done" and "none is named" in str(record.error)
     assert (column(shared, LIVE), column(shared, ACTIONS)) == ([1, 2, 3, 4, 5], [])
 
 
 def test_jobs_that_panda_refuses_are_counted_and_not_recorded(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
-    panda.respond = lambda body: (200, {"success": True, "data": [one != 5 for one in body["job_ids"]]})
-    record, told = run(shared, "timeouts", options=panda.options())
-    assert record.counts["skipped"] == 1 and 5 not in [one["pandaid"] for one in told]
-    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["1", "2", "3"]
+    load_due_jobs(shared)
+    panda.respond = lambda body: (200, {"success": True, "data": [job_id != 5 for job_id in body["job_ids"]]})
+    record, objects = run(shared, "timeouts", options=panda.options())
+    assert record.counts["skipped"] == 1 and 5 not in [item["pandaid"] for item in objects]
+    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("origin", [None, "atlas"])
 def test_without_the_production_role_the_error_names_role_and_origin(
     shared: Database, panda: PlayedPanda, origin: str | None
 ) -> None:
-    due(shared)
+    load_due_jobs(shared)
     panda.respond, panda.production = says_no, False
     record, _ = run(shared, "timeouts", options=panda.options(origin=origin))
     assert record.outcome != "done"
     assert "refused all of 2 jobs" in str(record.error) and "no production role" in str(record.error)
     assert (f"origin {origin}" if origin else "no origin") in str(record.error)
     assert "atlas:production" in str(record.error)
-    # the first request says it; the others would be refused as well
+    # no other request follows, since it would be refused as well
     assert [path for path, *_ in panda.asked] == [KILLS, WHO]
     assert column(shared, ACTIONS) == []
 
 
 def test_jobs_that_are_all_refused_in_spite_of_the_role_are_an_error_too(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
+    load_due_jobs(shared)
     panda.respond = says_no
     record, _ = run(shared, "timeouts", options=panda.options(origin="atlas:production"))
     assert record.outcome != "done" and "refused all of 4 jobs" in str(record.error)
@@ -133,22 +134,22 @@ def test_jobs_that_are_all_refused_in_spite_of_the_role_are_an_error_too(shared:
 
 
 def test_a_first_request_that_is_refused_does_not_stop_the_others(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
+    load_due_jobs(shared)
     panda.respond = lambda body: says_no(body) if body["code"] == 51 else says_yes(body)
     record, _ = run(shared, "timeouts", options=panda.options())
     assert (record.outcome, record.counts["skipped"], record.counts["killed"]) == ("done", 2, 2)
-    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["2", "3"]
+    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["2", "3"]
 
 
 def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
+    load_due_jobs(shared)
     panda.respond = lambda body: (200, {"success": True, "data": [[True, [], 0, None] for _ in body["job_ids"]]})
     record, _ = run(shared, "timeouts", options=panda.options())
     assert record.counts["skipped"] == 0 and len(column(shared, ACTIONS)) == 4
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "said"),
+    ("status", "answer", "message"),
     [
         (200, {"success": False, "message": "production role required"}, "production role required"),
         (503, {}, "status 503"),
@@ -161,26 +162,26 @@ def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: 
         (200, b" " * (2**20 + 1), "more than 1048576 bytes"),
     ],
 )
-def test_a_server_that_does_not_do_it(
-    shared: Database, panda: PlayedPanda, status: int, answer: Any, said: str
+def test_a_server_that_does_not_end_jobs_fails_the_cycle(
+    shared: Database, panda: PlayedPanda, status: int, answer: Any, message: str
 ) -> None:
-    due(shared)
+    load_due_jobs(shared)
     panda.respond = lambda body: (status, answer)
     record, _ = run(shared, "timeouts", options=panda.options())
-    assert record.outcome != "done" and said in str(record.error)
+    assert record.outcome != "done" and message in str(record.error)
     assert (len(panda.asked), column(shared, ACTIONS)) == (1, [])
 
 
-def test_what_was_done_before_a_failure_is_kept(shared: Database, panda: PlayedPanda) -> None:
-    due(shared)
+def test_jobs_ended_before_a_failure_are_recorded(shared: Database, panda: PlayedPanda) -> None:
+    load_due_jobs(shared)
     panda.respond = lambda body: (200, {"success": body["code"] == 51, "data": [True for _ in body["job_ids"]]})
     record, _ = run(shared, "timeouts", options=panda.options(jobs_of_a_request=1))
     assert record.outcome == "done" and "wait for the next cycle" in record.notes[0]
     assert [body["job_ids"] for body in panda.bodies] == [[1], [2]]
-    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["1"]
+    assert [line.split()[0] for line in column(shared, ACTIONS)] == ["1"]
 
 
-def test_fast_rebrokerage_asks_with_its_own_code_and_the_share_settles(shared: Database, panda: PlayedPanda) -> None:
+def test_fast_rebrokerage_uses_its_own_code_and_the_share_settles(shared: Database, panda: PlayedPanda) -> None:
     jobs = [*(job(number) for number in range(1, 15)), job(100, "running")]
     fill(shared, jobs, config=[config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)])
     record, _ = run(shared, "fast_rebrokerage", options=panda.options())
@@ -190,7 +191,7 @@ def test_fast_rebrokerage_asks_with_its_own_code_and_the_share_settles(shared: D
     assert len(panda.asked) == 1
 
 
-def test_who_ends_jobs() -> None:
+def test_the_way_to_end_jobs() -> None:
     assert [EndingOptions().way(standalone) for standalone in (True, False)] == ["sql", "panda_api"]
     assert EndingOptions(through="sql").way(False) == "sql"
     with pytest.raises(Refused, match="none is named"):

@@ -1,4 +1,4 @@
-"""What became of a decision while it was written."""
+"""Decisions whose jobs could not all be written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRID = SimpleNamespace(snapshot=SimpleNamespace(queues=SimpleNamespace(name=text
 
 
 @pytest.mark.parametrize(
-    ("kept", "skipped", "outcome", "reason", "assigned", "notes"),
+    ("written_jobs", "skipped", "outcome", "reason", "assigned", "notes"),
     [
         ([True] * 4, False, "brokered", "", {"A": 3, "B": 1}, ("before",)),
         ([True, False, True, False], False, "brokered", "", {"A": 2}, ("before", "files_changed:2")),
@@ -37,17 +37,22 @@ GRID = SimpleNamespace(snapshot=SimpleNamespace(queues=SimpleNamespace(name=text
     ],
 )
 def test_jobs_that_could_not_be_written_are_noted(
-    kept: list[bool] | None, skipped: bool, outcome: str, reason: str, assigned: dict[str, int], notes: tuple[str, ...]
+    written_jobs: list[bool] | None,
+    skipped: bool,
+    outcome: str,
+    reason: str,
+    assigned: dict[str, int],
+    notes: tuple[str, ...],
 ) -> None:
     work = cycle([[(plain_files(4), DatasetUse())]], [SplitSettings()])
     candidates = (Candidate("A", 1.0, {}), Candidate("B", 1.0, {}))
     decision = Decision(1, 2, None, "production_job", "brokered", "", candidates, {}, (), ("before",))
-    placed = AssignedChunk(0, decision, np.array([0, 0, 0, 1]), no_jobs())
+    chunk = AssignedChunk(0, decision, np.array([0, 0, 0, 1]), no_jobs())
     written: Any = None
-    if kept is not None:
-        written = SimpleNamespace(kept=np.array(kept), tasks_skipped={1} if skipped else set(), counts={})
-    over = JobsCycle(cast(JobCycle, GRID), work)
-    (record,) = records_of(brokerage("production_job"), over, [placed], cast(Written, written), NOW)
+    if written_jobs is not None:
+        written = SimpleNamespace(kept=np.array(written_jobs), tasks_skipped={1} if skipped else set(), counts={})
+    jobs_cycle = JobsCycle(cast(JobCycle, GRID), work)
+    (record,) = records_of(brokerage("production_job"), jobs_cycle, [chunk], cast(Written, written), NOW)
     assert (record.decision.outcome, record.decision.reason) == (outcome, reason)
     assert (dict(record.assigned), record.decision.notes) == (assigned, notes)
     assert record.pending_until is None

@@ -1,4 +1,4 @@
-"""The parts of a job brokerage: what several brokers decide together is what one would decide alone."""
+"""The parts of a job brokerage: several brokers together decide what one broker would decide alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from agents.service.cycle import run_cycle
 from agents.service.runtime import enabled_agents
 from broker.domain.parts import WHOLE, Part, parts_of
 from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
 from broker.store.service.leases import Lease
+from tests.brokerages.analysis_grid import analysis_tasks
 from tests.fault.processes import AGENT, NOW, SEED, load_grid
 
 SHARES = ("Simulation", "Reprocessing", "Group Analysis", "Express", None)
@@ -36,52 +38,54 @@ def grid(shared: Database) -> Database:
     return shared
 
 
-def decided(database: Database, part: Part, agent: str = AGENT) -> list[dict[str, Any]]:
-    """What a cycle under the lease of a part would decide; nothing is written."""
-    told: list[dict[str, Any]] = []
+def decisions_of(database: Database, part: Part, agent: str = AGENT) -> list[dict[str, Any]]:
+    """The decisions of a dry cycle under the lease of a part."""
+    decisions: list[dict[str, Any]] = []
     lease = Lease(part.lease_of(agent), "one", 1)
-    request = CycleRequest(dry_run=True, emit=told.append)
+    request = CycleRequest(dry_run=True, emit=decisions.append)
     context = CycleContext(database, NOW, SEED, 600.0, request, lease=lease)
     record = run_cycle(registry.make(agent, {}, ProcessSettings()), context)
     assert record.outcome == "done", record.error
-    assert record.counts["chunks"] == len(told)
-    return told
+    assert record.counts["chunks"] == len(decisions)
+    return decisions
 
 
-def by_chunk(told: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    return {(one["jeditaskid"], one["datasetid"], one["ramcount"]): one for one in told}
+def by_chunk(decisions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {(decision["jeditaskid"], decision["datasetid"], decision["ramcount"]): decision for decision in decisions}
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_brokers_with_a_part_each_decide_what_one_decides(grid: Database, parts: int) -> None:
-    alone = decided(grid, WHOLE)
-    apart = [decided(grid, part) for part in parts_of(parts)]
+def test_brokers_with_one_part_each_decide_what_a_single_broker_decides(grid: Database, parts: int) -> None:
+    alone = decisions_of(grid, WHOLE)
+    apart = [decisions_of(grid, part) for part in parts_of(parts)]
     assert sum(map(len, apart)) == len(alone) > max(map(len, apart))
-    assert by_chunk([one for told in apart for one in told]) == by_chunk(alone)
+    assert by_chunk([decision for decisions in apart for decision in decisions]) == by_chunk(alone)
 
 
-def test_users_of_a_vo_belong_to_one_part(grid: Database) -> None:
-    alone = decided(grid, WHOLE, "analysis_job")
-    apart = [decided(grid, part, "analysis_job") for part in parts_of(2)]
-    assert sorted(map(len, apart)) == [0, len(alone)]
+def test_users_of_a_vo_belong_to_one_part(database: Database) -> None:
+    load(database, analysis_tasks({"username": "alice"}, {"username": "bob", "gshare": "Group Analysis"}))
+    apart = [decisions_of(database, part, "analysis_job") for part in (WHOLE, *parts_of(2))]
+    assert sorted(map(len, apart)) == [0, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("agent", "process", "told"),
+    ("agent", "process", "message"),
     [
         ("production_task", ProcessSettings(), "takes all its work in one cycle"),
         ("production_job", ProcessSettings(profile="flow"), "places the chunks of a cycle together"),
         ("timeouts", ProcessSettings(), "its work is not divided"),
     ],
 )
-def test_what_cannot_be_divided_is_told_before_anything_starts(agent: str, process: ProcessSettings, told: str) -> None:
+def test_agents_that_cannot_be_divided_are_refused_before_anything_starts(
+    agent: str, process: ProcessSettings, message: str
+) -> None:
     section = AgentSection(period_s=30, cycle_budget_s=60, parts=2)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         enabled_agents({agent: section}, lambda name, options: registry.make(name, options, process))
 
 
 def test_each_part_is_scheduled_under_its_own_lease() -> None:
     section = AgentSection(period_s=30, cycle_budget_s=60, parts=2)
-    made = enabled_agents({AGENT: section}, lambda name, options: registry.make(name, options, ProcessSettings()))
-    assert [one.name for one in made] == [f"{AGENT}#1/2", f"{AGENT}#2/2"]
-    assert made[0].agent is not made[1].agent
+    scheduled = enabled_agents({AGENT: section}, lambda name, options: registry.make(name, options, ProcessSettings()))
+    assert [entry.name for entry in scheduled] == [f"{AGENT}#1/2", f"{AGENT}#2/2"]
+    assert scheduled[0].agent is not scheduled[1].agent

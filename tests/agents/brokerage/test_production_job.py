@@ -30,7 +30,7 @@ def grid(database: Database) -> Database:
     return database
 
 
-def asked(
+def run_request(
     database: Database,
     request: CycleRequest,
     process: ProcessSettings | None = None,
@@ -42,10 +42,10 @@ def asked(
     return run_cycle(agent, CycleContext(database, NOW, SEED, 600.0, request, lease=lease, run_id=run_id))
 
 
-def reported_by(database: Database, **request: Any) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
-    assert asked(database, CycleRequest(emit=told.append, **request)).outcome == "done"
-    return told
+def objects_of(database: Database, **request: Any) -> list[dict[str, Any]]:
+    objects: list[dict[str, Any]] = []
+    assert run_request(database, CycleRequest(emit=objects.append, **request)).outcome == "done"
+    return objects
 
 
 def count(database: Database, table: str) -> int:
@@ -63,17 +63,17 @@ def test_a_cycle_writes_what_it_reports(grid: Database) -> None:
     assert audit(grid, before) == []
 
 
-def test_a_cycle_makes_no_names_of_what_it_rejected(grid: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names, funnels and words are made when somebody asks; a cycle in which nobody does stores numbers."""
+def test_a_cycle_makes_no_names_of_its_rejections(grid: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, funnels and words are made when they are read; a cycle stores only numbers."""
 
-    def made(reasons: Reasons) -> dict[str, str]:
+    def fail(reasons: Reasons) -> dict[str, str]:
         raise AssertionError("a cycle made names")
 
-    with monkeypatch.context() as within:
+    with monkeypatch.context() as patched:
         for name in ("rejected", "funnel"):
-            within.setattr(Reasons, name, property(made))
-        within.setattr(Remarks, "notes", property(made))
-        within.setattr(ChosenCandidates, "objects", property(made))
+            patched.setattr(Reasons, name, property(fail))
+        patched.setattr(Remarks, "notes", property(fail))
+        patched.setattr(ChosenCandidates, "objects", property(fail))
         assert cycle_here(grid).outcome == "done"
     with grid.begin() as connection:
         task = connection.execute(sa.text("SELECT min(jeditaskid) FROM broker.decisions")).scalar_one()
@@ -81,19 +81,19 @@ def test_a_cycle_makes_no_names_of_what_it_rejected(grid: Database, monkeypatch:
     assert stored.record.decision.rejected and stored.record.decision.funnel
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(grid: Database) -> None:
-    told = reported_by(grid, dry_run=True)
+def test_a_dry_run_emits_the_same_and_writes_nothing(grid: Database) -> None:
+    objects = objects_of(grid, dry_run=True)
     assert made_jobs(grid) == count(grid, "broker.decisions") == count(grid, "broker.agent_runs") == 0
     assert count(grid, "broker.snapshots") == 0
     record = cycle_here(grid)
-    assert sum(sum(one["assigned"].values()) for one in told) == record.counts["jobs"]
+    assert sum(sum(item["assigned"].values()) for item in objects) == record.counts["jobs"]
     with grid.begin() as connection:
-        for one in told:
-            stored = {s.record.decision.datasetid: s for s in decisions.latest(connection, one["jeditaskid"])}
-            decision = stored[one["datasetid"]].record
-            assert dict(decision.assigned) == one["assigned"]
-            assert [c.name for c in decision.decision.candidates] == [c["name"] for c in one["candidates"]]
-            assert [c.weight for c in decision.decision.candidates] == [c["weight"] for c in one["candidates"]]
+        for item in objects:
+            stored = {s.record.decision.datasetid: s for s in decisions.latest(connection, item["jeditaskid"])}
+            decision = stored[item["datasetid"]].record
+            assert dict(decision.assigned) == item["assigned"]
+            assert [c.name for c in decision.decision.candidates] == [c["name"] for c in item["candidates"]]
+            assert [c.weight for c in decision.decision.candidates] == [c["weight"] for c in item["candidates"]]
 
 
 def test_the_object_has_the_fields_of_the_contract_in_their_order(grid: Database) -> None:
@@ -101,27 +101,27 @@ def test_the_object_has_the_fields_of_the_contract_in_their_order(grid: Database
         "jeditaskid datasetid ramcount brokerage outcome reason candidates rejected funnel assigned pending_until"
         " snapshot tuning"
     )
-    for one in reported_by(grid, dry_run=True):
-        assert " ".join(one) == fields
-        assert isinstance(one["ramcount"], int | None)
-        assert (one["pending_until"] is not None) == (one["outcome"] == "pending")
-        assert bool(one["assigned"]) == (one["outcome"] == "brokered")
+    for item in objects_of(grid, dry_run=True):
+        assert " ".join(item) == fields
+        assert isinstance(item["ramcount"], int | None)
+        assert (item["pending_until"] is not None) == (item["outcome"] == "pending")
+        assert bool(item["assigned"]) == (item["outcome"] == "brokered")
 
 
 def test_the_same_seed_gives_the_same_objects_and_independence_needs_no_order(grid: Database) -> None:
-    assert reported_by(grid, dry_run=True) == reported_by(grid, dry_run=True)
-    alone = reported_by(grid, independent=True)
-    for one in alone[:3]:
-        (again,) = [
+    assert objects_of(grid, dry_run=True) == objects_of(grid, dry_run=True)
+    alone = objects_of(grid, independent=True)
+    for item in alone[:3]:
+        (repeated,) = [
             t
-            for t in reported_by(grid, independent=True, task_ids=(one["jeditaskid"],))
-            if t["datasetid"] == one["datasetid"]
+            for t in objects_of(grid, independent=True, task_ids=(item["jeditaskid"],))
+            if t["datasetid"] == item["datasetid"]
         ]
-        assert again == one
+        assert repeated == item
     assert made_jobs(grid) == 0
 
 
-def test_tasks_asked_for_by_name_that_have_nothing_to_broker_say_why(grid: Database) -> None:
+def test_tasks_requested_by_name_that_have_nothing_to_broker_say_why(grid: Database) -> None:
     with grid.begin() as connection:
         tasks = list(
             connection.execute(sa.text("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1 LIMIT 3")).scalars()
@@ -131,8 +131,8 @@ def test_tasks_asked_for_by_name_that_have_nothing_to_broker_say_why(grid: Datab
         connection.execute(
             sa.text(f"UPDATE doma_panda.jedi_dataset_contents SET status = 'finished' WHERE jeditaskid = {tasks[2]}")
         )
-    told = reported_by(grid, dry_run=True, task_ids=(*tasks, 1))
-    assert [(one["jeditaskid"], one["outcome"], one["reason"]) for one in told] == [
+    objects = objects_of(grid, dry_run=True, task_ids=(*tasks, 1))
+    assert [(item["jeditaskid"], item["outcome"], item["reason"]) for item in objects] == [
         (tasks[0], "skipped", "task_status_done"),
         (tasks[1], "skipped", "no_nucleus"),
         (tasks[2], "skipped", "no_ready_input"),
@@ -142,7 +142,7 @@ def test_tasks_asked_for_by_name_that_have_nothing_to_broker_say_why(grid: Datab
 
 def test_beside_jedi_decisions_are_recorded_and_nothing_else_is_touched(grid: Database) -> None:
     before = count(grid, "doma_panda.tasks_statuslog")
-    record = asked(grid, CycleRequest(), ProcessSettings(job_generation="jedi"), take_lease(grid))
+    record = run_request(grid, CycleRequest(), ProcessSettings(job_generation="jedi"), take_lease(grid))
     assert record.outcome == "done"
     assert count(grid, "broker.decisions") == record.counts["chunks"] > 0
     assert made_jobs(grid) == 0
@@ -151,7 +151,7 @@ def test_beside_jedi_decisions_are_recorded_and_nothing_else_is_touched(grid: Da
 
 
 def test_beside_jedi_unchanged_chunks_are_seen_again(grid: Database) -> None:
-    """Whatever the seeds of the cycles; the room that a day takes follows, as a chunk has one row of it."""
+    """This holds for all seeds of the cycles, so that a chunk takes one row a day."""
     lease = take_lease(grid)
     for number in range(3):
         agent = registry.make(AGENT, {}, ProcessSettings(job_generation="jedi"))
@@ -165,16 +165,18 @@ def test_beside_jedi_unchanged_chunks_are_seen_again(grid: Database) -> None:
 
 
 def test_small_batches_make_the_same_jobs(grid: Database, make_database: Any) -> None:
-    other = make_database()
-    load_grid(other)
+    second_grid = make_database()
+    load_grid(second_grid)
     cycle_here(grid)
-    assert asked(other, CycleRequest(), lease=take_lease(other), chunks_of_a_batch=1).outcome == "done"
+    assert (
+        run_request(second_grid, CycleRequest(), lease=take_lease(second_grid), chunks_of_a_batch=1).outcome == "done"
+    )
     query = sa.text(
         "SELECT jeditaskid, computingsite, ninputdatafiles, count(*) FROM doma_panda.jobsdefined4"
         " WHERE lockedby = 'jedi' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     )
-    with grid.begin() as one, other.begin() as two:
-        assert one.execute(query).all() == two.execute(query).all()
+    with grid.begin() as connection, second_grid.begin() as second_connection:
+        assert connection.execute(query).all() == second_connection.execute(query).all()
 
 
 def test_the_snapshot_of_a_decision_can_be_read_back(grid: Database) -> None:

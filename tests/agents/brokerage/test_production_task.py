@@ -1,4 +1,4 @@
-"""The agent of the task brokerage: what it reports, refuses, skips, and leaves behind for explanations."""
+"""The agent of the task brokerage: what it reports, refuses, skips, and stores for explanations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def three_tasks() -> dict[str, list[dict[str, object]]]:
 
 def test_the_report_counts_what_was_done(database: Database) -> None:
     load(database, task_scenario(**three_tasks()))
-    record, told = cycle_at(database)
+    record, objects = cycle_at(database)
     assert record.counts == {
         "tasks": 3,
         "candidates": 4,
@@ -46,28 +46,28 @@ def test_the_report_counts_what_was_done(database: Database) -> None:
         "tasks_skipped": 0,
     }
     assert set(record.timings) >= {"load_s", "decide_s", "cut_s", "write_s"}
-    assert [one["reason"] for one in told] == ["", "", "no_ready_input"]
+    assert [item["reason"] for item in objects] == ["", "", "no_ready_input"]
     assert record.snapshot is not None and record.tuning is not None
 
 
-def test_nothing_is_waiting(database: Database) -> None:
+def test_without_waiting_tasks_nothing_is_decided(database: Database) -> None:
     load(database, task_scenario(jedi_tasks=[]))
-    record, told = cycle_at(database)
-    assert (record.outcome, told, record.counts) == ("done", [], {"tasks": 0, "candidates": 0, "brokered": 0})
+    record, objects = cycle_at(database)
+    assert (record.outcome, objects, record.counts) == ("done", [], {"tasks": 0, "candidates": 0, "brokered": 0})
 
 
 def test_without_queues_nothing_is_decided(database: Database) -> None:
     load(database, task_scenario(schedconfig_json=[]))
-    record, told = cycle_at(database)
-    assert (record.outcome, told) == ("refused", [])
+    record, objects = cycle_at(database)
+    assert (record.outcome, objects) == ("refused", [])
     assert rows(database, "SELECT status FROM doma_panda.jedi_tasks") == [("assigning",)]
 
 
 def test_tasks_that_are_named_but_not_due_say_why(database: Database) -> None:
     load(database, task_scenario(**three_tasks()))
     cycle_at(database)
-    _, told = cycle_at(database, timedelta(minutes=5), task_ids=(*NAMES, 5))
-    assert [(one["reason"], one["pending_until"]) for one in told] == [
+    _, objects = cycle_at(database, timedelta(minutes=5), task_ids=(*NAMES, 5))
+    assert [(item["reason"], item["pending_until"]) for item in objects] == [
         ("task_status_ready", None),
         ("task_status_ready", None),
         ("tried_lately", "2026-08-01T12:30:00+00:00"),
@@ -75,10 +75,10 @@ def test_tasks_that_are_named_but_not_due_say_why(database: Database) -> None:
     ]
 
 
-def test_only_the_tasks_that_are_named(database: Database) -> None:
+def test_only_named_tasks_are_decided(database: Database) -> None:
     load(database, task_scenario(**three_tasks()))
-    _, told = cycle_at(database, task_ids=(NAMES[1],))
-    assert [one["jeditaskid"] for one in told] == [NAMES[1]]
+    _, objects = cycle_at(database, task_ids=(NAMES[1],))
+    assert [item["jeditaskid"] for item in objects] == [NAMES[1]]
     assert rows(database, "SELECT status FROM doma_panda.jedi_tasks ORDER BY jeditaskid") == [
         ("assigning",),
         ("ready",),
@@ -90,7 +90,7 @@ def test_only_the_tasks_that_are_named(database: Database) -> None:
 def test_a_cycle_that_ends_in_the_middle_leaves_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    """And the next one does it all."""
+    """The next cycle then does all the work."""
     load(database, task_scenario(**three_tasks()))
     original = fault_points.reach
 
@@ -117,13 +117,13 @@ def test_a_task_that_changes_meanwhile_is_skipped(database: Database, monkeypatc
                 connection.execute(sa.text(statement))
 
     monkeypatch.setattr(fault_points, "reach", reach)
-    record, told = cycle_at(database)
-    assert (told[0]["outcome"], told[0]["reason"], told[0]["assigned"]) == ("skipped", "task_changed", {})
+    record, objects = cycle_at(database)
+    assert (objects[0]["outcome"], objects[0]["reason"], objects[0]["assigned"]) == ("skipped", "task_changed", {})
     assert record.counts["tasks_skipped"] == 1 and record.counts["tasks_assigned"] == 1
 
 
 def test_explanations_of_both_brokerages(database: Database) -> None:
-    """The last decision is that of the jobs; that of the nucleus can still be asked for."""
+    """The last decision is about the jobs; the decision about the nucleus can still be read."""
     load(database, task_scenario())
     cycle_at(database)
     cycle_at(database, timedelta(minutes=1), agent="production_job")
@@ -132,10 +132,10 @@ def test_explanations_of_both_brokerages(database: Database) -> None:
         nucleus = decisions.latest(connection, TASK, brokerage="production_task")
         each = decisions.latest_of_each(connection, TASK)
         before = decisions.latest(connection, TASK, nucleus[0].origin.decided_at)
-    assert [one.record.decision.brokerage for one in last] == ["production_job"]
-    assert [one.record.decision.brokerage for one in nucleus] == ["production_task"]
-    assert [one.record.decision.brokerage for one in each] == ["production_task", "production_job"]
-    assert [one.id for one in before] == [one.id for one in nucleus]
+    assert [row.record.decision.brokerage for row in last] == ["production_job"]
+    assert [row.record.decision.brokerage for row in nucleus] == ["production_task"]
+    assert [row.record.decision.brokerage for row in each] == ["production_task", "production_job"]
+    assert [row.id for row in before] == [row.id for row in nucleus]
 
 
 def test_options_have_bounds() -> None:

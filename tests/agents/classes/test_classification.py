@@ -1,4 +1,4 @@
-"""The agents that keep classes: when they write, and that the brokerage decides by it."""
+"""The agents that maintain classes: when they write, and how the brokerage decides by the classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.agents.classified_grid import (
     SAMPLES,
     SHARES,
     at,
-    dry,
+    dry_cycle,
     evaluations,
     site,
 )
@@ -29,8 +29,8 @@ from tests.brokerages.small_grid import FRESH, NOW, TASK, Row, next_cycle
 from tests.brokerages.test_analysis_scenarios import SHARE, analysis
 
 
-def counted_rows(database: Database) -> tuple[int, int]:
-    """All rows of metrics, and those of now."""
+def count_rows(database: Database) -> tuple[int, int]:
+    """The numbers of all rows of metrics, and of the rows written now."""
     query = sa.text("SELECT count(*), count(*) FILTER (WHERE timestamp = :now) FROM doma_panda.metrics")
     with database.begin() as connection:
         every, fresh = connection.execute(query, {"now": NOW.replace(tzinfo=None)}).one()
@@ -38,7 +38,7 @@ def counted_rows(database: Database) -> tuple[int, int]:
 
 
 def test_rows_are_overwritten_not_doubled(database: Database) -> None:
-    """Also rows whose unused keys are NULL, and rows of a key that is there twice: PanDA's table has none, ours may."""
+    """Also rows whose unused keys are NULL, and two rows of one key: ours may have them, PanDA's table has none."""
     old = [
         {"metric": "analy_site_eval", "computingsite": "ALPHA_MCORE", "gshare": None},
         {"metric": "analy_site_eval", "computingsite": "ALPHA_MCORE", "gshare": "NULL"},
@@ -50,18 +50,18 @@ def test_rows_are_overwritten_not_doubled(database: Database) -> None:
     evaluation = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": "old", "timestamp": at(30)}
     tables = {"metrics": rows, "task_evaluation": [evaluation], "global_shares": SHARES, "jobsactive4": HUGE}
     load(database, analysis(**SAMPLES, **tables))
-    # six rows of two metrics at three queues, of which one is there twice; one of users; five of shares, one old one
+    # six rows of two metrics at three queues, one of them twice; one row of users; five rows of shares and an old one
     for name, expected in (("site_class", (10, 7)), ("task_class", (10, 8)), ("share_usage", (14, 13))):
         for _ in range(2):
             assert next_cycle(database, agent=name)[0].outcome == "done"
-            assert counted_rows(database) == expected
+            assert count_rows(database) == expected
     assert evaluations(database)[TASK]["class"] == -1
 
 
-def test_nothing_is_written_dry_or_without_the_lease(database: Database) -> None:
+def test_nothing_is_written_by_a_dry_run_or_without_the_lease(database: Database) -> None:
     load(database, analysis(**SAMPLES, metrics=[site("ALPHA_MCORE", 1)], global_shares=SHARES, jobsactive4=HUGE))
     for name in ("site_class", "task_class", "share_usage"):
-        assert dry(database, name)[0].outcome == "done"
+        assert dry_cycle(database, name)[0].outcome == "done"
         with database.begin() as connection:
             lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
             assert lease is not None
@@ -71,7 +71,7 @@ def test_nothing_is_written_dry_or_without_the_lease(database: Database) -> None
         agent = registry.make(name, {}, ProcessSettings())
         context = CycleContext(database, NOW, 1, 60.0, lease=lease, run_id=run_id)
         assert run_cycle(agent, context).outcome == "lost_lease"
-        assert counted_rows(database) == (1, 0)
+        assert count_rows(database) == (1, 0)
     assert evaluations(database) == {}
 
 
@@ -85,7 +85,7 @@ def test_beside_panda_its_daemons_keep_the_rows(database: Database, monkeypatch:
         agent = registry.make("share_usage", {"written_by": written_by}, ProcessSettings())
         record = run_cycle(agent, CycleContext(database, NOW, 1, 60.0, lease=lease))
         assert record.outcome == "done"
-        assert counted_rows(database) == (rows, rows)
+        assert count_rows(database) == (rows, rows)
         assert any("PanDA's daemons" in note for note in record.notes) is (rows == 0)
 
 
@@ -94,7 +94,7 @@ def test_options_are_checked() -> None:
         registry.make("site_class", {"written_by": "nobody"}, ProcessSettings())
 
 
-def test_the_brokerage_decides_by_what_the_agents_wrote(database: Database) -> None:
+def test_the_brokerage_decides_by_the_classes_that_the_agents_wrote(database: Database) -> None:
     """8000 slots at a queue of class hi make class C; the share is over its target: the task is throttled.
 
     With the share at its target, the new weight sends a task of class C to the queue of class lo.
@@ -113,18 +113,20 @@ def test_the_brokerage_decides_by_what_the_agents_wrote(database: Database) -> N
         assert next_cycle(database, agent=name)[0].outcome == "done"
     _, (decision,) = next_cycle(database, agent="analysis_job", dry_run=True)
     assert decision["outcome"] == "brokered"
-    weights = {one["name"]: one["weight"] for one in decision["candidates"]}
+    weights = {candidate["name"]: candidate["weight"] for candidate in decision["candidates"]}
     assert max(weights, key=lambda name: weights[name]) == "GAMMA_MCORE"
     assert weights["ALPHA_MCORE"] < weights["BETA/SCORE"] < weights["GAMMA_MCORE"]
 
 
 def test_a_document_of_many_users_is_read(database: Database) -> None:
-    """Of 4000 users, more than a million characters; 150 % is above the limit of who has no slots left, but below
-    that of who is not known.
+    """The document has 4000 users and more than a million characters. 150 % is above the limit of a user without
+    slots, but below the limit of an unknown user.
     """
     nothing = dict.fromkeys(("nQueue", "nRunning", "slotsQueue", "slotsRunning"), 0)
-    one = dict.fromkeys(("A_sites", "B_sites", "C_sites"), nothing)
-    users = {f"user {number:05d}": {"user": f"user {number:05d}", **one, "rem_slots_A": 9} for number in range(4000)}
+    site_counts = dict.fromkeys(("A_sites", "B_sites", "C_sites"), nothing)
+    users = {
+        f"user {number:05d}": {"user": f"user {number:05d}", **site_counts, "rem_slots_A": 9} for number in range(4000)
+    }
     users["alice"] = {"rem_slots_A": 0}
     assert len(json.dumps(users)) > 1_000_000
     rows: list[Row] = [

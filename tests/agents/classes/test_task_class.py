@@ -7,7 +7,7 @@ from broker.store.scenarios.load_dump import load
 from tests.agents.classified_grid import (
     HUGE,
     at,
-    dry,
+    dry_cycle,
     evaluations,
     metrics,
     progress,
@@ -17,7 +17,7 @@ from tests.brokerages.small_grid import TASK, Row, next_cycle
 from tests.brokerages.test_analysis_scenarios import analysis, user_jobs, user_task
 
 
-def test_tasks_are_classed_by_what_their_user_has(database: Database) -> None:
+def test_tasks_are_classed_by_the_slots_of_their_user(database: Database) -> None:
     """8000 slots at one queue: of class hi they leave nothing for A and B; of class mid they leave 1000 for A."""
     for row, expected in (
         (site("ALPHA_MCORE", 1, minutes=120), -1),
@@ -27,7 +27,7 @@ def test_tasks_are_classed_by_what_their_user_has(database: Database) -> None:
         load(database, analysis(metrics=[row], jobsactive4=HUGE), replace=True)
         record, _ = next_cycle(database, agent="task_class")
         assert (record.outcome, record.notes) == ("done", ())
-        assert {task: one["class"] for task, one in evaluations(database).items()} == (
+        assert {task: document["class"] for task, document in evaluations(database).items()} == (
             {} if expected is None else {TASK: expected}
         )
         assert len(metrics(database, "analy_user_eval")) == 1
@@ -44,52 +44,54 @@ def test_without_a_fresh_class_of_a_queue_users_are_not_evaluated(database: Data
     assert record.notes[1:] == ("left out 2 x metrics: no_class", "left out 1 x metrics: wrong_type")
     assert (record.counts["users"], record.counts["not_evaluated"], record.counts["written"]) == (0, 1, 1)
     assert metrics(database, "analy_user_eval") == {"NULL": {"alice": {}}}
-    assert {task: one["class"] for task, one in evaluations(database).items()} == {TASK + 1: 2}
+    assert {task: document["class"] for task, document in evaluations(database).items()} == {TASK + 1: 2}
 
 
 def test_whose_jobs_count_for_a_user(database: Database) -> None:
-    """Of these shares, neither merge nor test jobs, NULL and 0 cores are one; throttled ones neither wait nor run."""
-    own = user_jobs("ALPHA_MCORE", 100, running=2, activated=3, starting=1, throttled=5, transferring=1)
-    odd = [
-        own[0] | {"pandaid": 200, "corecount": None},
-        own[0] | {"pandaid": 201, "corecount": 0},
-        own[0] | {"pandaid": 202, "processingtype": "pmerge"},
-        own[0] | {"pandaid": 203, "produsername": "gangarbt"},
-        own[0] | {"pandaid": 204, "gshare": "Group Analysis"},
-        own[0] | {"pandaid": 205, "gshare": "Express Analysis", "corecount": 8},
-        own[0] | {"pandaid": 206, "computingsite": None},
-        own[0] | {"pandaid": 207, "produsername": 'Zoë O\'Neill, "x"\\'},
+    """Jobs of these shares count, merge and test jobs do not; NULL and 0 cores are one; throttled jobs do not wait."""
+    plain_jobs = user_jobs("ALPHA_MCORE", 100, running=2, activated=3, starting=1, throttled=5, transferring=1)
+    special_jobs = [
+        plain_jobs[0] | {"pandaid": 200, "corecount": None},
+        plain_jobs[0] | {"pandaid": 201, "corecount": 0},
+        plain_jobs[0] | {"pandaid": 202, "processingtype": "pmerge"},
+        plain_jobs[0] | {"pandaid": 203, "produsername": "gangarbt"},
+        plain_jobs[0] | {"pandaid": 204, "gshare": "Group Analysis"},
+        plain_jobs[0] | {"pandaid": 205, "gshare": "Express Analysis", "corecount": 8},
+        plain_jobs[0] | {"pandaid": 206, "computingsite": None},
+        plain_jobs[0] | {"pandaid": 207, "produsername": 'Zoë O\'Neill, "x"\\'},
     ]
-    load(database, analysis(metrics=[site("ALPHA_MCORE", 1)], jobsactive4=[*own, *odd]))
-    record, told = next_cycle(database, agent="task_class")
+    load(database, analysis(metrics=[site("ALPHA_MCORE", 1)], jobsactive4=[*plain_jobs, *special_jobs]))
+    record, objects = next_cycle(database, agent="task_class")
     assert record.counts["users"] == 2
     users = metrics(database, "analy_user_eval")["NULL"]
     assert users["alice"]["A_sites"] == {"nQueue": 4, "nRunning": 5, "slotsQueue": 4, "slotsRunning": 12}
     assert users["alice"]["rem_slots_A"] == 988
     assert users['Zoë O\'Neill, "x"\\']["A_sites"]["nRunning"] == 1
-    assert [one["user"] for one in told] == ['Zoë O\'Neill, "x"\\', "alice", "alice"]
+    assert [item["user"] for item in objects] == ['Zoë O\'Neill, "x"\\', "alice", "alice"]
 
 
 def test_which_tasks_are_evaluated(database: Database) -> None:
-    yes: list[Row] = [
+    evaluated_tasks: list[Row] = [
         {"status": "running"}, {"status": "scouting"}, {"status": "scouted"}, {"status": "pending"},
         {"status": "throttled"}, {"modificationtime": "2026-07-02T12:00:01"}, {"gshare": None},
     ]  # fmt: skip
-    no: list[Row] = [
+    other_tasks: list[Row] = [
         {"status": "ready"}, {"status": "done"}, {"tasktype": "prod"}, {"tasktype": None}, {"prodsourcelabel": "panda"},
         {"username": "gangarbt"}, {"username": None}, {"username": "nobody"}, {"modificationtime": None},
         {"modificationtime": "2026-07-02T12:00:00"},
     ]  # fmt: skip
-    tasks = [user_task(jeditaskid=number, **columns) for number, columns in enumerate([*yes, *no], 1)]
+    tasks = [
+        user_task(jeditaskid=number, **columns) for number, columns in enumerate([*evaluated_tasks, *other_tasks], 1)
+    ]
     running = user_jobs("ALPHA_MCORE", 1, running=1)
     load(database, analysis(jedi_tasks=tasks, metrics=[site("ALPHA_MCORE", 1)], jobsactive4=running))
-    record, told = dry(database, "task_class")
+    record, objects = dry_cycle(database, "task_class")
     assert record.outcome == "done", record.error
-    assert [one["jeditaskid"] for one in told if "jeditaskid" in one] == list(range(1, len(yes) + 1))
-    assert record.counts["not_evaluated"] == 2  # of nobody, and of somebody who has no jobs
+    assert [item["jeditaskid"] for item in objects if "jeditaskid" in item] == list(range(1, len(evaluated_tasks) + 1))
+    assert record.counts["not_evaluated"] == 2  # a task without a user, and a task of a user without jobs
 
 
-def test_only_the_tasks_that_were_asked_for(database: Database) -> None:
+def test_only_requested_tasks_are_evaluated(database: Database) -> None:
     tasks = [user_task(jeditaskid=number) for number in (1, 2, 3)]
     loaded = analysis(jedi_tasks=tasks, metrics=[site("ALPHA_MCORE", 1)], jobsactive4=HUGE)
     load(database, loaded)
@@ -97,8 +99,8 @@ def test_only_the_tasks_that_were_asked_for(database: Database) -> None:
     assert list(evaluations(database)) == [2]
 
 
-def test_progress_is_that_of_the_master_inputs(database: Database) -> None:
-    """19 of 20 files in two masters, of which 40 jobs: 2 are left. Secondary inputs and outputs do not count."""
+def test_progress_counts_only_the_master_inputs(database: Database) -> None:
+    """19 of 20 files in two masters with 40 jobs: 2 jobs are left. Secondary inputs and outputs do not count."""
     datasets = [
         progress(12, 12, datasetid=1, nfilesfailed=0),
         progress(8, 7, datasetid=2, type="pseudo_input", nfilesfailed=None),
@@ -118,13 +120,13 @@ def test_progress_is_that_of_the_master_inputs(database: Database) -> None:
     jobs = user_jobs("ALPHA_MCORE", 1, running=1)
     loaded = analysis(jedi_datasets=datasets, jedi_dataset_contents=contents, metrics=[site("ALPHA_MCORE", 1)], jobsactive4=jobs)  # fmt: skip  # noqa: E501
     load(database, loaded)
-    _, told = dry(database, "task_class")
-    assert (told[-1]["n_files_total"], told[-1]["n_files_finished"], told[-1]["n_files_failed"]) == (20, 19, 0)
-    assert (told[-1]["class"], told[-1]["jobs"], told[-1]["pct_finished"]) == ("S", 40, 95.0)
+    _, objects = dry_cycle(database, "task_class")
+    assert (objects[-1]["n_files_total"], objects[-1]["n_files_finished"], objects[-1]["n_files_failed"]) == (20, 19, 0)
+    assert (objects[-1]["class"], objects[-1]["jobs"], objects[-1]["pct_finished"]) == ("S", 40, 95.0)
 
 
 def test_evaluations_of_tasks_that_ended_are_removed(database: Database) -> None:
-    """Those of ended tasks that are older than two hours; others stay, with the time they have."""
+    """Evaluations of ended tasks go when they are older than two hours; others stay, with their time."""
     tasks = [user_task(jeditaskid=number, status=status) for number, status in ((1, "done"), (2, "done"), (3, "ready"))]
     rows = [
         {"jeditaskid": number, "metric": "analy_task_eval", "value_json": "{}", "timestamp": at(minutes)}

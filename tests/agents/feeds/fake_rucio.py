@@ -1,4 +1,4 @@
-"""A Rucio that holds what a test says, and fails when it says so."""
+"""A fake Rucio with the contents and failures that a test sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def replica(rse: str, available: int = 5, total: int = 5) -> dict[str, Any]:
 
 @dataclass
 class FakeRucio:
-    """Answers by DID; ``asked`` has every question in order, ``most_at_once`` how many waited at the same time;
+    """Answers by DID; ``asked`` has every question in order, ``most_at_once`` the most that waited together;
     ``before`` is called before each answer."""
 
     replicas: dict[Did, Rows] = field(default_factory=dict)

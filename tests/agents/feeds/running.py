@@ -1,4 +1,4 @@
-"""Running feeds in tests: documents in files, cycles under a lease, and what is in the tables afterwards."""
+"""Running feeds in tests: documents in files, cycles under a lease, and the rows of the tables afterwards."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Feeding:
     _leases: dict[str, leases.Lease] = field(default_factory=dict)
 
     def write(self, name: str, content: Any) -> str:
-        """Write a document; bytes as they are."""
+        """Write a document; bytes are written as they are."""
         path = self.folder / f"{name}.json"
         path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         return str(path)
 
     def context(self, name: str, now: datetime = NOW, **changes: Any) -> CycleContext:
-        """The context of a cycle under a lease of its own."""
+        """The context of a cycle under its own lease."""
         with self.database.begin() as connection:
             if name in self._leases:
                 leases.release(connection, self._leases[name])
@@ -65,7 +65,7 @@ class Feeding:
         return CricAgent(CricOptions(documents=paths, **options), PROCESS)
 
     def grid(self, queues: int = 20, now: datetime = NOW) -> dict[str, Any]:
-        """Import a whole synthetic grid; its documents."""
+        """Import a whole synthetic grid, and return its documents."""
         documents = cric_documents(GridSize(queues), now)
         self.cric(documents, now)
         return documents
@@ -76,7 +76,7 @@ class Feeding:
             return [tuple(row) for row in connection.execute(sa.text(self.database.names.sql(query)))]
 
     def count(self, table: str) -> int:
-        """How many rows one of PanDA's tables has."""
+        """The number of rows of one of PanDA's tables."""
         return int(self.rows(f"SELECT count(*) FROM {{panda}}.{table}")[0][0])
 
     def last(self, feed: str | None = None) -> FeedRun:

@@ -1,4 +1,4 @@
-"""A feed whose server drips: its cycle ends within its budget, with what came and an alarm."""
+"""A feed whose server drips: its cycle ends within its budget, uses what came and raises an alarm."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_a_cycle_ends_within_its_budget_and_uses_what_came(database: Database, t
 
 
 def test_feeds_are_known() -> None:
-    made = {name: registry.make(name, {}, PROCESS) for name in NAMES if name not in registry.BROKERAGES}
-    assert {name for name, agent in made.items() if agent.is_feed} == FEEDS
+    agents_by_name = {name: registry.make(name, {}, PROCESS) for name in NAMES if name not in registry.BROKERAGES}
+    assert {name for name, agent in agents_by_name.items() if agent.is_feed} == FEEDS

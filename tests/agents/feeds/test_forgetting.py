@@ -1,4 +1,4 @@
-"""What is too old goes, but not by a wrong clock, and never most of a table at once."""
+"""Rows that are too old go, but not by a wrong clock, and never most of a table at once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FAULT = ClockFault("database_jumped", 30 * 86_400.0, 30.0)
 
 @pytest.fixture
 def feeding(database: Database, tmp_path: Path) -> Feeding:
-    found = Feeding(database, tmp_path)
-    found.grid(20)
-    return found
+    feeds = Feeding(database, tmp_path)
+    feeds.grid(20)
+    return feeds
 
 
 @pytest.mark.parametrize(
-    ("due", "there_are", "faults", "why"),
+    ("due", "total", "faults", "why"),
     [
         (0, 100, (FAULT,), ""),
         (1, 100, (), ""),
@@ -37,13 +37,13 @@ def feeding(database: Database, tmp_path: Path) -> Feeding:
         (10, 10, (), "more than 50% at once"),
     ],
 )
-def test_what_holds_back(due: int, there_are: int, faults: tuple[ClockFault, ...], why: str) -> None:
-    found = held_back(due, there_are, 0.5, faults)
-    assert found.startswith(why) and bool(found) == bool(why)
+def test_reasons_to_hold_old_rows_back(due: int, total: int, faults: tuple[ClockFault, ...], why: str) -> None:
+    reason = held_back(due, total, 0.5, faults)
+    assert reason.startswith(why) and bool(reason) == bool(why)
 
 
 @pytest.mark.parametrize("faults", [(), (FAULT,)])
-def test_a_queue_that_is_not_listed_any_more_goes_by_clocks_that_agree(
+def test_a_queue_that_is_no_longer_listed_goes_if_the_clocks_agree(
     feeding: Feeding, faults: tuple[ClockFault, ...]
 ) -> None:
     documents = feeding.grid(20)
@@ -65,5 +65,6 @@ def test_all_links_do_not_go_at_once(feeding: Feeding, allow_shrink: bool, left:
     report = feeding.run(NetworkAgent(NetworkOptions(address=address, allow_shrink=allow_shrink), PROCESS), later)
     assert feeding.count("network_matrix_kv") == left
     assert (
-        any("100 of 100 rows of network_matrix_kv are too old and stay" in one for one in report.notes) != allow_shrink
+        any("100 of 100 rows of network_matrix_kv are too old and stay" in note for note in report.notes)
+        != allow_shrink
     )

@@ -1,4 +1,4 @@
-"""The feeds from Rucio: what is asked for and when, what is written, and what failures leave as it was."""
+"""The feeds from Rucio: what they ask for and when, what they write, and what failures leave unchanged."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def did(name: str) -> tuple[str, str]:
     return "mc23", name
 
 
-def held(feeding: Feeding) -> list[tuple[Any, ...]]:
+def replica_rows(feeding: Feeding) -> list[tuple[Any, ...]]:
     return feeding.rows("SELECT name, rse, available_files FROM {broker}.dataset_replicas ORDER BY 1, 2")
 
 
-def unanswered(feeding: Feeding, *names: str) -> list[str]:
+def unanswered_datasets(feeding: Feeding, *names: str) -> list[str]:
     with feeding.database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, feeding.database.names)
         answer = read_catalogue(connection, catalogue, tuple(did(name) for name in names))
@@ -65,11 +65,11 @@ def test_only_the_input_of_tasks_that_need_brokerage_is_asked_for(feeding: Feedi
     want(feeding.database, 20, "mc23:nofiles", files=0)
     want(feeding.database, 21, "pseudo_dataset")
     feeding.run(agent(rucio, requests_in_flight=1))
-    asked = [about[1] for question, about in rucio.asked if question == "metadata"]
-    assert asked == ["assigning", "ready", "scouting", "running", "pending"]
+    names = [about[1] for question, about in rucio.asked if question == "metadata"]
+    assert names == ["assigning", "ready", "scouting", "running", "pending"]
 
 
-def test_the_soonest_needed_come_first(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_datasets_that_are_needed_soonest_come_first(feeding: Feeding, rucio: FakeRucio) -> None:
     for number, (name, priority, status) in enumerate(
         [("low", 1, "ready"), ("high", 900, "ready"), ("none", None, "ready"), ("waits", 999, "pending")], 1
     ):
@@ -78,15 +78,15 @@ def test_the_soonest_needed_come_first(feeding: Feeding, rucio: FakeRucio) -> No
     assert [about[1] for question, about in rucio.asked if question == "metadata"] == ["high", "low", "none", "waits"]
 
 
-def test_not_asked_and_not_known_are_two_things(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_not_asked_and_not_known_are_different(feeding: Feeding, rucio: FakeRucio) -> None:
     rucio.replicas = {did("a"): [replica("DISK")]}
-    assert unanswered(feeding, "a", "b") == [], "nobody feeds the catalogue"
+    assert unanswered_datasets(feeding, "a", "b") == [], "nobody feeds the catalogue"
     want(feeding.database, 1, "mc23:a")
     feeding.run(agent(rucio))
-    assert unanswered(feeding, "a", "b") == ["b"]
+    assert unanswered_datasets(feeding, "a", "b") == ["b"]
     want(feeding.database, 2, "mc23:b")
     feeding.run(agent(rucio))
-    assert unanswered(feeding, "a", "b") == []
+    assert unanswered_datasets(feeding, "a", "b") == []
     assert feeding.rows("SELECT name, outcome FROM {broker}.replica_requests ORDER BY 1") == [
         ("a", "found"), ("b", "not_found"),
     ]  # fmt: skip
@@ -98,10 +98,10 @@ def test_a_container_counts_when_all_its_constituents_were_asked_for(feeding: Fe
     rucio.failing = {did("in2")}
     want(feeding.database, 1, "mc23:box/")
     feeding.run(agent(rucio))
-    assert unanswered(feeding, "box") == ["box"] and held(feeding) == [("in1", "DISK", 5)]
+    assert unanswered_datasets(feeding, "box") == ["box"] and replica_rows(feeding) == [("in1", "DISK", 5)]
     rucio.failing = set()
     feeding.run(agent(rucio), NOW + timedelta(minutes=2))
-    assert unanswered(feeding, "box") == [] and ("in2", "DISK", 2) in held(feeding)
+    assert unanswered_datasets(feeding, "box") == [] and ("in2", "DISK", 2) in replica_rows(feeding)
 
 
 def test_a_bounded_number_of_questions_waits_at_the_same_time(feeding: Feeding, rucio: FakeRucio) -> None:
@@ -112,15 +112,17 @@ def test_a_bounded_number_of_questions_waits_at_the_same_time(feeding: Feeding, 
     assert rucio.most_at_once == 3 and report.counts["not_found"] == 12
 
 
-def test_nothing_is_held_while_rucio_is_asked(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_no_transaction_is_open_while_rucio_is_asked(feeding: Feeding, rucio: FakeRucio) -> None:
     held_by = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
-    seen = []
-    rucio.before = lambda question: seen.append((question, feeding.rows(held_by)))
+    observations = []
+    rucio.before = lambda question: observations.append((question, feeding.rows(held_by)))
     rucio.replicas = {did("a"): [replica("DISK")]}
     want(feeding.database, 1, "mc23:a")
     feeding.run(agent(rucio, requests_in_flight=1))
-    assert {question for question, _ in seen} >= {"endpoints", "metadata", "replicas"}
-    assert {found for _, (found,) in seen} == {(0,)}, "no brokerage cycle ever waits for an answer of Rucio"
+    assert {question for question, _ in observations} >= {"endpoints", "metadata", "replicas"}
+    assert {open_transactions for _, (open_transactions,) in observations} == {(0,)}, (
+        "no brokerage cycle ever waits for an answer of Rucio"
+    )
 
 
 def test_a_closed_dataset_that_stays_costs_one_question(feeding: Feeding, rucio: FakeRucio) -> None:
@@ -147,19 +149,19 @@ def test_nothing_is_asked_before_its_time(feeding: Feeding, rucio: FakeRucio) ->
     assert ("replicas", did("a")) in rucio.asked
 
 
-def test_without_an_answer_what_was_known_stays(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_without_an_answer_known_replicas_stay(feeding: Feeding, rucio: FakeRucio) -> None:
     rucio.replicas = {did("a"): [replica("DISK")]}
     want(feeding.database, 1, "mc23:a")
     feeding.run(agent(rucio))
     rucio.failing = {did("a")}
     with pytest.raises(FeedAlarm, match="unreachable"):
         feeding.run(agent(rucio), NOW + timedelta(hours=1))
-    assert held(feeding) == [("a", "DISK", 5)] and unanswered(feeding, "a") == []
+    assert replica_rows(feeding) == [("a", "DISK", 5)] and unanswered_datasets(feeding, "a") == []
     assert feeding.rows("SELECT failures FROM {broker}.replica_requests") == [(1,)]
     assert feeding.last().outcome == "refused"
 
 
-def test_a_server_that_is_gone_is_not_asked_for_ever(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_a_server_that_is_gone_is_not_asked_forever(feeding: Feeding, rucio: FakeRucio) -> None:
     for number in range(50):
         want(feeding.database, 1 + number, f"mc23:d{number}")
     rucio.failing = {"metadata"}
@@ -181,11 +183,11 @@ def test_datasets_that_vanish_all_at_once_are_not_believed(
         rucio.replicas[did(name)] = []
     if believed:
         feeding.run(agent(rucio), NOW + timedelta(hours=1))
-        assert len(held(feeding)) == 24 - lost
+        assert len(replica_rows(feeding)) == 24 - lost
         return
     with pytest.raises(FeedAlarm, match="13 of 24 datasets have lost all replicas"):
         feeding.run(agent(rucio), NOW + timedelta(hours=1))
-    assert len(held(feeding)) == 24
+    assert len(replica_rows(feeding)) == 24
 
 
 def test_single_files_come_and_go(feeding: Feeding, rucio: FakeRucio) -> None:
@@ -205,14 +207,14 @@ def test_single_files_come_and_go(feeding: Feeding, rucio: FakeRucio) -> None:
     assert feeding.rows(files) == [], "the dataset is complete on disk"
 
 
-@pytest.mark.parametrize(("most", "asked"), [(5, True), (4, False)])
+@pytest.mark.parametrize(("most", "looked_up"), [(5, True), (4, False)])
 def test_a_large_dataset_is_not_looked_up_file_by_file(
-    feeding: Feeding, rucio: FakeRucio, most: int, asked: bool
+    feeding: Feeding, rucio: FakeRucio, most: int, looked_up: bool
 ) -> None:
     rucio.replicas = {did("a"): [replica("DISK", 1)]}
     want(feeding.database, 1, "mc23:a")
     feeding.run(agent(rucio, most_files=most))
-    assert (("files", did("a")) in rucio.asked) == asked
+    assert (("files", did("a")) in rucio.asked) == looked_up
 
 
 def test_virtual_placements_are_asked_for_where_they_are_wanted(feeding: Feeding, rucio: FakeRucio) -> None:
@@ -232,7 +234,7 @@ def test_alongside_panda_replicas_and_quotas_are_fed(feeding: Feeding, rucio: Fa
     rucio.accounts = {"alice": ([{"rse": "DISK", "bytes": 1, "bytes_limit": 2}], [])}
     feeding.run(agent(rucio))
     feeding.run(RucioQuotaAgent(QuotaOptions(requests_per_s=1000), PROCESS, lambda _: rucio))
-    assert held(feeding) and feeding.rows("SELECT account FROM {broker}.rucio_local_usage") == [("alice",)]
+    assert replica_rows(feeding) and feeding.rows("SELECT account FROM {broker}.rucio_local_usage") == [("alice",)]
     with pytest.raises(Refused, match="PanDA's own tables"):
         feeding.run(RucioSpaceAgent(SpaceOptions(), PROCESS, lambda _: rucio))
 
@@ -268,7 +270,7 @@ def test_quotas_of_accounts_that_do_not_answer_stay(feeding: Feeding, rucio: Fak
 
 
 @pytest.mark.parametrize(("failing", "used_s", "why"), [(2, 0.0, "no answer to 2 of 12"), (0, 43.0, "is used up")])
-def test_space_that_some_endpoints_did_not_tell_stays_and_is_not_silent(
+def test_space_of_endpoints_without_an_answer_stays_and_raises_an_alarm(
     feeding: Feeding, rucio: FakeRucio, failing: int, used_s: float, why: str
 ) -> None:
     feeding.grid(8)
@@ -279,10 +281,10 @@ def test_space_that_some_endpoints_did_not_tell_stays_and_is_not_silent(
     with pytest.raises(FeedAlarm, match=why):
         feeding.run(space, monotonic=lambda: used_s, started=0.0)
     known = feeding.rows("SELECT ddm_endpoint_name FROM {panda}.ddm_endpoint WHERE space_used = 1 ORDER BY 1")
-    assert [one[0] for one in known] == (names[failing:] if failing else [])
+    assert [row[0] for row in known] == (names[failing:] if failing else [])
 
 
-def test_whom_a_cycle_has_no_time_for_differs_from_cycle_to_cycle(feeding: Feeding) -> None:
+def test_the_order_of_questions_differs_from_cycle_to_cycle(feeding: Feeding) -> None:
     firsts = set()
     for seed in range(8):
         context = dataclasses.replace(feeding.context("test"), seed=seed)
@@ -308,7 +310,7 @@ def test_space_from_a_dump(feeding: Feeding) -> None:
     ("content", "code"),
     [({}, "empty"), (b"<html>", "html"), ({"X": {"storage": {"used": -1, "free": 0}}}, "too_many_left_out")],
 )
-def test_a_dump_that_cannot_be_right(feeding: Feeding, content: Any, code: str) -> None:
+def test_an_implausible_dump_is_refused(feeding: Feeding, content: Any, code: str) -> None:
     feeding.grid(8)
     if code == "too_many_left_out":
         content = {endpoint_name(0, 0): content["X"]}
@@ -319,18 +321,18 @@ def test_a_dump_that_cannot_be_right(feeding: Feeding, content: Any, code: str) 
 
 
 def test_replicas_by_hand_from_a_file(feeding: Feeding) -> None:
-    one = {
+    dataset = {
         "scope": "mc23",
         "name": "a",
         "metadata": {"did_type": "DATASET", "length": 5},
         "replicas": [replica("DISK")],
     }
-    path = feeding.write("replicas", {"datasets": [one, {"scope": "mc23", "name": "b", "metadata": None}]})
+    path = feeding.write("replicas", {"datasets": [dataset, {"scope": "mc23", "name": "b", "metadata": None}]})
     files = ReplicaImport(ReplicaFileOptions(address=path), PROCESS)
     files.cycle(feeding.context("rucio_replicas", lease=None))
-    assert held(feeding) == []
+    assert replica_rows(feeding) == []
     report = feeding.run(files)
-    assert held(feeding) == [("a", "DISK", 5)] and report.counts["added"] == 2
+    assert replica_rows(feeding) == [("a", "DISK", 5)] and report.counts["added"] == 2
     assert feeding.run(files).counts["unchanged"] == 2
 
 
@@ -338,12 +340,12 @@ def test_replicas_by_hand_from_a_file(feeding: Feeding) -> None:
     "content",
     [{"datasets": 5}, {"datasets": [{"name": "x"}]}, {"x": 1}, {"datasets": [{"scope": "s", "name": "n", "files": 3}]}],
 )
-def test_files_that_are_no_replicas(feeding: Feeding, content: Any) -> None:
+def test_files_without_replicas_are_refused(feeding: Feeding, content: Any) -> None:
     with pytest.raises(FeedAlarm, match="wrong_type"):
         feeding.run(ReplicaImport(ReplicaFileOptions(address=feeding.write("replicas", content)), PROCESS))
 
 
-def test_files_are_asked_for_while_daemons_have_not_counted_a_dataset_that_was_made_with_its_rule() -> None:
+def test_files_are_asked_for_while_the_daemons_have_not_counted_a_new_dataset() -> None:
     did = ("mc23", "new")
     for available, questions in ((0, ["replicas", "deep"]), (1, ["replicas"])):
         rucio = FakeRucio(replicas={did: [replica("DISK", available)]})
@@ -355,6 +357,6 @@ def test_a_dataset_that_vanishes_before_its_files_are_asked_for_is_not_at_rucio(
     did = ("mc23", "gone")
     rucio = FakeRucio(replicas={did: [replica("DISK", 3)]})
     rucio.before = lambda question: rucio.replicas.clear() if question == "files" else None
-    heard = ask(rucio, did, Known(), {}, Questions())
+    answer = ask(rucio, did, Known(), {}, Questions())
     assert rucio.asked[-1] == ("files", did)
-    assert heard == ask(FakeRucio(), did, Known(), {}, Questions())
+    assert answer == ask(FakeRucio(), did, Known(), {}, Questions())

@@ -1,4 +1,4 @@
-"""The feed from a file of sites on a real database: nuclei at once, no age, and offline what is left out."""
+"""The feed from a file of sites on a real database: sites are nuclei, never go stale, and go offline if left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def feeding(database: Database, tmp_path: Path) -> Feeding:
     return Feeding(database, tmp_path)
 
 
-def imported(feeding: Feeding, text: str, **changes: object) -> tuple[str, ...]:
+def import_sites(feeding: Feeding, text: str, **changes: object) -> tuple[str, ...]:
     path = feeding.folder / "sites.yaml"
     path.write_text(text)
     return feeding.run(SitesAgent(SitesOptions(file=path), PROCESS), **changes).notes  # type: ignore[arg-type]
@@ -51,30 +51,32 @@ def snapshot(feeding: Feeding, days: int = 0) -> Snapshot:
         return reader.read(connection, catalogue, NOW + timedelta(days=days), lambda: None).snapshot
 
 
-def states(found: Snapshot) -> dict[str, str]:
-    return {one.name: one.state for one in found.states if one.name in ("queues", "storages", "software")}
+def states(current: Snapshot) -> dict[str, str]:
+    return {state.name: state.state for state in current.states if state.name in ("queues", "storages", "software")}
 
 
 def test_one_file_makes_nuclei_with_space_which_do_not_go_stale(feeding: Feeding) -> None:
-    assert imported(feeding, SITES + B) == ()
+    assert import_sites(feeding, SITES + B) == ()
     for days in (0, 1000):
-        found = snapshot(feeding, days)
-        assert list(found.nuclei.name[found.nuclei.is_nucleus]) == ["A", "B"]
-        assert found.storages.space_free_gb.tolist() == [5122.0, 5122.0]
-        assert set(states(found).values()) == {"ok"}
+        current = snapshot(feeding, days)
+        assert list(current.nuclei.name[current.nuclei.is_nucleus]) == ["A", "B"]
+        assert current.storages.space_free_gb.tolist() == [5122.0, 5122.0]
+        assert set(states(current).values()) == {"ok"}
 
 
 def test_the_same_file_again_changes_nothing(feeding: Feeding) -> None:
-    imported(feeding, SITES + B)
-    imported(feeding, SITES + B)
+    import_sites(feeding, SITES + B)
+    import_sites(feeding, SITES + B)
     changes = feeding.last("sites").changes
-    assert [one[kind] for one in changes.values() for kind in ("added", "changed", "gone")] == [0] * 3 * len(changes)
+    assert [change[kind] for change in changes.values() for kind in ("added", "changed", "gone")] == [0] * 3 * len(
+        changes
+    )
 
 
-def test_a_site_that_is_removed_goes_offline_and_is_on_record_and_comes_back(feeding: Feeding) -> None:
-    imported(feeding, SITES + B)
-    notes = imported(feeding, SITES)
-    assert [one.split(" is in the file")[0] for one in notes] == ["site B", "queue B_CE", "endpoint B_DISK"]
+def test_a_removed_site_goes_offline_is_recorded_and_can_come_back(feeding: Feeding) -> None:
+    import_sites(feeding, SITES + B)
+    notes = import_sites(feeding, SITES)
+    assert [note.split(" is in the file")[0] for note in notes] == ["site B", "queue B_CE", "endpoint B_DISK"]
     assert feeding.rows("SELECT panda_queue, data->>'status' FROM {panda}.schedconfig_json ORDER BY 1") == [
         ("A_CE", "online"),
         ("B_CE", "offline"),
@@ -86,17 +88,17 @@ def test_a_site_that_is_removed_goes_offline_and_is_on_record_and_comes_back(fee
     with feeding.database.begin() as connection:
         last = changes_of_queue(connection, "B_CE", 10)[0]
     assert last.fields == {"status": ["online", "offline"]}
-    assert imported(feeding, SITES) == ()  # it is left out once, and stays offline
+    assert import_sites(feeding, SITES) == ()  # the site is noted once, and stays offline
     assert feeding.rows("SELECT state FROM {panda}.site ORDER BY site_name")[1] == ("INACTIVE",)
-    imported(feeding, SITES + B)
+    import_sites(feeding, SITES + B)
     assert set(feeding.rows("SELECT data->>'status' FROM {panda}.schedconfig_json")) == {("online",)}
     assert feeding.rows(closed) == [("N", "N"), ("N", "N")]
 
 
 def test_queues_that_came_from_elsewhere_are_left_alone(feeding: Feeding) -> None:
     feeding.grid(2)
-    imported(feeding, SITES)
-    imported(feeding, SITES.replace("A_CE", "A2_CE"))
+    import_sites(feeding, SITES)
+    import_sites(feeding, SITES.replace("A_CE", "A2_CE"))
     query = "SELECT panda_queue, data->>'status' FROM {panda}.schedconfig_json ORDER BY 1"
     assert dict(feeding.rows(query)) == {
         "A2_CE": "online",
@@ -106,16 +108,16 @@ def test_queues_that_came_from_elsewhere_are_left_alone(feeding: Feeding) -> Non
     }
 
 
-def test_space_that_the_file_does_not_say_is_left_to_rucio(feeding: Feeding) -> None:
-    imported(feeding, SITES)
-    imported(feeding, SITES.replace("{total_tb: 11, free_tb: 5.5}", "{}"))
+def test_space_that_the_file_lacks_is_left_to_rucio(feeding: Feeding) -> None:
+    import_sites(feeding, SITES)
+    import_sites(feeding, SITES.replace("{total_tb: 11, free_tb: 5.5}", "{}"))
     assert feeding.rows("SELECT space_free FROM {panda}.ddm_endpoint") == [(5122,)]
 
 
 def test_a_file_with_a_fault_changes_nothing_and_raises_an_alarm(feeding: Feeding) -> None:
-    imported(feeding, SITES)
+    import_sites(feeding, SITES)
     with pytest.raises(FeedAlarm, match=r"wrong_value: line 4: sites\.A\.queues\.A_CE\.cores: 'x' is no whole number"):
-        imported(feeding, SITES.replace("cores: 8", "cores: x"))
+        import_sites(feeding, SITES.replace("cores: 8", "cores: x"))
     assert feeding.rows("SELECT data->>'corecount' FROM {panda}.schedconfig_json") == [("8",)]
     assert feeding.last("sites").documents[0]["code"] == "wrong_value"
     with pytest.raises(FeedAlarm, match="cannot be read"):

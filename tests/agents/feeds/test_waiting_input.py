@@ -1,4 +1,4 @@
-"""Tasks that wait for their input go on with what Rucio answers, in the cycle of ``rucio_replicas`` that hears it."""
+"""Tasks that wait for their input go on when Rucio answers, in the cycle of ``rucio_replicas`` that gets the answer."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def did(name: str) -> tuple[str, str]:
     return "mc23", name
 
 
-def waits(feeding: Feeding, task: int, reason: str, seen_at: datetime = NOW, **columns: Any) -> None:
-    """A task that was decided to wait for a reason."""
+def add_waiting_task(feeding: Feeding, task: int, reason: str, seen_at: datetime = NOW, **columns: Any) -> None:
+    """Insert a task whose last decision was to wait for this reason."""
     want(feeding.database, task, f"mc23:d{task}", **{"status": "pending", "oldstatus": "running"} | columns)
     with feeding.database.begin() as connection:
         connection.execute(
@@ -56,12 +56,12 @@ def statuses(feeding: Feeding) -> list[tuple[Any, ...]]:
 def test_a_task_goes_on_when_rucio_has_answered_for_its_input(feeding: Feeding, rucio: FakeRucio) -> None:
     reasons = ("dataset_not_asked", "unknown_dataset", "no_complete_replica", "lowmemory", "dataset_not_asked")
     for task, reason in enumerate(reasons, 1):
-        waits(feeding, task, reason)
+        add_waiting_task(feeding, task, reason)
     rucio.replicas = {did(f"d{task}"): [replica("DISK")] for task in range(1, 5)}
     report = feeding.run(agent(rucio))
     assert report.counts["tasks_reactivated"] == 3
-    went_on = [(task, "running", None) for task in (1, 2, 3)]
-    assert statuses(feeding) == [*went_on, (4, "pending", "running"), (5, "pending", "running")]
+    reactivated = [(task, "running", None) for task in (1, 2, 3)]
+    assert statuses(feeding) == [*reactivated, (4, "pending", "running"), (5, "pending", "running")]
     log = "SELECT jeditaskid, status, reason FROM {panda}.tasks_statuslog ORDER BY 1"
     assert feeding.rows(log) == [(task, "running", "Rucio has answered for its input") for task in (1, 2, 3)]
 
@@ -70,19 +70,19 @@ def test_a_task_goes_on_when_rucio_has_answered_for_its_input(feeding: Feeding, 
 def test_an_answer_that_the_decision_has_seen_changes_nothing(
     feeding: Feeding, rucio: FakeRucio, later_s: int, goes_on: bool
 ) -> None:
-    waits(feeding, 1, "no_complete_replica", NOW + timedelta(seconds=later_s))
+    add_waiting_task(feeding, 1, "no_complete_replica", NOW + timedelta(seconds=later_s))
     rucio.replicas = {did("d1"): [replica("DISK")]}
     assert feeding.run(agent(rucio)).counts["tasks_reactivated"] == int(goes_on)
 
 
-def test_a_task_with_a_container_goes_on_with_what_is_in_it(feeding: Feeding, rucio: FakeRucio) -> None:
+def test_a_task_with_a_container_goes_on_when_its_contents_are_known(feeding: Feeding, rucio: FakeRucio) -> None:
     rucio.containers = {did("d1"): [did("in1"), did("in2")]}
     rucio.replicas = {did("in1"): [replica("DISK")], did("in2"): [replica("DISK")]}
     rucio.failing = {did("in2")}
-    waits(feeding, 1, "dataset_not_asked", NOW - timedelta(minutes=1))
+    add_waiting_task(feeding, 1, "dataset_not_asked", NOW - timedelta(minutes=1))
     assert feeding.run(agent(rucio)).counts["tasks_reactivated"] == 1
-    seen = "UPDATE {panda}.jedi_tasks SET status = 'pending', oldstatus = 'ready' RETURNING 1"
-    feeding.rows(seen)
+    statement = "UPDATE {panda}.jedi_tasks SET status = 'pending', oldstatus = 'ready' RETURNING 1"
+    feeding.rows(statement)
     feeding.rows("UPDATE {broker}.chunk_states SET last_seen_at = last_seen_at + interval '4 minutes' RETURNING 1")
     rucio.failing = set()
     assert feeding.run(agent(rucio), NOW + timedelta(minutes=5)).counts["tasks_reactivated"] == 1
@@ -90,7 +90,9 @@ def test_a_task_with_a_container_goes_on_with_what_is_in_it(feeding: Feeding, ru
 
 
 def test_a_task_without_a_nucleus_is_tried_again_at_once(feeding: Feeding, rucio: FakeRucio) -> None:
-    waits(feeding, 1, "unknown_dataset", status="assigning", oldstatus=None, modificationtime=NOW.isoformat())
+    add_waiting_task(
+        feeding, 1, "unknown_dataset", status="assigning", oldstatus=None, modificationtime=NOW.isoformat()
+    )
     rucio.replicas = {did("d1"): [replica("DISK")]}
     assert feeding.run(agent(rucio)).counts["tasks_reactivated"] == 1
     ((status, modified),) = feeding.rows("SELECT status, modificationtime FROM {panda}.jedi_tasks")

@@ -1,4 +1,4 @@
-"""Tasks that want input, put straight into JEDI's tables."""
+"""Tasks that need input, inserted straight into JEDI's tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def insert(database: Database, table: str, rows: Sequence[Row]) -> None:
-    """Rows of one of PanDA's tables, given by column."""
+    """Insert rows, given by column, into one of PanDA's tables."""
     target = database.names.table(table)
     statement = f"INSERT INTO {target} SELECT * FROM jsonb_populate_recordset(NULL::{target}, CAST(:rows AS jsonb))"
     with database.begin() as connection:
@@ -22,7 +22,7 @@ def insert(database: Database, table: str, rows: Sequence[Row]) -> None:
 
 
 def want(database: Database, task: int, name: str, files: int = 5, **columns: Any) -> None:
-    """A task with an input dataset of ready files."""
+    """Insert a task with an input dataset of ready files."""
     defaults = {
         "jeditaskid": task,
         "status": "ready",

@@ -1,4 +1,4 @@
-"""The work of a site rolled out ahead from its newest stored snapshot, and what is told where that is not possible."""
+"""The work of a site rolled out ahead from its newest stored snapshot, and the reason where that is not possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.pilots.panda.pilot_grid import run_agent
 
 HOW = Rolling(hours=1.0, seeds=1, cycle_s=600.0, budget_s=100.0, seed=1)
 WINDOW = timedelta(hours=6)
-FOUND = RolledOut({}, {7: 60.0}, {}, 2, 1.5)
+RESULT = RolledOut({}, {7: 60.0}, {}, 2, 1.5)
 EMPTY = Ahead(
     WorkRows((), (), (), (), (), (), 21_600.0),
     KeptSnapshot("s", NOW, "1", {}, {}),
@@ -39,8 +39,8 @@ EMPTY = Ahead(
 )
 
 
-class Given(Executor):
-    """Gives back what it was given, without doing anything."""
+class FixedResult(Executor):
+    """Runs nothing, and gives a fixed result or error."""
 
     def __init__(self, result: RolledOut | None = None, error: BaseException | None = None) -> None:
         self._result, self._error = result, error
@@ -61,7 +61,7 @@ def grid(database: Database) -> Database:
 
 
 @pytest.fixture
-def decided(grid: Database) -> Database:
+def brokered_grid(grid: Database) -> Database:
     """A grid whose tasks were brokered once."""
     assert cycle_here(grid).outcome == "done"
     return grid
@@ -73,27 +73,27 @@ def read(database: Database, minutes: float = 1.0) -> Ahead | str:
 
 
 def ahead_at(database: Database) -> Ahead:
-    found = read(database)
-    assert isinstance(found, Ahead)
-    return found
+    ahead = read(database)
+    assert isinstance(ahead, Ahead)
+    return ahead
 
 
-def test_work_of_the_newest_snapshot_is_rolled_out_and_says_when_tasks_start(decided: Database) -> None:
-    ahead = ahead_at(decided)
-    found = rolled_out(ahead, lambda: 0.0)
+def test_work_of_the_newest_snapshot_is_rolled_out_and_says_when_tasks_start(brokered_grid: Database) -> None:
+    ahead = ahead_at(brokered_grid)
+    result = rolled_out(ahead, lambda: 0.0)
     waiting = {row.task for row in ahead.rows.waiting}
-    assert len(found.tasks) > 100 and set(found.tasks) <= waiting
-    assert all(0.0 <= start <= 3600.0 for start in found.tasks.values())
-    assert found == rolled_out(ahead, lambda: 0.0)
+    assert len(result.tasks) > 100 and set(result.tasks) <= waiting
+    assert all(0.0 <= start <= 3600.0 for start in result.tasks.values())
+    assert result == rolled_out(ahead, lambda: 0.0)
 
 
-def test_tasks_that_wait_for_a_queue_and_those_that_came_are_read(decided: Database) -> None:
-    with decided.begin() as connection:
+def test_tasks_without_a_queue_and_tasks_that_came_lately_are_read(brokered_grid: Database) -> None:
+    with brokered_grid.begin() as connection:
         files = "UPDATE doma_panda.jedi_datasets SET nfilestobeused = 5000, nfilesused = 10 WHERE masterid IS NULL"
         connection.execute(sa.text(files))
-        came = {"at": (NOW - timedelta(hours=3)).replace(tzinfo=None)}
-        connection.execute(sa.text("UPDATE doma_panda.jedi_tasks SET creationdate = :at"), came)
-    rows = ahead_at(decided).rows
+        parameters = {"at": (NOW - timedelta(hours=3)).replace(tzinfo=None)}
+        connection.execute(sa.text("UPDATE doma_panda.jedi_tasks SET creationdate = :at"), parameters)
+    rows = ahead_at(brokered_grid).rows
     assert {row.jobs for row in rows.unassigned} == {row.jobs for row in rows.came} == {1000}
     assert rows.window_s == 21_600.0
 
@@ -112,14 +112,14 @@ def test_without_a_snapshot_or_with_an_old_one_there_is_a_reason(grid: Database)
         (TimeoutError(), "it took longer than 5 s"),
     ],
 )
-def test_what_goes_wrong_in_a_roll_out_is_told_and_not_raised(error: BaseException, why: str) -> None:
-    assert outcome_of(EMPTY, 5.0, Given(error=error)) == Outcome(None, why)
+def test_errors_of_a_roll_out_are_reported_and_not_raised(error: BaseException, why: str) -> None:
+    assert outcome_of(EMPTY, 5.0, FixedResult(error=error)) == Outcome(None, why)
 
 
-def test_how_many_were_done_is_told() -> None:
-    assert outcome_of(EMPTY, 5.0, Given(FOUND)) == Outcome(FOUND, "", {"rollouts": 2, "rolled_out_min": 90})
-    none = dataclasses.replace(FOUND, seeds=0)
-    assert outcome_of(EMPTY, 5.0, Given(none)).why_not == "the budget did not last for any"
+def test_the_number_of_roll_outs_is_reported() -> None:
+    assert outcome_of(EMPTY, 5.0, FixedResult(RESULT)) == Outcome(RESULT, "", {"rollouts": 2, "rolled_out_min": 90})
+    no_seeds = dataclasses.replace(RESULT, seeds=0)
+    assert outcome_of(EMPTY, 5.0, FixedResult(no_seeds)).why_not == "the budget did not last for any"
     assert outcome_of("no snapshot is stored", 5.0) == Outcome(None, "no snapshot is stored")
 
 
@@ -142,7 +142,7 @@ def clues(database: Database) -> int:
 
 
 def learn(database: Database, cores: int) -> None:
-    """So many cores ran at each queue lately."""
+    """Record that ``cores`` cores ran at each queue lately."""
     with database.begin() as connection:
         query = (
             "INSERT INTO broker.queue_cores (hour, queue, kind, most_cores_running) "
@@ -151,17 +151,17 @@ def learn(database: Database, cores: int) -> None:
         connection.execute(sa.text(query), {"hour": NOW - timedelta(hours=2), "cores": cores})
 
 
-def test_queues_have_as_many_cores_as_ran_there(decided: Database) -> None:
-    before = ahead_at(decided)
-    learn(decided, 640)
-    work = work_of_site(ahead_at(decided).rows, before.kept.build(), before.kept.sources())
+def test_queues_have_as_many_cores_as_ran_there(brokered_grid: Database) -> None:
+    before = ahead_at(brokered_grid)
+    learn(brokered_grid, 640)
+    work = work_of_site(ahead_at(brokered_grid).rows, before.kept.build(), before.kept.sources())
     queues = work.grid.queues
     assert len(queues) > len(work_of_site(before.rows, before.kept.build(), before.kept.sources()).grid.queues)
     assert all(queue.cores >= 640 for queue in queues)
 
 
-class Here(Executor):
-    """Does it at once, in this process."""
+class InThisProcess(Executor):
+    """Runs each call at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -169,10 +169,10 @@ class Here(Executor):
         return future
 
 
-def test_with_a_budget_forecasts_have_the_clue_and_without_a_snapshot_they_are_told_without(
+def test_with_a_budget_forecasts_have_the_clue_unless_there_is_no_snapshot(
     grid: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rolling, "own_process", lambda budget_s: Here())
+    monkeypatch.setattr(rolling, "own_process", lambda budget_s: InThisProcess())
     set_budget(grid, 1e3)
     record, _ = run_agent(grid, "forecasts")
     assert record.outcome == "done" and record.notes == ("no roll-out: no snapshot is stored",)
@@ -186,7 +186,7 @@ def test_with_a_budget_forecasts_have_the_clue_and_without_a_snapshot_they_are_t
 
 
 @pytest.mark.slow
-def test_another_process_says_the_same(decided: Database) -> None:
-    ahead = ahead_at(decided)
+def test_another_process_gives_the_same_result(brokered_grid: Database) -> None:
+    ahead = ahead_at(brokered_grid)
     outcome = outcome_of(ahead, 300.0)
     assert outcome.found == rolled_out(ahead, lambda: 0.0)

@@ -30,18 +30,18 @@ def report_all(database: Database, count: int, ago: timedelta = timedelta(minute
 
 def run_once(database: Database, dry_run: bool = False, **options: Any) -> tuple[RunRecord, list[dict[str, Any]]]:
     agent = registry.make("features", options, ProcessSettings())
-    told: list[dict[str, Any]] = []
-    request = CycleRequest(dry_run=dry_run, emit=told.append)
+    objects: list[dict[str, Any]] = []
+    request = CycleRequest(dry_run=dry_run, emit=objects.append)
     with database.begin() as connection:
         lease = None if dry_run else leases.acquire(connection, "features", "test", LeaseTerms()).lease
     record = run_cycle(agent, CycleContext(database, NOW, 1, 60.0, request, lease=lease))
     if lease is not None:
         with database.begin() as connection:
             leases.release(connection, lease)
-    return record, told
+    return record, objects
 
 
-def written(database: Database) -> list[Any]:
+def written_features(database: Database) -> list[Any]:
     with database.read_snapshot() as connection:
         statement = "SELECT queue, pilots, corepower, draining_pilots, shutdown_at FROM broker.queue_features"
         return [tuple(row) for row in connection.execute(sa.text(statement))]
@@ -49,29 +49,29 @@ def written(database: Database) -> list[Any]:
 
 def test_a_cycle_adds_the_reports_up(database: Database) -> None:
     report_all(database, 20, corepower=12.5, shutdown_s=int(NOW.timestamp()) + 600)
-    record, told = run_once(database)
+    record, objects = run_once(database)
     assert (record.outcome, record.error) == ("done", None)
     assert record.counts == {"reports": 20, "queues": 1, "draining": 1, "forgotten": 0}
-    assert written(database) == [("Q", 20, 12.5, 20, NOW + timedelta(minutes=10))]
-    assert told[0]["queue"] == "Q"
+    assert written_features(database) == [("Q", 20, 12.5, 20, NOW + timedelta(minutes=10))]
+    assert objects[0]["queue"] == "Q"
 
 
-def test_a_dry_run_tells_and_writes_nothing(database: Database) -> None:
+def test_a_dry_run_emits_objects_and_writes_nothing(database: Database) -> None:
     report_all(database, 20, corepower=12.5)
-    record, told = run_once(database, dry_run=True)
+    record, objects = run_once(database, dry_run=True)
     assert record.outcome == "done"
-    assert told[0]["corepower"] == 12.5
-    assert written(database) == []
+    assert objects[0]["corepower"] == 12.5
+    assert written_features(database) == []
 
 
-def test_a_queue_of_which_nobody_reports_any_more_has_no_figures(database: Database) -> None:
+def test_a_queue_without_recent_reports_has_no_figures(database: Database) -> None:
     report_all(database, 20, corepower=12.5)
     run_once(database)
     report_all(database, 0)
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.feature_reports SET reported_at = reported_at - interval '7 hours'"))
     run_once(database)
-    assert written(database) == []
+    assert written_features(database) == []
 
 
 def test_old_reports_are_removed(database: Database) -> None:
@@ -80,12 +80,12 @@ def test_old_reports_are_removed(database: Database) -> None:
     assert record.counts["forgotten"] == 3
 
 
-def test_the_options_count(database: Database) -> None:
+def test_the_options_take_effect(database: Database) -> None:
     report_all(database, 3, corepower=12.5)
     run_once(database, min_pilots=4)
-    assert written(database)[0][2] is None
+    assert written_features(database)[0][2] is None
     run_once(database, min_pilots=3)
-    assert written(database)[0][2] == 12.5
+    assert written_features(database)[0][2] == 12.5
 
 
 def test_a_cycle_that_lost_its_lease_writes_nothing(database: Database) -> None:
@@ -94,7 +94,7 @@ def test_a_cycle_that_lost_its_lease_writes_nothing(database: Database) -> None:
     stale = leases.Lease("features", "somebody", 0)
     record = run_cycle(agent, CycleContext(database, NOW, 1, 60.0, lease=stale))
     assert record.outcome == "lost_lease"
-    assert written(database) == []
+    assert written_features(database) == []
 
 
 @pytest.mark.parametrize("options", [{"min_pilots": 0}, {"drain_share": 1.0}, {"window_h": 0}, {"colour": "red"}])

@@ -61,8 +61,8 @@ def count(database: Database, table: str) -> int:
         return int(connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
-def fed(database: Database) -> Database:
-    """Feed the reports as pilots do, past the loading of scenarios."""
+def feed_reports(database: Database) -> Database:
+    """Store the reports as pilots do, without the summaries that the loading of a scenario makes."""
     load(database, Scenario(NOW, REPORTS))
     with database.begin() as connection:
         for table in (*TABLES.values(), "broker.summary_refreshes"):
@@ -72,7 +72,7 @@ def fed(database: Database) -> Database:
 
 @pytest.mark.parametrize("name", [GPU, CPU])
 def test_a_summary_follows_the_reports(database: Database, name: str) -> None:
-    fed(database)
+    feed_reports(database)
     dry = cycle(database, name, dry=True)
     assert dry.counts == {"newest_report_age_s": 7200, "rows": 1, "added": 1, "removed": 0}
     assert count(database, TABLES[name]) == count(database, "broker.summary_refreshes") == 0
@@ -87,31 +87,33 @@ def test_a_summary_follows_the_reports(database: Database, name: str) -> None:
 @pytest.mark.parametrize("name", [GPU, CPU])
 @pytest.mark.parametrize("missing", ["worker_node_queue", "the other"])
 def test_a_summary_without_reports_stays_as_it_is(database: Database, name: str, missing: str) -> None:
-    fed(database)
+    feed_reports(database)
     cycle(database, name)
-    gone = missing if missing != "the other" else {GPU: "worker_node_gpus", CPU: "worker_node"}[name]
+    empty_table = missing if missing != "the other" else {GPU: "worker_node_gpus", CPU: "worker_node"}[name]
     with database.begin() as connection:
-        connection.execute(sa.text(f"DELETE FROM doma_panda.{gone}"))
+        connection.execute(sa.text(f"DELETE FROM doma_panda.{empty_table}"))
     for dry in (True, False):
         record = cycle(database, name, NOW + timedelta(hours=1), dry=dry)
         assert record.outcome == "done"
-        assert f"there are no rows in {gone}: {TABLES[name].partition('.')[2]} stays as it is" in record.notes
+        assert f"there are no rows in {empty_table}: {TABLES[name].partition('.')[2]} stays as it is" in record.notes
     assert count(database, TABLES[name]) == 1
     with database.begin() as connection:
         assert connection.scalar(sa.text("SELECT max(refreshed_for) FROM broker.summary_refreshes")) == NOW
 
 
-@pytest.mark.parametrize(("age_s", "remarked"), [(7200, False), (7201, True)])
-def test_old_reports_are_remarked_on(database: Database, age_s: int, remarked: bool) -> None:
-    fed(database)
+@pytest.mark.parametrize(("age_s", "is_remarked"), [(7200, False), (7201, True)])
+def test_old_reports_are_remarked_on(database: Database, age_s: int, is_remarked: bool) -> None:
+    feed_reports(database)
     now = datetime(2026, 8, 1, 10, tzinfo=UTC) + timedelta(seconds=age_s)
     record = cycle(database, GPU, now, remark_after_s=7200)
     assert record.counts["newest_report_age_s"] == age_s
-    assert record.notes == (("the newest report in worker_node_gpus is 7201 s old (remark_after_s 7200)",) * remarked)
+    assert record.notes == (
+        ("the newest report in worker_node_gpus is 7201 s old (remark_after_s 7200)",) * is_remarked
+    )
 
 
 def test_reports_without_a_time_are_remarked_on(database: Database) -> None:
-    fed(database)
+    feed_reports(database)
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE doma_panda.worker_node_gpus SET last_seen = NULL"))
     record = cycle(database, GPU)
@@ -120,7 +122,7 @@ def test_reports_without_a_time_are_remarked_on(database: Database) -> None:
 
 
 def test_without_its_lease_nothing_is_written(database: Database) -> None:
-    fed(database)
+    feed_reports(database)
     agent = registry.make(GPU, {}, ProcessSettings())
     with database.begin() as connection:
         lease = leases.acquire(connection, GPU, "test", LeaseTerms()).lease
@@ -148,7 +150,7 @@ def states(database: Database, now: datetime) -> dict[str, str]:
 
 
 def test_the_sources_of_the_snapshot_are_as_old_as_the_last_refresh(database: Database) -> None:
-    fed(database)
+    feed_reports(database)
     cycle(database, GPU)
     late = NOW + timedelta(seconds=86401)
     assert states(database, NOW + timedelta(seconds=86400)) == {"gpus": "ok", "worker_nodes": "ok"}
@@ -160,8 +162,8 @@ def test_the_sources_of_the_snapshot_are_as_old_as_the_last_refresh(database: Da
 
 
 def test_a_loaded_summary_has_no_age_and_a_computed_one_has(database: Database) -> None:
-    own = {"mv_worker_node_gpu_summary": [{"panda_queue": "Q", "vendor": "NVIDIA"}]}
-    load(database, Scenario(NOW, own))
+    loaded = {"mv_worker_node_gpu_summary": [{"panda_queue": "Q", "vendor": "NVIDIA"}]}
+    load(database, Scenario(NOW, loaded))
     assert cycle(database, GPU).counts == {}
     assert states(database, NOW + timedelta(days=99))["gpus"] == "ok"
     assert count(database, TABLES[GPU]) == 1
@@ -192,7 +194,7 @@ MORE = "INSERT INTO doma_panda.worker_node_gpus VALUES ('S', 'h', 'H100', '2026-
 
 @pytest.fixture
 def panda(empty_database: Database) -> Database:
-    """A database of PanDA's with the view, never filled, and its index."""
+    """A database of PanDA's with the index and the view, which was never filled."""
     do(empty_database, VIEW, INDEX)
     migrate.upgrade(empty_database)
     return empty_database
@@ -208,7 +210,7 @@ def test_a_view_is_filled_and_then_refreshed_beside_its_readers(panda: Database)
     first = cycle(panda, GPU)
     assert (first.outcome, first.counts, first.notes) == ("done", {"newest_report_age_s": 7200, "rows": 1}, ())
     do(panda, MORE)
-    # a reader inside its transaction is in the way of a refresh that is not concurrent
+    # a reader inside its transaction would block a refresh that is not concurrent
     with panda.read_snapshot() as reader:
         assert reader.scalar(sa.text(f"SELECT count(*) FROM {TABLES[GPU]}")) == 1
         assert cycle(panda, GPU).counts == {"newest_report_age_s": 3600, "rows": 2}
@@ -234,7 +236,7 @@ def test_a_view_without_a_unique_index_is_left_to_panda_once_it_is_filled(panda:
     assert count(panda, "broker.summary_refreshes") == 0
 
 
-def test_the_view_of_another_role_is_left_to_panda_and_that_is_said_once(panda: Database) -> None:
+def test_the_view_of_another_role_is_left_to_panda_and_noted_once(panda: Database) -> None:
     role = sa.make_url(panda.url).database
     do(
         panda,
@@ -270,16 +272,16 @@ def panda_owner(database: Database) -> str:
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "message"),
     [
         ("CREATE TABLE doma_panda.mv_worker_node_summary (panda_queue text)", "a table of PanDA's"),
         ("CREATE VIEW doma_panda.mv_worker_node_summary AS SELECT 1 AS x", "a relation of PanDA's"),
         ("SELECT 1", "there is none"),
     ],
 )
-def test_whatever_else_stands_there_is_left_alone(panda: Database, statement: str, said: str) -> None:
+def test_any_other_relation_is_left_alone(panda: Database, statement: str, message: str) -> None:
     do(panda, statement)
     record = cycle(panda, CPU)
     assert record.outcome == "done"
-    assert said in record.notes[-1]
+    assert message in record.notes[-1]
     assert count(panda, "broker.summary_refreshes") == 0

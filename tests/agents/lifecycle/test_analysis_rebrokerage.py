@@ -1,4 +1,4 @@
-"""Rebrokerage of users' jobs on whole databases: what makes a set, since when it waits, and which jobs go with it."""
+"""Rebrokerage of users' jobs on whole databases: which jobs form a set, since when it waits, and which jobs move."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from agents.service import fault_points
 from broker.store.connection.database import Database
-from tests.agents.moving_jobs import closed, column, config, fill, job, queue, run
+from tests.agents.moving_jobs import closed_jobs, column, config, fill, job, queue, run
 
 NAME = "analysis_rebrokerage"
 OLD, LIMIT, YOUNG = "2026-07-31T20:00:00", "2026-08-01T00:00:00", "2026-08-01T00:00:01"
@@ -20,15 +20,15 @@ def user_job(pandaid: int, jobstatus: str = "activated", **columns: Any) -> dict
     return job(pandaid, jobstatus, **{**plain, "statechangetime": OLD, "creationtime": OLD, **columns})
 
 
-def activated(pandaid: int, at: str, status: str = "activated") -> dict[str, Any]:
+def log_row(pandaid: int, at: str, status: str = "activated") -> dict[str, Any]:
     return {"pandaid": pandaid, "modificationtime": at, "jobstatus": status}
 
 
 def outcomes(database: Database, jobs: list[dict[str, Any]], **tables: Any) -> list[str]:
     fill(database, jobs, **tables)
-    record, told = run(database, NAME, dry=True)
+    record, objects = run(database, NAME, dry=True)
     assert record.error is None
-    return [one["outcome"] for one in told]
+    return [item["outcome"] for item in objects]
 
 
 def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None:
@@ -41,25 +41,25 @@ def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None
         user_job(12, computingsite="R", creationtime=YOUNG, statechangetime=YOUNG),
         job(13, jobdefinitionid=5, jeditaskid=2),
     ]
-    log = [activated(1, OLD), activated(1, YOUNG, "starting"), activated(2, YOUNG)]
+    log = [log_row(1, OLD), log_row(1, YOUNG, "starting"), log_row(2, YOUNG)]
     fill(shared, [*jobs, *others], jobs_statuslog=log)
-    record, told = run(shared, NAME, dry=True)
-    assert (record.outcome, closed(shared)) == ("done", [])
-    record, done = run(shared, NAME)
-    assert [(one["queue"], one["outcome"]) for one in done] == [("Q", "rebrokered"), ("R", "fresh")]
-    assert done[0] == told[0] | {"dry_run": False, "moved": 5}
-    assert told[0] | {"picked": 0} == {
+    record, objects = run(shared, NAME, dry=True)
+    assert (record.outcome, closed_jobs(shared)) == ("done", [])
+    record, written_objects = run(shared, NAME)
+    assert [(item["queue"], item["outcome"]) for item in written_objects] == [("Q", "rebrokered"), ("R", "fresh")]
+    assert written_objects[0] == objects[0] | {"dry_run": False, "moved": 5}
+    assert objects[0] | {"picked": 0} == {
         "jeditaskid": 1, "jobdefinitionid": 5, "queue": "Q", "produsername": "asta", "workinggroup": None,
         "table": "jobsactive4", "waits_since": OLD, "value_s": 57600.0, "limit_s": 43200.0, "outcome": "rebrokered",
         "exempt": None, "picked": 0, "dry_run": True, "moved": 0, "skipped": 0,
     }  # fmt: skip
-    assert told[0]["picked"] == [5, 4, 3, 2, 1]
-    assert closed(shared) == [1, 2, 3, 4, 5]
+    assert objects[0]["picked"] == [5, 4, 3, 2, 1]
+    assert closed_jobs(shared) == [1, 2, 3, 4, 5]
     actions = "SELECT DISTINCT concat_ws(' ', rule, action, code, value_s, limit_s) FROM broker.job_actions"
     assert column(shared, actions) == ["analysis_rebrokerage reassigned 51 57600 43200"]
     assert column(shared, "SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4") == ["toreassign"]
-    again, told = run(shared, NAME)
-    assert (again.counts["moved"], [one["queue"] for one in told]) == (0, ["R"])
+    second, objects = run(shared, NAME)
+    assert (second.counts["moved"], [item["queue"] for item in objects]) == (0, ["R"])
 
 
 ACTIVATED: list[tuple[dict[str, Any], list[str], str | None]] = [
@@ -85,21 +85,21 @@ ACTIVATED: list[tuple[dict[str, Any], list[str], str | None]] = [
 
 def test_activated_jobs(shared: Database) -> None:
     jobs = [user_job(n, **{"jeditaskid": n, **columns}) for n, (columns, _, _) in enumerate(ACTIVATED)]
-    log = [activated(n, time) for n, (_, times, _) in enumerate(ACTIVATED) for time in times]
+    log = [log_row(n, time) for n, (_, times, _) in enumerate(ACTIVATED) for time in times]
     fill(shared, jobs, jobs_statuslog=log)
-    record, told = run(shared, NAME, dry=True)
+    record, objects = run(shared, NAME, dry=True)
     assert record.error is None
-    found = {one["jeditaskid"]: one["outcome"] for one in told}
+    outcome_by_task = {item["jeditaskid"]: item["outcome"] for item in objects}
     for n, (columns, times, outcome) in enumerate(ACTIVATED):
-        assert found.pop(n, None) == outcome, (columns, times)
-    assert found == {}
+        assert outcome_by_task.pop(n, None) == outcome, (columns, times)
+    assert outcome_by_task == {}
 
 
-def test_defined_jobs_wait_since_the_last_of_them_was_made(shared: Database) -> None:
+def test_defined_jobs_wait_since_the_last_of_them_was_created(shared: Database) -> None:
     defined = [user_job(1, "defined", jobsetid=None), user_job(2, "assigned", creationtime=LIMIT)]
     assert outcomes(shared, defined) == ["rebrokered"]
     assert outcomes(shared, [*defined, user_job(3, "defined", creationtime=YOUNG)]) == ["fresh"]
-    # jobs younger than three hours delay nobody
+    # jobs younger than three hours delay no set
     assert outcomes(shared, [*defined, user_job(3, "defined", creationtime="2026-08-01T09:00:00")]) == ["rebrokered"]
     assert outcomes(shared, [user_job(3, "defined", creationtime=None)]) == []
     # neither does a set that is activated elsewhere, unless it waits for more than three hours
@@ -126,13 +126,13 @@ ACTIVITY: list[tuple[dict[str, Any], str]] = [
 def test_recent_activity_of_the_same_submission_holds_it(shared: Database) -> None:
     recent = {"prodsourcelabel": "x", "statechangetime": RECENT, "jobstatus": "running"}
     busy = [user_job(100 + n, **{**recent, "jeditaskid": n, **columns}) for n, (columns, _) in enumerate(ACTIVITY)]
-    ended = [one for one in busy if one["jobstatus"] in ("finished", "closed", "failed")]
+    ended = [item for item in busy if item["jobstatus"] in ("finished", "closed", "failed")]
     jobs = [user_job(n, jeditaskid=n) for n in range(len(ACTIVITY))]
-    fill(shared, [*jobs, *(one for one in busy if one not in ended)], jobsarchived4=ended)
-    _, told = run(shared, NAME, dry=True)
-    found = {one["jeditaskid"]: one["outcome"] for one in told}
+    fill(shared, [*jobs, *(item for item in busy if item not in ended)], jobsarchived4=ended)
+    _, objects = run(shared, NAME, dry=True)
+    outcome_by_task = {item["jeditaskid"]: item["outcome"] for item in objects}
     for n, (columns, outcome) in enumerate(ACTIVITY):
-        assert found[n] == outcome, columns
+        assert outcome_by_task[n] == outcome, columns
 
 
 def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Database) -> None:
@@ -141,27 +141,27 @@ def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Datab
     limits = {None: 15, "none": 15, "own": 20, "zero": 15}
     jobs = [user_job(n, workinggroup=group, jobdefinitionid=n) for n, group in enumerate(limits, 1)]
     queues = {"P": {"status": "paused"}, "D": {"catchall": "disableReassign"}, "T": {"status": "test"}, "Q": {}}
-    there = [
+    others = [
         user_job(10 + n, computingsite=name, jobdefinitionid=10 + n, statechangetime="2026-08-01T08:00:00")
         for n, name in enumerate(queues)
         if name != "Q"
     ]
-    fill(shared, jobs + there, config=rows, schedconfig_json=[queue(name, **data) for name, data in queues.items()])
-    _, told = run(shared, NAME)
-    assert {one["workinggroup"]: one["limit_s"] / 3600 for one in told if one["queue"] == "Q"} == limits
-    assert [one["outcome"] for one in told] == [
+    fill(shared, jobs + others, config=rows, schedconfig_json=[queue(name, **data) for name, data in queues.items()])
+    _, objects = run(shared, NAME)
+    assert {item["workinggroup"]: item["limit_s"] / 3600 for item in objects if item["queue"] == "Q"} == limits
+    assert [item["outcome"] for item in objects] == [
         "rebrokered", "rebrokered", "fresh", "rebrokered", "exempt", "exempt", "rebrokered",
     ]  # fmt: skip
-    assert [one["exempt"] for one in told[3:]] == [None, "paused", "disableReassign", None]
-    assert closed(shared) == [1, 2, 4, 12]
+    assert [item["exempt"] for item in objects[3:]] == [None, "paused", "disableReassign", None]
+    assert closed_jobs(shared) == [1, 2, 4, 12]
 
 
-def test_only_the_tasks_asked_for(shared: Database) -> None:
+def test_only_requested_tasks_are_considered(shared: Database) -> None:
     fill(shared, [user_job(1), user_job(2, jeditaskid=2)])
-    assert [one["picked"] for one in run(shared, NAME, tasks=(2,))[1]] == [[2]]
+    assert [item["picked"] for item in run(shared, NAME, tasks=(2,))[1]] == [[2]]
     fill(shared, [user_job(1)], schedconfig_json=[])
     record, _ = run(shared, NAME)
-    assert (record.outcome, closed(shared)) == ("refused", [])
+    assert (record.outcome, closed_jobs(shared)) == ("refused", [])
 
 
 def test_zero_hours_are_taken_literally(shared: Database) -> None:
@@ -177,6 +177,6 @@ def test_a_job_that_changed_meanwhile_stays(shared: Database) -> None:
             connection.execute(sa.text("UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE pandaid = 2"))
 
     fault_points.arm_action("before_write", start)
-    record, told = run(shared, NAME)
-    assert (told[0]["moved"], told[0]["skipped"], record.counts["skipped"]) == (1, 1, 1)
-    assert closed(shared) == [1]
+    record, objects = run(shared, NAME)
+    assert (objects[0]["moved"], objects[0]["skipped"], record.counts["skipped"]) == (1, 1, 1)
+    assert closed_jobs(shared) == [1]

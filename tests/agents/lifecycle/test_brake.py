@@ -1,4 +1,4 @@
-"""The brake: how much one cycle of an agent ends, takes back or removes, with few and with very many due."""
+"""The brake: how much one cycle of an agent ends, takes back or removes when little or very much is due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
 from tests.agents.lifecycle.test_analysis_rebrokerage import user_job
 from tests.agents.lifecycle.test_fast_rebrokerage import KEY
-from tests.agents.moving_jobs import closed, fill, job
+from tests.agents.moving_jobs import closed_jobs, fill, job
 from tests.store.lifecycle_grid import HOUR, NOW, store
 from tests.store.pool_grid import emptied, execute
 
@@ -36,21 +36,21 @@ _JOBS = """
 
 @pytest.fixture(autouse=True)
 def no_cycles_yet(request: pytest.FixtureRequest) -> None:
-    """Cycles of other tests are none of this one's."""
+    """Remove the cycles and pauses that other tests left."""
     if "shared" in request.fixturenames:
         execute(request.getfixturevalue("shared"), "TRUNCATE broker.agent_runs, broker.agent_pauses")
 
 
 @pytest.mark.parametrize(
-    ("share", "there_are", "allowed"),
+    ("share", "total", "allowed"),
     [
         (0.05, 0, 100), (0.05, 1999, 100), (0.05, 2019, 100), (0.05, 2020, 101), (0.05, 10_000, 500),
         (0.5, 1000, 500), (0.999, 1000, 999), (1.0, 1000, None),
     ],
 )  # fmt: skip
-def test_a_share_but_always_a_hundred(share: float, there_are: int, allowed: int | None) -> None:
-    assert Brake("a", share, forced=False).allows(there_are) == allowed
-    assert Brake("a", share, forced=True).allows(there_are) is None
+def test_the_brake_allows_a_share_but_always_a_hundred(share: float, total: int, allowed: int | None) -> None:
+    assert Brake("a", share, forced=False).allows(total) == allowed
+    assert Brake("a", share, forced=True).allows(total) is None
 
 
 def test_the_shipped_share_is_five_percent_and_checked() -> None:
@@ -64,11 +64,11 @@ def test_the_shipped_share_is_five_percent_and_checked() -> None:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_whoever_removes_has_a_brake(name: str) -> None:
+def test_only_agents_that_remove_have_a_brake(name: str) -> None:
     if name in BRAKED:
-        made = registry.make(name, {"brake_share": 1}, ProcessSettings())
-        assert isinstance(made.options, BrakedOptions)
-        assert made.removes
+        agent = registry.make(name, {"brake_share": 1}, ProcessSettings())
+        assert isinstance(agent.options, BrakedOptions)
+        assert agent.removes
         return
     with pytest.raises(ConfigurationError, match="brake_share"):
         registry.make(name, {"brake_share": 1}, ProcessSettings())
@@ -95,40 +95,40 @@ def add_jobs(database: Database, first: int, last: int, *, due: bool) -> None:
 
 
 def alarms(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    found = [record.__dict__["fields"] for record in caplog.records if ALARM in record.getMessage()]
+    fields = [record.__dict__["fields"] for record in caplog.records if ALARM in record.getMessage()]
     assert all(record.levelno == logging.ERROR for record in caplog.records if ALARM in record.getMessage())
     caplog.clear()
-    return found
+    return fields
 
 
 @pytest.mark.parametrize(
-    ("due", "others", "ended"),
+    ("due", "not_due", "ended"),
     [(0, 50, 0), (100, 0, 100), (101, 0, 100), (101, 2000, 101), (10_000, 0, 500), (10_000, 2000, 600)],
 )
-def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, others: int, ended: int) -> None:
+def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, not_due: int, ended: int) -> None:
     store(shared, [])
     add_jobs(shared, 1, due, due=True)
-    add_jobs(shared, 100_001, 100_000 + others, due=False)
+    add_jobs(shared, 100_001, 100_000 + not_due, due=False)
     dry = cycle(shared, "timeouts", dry=True)
     assert (dry.counts["due"], alarms(caplog)) == (due, [])
     record = cycle(shared, "timeouts")
     assert (record.outcome, record.error) == ("done", None)
     assert (record.counts["due"], record.counts["failed"]) == (due, ended)
     assert record.counts.get("held_back", 0) == due - ended
-    waits = [note for note in record.notes if note.startswith("brake: ")]
+    brake_notes = [note for note in record.notes if note.startswith("brake: ")]
     if due == ended:
-        assert (waits, alarms(caplog)) == ([], [])
+        assert (brake_notes, alarms(caplog)) == ([], [])
         assert [note for note in dry.notes if note.startswith("brake: ")] == []
         return
-    fields = {"agent": "timeouts", "kind": "jobs", "due": due, "allowed": ended, "there_are": due + others}
+    fields = {"agent": "timeouts", "kind": "jobs", "due": due, "allowed": ended, "there_are": due + not_due}
     assert alarms(caplog) == [fields | {"brake_share": 0.05}]
-    (note,) = waits
-    assert f"{due} jobs are due, {ended} of {due + others}" in note
+    (note,) = brake_notes
+    assert f"{due} jobs are due, {ended} of {due + not_due}" in note
     assert "broker run timeouts --force --yes" in note
-    assert list(dry.notes)[:1] == waits
+    assert list(dry.notes)[:1] == brake_notes
 
 
-def test_what_waits_goes_in_the_next_cycles_or_at_once_when_forced(
+def test_held_back_jobs_go_in_the_next_cycles_or_at_once_when_forced(
     shared: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     store(shared, [])
@@ -141,12 +141,12 @@ def test_what_waits_goes_in_the_next_cycles_or_at_once_when_forced(
     assert alarms(caplog) == []
 
 
-def paused(database: Database, name: str) -> list[tuple[str, str]]:
+def pauses_of(database: Database, name: str) -> list[tuple[str, str]]:
     with database.begin() as connection:
-        return [(one.editor, one.reason) for one in agent_pauses.held_pauses(connection, name)]
+        return [(pause.editor, pause.reason) for pause in agent_pauses.held_pauses(connection, name)]
 
 
-def resumed(database: Database, name: str) -> bool:
+def resume(database: Database, name: str) -> bool:
     with database.begin() as connection:
         return agent_pauses.resume(connection, name, editor="ann")
 
@@ -158,30 +158,30 @@ def test_after_some_braked_cycles_in_a_row_the_agent_pauses_until_it_is_resumed(
     store(database, [])
     add_jobs(database, 1, 1000, due=True)
     for number in range(after):
-        assert paused(database, "timeouts") == []
+        assert pauses_of(database, "timeouts") == []
         record = cycle(database, "timeouts", brake_pauses_after=after)
         assert (record.outcome, record.counts["braked"], record.counts["failed"]) == ("done", 1, 100), number
-    ((editor, reason),) = paused(database, "timeouts")
+    ((editor, reason),) = pauses_of(database, "timeouts")
     assert editor == "brake" and f"{1100 - 100 * after} of {1100 - 100 * after} jobs" in reason
     assert "agent paused by its brake" in caplog.text
-    with pytest.raises(AgentPaused, match="paused until it is resumed by brake") as refused:
+    with pytest.raises(AgentPaused, match="paused until it is resumed by brake") as error:
         cycle(database, "timeouts", brake_pauses_after=after)
-    assert "broker resume timeouts" in str(refused.value)
-    # what came before does not count any more
-    assert resumed(database, "timeouts")
+    assert "broker resume timeouts" in str(error.value)
+    # the cycles before the pause no longer count
+    assert resume(database, "timeouts")
     for _ in range(after):
-        assert paused(database, "timeouts") == []
+        assert pauses_of(database, "timeouts") == []
         cycle(database, "timeouts", brake_pauses_after=after)
-    assert len(paused(database, "timeouts")) == 1
+    assert len(pauses_of(database, "timeouts")) == 1
 
 
-def test_a_cycle_that_is_not_held_back_begins_anew(database: Database) -> None:
+def test_a_cycle_that_is_not_held_back_resets_the_count(database: Database) -> None:
     store(database, [])
     for _ in range(2):
         add_jobs(database, 1, 250, due=True)
         assert [cycle(database, "timeouts").counts.get("braked", 0) for _ in range(3)] == [1, 1, 0]
         execute(database, "DELETE FROM doma_panda.jobsarchived4")
-    assert paused(database, "timeouts") == []
+    assert pauses_of(database, "timeouts") == []
 
 
 def test_neither_dry_runs_nor_forced_cycles_nor_failed_ones_count(
@@ -191,34 +191,36 @@ def test_neither_dry_runs_nor_forced_cycles_nor_failed_ones_count(
     add_jobs(database, 1, 1000, due=True)
     cycle(database, "timeouts")
     cycle(database, "timeouts")
-    assert "braked" not in cycle(database, "timeouts", dry=True).counts and paused(database, "timeouts") == []
-    with monkeypatch.context() as failing:
-        failing.setattr(TimeoutsAgent, "cycle", lambda *_: 1 / 0)
+    assert "braked" not in cycle(database, "timeouts", dry=True).counts and pauses_of(database, "timeouts") == []
+    with monkeypatch.context() as patched:
+        patched.setattr(TimeoutsAgent, "cycle", lambda *_: 1 / 0)
         assert cycle(database, "timeouts").outcome == "failed"
     cycle(database, "timeouts")
-    assert len(paused(database, "timeouts")) == 1 and resumed(database, "timeouts")
+    assert len(pauses_of(database, "timeouts")) == 1 and resume(database, "timeouts")
     cycle(database, "timeouts")
     assert cycle(database, "timeouts", force=True).counts["failed"] == 600
     add_jobs(database, 2001, 3000, due=True)
     cycle(database, "timeouts")
     cycle(database, "timeouts")
-    assert paused(database, "timeouts") == []
+    assert pauses_of(database, "timeouts") == []
 
 
 def test_a_brake_that_never_pauses(database: Database) -> None:
     store(database, [])
     add_jobs(database, 1, 1000, due=True)
     assert [cycle(database, "timeouts", brake_pauses_after=0).counts["failed"] for _ in range(5)] == [100] * 5
-    assert paused(database, "timeouts") == []
+    assert pauses_of(database, "timeouts") == []
 
 
 @pytest.mark.parametrize(("name", "braked"), [("cleanup", "decisions"), ("submit_pool_cleanup", "pools")])
-def test_whoever_removes_rows_pauses_as_well(database: Database, name: str, braked: str) -> None:
+def test_agents_that_remove_rows_pause_as_well(database: Database, name: str, braked: str) -> None:
     old = NOW - timedelta(days=400)
     if name == "cleanup":
         values = {"old": old, "due": 1000}
         with database.begin() as connection:
-            connection.execute(sa.text(_KEPT["decisions"] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values)
+            connection.execute(
+                sa.text(_INSERTS["decisions"] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values
+            )
     else:
         execute(
             database,
@@ -227,9 +229,9 @@ def test_whoever_removes_rows_pauses_as_well(database: Database, name: str, brak
             at=old,
         )
     for _ in range(3):
-        assert paused(database, name) == []
+        assert pauses_of(database, name) == []
         cycle(database, name)
-    ((_, reason),) = paused(database, name)
+    ((_, reason),) = pauses_of(database, name)
     assert braked in reason
 
 
@@ -238,7 +240,7 @@ def test_fast_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) ->
     record = cycle(shared, "fast_rebrokerage")
     assert (record.counts["moved"], record.counts["held_back"]) == (100, record.counts["picked"] - 100)
     assert record.counts["picked"] > 200
-    assert len(closed(shared)) == 100
+    assert len(closed_jobs(shared)) == 100
     (alarm,) = alarms(caplog)
     assert (alarm["agent"], alarm["allowed"], alarm["there_are"]) == ("fast_rebrokerage", 100, 301)
 
@@ -249,10 +251,10 @@ def test_analysis_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture
     assert (record.counts["picked"], record.counts["moved"], record.counts["held_back"]) == (150, 100, 50)
     assert len(alarms(caplog)) == 1
     assert cycle(shared, "analysis_rebrokerage", force=True).counts["moved"] == 50
-    assert len(closed(shared)) == 150
+    assert len(closed_jobs(shared)) == 150
 
 
-_KEPT = {
+_INSERTS = {
     "decisions": "INSERT INTO broker.decisions (jeditaskid, brokerage, outcome, decided_at) SELECT n, 'b', 'o', :old",
     "job_actions": "INSERT INTO broker.job_actions (pandaid, agent, rule, action, code, acted_at)"
     " SELECT n, 'a', 'r', 'failed', 1, :old",
@@ -263,12 +265,12 @@ _KEPT = {
 }
 
 
-@pytest.mark.parametrize("kind", _KEPT)
+@pytest.mark.parametrize("kind", _INSERTS)
 @pytest.mark.parametrize(("due", "removed"), [(0, 0), (100, 100), (102, 100), (3_000, 150)])
 def test_cleanup(database: Database, caplog: pytest.LogCaptureFixture, kind: str, due: int, removed: int) -> None:
     values = {"old": NOW - timedelta(days=400), "due": due}
     with database.begin() as connection:
-        connection.execute(sa.text(_KEPT[kind] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values)
+        connection.execute(sa.text(_INSERTS[kind] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values)
         if kind == "snapshots" and due:
             connection.execute(sa.text("INSERT INTO broker.snapshots (id, taken_at) VALUES ('newest', now())"))
     record = cycle(database, "cleanup")

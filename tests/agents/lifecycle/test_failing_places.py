@@ -1,4 +1,4 @@
-"""Jobs that wait where jobs fail are taken back: which, when, under the brake, and nothing while a key is off."""
+"""Jobs that wait where jobs fail are taken back: which, when, under the brake, and none while a key is off."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import sqlalchemy as sa
 
 from broker.domain.instants import HOUR_S
 from broker.store.connection.database import Database
-from tests.agents.moving_jobs import NOW, closed, column, config, fill, job, run
+from tests.agents.moving_jobs import NOW, closed_jobs, column, config, fill, job, run
 
 FAST = "fast_rebrokerage"
 KEYS = ("LEARNED_TAKE_BACK", "LEARNED_FAILING_QUEUES", "LEARNED_TASK_FAILS_HERE")
 
 
-def switched(*keys: str) -> list[dict[str, Any]]:
+def keys_on(*keys: str) -> list[dict[str, Any]]:
     return [config(key, "True", "jobbroker") | {"app": "jedi", "type": "boolean"} for key in keys]
 
 
-def waiting() -> list[dict[str, Any]]:
-    """Jobs 1 to 3 wait at Q, 4 starts, 5 runs, 6 is a user's, 7 may not move, 8 waits at R, 9 is of another task."""
+def waiting_jobs() -> list[dict[str, Any]]:
+    """Jobs 1 to 3 wait at Q, 4 starts, 5 runs, 6 is a user's, 7 may not move, 8 waits at R, 9 has another task."""
     of_user = {"prodsourcelabel": "user"}
     plain = {"prodsourcelabel": "managed"}
     return [
@@ -31,8 +31,8 @@ def waiting() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def learned(database: Database, state: str | None, *ends: tuple[int, str, int, int], age_s: float = 10.0) -> None:
-    """Queue Q in a state for production; ``ends``: task, queue, finished and failed jobs of this hour."""
+def learn(database: Database, state: str | None, *ends: tuple[int, str, int, int], age_s: float = 10.0) -> None:
+    """Record a state of queue Q for production; ``ends``: task, queue, finished and failed jobs of this hour."""
     hour = int(NOW.timestamp() // HOUR_S)
     with database.begin() as connection:
         if state is not None:
@@ -72,40 +72,38 @@ def learned(database: Database, state: str | None, *ends: tuple[int, str, int, i
         (None, ((1, "R", 0, 3),), KEYS, 10, [8]),
     ],
 )
-def test_which_jobs_go(
+def test_which_jobs_are_taken_back(
     shared: Database, state: str | None, ends: Any, keys: tuple[str, ...], age_s: float, expected: list[int]
 ) -> None:
-    fill(shared, waiting(), config=switched(*keys))
-    learned(shared, state, *ends, age_s=age_s)
+    fill(shared, waiting_jobs(), config=keys_on(*keys))
+    learn(shared, state, *ends, age_s=age_s)
     dry, _ = run(shared, FAST, dry=True)
-    assert (dry.outcome, dry.counts["where_jobs_fail"], closed(shared)) == ("done", len(expected), [])
+    assert (dry.outcome, dry.counts["where_jobs_fail"], closed_jobs(shared)) == ("done", len(expected), [])
     record, _ = run(shared, FAST)
-    assert (record.outcome, record.error, closed(shared)) == ("done", None, expected)
+    assert (record.outcome, record.error, closed_jobs(shared)) == ("done", None, expected)
 
 
-def test_it_says_why_once_a_queue(shared: Database) -> None:
-    fill(shared, waiting(), config=switched(*KEYS))
-    learned(shared, "excluded")
-    _, told = run(shared, FAST)
-    assert [one for one in told if "reason" in one] == [
+def test_the_reason_is_emitted_once_a_queue(shared: Database) -> None:
+    fill(shared, waiting_jobs(), config=keys_on(*KEYS))
+    learn(shared, "excluded")
+    _, objects = run(shared, FAST)
+    assert [item for item in objects if "reason" in item] == [
         {"queue": "Q", "reason": "queue_unhealthy", "picked": [9, 3, 2, 1], "dry_run": False, "moved": 4, "skipped": 0}
     ]
-    said = "SELECT DISTINCT concat_ws(' ', rule, action, code, detail ->> 'failed_jobs', detail ->> 'ended_jobs') FROM"
-    assert column(shared, f"{said} broker.job_actions") == ["failing_places reassigned 10 19 20"]
-    remembered = "SELECT count(*) FROM broker.rebrokered_from"
+    query = "SELECT DISTINCT concat_ws(' ', rule, action, code, detail ->> 'failed_jobs', detail ->> 'ended_jobs') FROM"
+    assert column(shared, f"{query} broker.job_actions") == ["failing_places reassigned 10 19 20"]
     assert run(shared, FAST)[0].counts["where_jobs_fail"] == 0
-    assert column(shared, remembered) == [0]  # these jobs have no files here
 
 
-def test_a_task_with_a_queue_of_its_own_stays(shared: Database) -> None:
-    fill(shared, waiting(), config=switched(*KEYS), jedi_tasks=[{"jeditaskid": 1, "site": "Q"}, {"jeditaskid": 2}])
-    learned(shared, "excluded")
+def test_a_task_pinned_to_a_queue_stays(shared: Database) -> None:
+    fill(shared, waiting_jobs(), config=keys_on(*KEYS), jedi_tasks=[{"jeditaskid": 1, "site": "Q"}, {"jeditaskid": 2}])
+    learn(shared, "excluded")
     run(shared, FAST)
-    assert closed(shared) == [9]
+    assert closed_jobs(shared) == [9]
 
 
-def test_the_brake_holds_back(shared: Database) -> None:
-    fill(shared, [job(number, prodsourcelabel="managed") for number in range(1, 300)], config=switched(*KEYS))
-    learned(shared, "excluded")
+def test_the_brake_holds_jobs_back(shared: Database) -> None:
+    fill(shared, [job(number, prodsourcelabel="managed") for number in range(1, 300)], config=keys_on(*KEYS))
+    learn(shared, "excluded")
     record, _ = run(shared, FAST)
-    assert (record.counts["where_jobs_fail"], record.counts["held_back"], len(closed(shared))) == (299, 199, 100)
+    assert (record.counts["where_jobs_fail"], record.counts["held_back"], len(closed_jobs(shared))) == (299, 199, 100)

@@ -1,4 +1,4 @@
-"""The timeouts as an agent: what is ended, what is left alone, and what happens when others are at work too."""
+"""The agent of timeouts: which jobs it ends, which it leaves alone, and what happens when others change jobs too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from agents.service import fault_points, registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import ProcessSettings
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import run_cycle
 from broker.lifecycle.statements.actions import ActionContext, act
 from broker.store.connection.database import Database
@@ -23,27 +23,27 @@ SENT = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(HOUR
 KEYS = ["pandaid", "queue", "status", "rule", "value_s", "limit_s", "action", "code"]
 
 
-def sent(count: int) -> Rows:
+def sent_jobs(count: int) -> Rows:
     return [{"pandaid": number, **SENT} for number in range(1, count + 1)]
 
 
-def left(database: Database) -> list[int]:
+def remaining_jobs(database: Database) -> list[int]:
     return [row["pandaid"] for row in all_rows(database, "SELECT pandaid FROM doma_panda.jobsactive4 ORDER BY pandaid")]
 
 
-def test_a_cycle_ends_what_is_due_in_batches_and_tells_it(shared: Database) -> None:
+def test_a_cycle_ends_due_jobs_in_batches_and_emits_them(shared: Database) -> None:
     store(
         shared,
-        [*sent(5), {"pandaid": 6, "jobstatus": "sent", "computingsite": "PAUSED", "modificationtime": ago(HOUR)}],
+        [*sent_jobs(5), {"pandaid": 6, "jobstatus": "sent", "computingsite": "PAUSED", "modificationtime": ago(HOUR)}],
     )
-    record, told = run_once(shared, jobs_of_a_batch=2)
+    record, objects = run_once(shared, jobs_of_a_batch=2)
     assert (record.outcome, record.error, record.notes) == ("done", None, ())
     assert record.counts == {
         "due": 5, "failed": 5, "reassigned": 0, "killed": 0, "skipped": 0, "files": 0, "files_lost": 0
     }  # fmt: skip
-    assert left(shared) == [6]
-    assert [one["pandaid"] for one in told] == [1, 2, 3, 4, 5]
-    assert told[0] == dict(zip(KEYS, (1, "ON", "sent", "sent", 3600.0, 1800.0, "failed", 102), strict=True))
+    assert remaining_jobs(shared) == [6]
+    assert [item["pandaid"] for item in objects] == [1, 2, 3, 4, 5]
+    assert objects[0] == dict(zip(KEYS, (1, "ON", "sent", "sent", 3600.0, 1800.0, "failed", 102), strict=True))
     actions = all_rows(shared, "SELECT agent, agent_run FROM broker.job_actions")
     assert {row["agent"] for row in actions} == {"timeouts"}
     assert all(row["agent_run"] for row in actions) and len(actions) == 5
@@ -51,56 +51,56 @@ def test_a_cycle_ends_what_is_due_in_batches_and_tells_it(shared: Database) -> N
 
 def test_a_second_cycle_does_nothing(shared: Database) -> None:
     running = {"pandaid": 9, "jobstatus": "running", "computingsite": "ON", "modificationtime": ago(1)}
-    store(shared, [*sent(2), {**running, "starttime": ago(22 * 24 * HOUR)}])
+    store(shared, [*sent_jobs(2), {**running, "starttime": ago(22 * 24 * HOUR)}])
     assert run_once(shared)[0].counts["killed"] == 1
-    record, told = run_once(shared)
-    assert (record.outcome, set(record.counts.values()), told, left(shared)) == ("done", {0}, [], [9])
+    record, objects = run_once(shared)
+    assert (record.outcome, set(record.counts.values()), objects, remaining_jobs(shared)) == ("done", {0}, [], [9])
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(shared: Database) -> None:
-    store(shared, sent(3))
-    record, told = run_once(shared, dry=True)
-    assert (record.outcome, record.counts["due"], left(shared)) == ("done", 3, [1, 2, 3])
-    assert told == run_once(shared)[1]
+def test_a_dry_run_emits_the_same_and_writes_nothing(shared: Database) -> None:
+    store(shared, sent_jobs(3))
+    record, objects = run_once(shared, dry=True)
+    assert (record.outcome, record.counts["due"], remaining_jobs(shared)) == ("done", 3, [1, 2, 3])
+    assert objects == run_once(shared)[1]
 
 
 def test_one_cycle_ends_no_more_than_it_may(shared: Database) -> None:
-    store(shared, sent(3))
+    store(shared, sent_jobs(3))
     record, _ = run_once(shared, jobs_of_a_cycle=2)
     assert record.counts["failed"] == 2 and "there may be more" in record.notes[0]
-    assert left(shared) == [3]
+    assert remaining_jobs(shared) == [3]
 
 
 def test_a_cycle_for_one_task_ends_jobs_of_that_task(shared: Database) -> None:
-    store(shared, [{**one, "jeditaskid": one["pandaid"] % 2} for one in sent(4)])
-    agent, told = registry.make("timeouts", {}, ProcessSettings()), []
-    request = CycleRequest(task_ids=(1,), dry_run=True, emit=told.append)
+    store(shared, [{**item, "jeditaskid": item["pandaid"] % 2} for item in sent_jobs(4)])
+    agent, objects = registry.make("timeouts", {}, ProcessSettings()), []
+    request = CycleRequest(task_ids=(1,), dry_run=True, emit=objects.append)
     run_cycle(agent, CycleContext(shared, NOW, 1, 60.0, request))
-    assert [one["pandaid"] for one in told] == [1, 3]
+    assert [item["pandaid"] for item in objects] == [1, 3]
 
 
-def test_what_happened_between_the_selection_and_the_action_wins(shared: Database) -> None:
-    store(shared, sent(4))
-    other = list(due(shared).values())[:2]
+def test_changes_between_the_selection_and_the_action_win(shared: Database) -> None:
+    store(shared, sent_jobs(4))
+    first_due = list(due(shared).values())[:2]
 
     def meanwhile() -> None:
         with shared.begin() as connection:
             catalogue = TableCatalogue.read(connection, shared.names)
-            assert act(connection, other, ActionContext(catalogue, "another", None, NOW, True)).acted == (1, 2)
-            heard = "UPDATE doma_panda.jobsactive4 SET modificationtime = '2026-08-01 11:59' WHERE pandaid = 3"
-            connection.execute(sa.text(heard))
+            assert act(connection, first_due, ActionContext(catalogue, "another", None, NOW, True)).acted == (1, 2)
+            statement = "UPDATE doma_panda.jobsactive4 SET modificationtime = '2026-08-01 11:59' WHERE pandaid = 3"
+            connection.execute(sa.text(statement))
 
     fault_points.arm_action("before_write", meanwhile)
-    record, told = run_once(shared)
+    record, objects = run_once(shared)
     assert (record.counts["failed"], record.counts["skipped"]) == (1, 3)
-    assert [one["pandaid"] for one in told] == [4]
-    assert left(shared) == [3]
-    done = all_rows(shared, "SELECT pandaid, agent FROM broker.job_actions ORDER BY pandaid")
-    assert [(row["pandaid"], row["agent"]) for row in done] == [(1, "another"), (2, "another"), (4, "timeouts")]
+    assert [item["pandaid"] for item in objects] == [4]
+    assert remaining_jobs(shared) == [3]
+    actions = all_rows(shared, "SELECT pandaid, agent FROM broker.job_actions ORDER BY pandaid")
+    assert [(row["pandaid"], row["agent"]) for row in actions] == [(1, "another"), (2, "another"), (4, "timeouts")]
 
 
-def test_whoever_has_lost_the_lease_writes_nothing(shared: Database) -> None:
-    store(shared, sent(2))
+def test_a_cycle_that_lost_its_lease_writes_nothing(shared: Database) -> None:
+    store(shared, sent_jobs(2))
 
     def take_over() -> None:
         with shared.begin() as connection:
@@ -108,20 +108,18 @@ def test_whoever_has_lost_the_lease_writes_nothing(shared: Database) -> None:
 
     fault_points.arm_action("before_write", take_over)
     assert run_once(shared)[0].outcome == "lost_lease"
-    assert left(shared) == [1, 2]
+    assert remaining_jobs(shared) == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("queues", "why"),
     [([], "missing"), ([{"panda_queue": "ON", "data": {"status": "online"}, "last_update": ago(25 * HOUR)}], "stale")],
 )
-def test_nothing_is_touched_while_nobody_knows_which_queues_are_paused(
-    shared: Database, queues: Rows, why: str
-) -> None:
-    store(shared, sent(1), schedconfig_json=queues)
-    record, told = run_once(shared)
+def test_nothing_is_touched_while_the_paused_queues_are_unknown(shared: Database, queues: Rows, why: str) -> None:
+    store(shared, sent_jobs(1), schedconfig_json=queues)
+    record, objects = run_once(shared)
     assert record.outcome == "refused" and f"queues is {why}" in (record.error or "")
-    assert (told, left(shared)) == ([], [1])
+    assert (objects, remaining_jobs(shared)) == ([], [1])
 
 
 def test_queues_that_vanish_all_at_once_are_remembered(shared: Database) -> None:
@@ -137,12 +135,12 @@ def test_queues_that_vanish_all_at_once_are_remembered(shared: Database) -> None
     assert "source queues is shrunk" in second.notes[0]
 
 
-def test_a_time_in_the_future_of_the_clock_is_left_alone(shared: Database) -> None:
-    store(shared, sent(1))
+def test_jobs_from_the_future_of_the_clock_are_left_alone(shared: Database) -> None:
+    store(shared, sent_jobs(1))
     assert run_once(shared, now=NOW - timedelta(days=3650))[0].counts["due"] == 0
 
 
 def test_a_bad_option_is_refused() -> None:
     make: Callable[..., Any] = registry.make
-    with pytest.raises(Exception, match="jobs_of_a_batch"):
+    with pytest.raises(ConfigurationError, match="jobs_of_a_batch"):
         make("timeouts", {"jobs_of_a_batch": 0}, ProcessSettings())

@@ -1,4 +1,4 @@
-"""Cycles of the agent with settings, incidents and a sender of the test."""
+"""Cycles of the agent of notifications, with settings, incidents and a sender from the test."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ FAILING = Incident("alarm", "queue_failing", "BNL", "warning", "BNL fails", "/qu
 
 @dataclass
 class Told:
-    """Sends nothing, and keeps what it was asked to send.
+    """An outbox: it sends nothing, and records the messages.
 
     Attributes:
-        messages: by whom and to whom they went.
-        ill: channels by which nothing goes through.
+        messages: each with its channel and address.
+        ill: channels whose deliveries fail.
+        tries: deliveries that were tried.
     """
 
     messages: list[tuple[str, str, Message]] = field(default_factory=list)
@@ -47,7 +48,7 @@ class Told:
 
     def sender(self, settings: NotificationSettings) -> Deliver:
         def deliver(channel: Any, message: Message, now: datetime, address: str) -> str:
-            name = next(name for name, one in settings.channels.items() if one is channel)
+            name = next(name for name, candidate in settings.channels.items() if candidate is channel)
             self.tries += 1
             if name in self.ill:
                 raise NotDelivered("it is ill", name)
@@ -58,19 +59,20 @@ class Told:
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
-        return [(name, one.event, one.about) for name, _, one in self.messages]
+        return [(name, message.event, message.about) for name, _, message in self.messages]
 
 
 def cycle(
-    database: Database, told: Told | None, *found: Incident, minutes: float = 0, settings: Mapping[str, Any] = PLAIN,
-    options: Mapping[str, Any] | None = None, deliver: Deliver | None = None, dry: bool = False,
+    database: Database, outbox: Told | None, *incidents: Incident, minutes: float = 0,
+    settings: Mapping[str, Any] = PLAIN, options: Mapping[str, Any] | None = None,
+    deliver: Deliver | None = None, dry: bool = False,
 ) -> RunRecord:  # fmt: skip
-    """One cycle, so many minutes after noon, in which ``found`` is so."""
+    """One cycle, ``minutes`` after noon, while these incidents are open."""
     agent = NotificationsAgent(NotificationsOptions.model_validate(options or {}), ProcessSettings())
-    read = NotificationSettings.model_validate(settings)
-    agent.settings = lambda folder: read
-    agent.readers = lambda: [lambda asking: found]
-    agent.deliver = deliver or (told or Told()).sender(read)
+    parsed = NotificationSettings.model_validate(settings)
+    agent.settings = lambda folder: parsed
+    agent.readers = lambda: [lambda asking: incidents]
+    agent.deliver = deliver or (outbox or Told()).sender(parsed)
     agent.clock = lambda: NOW
     now = NOW + timedelta(minutes=minutes)
     with database.begin() as connection:

@@ -1,4 +1,4 @@
-"""Decisions by STOMP: each at least once under one number, in order, from where the channel began, gaps said."""
+"""Decisions over STOMP: each at least once under one number, in order, since the channel began; gaps are reported."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def server() -> Iterator[StompServer]:
-    with stomp_server() as found:
-        yield found
+    with stomp_server() as stomp:
+        yield stomp
 
 
 @pytest.fixture
 def run(database: Database, server: StompServer) -> Run:
-    """A cycle of a process that has just been started."""
+    """Runs a cycle of a process that has just been started."""
 
-    def run(minutes: float = 0, dry: bool = False, most: int = 5000, **wanted: Any) -> Any:
+    def run(minutes: float = 0, dry: bool = False, most: int = 5000, **filters: Any) -> Any:
         mq = {"kind": "stomp", "host": "127.0.0.1", "port": server.port, "security": "none", "time_limit_s": 20,
-              "destination": "/topic/decisions", "decisions": wanted}  # fmt: skip
+              "destination": "/topic/decisions", "decisions": filters}  # fmt: skip
         settings = {"channels": {"mq": mq}, "first_pause_s": 60, "longest_pause_s": 60}
         options = {"decisions_of_a_cycle": most}
-        found = cycle(database, None, minutes=minutes, settings=settings, options=options, dry=dry)
-        assert found.outcome == "done", found
-        return found
+        record = cycle(database, None, minutes=minutes, settings=settings, options=options, dry=dry)
+        assert record.outcome == "done", record
+        return record
 
     return run
 
@@ -59,20 +59,20 @@ def store(database: Database, *records: DecisionRecord, minutes: float = 0) -> N
         decision_writing.save(Database.raw(connection), origin, records)
 
 
-def owned(task: int, share: str, vo: str = "atlas", brokerage: str = "production_job") -> DecisionRecord:
+def decision_in_share(task: int, share: str, vo: str = "atlas", brokerage: str = "production_job") -> DecisionRecord:
     work = pack_work(json.dumps({"c": {"vo": [vo], "gshare": [share]}}).encode())
-    found = brokered(task, work)
-    return dataclasses.replace(found, decision=dataclasses.replace(found.decision, brokerage=brokerage))
+    record = brokered(task, work)
+    return dataclasses.replace(record, decision=dataclasses.replace(record.decision, brokerage=brokerage))
 
 
 def tasks(server: StompServer) -> list[int]:
     return [json.loads(body)["jeditaskid"] for _, body in server.sent]
 
 
-def line(database: Database) -> StreamLine:
+def stream_of(database: Database) -> StreamLine:
     with database.read_snapshot() as connection:
-        (found,) = stream_list(Asking(connection, database.names, NOW)).streams
-    return found
+        (stream,) = stream_list(Asking(connection, database.names, NOW)).streams
+    return stream
 
 
 def test_decisions_from_now_on_go_out_once_and_in_order(database: Database, server: StompServer, run: Run) -> None:
@@ -81,34 +81,34 @@ def test_decisions_from_now_on_go_out_once_and_in_order(database: Database, serv
     store(database, brokered(2), waiting(3), minutes=1)
     assert run(2).counts["decisions_sent"] == 2
     store(database, brokered(4), minutes=3)
-    assert line(database).state == "behind" and line(database).backlog == 1
+    assert stream_of(database).state == "behind" and stream_of(database).backlog == 1
     for minutes in (4, 5):
         run(minutes)
     assert tasks(server) == [2, 3, 4]
     numbers = [headers["X-Gridbroker-Delivery"] for headers, _ in server.sent]
     assert numbers == [headers["receipt"] for headers, _ in server.sent] and len(set(numbers)) == 3
-    found = line(database)
-    assert (found.state, found.sent, found.backlog, found.tries, found.lost) == ("sent", 3, 0, 0, 0)
+    stream = stream_of(database)
+    assert (stream.state, stream.sent, stream.backlog, stream.tries, stream.lost) == ("sent", 3, 0, 0, 0)
 
 
-def test_a_body_is_what_the_api_says_of_the_decision_and_stays_it(
+def test_a_body_is_the_decision_as_the_api_answers_it_and_never_changes(
     database: Database, server: StompServer, run: Run
 ) -> None:
     run()
     store(database, waiting(1), minutes=1)
     with database.read_snapshot() as connection:
-        (asked,) = task_decision(Asking(connection, database.names, NOW), 1, evaluate=False).decisions
-    store(database, waiting(1), minutes=2)  # seen again: no row of its own
-    store(database, brokered(1), minutes=3)  # the row of before says now how often it was seen
+        (decision,) = task_decision(Asking(connection, database.names, NOW), 1, evaluate=False).decisions
+    store(database, waiting(1), minutes=2)  # seen again: no new row
+    store(database, brokered(1), minutes=3)  # the earlier row now says how often it was seen
     run(4)
     (headers, body), _ = server.sent
-    expected = plain(asked) | {"position": None, "missing": []}
+    expected = plain(decision) | {"position": None, "missing": []}
     assert json.loads(body) == expected and expected["times_seen"] == 1
     assert headers["X-Gridbroker-Decision"] == str(expected["id"])
     assert (headers["content-type"], headers["destination"]) == ("application/json", "/topic/decisions")
 
 
-def test_what_has_no_receipt_goes_out_again_under_its_number_and_what_has_one_does_not(
+def test_only_messages_without_a_receipt_are_sent_again_under_the_same_number(
     database: Database, server: StompServer, run: Run
 ) -> None:
     run()
@@ -116,14 +116,14 @@ def test_what_has_no_receipt_goes_out_again_under_its_number_and_what_has_one_do
     server.faults += ["", "cut"]
     failed = run(2)
     assert any("cut before the receipt" in note for note in failed.notes)
-    found = line(database)
-    assert (found.state, found.sent, found.tries, found.backlog) == ("failing", 1, 1, 2)
-    assert "cut before the receipt" in str(found.detail) and found.failing_since == NOW + timedelta(minutes=2)
+    stream = stream_of(database)
+    assert (stream.state, stream.sent, stream.tries, stream.backlog) == ("failing", 1, 1, 2)
+    assert "cut before the receipt" in str(stream.detail) and stream.failing_since == NOW + timedelta(minutes=2)
     assert run(2.5).counts["held_back"] == 1
     run(4)
     assert tasks(server) == [1, 2, 2, 3]
     assert server.sent[1] == server.sent[2]
-    assert (line(database).state, line(database).sent) == ("sent", 3)
+    assert (stream_of(database).state, stream_of(database).sent) == ("sent", 3)
 
 
 def test_a_channel_that_fails_is_an_alarm_a_metric_and_a_finding(
@@ -141,15 +141,16 @@ def test_a_channel_that_fails_is_an_alarm_a_metric_and_a_finding(
 
 
 def test_a_filter_names_brokerages_shares_and_vos(database: Database, server: StompServer, run: Run) -> None:
-    wanted = {"brokerages": ["production_*"], "shares": ["User*"], "vos": ["atlas"]}
-    run(**wanted)
+    filters = {"brokerages": ["production_*"], "shares": ["User*"], "vos": ["atlas"]}
+    run(**filters)
     store(
-        database, owned(1, "User Analysis"), owned(2, "Express"), owned(3, "User", vo="cms"), brokered(4),
-        owned(5, "User", brokerage="analysis_job"), owned(6, "User"), minutes=1,
+        database, decision_in_share(1, "User Analysis"), decision_in_share(2, "Express"),
+        decision_in_share(3, "User", vo="cms"), brokered(4), decision_in_share(5, "User", brokerage="analysis_job"),
+        decision_in_share(6, "User"), minutes=1,
     )  # fmt: skip
-    run(2, **wanted)
+    run(2, **filters)
     assert sorted(tasks(server)) == [1, 6]
-    assert line(database).unknown == 1 and line(database).backlog == 0
+    assert stream_of(database).unknown == 1 and stream_of(database).backlog == 0
 
 
 def test_batches_are_bounded_and_the_next_cycle_goes_on(database: Database, server: StompServer, run: Run) -> None:
@@ -161,22 +162,24 @@ def test_batches_are_bounded_and_the_next_cycle_goes_on(database: Database, serv
     assert tasks(server) == list(range(OF_A_BATCH + 5))
 
 
-def test_what_is_cleared_away_before_it_is_sent_is_said(database: Database, server: StompServer, run: Run) -> None:
+def test_decisions_that_are_removed_before_they_are_sent_are_reported(
+    database: Database, server: StompServer, run: Run
+) -> None:
     run()
     store(database, brokered(1), brokered(2), minutes=1)
     store(database, brokered(3), minutes=2)
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.decisions WHERE jeditaskid < 3"))
-    found = run(3)
-    assert any("at most 2 decisions were cleared away" in note for note in found.notes)
+    record = run(3)
+    assert any("at most 2 decisions were cleared away" in note for note in record.notes)
     assert tasks(server) == [3] and server.sent[0][0]["X-Gridbroker-Lost"] == "2"
     store(database, brokered(4), minutes=4)
     run(5)
     assert "X-Gridbroker-Lost" not in server.sent[1][0]
-    assert (line(database).lost, line(database).lost_at) == (2, NOW + timedelta(minutes=3))
+    assert (stream_of(database).lost, stream_of(database).lost_at) == (2, NOW + timedelta(minutes=3))
 
 
-def test_what_is_written_by_a_transaction_that_commits_later_is_not_left_out(
+def test_decisions_of_a_transaction_that_commits_later_are_not_left_out(
     database: Database, server: StompServer, run: Run
 ) -> None:
     run()
@@ -201,7 +204,7 @@ def test_a_dry_run_sends_nothing_and_a_channel_that_stops_begins_anew(
     run()
     store(database, brokered(1), minutes=1)
     run(2, dry=True)
-    assert server.sent == [] and line(database).backlog == 1
+    assert server.sent == [] and stream_of(database).backlog == 1
     assert cycle(database, None, minutes=3).outcome == "done"
     assert rows(database, "SELECT channel FROM broker.decision_streams") == []
     run(4)
@@ -210,7 +213,7 @@ def test_a_dry_run_sends_nothing_and_a_channel_that_stops_begins_anew(
     assert tasks(server) == [2]
 
 
-def test_the_doctor_says_what_fails_and_what_is_lost(
+def test_the_doctor_reports_failing_channels_and_lost_decisions(
     database: Database, server: StompServer, run: Run, tmp_path: Any
 ) -> None:
     run()
@@ -222,5 +225,7 @@ def test_the_doctor_says_what_fails_and_what_is_lost(
     (tmp_path / "notifications.yaml").write_text(
         "channels: {mq: {kind: stomp, host: localhost, security: none, destination: /queue/q, decisions: {}}}"
     )
-    found = [one.what for one in notification_findings(database, tmp_path, NOW) if one.level == "problem"]
-    assert len(found) == 2 and "refused" in found[0] and "at most 7 decisions" in found[1]
+    problems = [
+        finding.what for finding in notification_findings(database, tmp_path, NOW) if finding.level == "problem"
+    ]
+    assert len(problems) == 2 and "refused" in problems[0] and "at most 7 decisions" in problems[1]

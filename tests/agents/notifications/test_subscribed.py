@@ -1,4 +1,4 @@
-"""Subscribers are told once that their task waits, and once that it has ended."""
+"""Subscribers get one message when their task waits, and one when it has ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def subscribe(
     return subscriptions.subscribe(database, folder, task, to, by, NOW)
 
 
-def waits(database: Database, since: Any) -> None:
+def add_waiting_work(database: Database, since: Any) -> None:
     run(
         database,
         "INSERT INTO broker.chunk_states (brokerage, jeditaskid, decision, decided_at, outcome, reason, outcome_since, "
@@ -55,51 +55,54 @@ def waits(database: Database, since: Any) -> None:
     )  # fmt: skip
 
 
-def test_the_end_of_a_task_is_told_once_to_each(grid: Database, folder: Path) -> None:
-    told = Told()
+def test_the_end_of_a_task_is_sent_once_to_each_subscriber(grid: Database, folder: Path) -> None:
+    outbox = Told()
     subscribe(grid, folder)
     subscribe(grid, folder)
-    found = subscribe(grid, folder, "room")
-    assert [one.to for one in found.subscriptions] == ["ann@example.org", "room"]
-    cycle(grid, told)
-    assert told.messages == []
+    answer = subscribe(grid, folder, "room")
+    assert [subscription.to for subscription in answer.subscriptions] == ["ann@example.org", "room"]
+    cycle(grid, outbox)
+    assert outbox.messages == []
     run(grid, "UPDATE doma_panda.jedi_tasks SET status = 'finished', errordialog = 'some failed' WHERE jeditaskid = 1")
-    cycle(grid, told, minutes=1)
-    cycle(grid, told, minutes=2)
-    assert [(name, address) for name, address, _ in told.messages] == [("ops", "ann@example.org"), ("room", "")]
-    assert told.messages[0][2].sentence == "task 1 (mc.first) has ended: finished: some failed"
-    assert len({message.incident for _, _, message in told.messages}) == 1
+    cycle(grid, outbox, minutes=1)
+    cycle(grid, outbox, minutes=2)
+    assert [(name, address) for name, address, _ in outbox.messages] == [("ops", "ann@example.org"), ("room", "")]
+    assert outbox.messages[0][2].sentence == "task 1 (mc.first) has ended: finished: some failed"
+    assert len({message.incident for _, _, message in outbox.messages}) == 1
     with grid.read_snapshot() as connection:
-        found = subscriptions.subscriptions_of(Asking(connection, grid.names, NOW, None), 1, with_addresses=False)
-    assert [(one.to, one.ended_at is not None) for one in found.subscriptions] == [("***", True), ("room", True)]
+        answer = subscriptions.subscriptions_of(Asking(connection, grid.names, NOW, None), 1, with_addresses=False)
+    assert [(subscription.to, subscription.ended_at is not None) for subscription in answer.subscriptions] == [
+        ("***", True),
+        ("room", True),
+    ]
 
 
-def test_that_work_waits_is_told_once(grid: Database, folder: Path) -> None:
-    told = Told()
+def test_a_message_about_waiting_work_is_sent_once(grid: Database, folder: Path) -> None:
+    outbox = Told()
     subscribe(grid, folder)
-    waits(grid, NOW)
-    cycle(grid, told, minutes=59)
-    assert told.messages == []
+    add_waiting_work(grid, NOW)
+    cycle(grid, outbox, minutes=59)
+    assert outbox.messages == []
     for minutes in (60, 61, 70):
-        cycle(grid, told, minutes=minutes)
-    assert [message.sentence for _, _, message in told.messages] == [
+        cycle(grid, outbox, minutes=minutes)
+    assert [message.sentence for _, _, message in outbox.messages] == [
         "task 1 (mc.first) has work that waits for 1.0 h: lowmemory"
     ]
     run(grid, "DELETE FROM doma_panda.jedi_tasks WHERE jeditaskid = 1")
-    cycle(grid, told, minutes=71)
-    assert [message.code for _, _, message in told.messages] == ["task_waits", "task_gone"]
+    cycle(grid, outbox, minutes=71)
+    assert [message.code for _, _, message in outbox.messages] == ["task_waits", "task_gone"]
 
 
-def test_nothing_is_told_after_the_subscription_was_ended(grid: Database, folder: Path) -> None:
-    told = Told()
+def test_nothing_is_sent_after_the_subscription_was_ended(grid: Database, folder: Path) -> None:
+    outbox = Told()
     subscribe(grid, folder)
-    found = subscriptions.unsubscribe(grid, folder, 1, "ann@example.org", ANN, NOW)
-    assert found.subscriptions[0].ended_because == "ended by ann"
+    answer = subscriptions.unsubscribe(grid, folder, 1, "ann@example.org", ANN, NOW)
+    assert answer.subscriptions[0].ended_because == "ended by ann"
     with pytest.raises(NothingFound):
         subscriptions.unsubscribe(grid, folder, 1, "ann@example.org", ANN, NOW)
     run(grid, "UPDATE doma_panda.jedi_tasks SET status = 'done' WHERE jeditaskid = 1")
-    cycle(grid, told)
-    assert told.messages == []
+    cycle(grid, outbox)
+    assert outbox.messages == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_nothing_is_told_after_the_subscription_was_ended(grid: Database, folder
         ("room", 3, NothingFound, "there is no task 3"),
     ],
 )
-def test_who_may_not_be_told_is_refused(
+def test_an_invalid_subscription_is_refused(
     grid: Database, folder: Path, to: str, task: int, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -120,7 +123,7 @@ def test_who_may_not_be_told_is_refused(
     assert rows(grid, "SELECT 1 FROM broker.task_subscriptions") == []
 
 
-def test_a_task_that_has_ended_or_has_too_many_takes_no_more(grid: Database, folder: Path) -> None:
+def test_a_task_that_has_ended_or_has_too_many_subscriptions_takes_no_more(grid: Database, folder: Path) -> None:
     with pytest.raises(NotSubscribable, match="task 2 has ended: done"):
         subscribe(grid, folder, "room", 2, Subscriber("operator"))
     for number in range(20):

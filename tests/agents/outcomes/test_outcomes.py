@@ -1,4 +1,4 @@
-"""The agent that folds ends: each once, in their order, and never what was folded before."""
+"""The agent that folds the ends of jobs: each end once and in order."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 TABLES = ("queue_record", "queue_failures", "queue_health", "task_ends")
 
 
-def ended(pandaid: int, minute: float, **columns: Any) -> dict[str, Any]:
-    """A job of one of three tasks that ended so many minutes after ten; it waited half an hour and ran one."""
+def ended_job(pandaid: int, minute: float, **columns: Any) -> dict[str, Any]:
+    """A job of one of three tasks that ended ``minute`` minutes after ten; it waited half an hour and ran an hour."""
     at = (NOW + timedelta(minutes=minute - 120)).replace(tzinfo=None)
     plain = {
         "pandaid": pandaid, "jeditaskid": pandaid % 3, "computingsite": "Q", "jobstatus": "finished",
@@ -39,12 +39,12 @@ def ended(pandaid: int, minute: float, **columns: Any) -> dict[str, Any]:
     return plain | columns
 
 
-def failed(pandaid: int, minute: float, **columns: Any) -> dict[str, Any]:
-    return ended(pandaid, minute, **{"jobstatus": "failed", "piloterrorcode": 1098} | columns)
+def failed_job(pandaid: int, minute: float, **columns: Any) -> dict[str, Any]:
+    return ended_job(pandaid, minute, **{"jobstatus": "failed", "piloterrorcode": 1098} | columns)
 
 
 def put(database: Database, table: str, jobs: list[dict[str, Any]]) -> None:
-    """Jobs in place of those that are there; what was learned stays, as a load with ``replace`` would not have it."""
+    """Replace the jobs of a table; unlike a load with ``replace``, keep what was learned."""
     with database.begin() as connection:
         connection.execute(sa.text(f"DELETE FROM doma_panda.{table}"))
     load(database, Scenario(NOW, {table: jobs}))
@@ -58,8 +58,8 @@ def run_once(
     database: Database, now: datetime = NOW, dry_run: bool = False, **options: Any
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
     agent = registry.make("outcomes", options, ProcessSettings())
-    told: list[dict[str, Any]] = []
-    request = CycleRequest(dry_run=dry_run, emit=told.append)
+    objects: list[dict[str, Any]] = []
+    request = CycleRequest(dry_run=dry_run, emit=objects.append)
     with database.begin() as connection:
         lease = None if dry_run else leases.acquire(connection, "outcomes", "test", LeaseTerms()).lease
     record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease))
@@ -67,7 +67,7 @@ def run_once(
     if lease is not None:
         with database.begin() as connection:
             leases.release(connection, lease)
-    return record, told
+    return record, objects
 
 
 def rows(database: Database, table: str) -> list[Any]:
@@ -75,17 +75,17 @@ def rows(database: Database, table: str) -> list[Any]:
         return [tuple(row) for row in connection.execute(sa.text(f"SELECT * FROM broker.{table} ORDER BY 1, 2, 3"))]
 
 
-def answer(database: Database, **how: Any) -> Outcomes:
+def answer(database: Database, **arguments: Any) -> Outcomes:
     with database.read_snapshot() as connection:
-        return outcomes_answer(Asking(connection, database.names, NOW, None), **how)
+        return outcomes_answer(Asking(connection, database.names, NOW, None), **arguments)
 
 
 def test_sums_of_an_hour_by_queue_and_kind(database: Database) -> None:
     archive(
         database,
-        ended(1, 0), ended(2, 59), failed(3, 10), failed(4, 10, piloterrorcode=None),
-        ended(5, 5, jobstatus="closed", starttime=None, taskbuffererrorcode=105),
-        ended(6, 7, prodsourcelabel="user", maxwalltime=None), ended(7, 61),
+        ended_job(1, 0), ended_job(2, 59), failed_job(3, 10), failed_job(4, 10, piloterrorcode=None),
+        ended_job(5, 5, jobstatus="closed", starttime=None, taskbuffererrorcode=105),
+        ended_job(6, 7, prodsourcelabel="user", maxwalltime=None), ended_job(7, 61),
     )  # fmt: skip
     record, _ = run_once(database)
     assert (record.counts["ended"], record.counts["failed"]) == (7, 2)
@@ -93,7 +93,7 @@ def test_sums_of_an_hour_by_queue_and_kind(database: Database) -> None:
     production = [row for row in rows(database, "queue_record") if row[2] == "production"]
     first, second = production
     waits[wait_cell(1800.0)] = 4
-    assert first[3:9] == ("simul", "MCORE", 2, 2, 1, 1)  # of the failed ones, that without a code was lost
+    assert first[3:9] == ("simul", "MCORE", 2, 2, 1, 1)  # of the failed jobs, the one without a code was lost
     assert first[9:12] == (4 * 8 * 3600.0, 2 * 8 * 3600.0, 2)
     assert first[12] == pytest.approx(2 * -0.6931471805599453) and first[14] == waits
     assert second[5:9] == (1, 0, 0, 0)
@@ -101,11 +101,11 @@ def test_sums_of_an_hour_by_queue_and_kind(database: Database) -> None:
         ("production", "no_space", "site", 1),
         ("production", "vanished", "site", 1),
     ]
-    found = answer(database).queues
-    assert [(one.kind, one.finished, one.failed, one.failed_percent, one.wait_min) for one in found] == [
+    queues = answer(database).queues
+    assert [(queue.kind, queue.finished, queue.failed, queue.failed_percent, queue.wait_min) for queue in queues] == [
         ("production", 3, 2, 40.0, 32.0), ("analysis", 1, 0, 0.0, 32.0),
     ]  # fmt: skip
-    assert (found[0].by_fault, found[0].walltime_ratio, found[1].walltime_ratio) == ({"site": 2}, 0.5, None)
+    assert (queues[0].by_fault, queues[0].walltime_ratio, queues[1].walltime_ratio) == ({"site": 2}, 0.5, None)
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,21 @@ def test_a_quantile_of_no_waits_is_not_known() -> None:
     assert wait_quantile_min([0] * 15 + [1], 0.5) == float("inf")
 
 
-def test_each_end_is_folded_once_also_one_that_is_written_late(database: Database) -> None:
-    archive(database, ended(1, 118), failed(2, 119))
+def test_each_end_is_folded_once_even_if_it_is_written_late(database: Database) -> None:
+    archive(database, ended_job(1, 118), failed_job(2, 119))
     run_once(database)
-    again, _ = run_once(database, NOW + timedelta(minutes=1))
-    assert again.counts["ended"] == 0
-    archive(database, ended(1, 118), failed(2, 119), ended(3, 117.5), ended(4, 100))
+    second, _ = run_once(database, NOW + timedelta(minutes=1))
+    assert second.counts["ended"] == 0
+    archive(database, ended_job(1, 118), failed_job(2, 119), ended_job(3, 117.5), ended_job(4, 100))
     late, _ = run_once(database, NOW + timedelta(minutes=2))
-    assert late.counts["ended"] == 1  # within the overlap of ten minutes; the other one came too late
+    assert late.counts["ended"] == 1  # within the overlap of ten minutes; the other job came too late
     assert [row[5:7] for row in rows(database, "queue_record")] == [(2, 1)]
 
 
 @pytest.mark.slow
 def test_batches_and_cycles_of_any_size_give_the_same(make_database: Any) -> None:
-    jobs = [(failed if number % 3 else ended)(number, number * 0.4) for number in range(200)]
-    found = []
+    jobs = [(failed_job if number % 3 else ended_job)(number, number * 0.4) for number in range(200)]
+    contents = []
     for batch in (1_000, 7):
         database = make_database()
         archive(database, *jobs)
@@ -145,25 +145,25 @@ def test_batches_and_cycles_of_any_size_give_the_same(make_database: Any) -> Non
                 run_once(database, datetime(2026, 8, 1, 10, minute % 60, tzinfo=UTC) + timedelta(hours=minute // 60),
                          jobs_of_a_batch=batch)  # fmt: skip
         run_once(database, jobs_of_a_batch=batch)
-        found.append([rows(database, table) for table in TABLES])
-    assert found[0] == found[1]
+        contents.append([rows(database, table) for table in TABLES])
+    assert contents[0] == contents[1]
 
 
-def test_what_was_folded_is_not_read_again(database: Database) -> None:
-    archive(database, *(ended(number, 0.1 * number) for number in range(50)))
+def test_folded_ends_are_not_read_again(database: Database) -> None:
+    archive(database, *(ended_job(number, 0.1 * number) for number in range(50)))
     run_once(database)
-    archive(database, ended(1000, 119))
+    archive(database, ended_job(1000, 119))
     record, _ = run_once(database, NOW + timedelta(minutes=1))
     assert record.counts["ended"] == 1 and rows(database, "queue_record")[0][5] == 50
     with database.read_snapshot() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM broker.folded_ends")) == 1
 
 
-def test_a_failing_queue_is_closed_and_told(database: Database) -> None:
-    archive(database, *(failed(number, number) for number in range(9)))
-    _, told = run_once(database)
-    closed = [one for one in told if one["node"] == ""]
-    assert [(one["queue"], one["kind"], one["state"], one["failed"], one["tasks"]) for one in closed] == [
+def test_a_failing_queue_is_closed_and_emitted(database: Database) -> None:
+    archive(database, *(failed_job(number, number) for number in range(9)))
+    _, objects = run_once(database)
+    closed_queues = [item for item in objects if item["node"] == ""]
+    assert [(item["queue"], item["kind"], item["state"], item["failed"], item["tasks"]) for item in closed_queues] == [
         ("Q", "production", "probation", 8, 3)  # closed at 10:07, and half an hour later open for probes
     ]
     queue, node = answer(database).unhealthy
@@ -177,28 +177,28 @@ def test_a_failing_queue_is_closed_and_told(database: Database) -> None:
      {"jobstatus": "closed"}],
     ids=["test job", "killed by the server", "preempted", "payload", "closed"],
 )  # fmt: skip
-def test_what_is_not_the_queues_fault_closes_none(database: Database, columns: dict[str, Any]) -> None:
-    archive(database, *(failed(number, number, **columns) for number in range(30)))
+def test_failures_that_are_not_the_queues_fault_close_none(database: Database, columns: dict[str, Any]) -> None:
+    archive(database, *(failed_job(number, number, **columns) for number in range(30)))
     run_once(database)
     assert answer(database).unhealthy == ()
 
 
-def test_a_dry_run_tells_and_writes_nothing(database: Database) -> None:
-    archive(database, *(failed(number, number) for number in range(9)))
-    record, told = run_once(database, dry_run=True)
-    assert record.counts["ended"] == 9 and told
+def test_a_dry_run_emits_objects_and_writes_nothing(database: Database) -> None:
+    archive(database, *(failed_job(number, number) for number in range(9)))
+    record, objects = run_once(database, dry_run=True)
+    assert record.counts["ended"] == 9 and objects
     assert [rows(database, table) for table in TABLES] == [[], [], [], []]
 
 
 def test_the_first_cycle_looks_back_for_a_day_only(database: Database) -> None:
-    archive(database, ended(1, -1441), ended(2, -1319))
+    archive(database, ended_job(1, -1441), ended_job(2, -1319))
     record, _ = run_once(database)
     assert record.counts["ended"] == 1
 
 
-def test_the_most_cores_that_ran_are_kept(database: Database) -> None:
-    running = [ended(number, 0, jobstatus="running", endtime=None) for number in range(3)]
-    users = ended(9, 0, jobstatus="running", prodsourcelabel="user", actualcorecount=None, corecount=None)
+def test_the_most_running_cores_are_recorded(database: Database) -> None:
+    running = [ended_job(number, 0, jobstatus="running", endtime=None) for number in range(3)]
+    users = ended_job(9, 0, jobstatus="running", prodsourcelabel="user", actualcorecount=None, corecount=None)
     put(database, "jobsactive4", [*running, users])
     run_once(database)
     put(database, "jobsactive4", running[:1])
@@ -212,15 +212,19 @@ def test_the_jobs_that_started_in_an_hour_are_counted_while_it_goes_on_and_once_
     def at(minutes: float) -> str:
         return (NOW + timedelta(minutes=minutes)).replace(tzinfo=None).isoformat()
 
-    def counted() -> list[int]:
+    def starts_by_hour() -> list[int]:
         with database.read_snapshot() as connection:
             return list(connection.scalars(sa.text("SELECT started FROM broker.job_starts ORDER BY hour")))
 
-    run = {"jobstatus": "running", "endtime": None}
-    put(database, "jobsactive4", [ended(1, 0, starttime=at(-1), **run), ended(2, 0, starttime=at(-200), **run)])
+    running = {"jobstatus": "running", "endtime": None}
+    put(
+        database,
+        "jobsactive4",
+        [ended_job(1, 0, starttime=at(-1), **running), ended_job(2, 0, starttime=at(-200), **running)],
+    )
     run_once(database)
-    assert counted() == [1, 0]
+    assert starts_by_hour() == [1, 0]
     put(database, "jobsactive4", [])
-    archive(database, ended(3, 121, starttime=at(0)), ended(4, 121, starttime=at(-200)))
+    archive(database, ended_job(3, 121, starttime=at(0)), ended_job(4, 121, starttime=at(-200)))
     run_once(database, NOW + timedelta(minutes=2))
-    assert counted() == [1, 1]  # what has left the tables meanwhile was counted
+    assert starts_by_hour() == [1, 1]  # jobs that have left the tables meanwhile are counted

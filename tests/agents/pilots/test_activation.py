@@ -46,7 +46,7 @@ def file_of(pandaid: int, number: int, kind: str = "input", **columns: Any) -> R
 
 
 def scenario(
-    queue: str = "BETA", replicas: list[Row] | None = None, named: list[Row] | None = None, **tables: list[Row]
+    queue: str = "BETA", replicas: list[Row] | None = None, file_replicas: list[Row] | None = None, **tables: list[Row]
 ) -> small_grid.Scenario:
     """Four jobs at a queue, each with one file of the dataset of the task."""
     numbers = range(1, FILES + 1)
@@ -61,44 +61,44 @@ def scenario(
         }
         for number in numbers
     ]
-    own = {
+    defaults = {
         "jedi_tasks": [small_grid.task()],
         "jedi_datasets": [small_grid.dataset(FILES)],
         "jedi_dataset_contents": contents,
         "jobsdefined4": [job(number, queue) for number in numbers],
         "filestable4": [file_of(number, number) for number in numbers],
         "dataset_replicas": replicas or [],
-        "file_replicas": named or [],
+        "file_replicas": file_replicas or [],
     }
-    return small_grid.scenario(**{**own, **tables})
+    return small_grid.scenario(**{**defaults, **tables})
 
 
 def cycle(database: Database, **request: Any) -> tuple[RunRecord, dict[int, str]]:
-    """One cycle on what is there: its record, and the status told of each job."""
-    agent, told = registry.make("activation", request.pop("options", {}), ProcessSettings()), list[dict[str, Any]]()
-    asked = CycleRequest(emit=told.append, **request)
+    """One cycle: its record, and the status that it emitted for each job."""
+    agent, objects = registry.make("activation", request.pop("options", {}), ProcessSettings()), list[dict[str, Any]]()
+    cycle_request = CycleRequest(emit=objects.append, **request)
     with database.begin() as connection:
-        lease = leases.acquire(connection, "activation", "test", LeaseTerms()).lease if asked.writes else None
-    record = run_cycle(agent, CycleContext(database, at(0), 1, 60.0, asked, lease=lease))
+        lease = leases.acquire(connection, "activation", "test", LeaseTerms()).lease if cycle_request.writes else None
+    record = run_cycle(agent, CycleContext(database, at(0), 1, 60.0, cycle_request, lease=lease))
     if lease is not None:
         with database.begin() as connection:
             leases.release(connection, lease)
     assert record.outcome == "done", record.error
-    return record, {one["pandaid"]: one["jobstatus"] for one in told}
+    return record, {item["pandaid"]: item["jobstatus"] for item in objects}
 
 
-def ready(database: Database, loaded: small_grid.Scenario) -> list[int]:
+def ready_jobs(database: Database, loaded: small_grid.Scenario) -> list[int]:
     """The jobs that would be activated."""
     load(database, loaded, replace=True)
-    _, told = cycle(database, dry_run=True)
-    return sorted(number for number, status in told.items() if status == "activated")
+    _, status_by_job = cycle(database, dry_run=True)
+    return sorted(number for number, status in status_by_job.items() if status == "activated")
 
 
-def replica(site: str, found: int, total: int = FILES, **columns: Any) -> Row:
-    return {**small_grid.replica(site, found, total), **columns}
+def replica(site: str, available: int, total: int = FILES, **columns: Any) -> Row:
+    return {**small_grid.replica(site, available, total), **columns}
 
 
-def named(number: int, site: str) -> Row:
+def file_replica(number: int, site: str) -> Row:
     return {"scope": "mc", "name": f"f{number}", "rse": f"{site}_DATADISK"}
 
 
@@ -109,45 +109,45 @@ def named(number: int, site: str) -> Row:
         # another site's storage is not read from here
         ([replica("GAMMA", 4)], [], []),
         ([], [], []),
-        # the first files by number are there
+        # the first files by number are available
         ([replica("BETA", 3)], [], [1, 2, 3]),
         ([replica("BETA", 3), replica("GAMMA", 4)], [], [1, 2, 3]),
         ([replica("BETA", 0)], [], []),
         # a complete copy of fewer files than the dataset has by now
         ([replica("BETA", 2, 2)], [], [1, 2]),
-        # a file that is named is where it is named
-        ([replica("BETA", 3)], [named(1, "GAMMA"), named(4, "BETA")], [2, 3, 4]),
-        ([], [named(2, "BETA")], [2]),
-        ([replica("BETA", 4)], [named(1, "GAMMA")], [1, 2, 3, 4]),
+        # a file with its own replicas is only where these are
+        ([replica("BETA", 3)], [file_replica(1, "GAMMA"), file_replica(4, "BETA")], [2, 3, 4]),
+        ([], [file_replica(2, "BETA")], [2]),
+        ([replica("BETA", 4)], [file_replica(1, "GAMMA")], [1, 2, 3, 4]),
         ([replica("BETA", 0, state="VP")], [], [1, 2, 3, 4]),
         # the endpoint, not the row of the replica, says what is on tape
         ([replica("BETA", 4, is_tape=True)], [], [1, 2, 3, 4]),
     ],
 )
-def test_when_the_input_is_there(
+def test_jobs_are_ready_when_their_input_is_available(
     database: Database, replicas: list[Row], files: list[Row], expected: list[int]
 ) -> None:
-    assert ready(database, scenario(replicas=replicas, named=files)) == expected
+    assert ready_jobs(database, scenario(replicas=replicas, file_replicas=files)) == expected
 
 
-def test_input_on_tape_is_not_there(database: Database) -> None:
+def test_input_on_tape_is_not_available(database: Database) -> None:
     loaded = scenario(replicas=[replica("BETA", 4)])
     endpoints = [{**row, "is_tape": "Y"} for row in loaded.tables["ddm_endpoint"]]
-    assert ready(database, scenario(replicas=[replica("BETA", 4)], ddm_endpoint=endpoints)) == []
+    assert ready_jobs(database, scenario(replicas=[replica("BETA", 4)], ddm_endpoint=endpoints)) == []
 
 
-def test_input_that_nobody_asks_for_and_jobs_without_any(database: Database) -> None:
+def test_jobs_without_real_input_are_ready(database: Database) -> None:
     files = [
         file_of(1, 1, kind="pseudo_input"),
         file_of(2, 1, datasetid=77, dataset="pseudo_dataset"),
         file_of(3, 1, kind="log"),
     ]
-    assert ready(database, scenario(filestable4=files)) == [1, 2, 3, 4]
+    assert ready_jobs(database, scenario(filestable4=files)) == [1, 2, 3, 4]
 
 
-def test_a_file_of_no_known_dataset_is_waited_for(database: Database) -> None:
+def test_a_job_waits_for_a_file_of_an_unknown_dataset(database: Database) -> None:
     files = [file_of(1, 1, jeditaskid=None, datasetid=None, dataset=None)]
-    assert ready(database, scenario(filestable4=files, replicas=[replica("BETA", 4)])) == [2, 3, 4]
+    assert ready_jobs(database, scenario(filestable4=files, replicas=[replica("BETA", 4)])) == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_reading_over_wan(database: Database, queue_wan: bool, splitrule: str, e
     loaded = scenario(
         replicas=[replica("GAMMA", 3)], schedconfig_json=[queue], jedi_tasks=[small_grid.task(splitrule=splitrule)]
     )
-    assert ready(database, loaded) == expected
+    assert ready_jobs(database, loaded) == expected
 
 
 CLOSED = [
@@ -173,25 +173,25 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(("state", "over_wan", "expected"), CLOSED)
-def test_tape_and_what_is_closed_to_other_sites(
+def test_tape_and_endpoints_that_are_closed_to_other_sites(
     database: Database, state: str, over_wan: bool, expected: list[int]
 ) -> None:
-    """Job 1 reads a file that is named alone, job 2 one of the first files of the dataset."""
+    """Job 1 reads a file with its own replica, job 2 one of the first files of the dataset."""
     site = "GAMMA" if over_wan else "BETA"
     queue = small_grid.queue("BETA", direct_access_lan=True, direct_access_wan=over_wan)
     loaded = scenario(
         replicas=[replica(site, 2, is_tape=None)],
-        named=[named(1, site)],
+        file_replicas=[file_replica(1, site)],
         schedconfig_json=[queue],
         jedi_tasks=[small_grid.task(splitrule="NF=1,IW=1")],
     )
     load(database, loaded, replace=True)
     execute(database, f"UPDATE doma_panda.ddm_endpoint SET {state} WHERE site_name = :site", site=site)
-    told = cycle(database, dry_run=True)[1]
-    assert sorted(number for number, status in told.items() if status == "activated") == expected
+    status_by_job = cycle(database, dry_run=True)[1]
+    assert sorted(number for number, status in status_by_job.items() if status == "activated") == expected
 
 
-def test_endpoints_that_cannot_be_read(database: Database) -> None:
+def test_jobs_wait_while_their_endpoints_cannot_be_read(database: Database) -> None:
     loaded = scenario(replicas=[replica("BETA", 4)])
     load(database, loaded, replace=True)
     execute(database, "UPDATE doma_panda.ddm_endpoint SET blacklisted_read = 'Y'")
@@ -217,9 +217,9 @@ def test_jobs_move_and_wait_until_their_input_comes(database: Database) -> None:
     assert sorted(active) == [(n, "activated", "BETA", "S", at(0).replace(tzinfo=None)) for n in (1, 2, 3)]
     assert rows(database, "SELECT pandaid, jobstatus FROM doma_panda.jobsdefined4") == [(4, "assigned")]
     log = "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog ORDER BY 1, 2"
-    seen = [(1, "activated"), (2, "activated"), (3, "activated"), (4, "assigned")]
-    assert rows(database, log) == [(job, status, "BETA", at(0).replace(tzinfo=None)) for job, status in seen]
-    assert cycle(database)[0].counts["assigned"] == 0  # it is that already
+    expected_log = [(1, "activated"), (2, "activated"), (3, "activated"), (4, "assigned")]
+    assert rows(database, log) == [(job, status, "BETA", at(0).replace(tzinfo=None)) for job, status in expected_log]
+    assert cycle(database)[0].counts["assigned"] == 0  # the job is assigned already
     execute(database, "UPDATE broker.dataset_replicas SET available_files = 4")
     record, _ = cycle(database)
     assert (record.counts["activated"], record.counts["queued"]) == (1, 1)
@@ -238,19 +238,19 @@ MEANWHILE = [
 
 @pytest.mark.parametrize("is_ready", [True, False])
 @pytest.mark.parametrize(("change", "status"), MEANWHILE)
-def test_a_job_that_moved_or_ended_after_it_was_seen_is_left_as_it_is(
+def test_a_job_that_moved_or_ended_after_it_was_read_is_left_unchanged(
     database: Database, change: str, status: str, is_ready: bool
 ) -> None:
     load(database, scenario(), replace=True)
-    seen = ((1, "BETA"), (2, "BETA"))
+    jobs_read = ((1, "BETA"), (2, "BETA"))
     execute(database, f"UPDATE doma_panda.jobsdefined4 SET {change} WHERE pandaid = 1")
-    left = rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1")
+    before = rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1")
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        sorted_jobs = Sorted(seen, ()) if is_ready else Sorted((), seen)
+        sorted_jobs = Sorted(jobs_read, ()) if is_ready else Sorted((), jobs_read)
         counts = write_sorted(connection, catalogue, sorted_jobs, at(0))
-    assert counts == {"activated": int(is_ready), "assigned": int(not is_ready)}  # job 2, which is as it was seen
-    assert rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1") == left
+    assert counts == {"activated": int(is_ready), "assigned": int(not is_ready)}  # job 2, which has not changed
+    assert rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1") == before
     assert rows(database, "SELECT jobstatus FROM doma_panda.jobsdefined4 WHERE pandaid = 1") == [(status,)]
     assert rows(database, "SELECT pandaid FROM doma_panda.jobsactive4") == ([(2,)] if is_ready else [])
     assert rows(database, "SELECT pandaid FROM doma_panda.jobs_statuslog") == [(2,)]
@@ -258,7 +258,7 @@ def test_a_job_that_moved_or_ended_after_it_was_seen_is_left_as_it_is(
 
 def test_jobs_in_other_states_stay(database: Database) -> None:
     jobs = [job(1, "BETA", "pending"), job(2, "BETA", "throttled"), job(3, None), job(4, "BETA", "assigned")]
-    assert ready(database, scenario(jobsdefined4=jobs, replicas=[replica("BETA", 4)])) == [4]
+    assert ready_jobs(database, scenario(jobsdefined4=jobs, replicas=[replica("BETA", 4)])) == [4]
 
 
 def test_beside_panda_nothing_is_activated(database: Database) -> None:
@@ -290,8 +290,8 @@ def test_jobs_are_held_from_nodes_in_the_transaction_that_lets_them_wait(databas
             " VALUES ('BETA', 'production', :node, 'healthy', 0, 1, 0, '{}', '{}', 0, 0, 0, 0, 0, 0, 0)",
             node=node,
         )
-    failed = "INSERT INTO broker.failed_inputs VALUES (:task, :dataset, 2, 'ALPHA', 'bad', :at)"
-    execute(database, failed, task=TASK, dataset=DATASET, at=at(-60))
+    statement = "INSERT INTO broker.failed_inputs VALUES (:task, :dataset, 2, 'ALPHA', 'bad', :at)"
+    execute(database, statement, task=TASK, dataset=DATASET, at=at(-60))
     execute(
         database,
         "INSERT INTO doma_panda.config (app, component, key, vo, value, type, descr)"
@@ -300,5 +300,5 @@ def test_jobs_are_held_from_nodes_in_the_transaction_that_lets_them_wait(databas
     )
     cycle(database)
     execute(database, "DELETE FROM doma_panda.config")
-    held = [tuple(row) for row in rows(database, "SELECT * FROM broker.held_jobs")]
-    assert held == ([(2, "bad", "BETA", at(3540))] if key else [])
+    held_jobs = [tuple(row) for row in rows(database, "SELECT * FROM broker.held_jobs")]
+    assert held_jobs == ([(2, "bad", "BETA", at(3540))] if key else [])

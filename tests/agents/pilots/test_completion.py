@@ -27,13 +27,13 @@ def held(pandaid: int, **columns: Any) -> dict[str, Any]:
     return job(pandaid, "holding", starttime="2026-08-01T10:30:00", endtime=STAMP, **columns)
 
 
-def one_job(database: Database, reported: dict[str, Any], *, outputs: bool = True, **columns: Any) -> None:
-    """Job 5 of a task of two files, with its input, and an output and a log to be written."""
-    written = [
+def one_job(database: Database, output_report: dict[str, Any], *, outputs: bool = True, **columns: Any) -> None:
+    """Store job 5 of a task of two files, with its input, an output and a log."""
+    output_records = [
         record(5, 2, 11, lfn="out", type="output", attemptnr=None),
         record(5, 3, 12, lfn="a.log", type="log", attemptnr=None),
     ]
-    to_write = [
+    output_contents = [
         content(2, 5, 11, lfn="out", type="output", status="defined", attemptnr=None, maxattempt=None),
         content(3, 5, 12, lfn="a.log", type="log", status="defined", attemptnr=None, maxattempt=None),
     ]
@@ -41,9 +41,9 @@ def one_job(database: Database, reported: dict[str, Any], *, outputs: bool = Tru
         database,
         [held(5, **columns)],
         jedi_datasets=[dataset(), dataset(11, "output", nfiles=1), dataset(12, "log", nfiles=1)],
-        jedi_dataset_contents=[content(1, 5), content(4)] + (to_write if outputs else []),
-        filestable4=[record(5, 1)] + (written if outputs else []),
-        job_output_report=[reported],
+        jedi_dataset_contents=[content(1, 5), content(4)] + (output_contents if outputs else []),
+        filestable4=[record(5, 1)] + (output_records if outputs else []),
+        job_output_report=[output_report],
     )
 
 
@@ -57,9 +57,9 @@ def counters(database: Database, datasetid: int = 10) -> dict[str, Any]:
 
 def test_a_finished_job_is_archived_with_its_files_and_counters(shared: Database) -> None:
     one_job(shared, report(5, data=WRITTEN))
-    record_, emitted = run_agent(shared, "completion")
+    record_, objects = run_agent(shared, "completion")
     assert record_.outcome == "done", record_.error
-    assert emitted == [
+    assert objects == [
         {"pandaid": 5, "jeditaskid": 1, "queue": "Q", "jobstatus": "finished", "reason": "reported", "code": 0}
     ]
     archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
@@ -70,28 +70,28 @@ def test_a_finished_job_is_archived_with_its_files_and_counters(shared: Database
     about = "SELECT guid, fsize, checksum FROM doma_panda.{} WHERE lfn = 'out'"
     for table in ("jedi_dataset_contents", "filestable4"):
         assert rows(shared, about.format(table)) == [("g", 12, "ad:0a")]
-    found = counters(shared)
-    assert (found["nfilesused"], found["nfilesfinished"], found["nfilesfailed"]) == (1, 1, 0)
-    assert [counters(shared, one)["nfilesfinished"] for one in (11, 12)] == [1, 1]
+    counts = counters(shared)
+    assert (counts["nfilesused"], counts["nfilesfinished"], counts["nfilesfailed"]) == (1, 1, 0)
+    assert [counters(shared, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [1, 1]
     assert rows(shared, "SELECT FROM doma_panda.job_output_report") == []
     assert row(shared, "SELECT status FROM doma_panda.jedi_tasks")["status"] == "running"
-    again, emitted = run_agent(shared, "completion")
-    assert (again.outcome, emitted, counters(shared)["nfilesfinished"]) == ("done", [], 1)
+    second, objects = run_agent(shared, "completion")
+    assert (second.outcome, objects, counters(shared)["nfilesfinished"]) == ("done", [], 1)
 
 
 def test_a_failed_job_gives_its_input_back_for_another_queue(shared: Database) -> None:
     one_job(shared, report(5, "failed", {"a.log": WRITTEN["a.log"]}), piloterrorcode=1305, transexitcode="3")
-    _, emitted = run_agent(shared, "completion")
-    assert [(one["jobstatus"], one["code"]) for one in emitted] == [("failed", 1305)]
+    _, objects = run_agent(shared, "completion")
+    assert [(item["jobstatus"], item["code"]) for item in objects] == [("failed", 1305)]
     archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
     assert (archived["jobstatus"], archived["piloterrorcode"], archived["transexitcode"]) == ("failed", 1305, "3")
     assert (archived["jobdispatchererrorcode"] or 0, archived["taskbuffererrorcode"] or 0) == (0, 0)
     assert files(shared) == {"file1": "ready", "file4": "ready", "out": "failed", "a.log": "finished"}
     file = row(shared, "SELECT * FROM doma_panda.jedi_dataset_contents WHERE fileid = 1")
     assert (file["attemptnr"], file["failedattempt"], file["pandaid"]) == (1, 1, 5)
-    found = counters(shared)
-    assert (found["nfilesused"], found["nfilesfinished"], found["nfilesfailed"]) == (0, 0, 0)
-    assert [counters(shared, one)["nfilesfinished"] for one in (11, 12)] == [0, 1]
+    counts = counters(shared)
+    assert (counts["nfilesused"], counts["nfilesfinished"], counts["nfilesfailed"]) == (0, 0, 0)
+    assert [counters(shared, dataset_id)["nfilesfinished"] for dataset_id in (11, 12)] == [0, 1]
     assert rows(shared, "SELECT jeditaskid, datasetid, queue FROM broker.rebrokered_from") == [(1, 10, "Q")]
     action = row(shared, "SELECT * FROM broker.job_actions")
     assert (action["rule"], action["action"], action["code"]) == ("final_report", "failed", 1305)
@@ -121,10 +121,10 @@ def test_a_job_without_its_output_fails(shared: Database, data: Any) -> None:
     assert files(shared)["file1"] == "ready"
 
 
-def test_what_has_no_report_or_another_attempts_waits(shared: Database) -> None:
+def test_a_job_without_a_report_of_its_attempt_waits(shared: Database) -> None:
     one_job(shared, report(5, data=WRITTEN, attemptnr=1))
-    _, emitted = run_agent(shared, "completion")
-    assert emitted == []
+    _, objects = run_agent(shared, "completion")
+    assert objects == []
     assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
 
 
@@ -132,29 +132,29 @@ NOT_HOLDING = ("sent", "running", "transferring", "merging", "cancelled")
 
 
 @pytest.mark.parametrize("status", NOT_HOLDING)
-def test_a_job_that_does_not_hold_is_not_looked_at(shared: Database, status: str) -> None:
+def test_a_job_that_is_not_holding_is_not_looked_at(shared: Database, status: str) -> None:
     one_job(shared, report(5, data=WRITTEN))
     with shared.begin() as connection:
         connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
-    ended, emitted = run_agent(shared, "completion")
-    assert (ended.outcome, emitted, ended.counts["skipped"]) == ("done", [], 0)
+    run_record, objects = run_agent(shared, "completion")
+    assert (run_record.outcome, objects, run_record.counts["skipped"]) == ("done", [], 0)
     assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [(status,)]
 
 
 @pytest.mark.parametrize("status", NOT_HOLDING)
 @pytest.mark.parametrize("data", [WRITTEN, {}], ids=["finished", "failed"])
-def test_a_job_that_holds_no_more_when_it_is_ended_is_skipped(shared: Database, data: Any, status: str) -> None:
-    """Its status changes after it was read: it keeps its row, and nothing of it is counted."""
+def test_a_job_that_is_no_longer_holding_when_it_is_ended_is_skipped(shared: Database, data: Any, status: str) -> None:
+    """The status changes after the job was read: the job keeps its row, and nothing is counted."""
     one_job(shared, report(5, data=data))
     tables = ("jobsactive4", "jobsarchived4", "jedi_datasets", "jedi_dataset_contents", "filestable4")
     with shared.begin() as connection:
         catalogue = TableCatalogue.read(connection, shared.names)
-        [found] = read_reported(connection, shared.names, 10)
+        [reported_job] = read_reported(connection, shared.names, 10)
         connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
     before = {table: rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") for table in tables}
     with shared.begin() as connection:
-        by = ActionContext(catalogue, "completion", None, NOW, standalone=True)
-        outcome = finish(connection, [(found, job_end(found.report, found.files))], by)
+        context = ActionContext(catalogue, "completion", None, NOW, standalone=True)
+        outcome = finish(connection, [(reported_job, job_end(reported_job.report, reported_job.files))], context)
     assert (outcome.acted, outcome.skipped) == ((), (5,))
     for table in tables:
         assert rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") == before[table], table
@@ -163,8 +163,8 @@ def test_a_job_that_holds_no_more_when_it_is_ended_is_skipped(shared: Database, 
 
 def test_a_dry_run_writes_nothing(shared: Database) -> None:
     one_job(shared, report(5, data=WRITTEN))
-    _, emitted = run_agent(shared, "completion", dry=True)
-    assert [one["jobstatus"] for one in emitted] == ["finished"]
+    _, objects = run_agent(shared, "completion", dry=True)
+    assert [item["jobstatus"] for item in objects] == ["finished"]
     assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
     assert len(rows(shared, "SELECT FROM doma_panda.job_output_report")) == 1
 
@@ -180,7 +180,7 @@ def test_a_fault_before_the_commit_leaves_everything(shared: Database) -> None:
     assert counters(shared)["nfilesfinished"] == 1
 
 
-def test_batches_go_on_after_each_other_and_what_is_locked_waits(shared: Database) -> None:
+def test_batches_follow_one_another_and_jobs_of_locked_tasks_wait(shared: Database) -> None:
     numbers = range(101, 106)
     fill(
         shared,
@@ -193,11 +193,11 @@ def test_batches_go_on_after_each_other_and_what_is_locked_waits(shared: Databas
     )
     with shared.begin() as connection:
         connection.exec_driver_sql("SELECT FROM doma_panda.jedi_tasks WHERE jeditaskid = 2 FOR UPDATE")
-        ended, emitted = run_agent(shared, "completion", options={"jobs_of_a_batch": 2})
-        assert (ended.outcome, ended.counts["skipped"]) == ("done", 1)
-    assert sorted(one["pandaid"] for one in emitted) == [101, 102, 104, 105]
-    _, emitted = run_agent(shared, "completion")
-    assert [one["pandaid"] for one in emitted] == [103]
+        run_record, objects = run_agent(shared, "completion", options={"jobs_of_a_batch": 2})
+        assert (run_record.outcome, run_record.counts["skipped"]) == ("done", 1)
+    assert sorted(item["pandaid"] for item in objects) == [101, 102, 104, 105]
+    _, objects = run_agent(shared, "completion")
+    assert [item["pandaid"] for item in objects] == [103]
 
 
 @pytest.mark.parametrize(
@@ -228,18 +228,18 @@ def test_tasks_end_with_their_input(
             dataset(11, "output", nfiles=1, state="open"),
         ],
     )
-    _, emitted = run_agent(shared, "completion")
-    found = row(shared, "SELECT * FROM doma_panda.jedi_tasks")
-    assert found["status"] == after
+    _, objects = run_agent(shared, "completion")
+    task_row = row(shared, "SELECT * FROM doma_panda.jedi_tasks")
+    assert task_row["status"] == after
     is_over = after in ("done", "finished", "failed")
-    assert (found["endtime"] is not None) == is_over
+    assert (task_row["endtime"] is not None) == is_over
     assert (counters(shared, 11)["state"] == "closed") == is_over
-    assert found["splitrule"] == ("US=3,NF=1" if (before, after) == ("scouting", "running") else "US=2,NF=1")
-    assert len(emitted) == (before != after)
+    assert task_row["splitrule"] == ("US=3,NF=1" if (before, after) == ("scouting", "running") else "US=2,NF=1")
+    assert len(objects) == (before != after)
     assert len(rows(shared, "SELECT FROM doma_panda.tasks_statuslog")) == (before != after)
 
 
-def test_it_is_off_alongside_panda(database: Database) -> None:
+def test_the_agent_is_off_alongside_panda(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.installation SET mode = 'beside'")
     record_, _ = run_agent(database, "completion")
@@ -265,10 +265,10 @@ def test_requests_of_pilots_are_counted_by_queue(shared: Database) -> None:
             )
     record_, _ = run_agent(shared, "pilot_activity")
     assert record_.outcome == "done", record_.error
-    found = rows(
+    counts = rows(
         shared,
         "SELECT site, hours, getjob, updatejob, nojob, getjobabs, updatejobabs, nojobabs FROM doma_pandameta.sitedata"
         " ORDER BY 1, 2",
     )
-    assert found == [("Q", 1, 2, 1, 1, 3, 7, 1), ("Q", 3, 3, 1, 1, 8, 7, 1), ("R", 3, 0, 0, 0, 0, 0, 0)]
+    assert counts == [("Q", 1, 2, 1, 1, 3, 7, 1), ("Q", 3, 3, 1, 1, 8, 7, 1), ("R", 3, 0, 0, 0, 0, 0, 0)]
     assert rows(shared, "SELECT FROM broker.pilot_requests WHERE node = 'd'") == []

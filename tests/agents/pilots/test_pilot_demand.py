@@ -1,4 +1,4 @@
-"""The demand for pilots as the agent counts it, as people and programs read it, and as Harvester takes it."""
+"""The demand for pilots: as the agent counts it, as people and programs read it, and as Harvester gets it."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def jobs(number: int, first: int = 1, **columns: Any) -> list[dict[str, Any]]:
     return [job(first + at, **plain | columns) for at in range(number)]
 
 
-def workers(minutes_ago: int = 5, harvester: str = "h", place: str = "Q", **numbers: int) -> list[dict[str, Any]]:
-    """Workers of SCORE by status."""
+def workers(minutes_ago: int = 5, harvester: str = "h", site: str = "Q", **numbers: int) -> list[dict[str, Any]]:
+    """Statistics of workers of SCORE, by status."""
     stamp = (NOW - timedelta(minutes=minutes_ago)).replace(tzinfo=None).isoformat()
-    about = {"harvester_id": harvester, "computingsite": place, "resourcetype": "SCORE", "jobtype": "managed"}
-    return [{**about, "status": name, "n_workers": number, "lastupdate": stamp} for name, number in numbers.items()]
+    columns = {"harvester_id": harvester, "computingsite": site, "resourcetype": "SCORE", "jobtype": "managed"}
+    return [{**columns, "status": name, "n_workers": number, "lastupdate": stamp} for name, number in numbers.items()]
 
 
 def prepare(database: Database, waiting: list[dict[str, Any]], data: dict[str, Any], **tables: Any) -> None:
     queues = [queue("Q", **SLOT | data)]
-    own = {"schedconfig_json": queues, "resource_types": TYPES, "global_shares": SHARES}
-    fill(database, waiting, **own | tables)
+    defaults = {"schedconfig_json": queues, "resource_types": TYPES, "global_shares": SHARES}
+    fill(database, waiting, **defaults | tables)
 
 
-def counted(database: Database, **options: Any) -> list[dict[str, Any]]:
-    record, told = run_agent(database, "pilot_demand", options=options)
+def count_demand(database: Database, **options: Any) -> list[dict[str, Any]]:
+    record, objects = run_agent(database, "pilot_demand", options=options)
     assert record.outcome == "done", record.error
-    return told
+    return objects
 
 
 def demand(database: Database) -> list[Any]:
@@ -58,24 +58,24 @@ def demand(database: Database) -> list[Any]:
         return pilot_demand(connection, database.names)
 
 
-def wanted(database: Database) -> dict[str, int | None]:
-    return {one.counted.demand.resource_type: one.counted.demand.wanted for one in demand(database)}
+def wanted_by_type(database: Database) -> dict[str, int | None]:
+    return {item.counted.demand.resource_type: item.counted.demand.wanted for item in demand(database)}
 
 
-def test_what_fits_what_waits_and_the_cap(shared: Database) -> None:
+def test_demand_counts_fitting_jobs_waiting_pilots_and_the_cap(shared: Database) -> None:
     large = jobs(3, 100, minramcount=16001) + jobs(2, 200, maxwalltime=86401)
-    other = jobs(4, 300, resource_type="MCORE", corecount=8, minramcount=16000, currentpriority=1)
+    mcore_jobs = jobs(4, 300, resource_type="MCORE", corecount=8, minramcount=16000, currentpriority=1)
     limits = {"params": {"nQueueLimitWorker": 32}}
-    prepare(shared, jobs(40) + large + other, limits, harvester_worker_stats=workers(submitted=20, running=3))
-    told = counted(shared)
-    found = {one.counted.demand.resource_type: one for one in demand(shared)}
-    assert found["SCORE"].why == (
+    prepare(shared, jobs(40) + large + mcore_jobs, limits, harvester_worker_stats=workers(submitted=20, running=3))
+    objects = count_demand(shared)
+    by_type = {item.counted.demand.resource_type: item for item in demand(shared)}
+    assert by_type["SCORE"].why == (
         "12 wanted at Q: 40 jobs fit, 3 not for memory, 2 not for walltime, 20 pilots wait, cap 32"
     )
-    assert (found["SCORE"].counted.demand.running, found["SCORE"].counted.demand.surplus) == (3, 0)
-    assert (found["MCORE"].counted.demand.wanted, found["MCORE"].counted.demand.reason) == (0, "most_waiting")
-    assert {one["why"] for one in told} == {one.why for one in found.values()}
-    assert counted(shared) == told and len(demand(shared)) == 2, "counted anew, not added"
+    assert (by_type["SCORE"].counted.demand.running, by_type["SCORE"].counted.demand.surplus) == (3, 0)
+    assert (by_type["MCORE"].counted.demand.wanted, by_type["MCORE"].counted.demand.reason) == (0, "most_waiting")
+    assert {item["why"] for item in objects} == {item.why for item in by_type.values()}
+    assert count_demand(shared) == objects and len(demand(shared)) == 2, "counted anew, not added"
 
 
 def test_the_share_that_is_furthest_below_its_target_comes_first(shared: Database) -> None:
@@ -84,8 +84,8 @@ def test_the_share_that_is_furthest_below_its_target_comes_first(shared: Databas
         5, 50, gshare="B", resource_type="MCORE", corecount=8, currentpriority=1
     )
     prepare(shared, waiting + running, {"params": {"maxNewWorkersPerCycle": 7}})
-    counted(shared)
-    assert wanted(shared) == {
+    count_demand(shared)
+    assert wanted_by_type(shared) == {
         "MCORE": 5,
         "SCORE": 2,
     }
@@ -104,17 +104,17 @@ def test_the_share_that_is_furthest_below_its_target_comes_first(shared: Databas
         ({"maxdiskcount": 20001}, {}, "disk"),
     ],
 )
-def test_what_a_new_pilot_would_get(
+def test_only_jobs_that_a_new_pilot_would_get_are_counted(
     shared: Database, columns: dict[str, Any], data: dict[str, Any], misfit: str | None
 ) -> None:
     prepare(shared, jobs(2, **columns), data)
-    counted(shared)
-    (one,) = demand(shared)
-    assert one.counted.demand.misfits == ({} if misfit is None else {misfit: 2})
-    assert one.counted.demand.wanted == (2 if misfit is None else 0)
+    count_demand(shared)
+    (item,) = demand(shared)
+    assert item.counted.demand.misfits == ({} if misfit is None else {misfit: 2})
+    assert item.counted.demand.wanted == (2 if misfit is None else 0)
 
 
-def test_software_that_the_queue_does_not_have_does_not_fit(shared: Database) -> None:
+def test_jobs_whose_software_the_queue_lacks_do_not_fit(shared: Database) -> None:
     software = {"sw_tags": [{"panda_queue": "Q", "data": json.dumps({"cmtconfigs": ["el9"]})}]}
     prepare(shared, jobs(2) + jobs(3, 50, jeditaskid=2), {}, jedi_tasks=[task(), task(2)], **software)
     with shared.begin() as connection:
@@ -125,50 +125,52 @@ def test_software_that_the_queue_does_not_have_does_not_fit(shared: Database) ->
             )
         connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues CASCADE"))
     follow(shared)
-    counted(shared)
-    (one,) = demand(shared)
-    assert (one.counted.demand.fitting, one.counted.demand.misfits) == (2, {"platform": 3})
+    count_demand(shared)
+    (item,) = demand(shared)
+    assert (item.counted.demand.fitting, item.counted.demand.misfits) == (2, {"platform": 3})
 
 
 @pytest.mark.parametrize(("minutes", "number"), [(59, 3), (60, None), (600, None)])
-def test_old_reports_of_workers_say_nothing(shared: Database, minutes: int, number: int | None) -> None:
+def test_old_reports_of_workers_leave_the_demand_unknown(shared: Database, minutes: int, number: int | None) -> None:
     prepare(shared, jobs(5), {}, harvester_worker_stats=workers(minutes, submitted=2))
-    counted(shared)
-    (one,) = demand(shared)
-    assert one.counted.demand.wanted == number
-    assert one.counted.demand.reason == ("fits" if number else "workers_unknown")
+    count_demand(shared)
+    (item,) = demand(shared)
+    assert item.counted.demand.wanted == number
+    assert item.counted.demand.reason == ("fits" if number else "workers_unknown")
 
 
-def test_a_dry_run_writes_nothing_and_a_grid_of_pandas_is_left_alone(shared: Database) -> None:
+def test_a_dry_run_of_the_demand_writes_nothing(shared: Database) -> None:
     prepare(shared, jobs(5), {})
-    record, told = run_agent(shared, "pilot_demand", dry=True)
-    assert record.counts["wanted"] == 5 and told[0]["wanted"] == 5
+    record, objects = run_agent(shared, "pilot_demand", dry=True)
+    assert record.counts["wanted"] == 5 and objects[0]["wanted"] == 5
     assert demand(shared) == []
 
 
 def test_harvester_gets_its_commands_once_in_its_own_form(shared: Database) -> None:
     client = Client(pilot_app(shared))
     prepare(shared, jobs(3), {"harvester": "h"}, harvester_worker_stats=workers(submitted=1))
-    counted(shared)
-    counted(shared)
-    (only,) = rows(shared, QUERY)
-    assert only[1:] == ("h", "SET_N_WORKERS_JOBTYPE:Q", {"managed": {"SCORE": 2}}, 0, "new"), "at most one a queue"
-    nobodys = call(client, "harvester/acquire_commands", harvester_id="other", n_commands=10)
-    assert nobodys == {"success": True, "message": "", "data": []}
-    (got,) = call(client, "harvester/acquire_commands", harvester_id="h", n_commands=10)["data"]
-    assert set(got) == {"command_id", "command", "params", "ack_requested", "creation_date"}
-    assert got["creation_date"] == NOW.replace(tzinfo=None).isoformat()
+    count_demand(shared)
+    count_demand(shared)
+    (command_row,) = rows(shared, QUERY)
+    assert command_row[1:] == ("h", "SET_N_WORKERS_JOBTYPE:Q", {"managed": {"SCORE": 2}}, 0, "new"), (
+        "at most one a queue"
+    )
+    answer = call(client, "harvester/acquire_commands", harvester_id="other", n_commands=10)
+    assert answer == {"success": True, "message": "", "data": []}
+    (command,) = call(client, "harvester/acquire_commands", harvester_id="h", n_commands=10)["data"]
+    assert set(command) == {"command_id", "command", "params", "ack_requested", "creation_date"}
+    assert command["creation_date"] == NOW.replace(tzinfo=None).isoformat()
     assert call(client, "harvester/acquire_commands", harvester_id="h", n_commands=10)["data"] == []
-    done = {"success": True, "message": "", "data": None}
-    assert call(client, "harvester/acknowledge_commands", command_ids=[got["command_id"]]) == done
-    assert call(client, "harvester/acknowledge_commands", command_ids=[]) == done
+    success = {"success": True, "message": "", "data": None}
+    assert call(client, "harvester/acknowledge_commands", command_ids=[command["command_id"]]) == success
+    assert call(client, "harvester/acknowledge_commands", command_ids=[]) == success
     assert row(shared, QUERY)["status"] == "acknowledged"
 
 
-def test_commands_that_nobody_retrieved_are_not_acknowledged_and_bad_calls_are_refused(shared: Database) -> None:
+def test_commands_that_were_not_retrieved_are_not_acknowledged_and_bad_calls_are_refused(shared: Database) -> None:
     client = Client(pilot_app(shared))
     prepare(shared, jobs(3), {"harvester": "h"}, harvester_worker_stats=workers(submitted=1))
-    counted(shared)
+    count_demand(shared)
     call(client, "harvester/acknowledge_commands", command_ids=[row(shared, QUERY)["command_id"]])
     assert row(shared, QUERY)["status"] == "new"
     for method, values in (
@@ -178,61 +180,61 @@ def test_commands_that_nobody_retrieved_are_not_acknowledged_and_bad_calls_are_r
         ("acknowledge_commands", {"command_ids": ["x"]}),
         ("acknowledge_commands", {"command_ids": 5}),
     ):
-        refused = call(client, f"harvester/{method}", **values)
-        assert not refused["success"] and refused["message"].startswith("Argument error: "), (method, values)
+        answer = call(client, f"harvester/{method}", **values)
+        assert not answer["success"] and answer["message"].startswith("Argument error: "), (method, values)
 
 
 def test_two_callers_never_get_the_same_command(shared: Database) -> None:
     queues = [queue(f"Q{number}", **SLOT, harvester="h") for number in range(20)]
-    waiting = [one for at in range(20) for one in jobs(1, 10 * at + 1, computingsite=f"Q{at}")]
-    stats = [one for at in range(20) for one in workers(place=f"Q{at}", submitted=0)]
+    waiting = [item for at in range(20) for item in jobs(1, 10 * at + 1, computingsite=f"Q{at}")]
+    stats = [item for at in range(20) for item in workers(site=f"Q{at}", submitted=0)]
     prepare(shared, waiting, {}, schedconfig_json=queues, harvester_worker_stats=stats)
-    counted(shared)
+    count_demand(shared)
     with ThreadPoolExecutor(4) as pool:
-        taken = [
-            one["command_id"] for part in pool.map(lambda _: take_commands(shared, "h", 5), range(8)) for one in part
+        command_ids = [
+            item["command_id"] for part in pool.map(lambda _: take_commands(shared, "h", 5), range(8)) for item in part
         ]
-    assert len(taken) == len(set(taken)) == 20
+    assert len(command_ids) == len(set(command_ids)) == 20
 
 
 def test_pandas_algorithm_on_recorded_statistics(shared: Database) -> None:
     stats = workers(running=100, submitted=20)
-    of_mcore = {"running": 200, "submitted": 55}
-    stats += [{**one, "resourcetype": "MCORE", "n_workers": of_mcore[one["status"]]} for one in stats]
+    mcore_numbers = {"running": 200, "submitted": 55}
+    stats += [{**item, "resourcetype": "MCORE", "n_workers": mcore_numbers[item["status"]]} for item in stats]
     waiting = jobs(500, gshare="A", resource_type="MCORE", corecount=8) + jobs(1000, 1000, gshare="B")
     data = {"harvester": "h", "workflow": "pull_ups"}
     prepare(shared, waiting, data, harvester_worker_stats=stats)
-    counted(shared, algorithm="panda")
+    count_demand(shared, algorithm="panda")
     assert row(shared, QUERY)["params"] == {"managed": {"MCORE": 28, "SCORE": 0}}
-    assert wanted(shared) == {
+    assert wanted_by_type(shared) == {
         "MCORE": 28,
         "SCORE": 0,
     }
-    # the instance of the queue is another one
+    # the queue belongs to another instance
     prepare(shared, waiting, data | {"harvester": "other"}, harvester_worker_stats=stats)
-    counted(shared, algorithm="panda")
-    assert {one.counted.demand.reason for one in demand(shared)} == {"no_instance"}
+    count_demand(shared, algorithm="panda")
+    assert {item.counted.demand.reason for item in demand(shared)} == {"no_instance"}
     assert rows(shared, QUERY + " WHERE harvester_id = 'other'") == []
 
 
-def test_the_command_and_its_unknown_queue(shared: Database, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_an_unknown_queue(shared: Database, capsys: pytest.CaptureFixture[str]) -> None:
     command = runner(capsys, "--db", shared.url)
     prepare(shared, [], {})
-    counted(shared)
+    count_demand(shared)
     assert "nothing is counted" in command("pilots", "demand").err
     prepare(shared, jobs(3), {})
-    counted(shared)
-    told = json.loads(command("pilots", "demand", "Q", "--json").out)
+    count_demand(shared)
+    document = json.loads(command("pilots", "demand", "Q", "--json").out)
     why = "3 wanted at Q: 3 jobs fit, 0 pilots wait, one for each job that fits and has none"
-    assert (told["wanted"], told["why"]) == (3, why)
+    assert (document["wanted"], document["why"]) == (3, why)
     assert "3 jobs fit" in command("pilots", "demand").out
-    unknown = command("pilots", "demand", "NOWHERE")
-    assert unknown.status == WRONG_USAGE and "NOWHERE" in unknown.err
+    result = command("pilots", "demand", "NOWHERE")
+    assert result.status == WRONG_USAGE and "NOWHERE" in result.err
 
 
 def test_the_api_and_the_metrics(shared: Database, tmp_path: Path) -> None:
     prepare(shared, jobs(3), {})
-    counted(shared)
+    count_demand(shared)
     with serving(shared, tmp_path, shipped(metrics={"queues": ["Q"]})) as server, client_of(server) as client:
         at_queue = client.get("/api/v1/queues/Q/demand").json()["pilots"]
         everywhere = client.get("/api/v1/pilot-demand").json()["items"]

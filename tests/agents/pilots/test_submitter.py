@@ -1,4 +1,4 @@
-"""The submitter with a batch system of the test: crashes around a submission, unknown numbers, jobs of lost pilots."""
+"""The submitter with a fake batch system: crashes around a submission, unknown numbers, jobs of lost pilots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker.store.connection.database import Database
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
-from tests.agents.pilots.test_pilot_demand import counted, jobs, prepare
+from tests.agents.pilots.test_pilot_demand import count_demand, jobs, prepare
 from tests.pilots.panda.pilot_grid import NOW, rows
 
 PILOTS = "SELECT worker, state, native_id, outcome FROM broker.submitted_pilots ORDER BY worker"
@@ -32,7 +32,7 @@ class Crash(BaseException):
 
 @dataclass
 class FakeBatch:
-    """A batch system that remembers.
+    """A batch system that keeps its jobs in memory.
 
     ``crash``: the process ends before or after the next submission.
     """
@@ -68,13 +68,13 @@ def batch() -> FakeBatch:
     return FakeBatch()
 
 
-def options(folder: Path, **more: Any) -> SubmitterOptions:
-    queue = {"executor": "slurm", "command": ["/pilot", "{queue}", "{worker}"], **more}
+def options(folder: Path, **fields: Any) -> SubmitterOptions:
+    queue = {"executor": "slurm", "command": ["/pilot", "{queue}", "{worker}"], **fields}
     return SubmitterOptions.model_validate({"folder": folder, "queues": {"Q": queue}})
 
 
-def cycle(database: Database, batch: FakeBatch, chosen: SubmitterOptions, now: datetime = NOW) -> RunRecord:
-    agent = SubmitterAgent(chosen, ProcessSettings())
+def cycle(database: Database, batch: FakeBatch, submitter_options: SubmitterOptions, now: datetime = NOW) -> RunRecord:
+    agent = SubmitterAgent(submitter_options, ProcessSettings())
     agent.connect = lambda executor: batch
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases"))
@@ -84,18 +84,18 @@ def cycle(database: Database, batch: FakeBatch, chosen: SubmitterOptions, now: d
     return run_cycle(agent, CycleContext(database, now, 1, 60.0, lease=lease, run_id=run_id))
 
 
-def wanting(database: Database, number: int, **data: Any) -> None:
+def prepare_demand(database: Database, number: int, **data: Any) -> None:
     prepare(database, jobs(number), data)
     with database.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.submitted_pilots RESTART IDENTITY"))
-    counted(database)
+    count_demand(database)
 
 
-def test_what_is_wanted_is_sent_once_and_followed(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    wanting(shared, 2)
-    chosen = options(tmp_path, batch_queue="main", environment={"A": "b"})
-    assert cycle(shared, batch, chosen).counts["submitted"] == 2
-    assert cycle(shared, batch, chosen).counts["submitted"] == 0, "the same demand is not served twice"
+def test_wanted_pilots_are_submitted_once_and_followed(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    prepare_demand(shared, 2)
+    submitter_options = options(tmp_path, batch_queue="main", environment={"A": "b"})
+    assert cycle(shared, batch, submitter_options).counts["submitted"] == 2
+    assert cycle(shared, batch, submitter_options).counts["submitted"] == 0, "the same demand is not served twice"
     job = batch.jobs["100"]
     assert job.name.startswith("gridbroker-gridbroker-1-")
     assert (job.command, job.queue) == (["/pilot", "Q", "1"], "main")
@@ -103,7 +103,7 @@ def test_what_is_wanted_is_sent_once_and_followed(shared: Database, batch: FakeB
     assert job.environment == {"A": "b", "HARVESTER_ID": "gridbroker", "HARVESTER_WORKER_ID": "1"}
     assert rows(shared, COUNTS) == [("Q", "SCORE", "submitted", 2)]
     batch.states |= {"100": "ACTIVE"}
-    cycle(shared, batch, chosen)
+    cycle(shared, batch, submitter_options)
     assert rows(shared, COUNTS) == [("Q", "SCORE", "running", 1), ("Q", "SCORE", "submitted", 1)]
     assert rows(shared, PILOTS) == [(1, "running", "100", None), (2, "submitted", "101", None)]
     del batch.states["101"]
@@ -112,7 +112,7 @@ def test_what_is_wanted_is_sent_once_and_followed(shared: Database, batch: FakeB
             sa.text("UPDATE doma_panda.harvester_workers SET pilotstatus = 'finished' WHERE workerid = 1")
         )
     batch.states["100"] = "COMPLETED"
-    cycle(shared, batch, chosen)
+    cycle(shared, batch, submitter_options)
     assert rows(shared, PILOTS) == [(1, "ended", "100", "finished"), (2, "ended", "101", "ended")]
     assert rows(shared, COUNTS)[0][3] == 0
 
@@ -121,22 +121,22 @@ def test_what_is_wanted_is_sent_once_and_followed(shared: Database, batch: FakeB
 def test_a_crash_around_the_submission_is_healed_by_the_name(
     shared: Database, batch: FakeBatch, tmp_path: Path, crash: str, expected: tuple[str, str | None]
 ) -> None:
-    wanting(shared, 1)
-    chosen = options(tmp_path)
+    prepare_demand(shared, 1)
+    submitter_options = options(tmp_path)
     batch.crash = crash
     with pytest.raises(Crash):
-        cycle(shared, batch, chosen)
+        cycle(shared, batch, submitter_options)
     batch.crash = ""
     assert rows(shared, PILOTS) == [(1, "planned", None, None)]
-    cycle(shared, batch, chosen, NOW + timedelta(seconds=59))
+    cycle(shared, batch, submitter_options, NOW + timedelta(seconds=59))
     assert len(batch.jobs) == (crash == "after") and rows(shared, PILOTS)[0][1] == "planned"
-    cycle(shared, batch, chosen, NOW + timedelta(seconds=60))
+    cycle(shared, batch, submitter_options, NOW + timedelta(seconds=60))
     (worker, state, native, _), *_ = rows(shared, PILOTS)
     assert (worker, state, native) == (1, *expected)
 
 
-def test_a_refusal_and_an_old_demand_are_told(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    wanting(shared, 3)
+def test_a_refusal_and_an_old_demand_are_noted(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    prepare_demand(shared, 3)
     batch.refuses = True
     record = cycle(shared, batch, options(tmp_path))
     assert record.counts["refused"] == 1 and any("Invalid partition" in note for note in record.notes)
@@ -148,9 +148,9 @@ def test_a_refusal_and_an_old_demand_are_told(shared: Database, batch: FakeBatch
 def test_a_job_whose_pilot_is_gone_and_silent_is_tried_again(
     shared: Database, batch: FakeBatch, tmp_path: Path
 ) -> None:
-    wanting(shared, 1)
-    chosen = options(tmp_path)
-    cycle(shared, batch, chosen)
+    prepare_demand(shared, 1)
+    submitter_options = options(tmp_path)
+    cycle(shared, batch, submitter_options)
     with shared.begin() as connection:
         stamp = NOW.replace(tzinfo=None)
         connection.execute(
@@ -160,14 +160,14 @@ def test_a_job_whose_pilot_is_gone_and_silent_is_tried_again(
             sa.text("INSERT INTO doma_panda.harvester_rel_jobs_workers VALUES ('gridbroker', 1, 1, :n)"), {"n": stamp}
         )
     batch.states["100"] = "CANCELED"
-    assert cycle(shared, batch, chosen, NOW + timedelta(seconds=10)).counts["lost_jobs"] == 0
-    assert cycle(shared, batch, chosen, NOW + timedelta(seconds=309)).counts["lost_jobs"] == 0
-    assert cycle(shared, batch, chosen, NOW + timedelta(seconds=310)).counts["lost_jobs"] == 1
+    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=10)).counts["lost_jobs"] == 0
+    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=309)).counts["lost_jobs"] == 0
+    assert cycle(shared, batch, submitter_options, NOW + timedelta(seconds=310)).counts["lost_jobs"] == 1
     archived = "SELECT jobstatus, taskbuffererrorcode FROM doma_panda.jobsarchived4"
     assert rows(shared, archived) == [("failed", 300)]
 
 
-def test_without_psij_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psij_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "psij", None)
     with pytest.raises(BatchFailed, match="submitter"):
         PsiJ("slurm", 10)
@@ -177,23 +177,23 @@ AT_SLURM = {"queues": [{"ce_endpoint": "main", "ce_flavour": "SLURM"}]}
 
 
 def test_a_queue_says_where_its_pilots_go_and_how_many(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    wanting(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2, "maxWorkers": None})
-    chosen = SubmitterOptions.model_validate(
+    prepare_demand(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2, "maxWorkers": None})
+    submitter_options = SubmitterOptions.model_validate(
         {"folder": tmp_path, "command": ["/pilot", "{queue}"], "queues": {"Q": {}}}
     )
-    assert cycle(shared, batch, chosen).counts["submitted"] == 2
+    assert cycle(shared, batch, submitter_options).counts["submitted"] == 2
     assert (batch.jobs["100"].queue, batch.jobs["100"].command) == ("main", ["/pilot", "Q"])
 
 
-def test_the_options_come_before_what_the_queue_says(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
-    wanting(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2})
-    chosen = options(tmp_path, most_waiting=1)
-    assert cycle(shared, batch, chosen).counts["submitted"] == 1
+def test_the_options_override_the_settings_of_the_queue(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    prepare_demand(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2})
+    submitter_options = options(tmp_path, most_waiting=1)
+    assert cycle(shared, batch, submitter_options).counts["submitted"] == 1
     assert batch.jobs["100"].queue is None, "an executor that is named has the default of its batch system"
 
 
 @pytest.mark.parametrize(
-    ("data", "chosen", "note"),
+    ("data", "fields", "note"),
     [
         (AT_SLURM, {"queues": {"Q": {}}}, "no command of pilots is named"),
         ({"queues": []}, {"command": ["/p"], "queues": {"Q": {}}}, "its batch system is not named"),
@@ -201,9 +201,9 @@ def test_the_options_come_before_what_the_queue_says(shared: Database, batch: Fa
         ({"queues": AT_SLURM["queues"] * 2}, {"command": ["/p"], "queues": {"Q": {}}}, "its batch system is not named"),
     ],
 )
-def test_a_queue_of_which_too_little_is_known_is_told(
-    shared: Database, batch: FakeBatch, tmp_path: Path, data: dict[str, Any], chosen: dict[str, Any], note: str
+def test_a_queue_with_incomplete_settings_is_noted(
+    shared: Database, batch: FakeBatch, tmp_path: Path, data: dict[str, Any], fields: dict[str, Any], note: str
 ) -> None:
-    wanting(shared, 1, **data)
-    record = cycle(shared, batch, SubmitterOptions.model_validate({"folder": tmp_path, **chosen}))
-    assert not batch.jobs and any(note in one for one in record.notes), record.notes
+    prepare_demand(shared, 1, **data)
+    record = cycle(shared, batch, SubmitterOptions.model_validate({"folder": tmp_path, **fields}))
+    assert not batch.jobs and any(note in line for line in record.notes), record.notes

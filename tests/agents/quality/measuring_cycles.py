@@ -1,4 +1,4 @@
-"""A grid on which cycles are decided again and again, and measured."""
+"""A grid whose cycles are decided again and again, and measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from broker.store.service.leases import LeaseTerms
 from tests.brokerages.small_grid import GB, NOW, TASK, jobs, replica, scenario, task
 from tests.brokerages.stored_grids import input_of
 
-#: JEDI makes the jobs: what waits goes on waiting, and every cycle decides about it.
+#: JEDI makes the jobs, so that waiting work goes on waiting and every cycle decides about it.
 ONLY_RECORDED = ProcessSettings(job_generation="jedi")
 FILES = 60
 IN_PROCESS: dict[str, Any] = {"own_process": False}
@@ -40,7 +40,7 @@ def work() -> Scenario:
     )  # fmt: skip
 
 
-def one(
+def cycle_of(
     database: Database,
     agent: str,
     minute: float,
@@ -48,11 +48,11 @@ def one(
     dry_run: bool = False,
     **options: Any,
 ) -> RunRecord:
-    """One cycle of an agent, so many minutes after noon."""
+    """One cycle of an agent, ``minute`` minutes after noon."""
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms(length_s=60.0)).lease
     assert lease is not None
-    made = registry.make(agent, options, process)
+    instance = registry.make(agent, options, process)
     context = CycleContext(
         database,
         NOW + timedelta(minutes=minute),
@@ -62,20 +62,20 @@ def one(
         lease=lease,
         run_id=None if dry_run else open_run(database, agent, lease),
     )
-    record = run_cycle(made, context)
+    record = run_cycle(instance, context)
     with database.begin() as connection:
         leases.release(connection, lease)
     return record
 
 
 def fill(database: Database, folder: Path) -> dict[str, Any]:
-    """A cycle that is not measured yet."""
+    """Run a cycle that is not measured yet."""
     load(database, work())
-    assert one(database, "production_job", 0).outcome == "done"
+    assert cycle_of(database, "production_job", 0).outcome == "done"
     return IN_PROCESS
 
 
-def asked(database: Database, minute: float, answer: Any, *arguments: Any, **named: Any) -> Any:
-    """An answer, so many minutes after noon."""
+def answer_at(database: Database, minute: float, answer: Any, *arguments: Any, **keywords: Any) -> Any:
+    """An answer, ``minute`` minutes after noon."""
     with database.read_snapshot() as connection:
-        return answer(Asking(connection, database.names, NOW + timedelta(minutes=minute)), *arguments, **named)
+        return answer(Asking(connection, database.names, NOW + timedelta(minutes=minute)), *arguments, **keywords)

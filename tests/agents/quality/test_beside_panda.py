@@ -1,4 +1,4 @@
-"""What PanDA placed of the chunks of a cycle that only recorded, priced beside ours."""
+"""PanDA's placements of the chunks of a cycle that was only recorded, priced beside ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.flow.answers.quality import Quality, quality
 from broker.service.answers.alarm_limits import AlarmLimits
 from broker.store.connection.database import Database
-from tests.agents.quality.measuring_cycles import FILES, IN_PROCESS, asked, fill, one
+from tests.agents.quality.measuring_cycles import FILES, IN_PROCESS, answer_at, cycle_of, fill
 from tests.brokerages.small_grid import GB, NOW, TASK
 
 LIMITS = AlarmLimits().drift
@@ -24,8 +24,8 @@ _FILE = sa.text("""
     FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = :task ORDER BY fileid OFFSET :number LIMIT 1""")
 
 
-def placed(database: Database, queues: dict[str, int], task: int = TASK, minutes: float = 5.0) -> None:
-    """So many jobs of a task at each queue, made by JEDI so many minutes after noon."""
+def place_jobs(database: Database, queues: dict[str, int], task: int = TASK, minutes: float = 5.0) -> None:
+    """Insert jobs of a task, a number at each queue, which JEDI made ``minutes`` after noon."""
     at: datetime = (NOW + timedelta(minutes=minutes)).replace(tzinfo=None)
     names = [name for name, count in queues.items() for _ in range(count)]
     rows = [
@@ -37,30 +37,30 @@ def placed(database: Database, queues: dict[str, int], task: int = TASK, minutes
         connection.execute(_FILE, rows)
 
 
-def beside(database: Database) -> Quality:
+def quality_beside(database: Database) -> Quality:
     """The answer after both agents ran: the cycle at once, PanDA's part a quarter of an hour later."""
-    assert one(database, "decision_quality", 1, **IN_PROCESS).counts["beside_panda"] == 0
-    assert one(database, "decision_quality", 16, **IN_PROCESS).counts["beside_panda"] == 1
-    assert one(database, "decision_quality", 17, **IN_PROCESS).counts["beside_panda"] == 0, "once"
-    found: Quality = asked(database, 18, quality, LIMITS)
-    return found
+    assert cycle_of(database, "decision_quality", 1, **IN_PROCESS).counts["beside_panda"] == 0
+    assert cycle_of(database, "decision_quality", 16, **IN_PROCESS).counts["beside_panda"] == 1
+    assert cycle_of(database, "decision_quality", 17, **IN_PROCESS).counts["beside_panda"] == 0, "once"
+    answer: Quality = answer_at(database, 18, quality, LIMITS)
+    return answer
 
 
-def test_panda_moves_what_ours_leaves_in_place(database: Database, tmp_path: Path) -> None:
+def test_panda_moves_input_that_our_placement_leaves_in_place(database: Database, tmp_path: Path) -> None:
     fill(database, tmp_path)
-    # the input of the first task is at BETA; none is at ALPHA
-    placed(database, {"ALPHA_MCORE": 40, "NOWHERE": 20})
-    by = {line.placer: line for line in beside(database).cycles}
-    found = by["panda"].beside
-    assert by["panda"].state == "beside" and found is not None and by["ours"].beside is None
-    assert (found.chunks, by["panda"].jobs) == (1, FILES)
-    assert found.panda_gb == pytest.approx(20 * GB / 1e9 * FILES), "each job reads a file of 20 GB from elsewhere"
-    assert found.gb == pytest.approx(found.panda_gb - found.our_gb, abs=0.01) and found.gb > 0
-    parts = {line.cause: line for line in found.parts}
+    # the input of the first task is at BETA, and not at ALPHA
+    place_jobs(database, {"ALPHA_MCORE": 40, "NOWHERE": 20})
+    by_placer = {line.placer: line for line in quality_beside(database).cycles}
+    comparison = by_placer["panda"].beside
+    assert by_placer["panda"].state == "beside" and comparison is not None and by_placer["ours"].beside is None
+    assert (comparison.chunks, by_placer["panda"].jobs) == (1, FILES)
+    assert comparison.panda_gb == pytest.approx(20 * GB / 1e9 * FILES), "each job reads a file of 20 GB from elsewhere"
+    assert comparison.gb == pytest.approx(comparison.panda_gb - comparison.our_gb, abs=0.01) and comparison.gb > 0
+    parts = {line.cause: line for line in comparison.parts}
     assert set(parts) == {"time", "bytes", "wait", "share_debt"}
-    assert found.time_hs06h == pytest.approx(parts["time"].panda_hs06h - parts["time"].ours_hs06h, abs=0.01)
+    assert comparison.time_hs06h == pytest.approx(parts["time"].panda_hs06h - parts["time"].ours_hs06h, abs=0.01)
     assert parts["bytes"].panda_hs06h > parts["bytes"].ours_hs06h
-    assert {line.reason: line.jobs for line in found.unknown} == {"queue_not_in_snapshot": 20}
+    assert {line.reason: line.jobs for line in comparison.unknown} == {"queue_not_in_snapshot": 20}
 
 
 @pytest.mark.slow
@@ -70,18 +70,18 @@ def test_without_a_known_placement_nothing_is_compared(
 ) -> None:
     fill(database, tmp_path)
     if queue is not None:
-        placed(database, {queue: 3})
-    found = next(line.beside for line in beside(database).cycles if line.placer == "panda")
-    assert found is not None and found.chunks == 0 and found.time_hs06h == found.gb == 0.0
-    assert [line.reason for line in found.unknown] == ([] if reason is None else [reason])
+        place_jobs(database, {queue: 3})
+    comparison = next(line.beside for line in quality_beside(database).cycles if line.placer == "panda")
+    assert comparison is not None and comparison.chunks == 0 and comparison.time_hs06h == comparison.gb == 0.0
+    assert [line.reason for line in comparison.unknown] == ([] if reason is None else [reason])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "chunks"), [(-1.0, 0), (14.0, 1), (16.0, 0)])
-def test_only_what_panda_placed_in_the_quarter_of_an_hour_after_the_cycle_counts(
+def test_only_placements_by_panda_within_a_quarter_of_an_hour_count(
     database: Database, tmp_path: Path, minutes: float, chunks: int
 ) -> None:
     fill(database, tmp_path)
-    placed(database, {"ALPHA_MCORE": 3}, minutes=minutes)
-    found = next(line.beside for line in beside(database).cycles if line.placer == "panda")
-    assert found is not None and found.chunks == chunks
+    place_jobs(database, {"ALPHA_MCORE": 3}, minutes=minutes)
+    comparison = next(line.beside for line in quality_beside(database).cycles if line.placer == "panda")
+    assert comparison is not None and comparison.chunks == chunks

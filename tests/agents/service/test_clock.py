@@ -1,4 +1,4 @@
-"""Clocks that contradict one another: what is found, and who refuses to work."""
+"""Clocks that contradict one another: which faults are reported, and which agents refuse to work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMOVING = (
 
 
 def reading(passed_s: float, database_s: float = 0.0, host_s: float = 0.0, answer_s: float = 0.0) -> ClockReading:
-    """After ``passed_s`` by the steady clock, with clocks that are off; the database answered within ``answer_s``."""
+    """A reading after ``passed_s`` of the steady clock; the other clocks are off, the database takes ``answer_s``."""
     now = START + timedelta(seconds=passed_s)
     host = now + timedelta(seconds=host_s)
     return ClockReading(
@@ -37,12 +37,12 @@ def reading(passed_s: float, database_s: float = 0.0, host_s: float = 0.0, answe
     )
 
 
-def codes(faults: tuple[ClockFault, ...]) -> list[tuple[str, float]]:
-    return [(one.code, one.seconds) for one in faults]
+def fault_codes(faults: tuple[ClockFault, ...]) -> list[tuple[str, float]]:
+    return [(fault.code, fault.seconds) for fault in faults]
 
 
 @pytest.mark.parametrize(
-    ("host_s", "found"),
+    ("host_s", "expected"),
     [
         (0.0, []),
         (30.0, []),
@@ -53,10 +53,10 @@ def codes(faults: tuple[ClockFault, ...]) -> list[tuple[str, float]]:
         (-30 * DAY, [("host_differs_from_database", -30 * DAY)]),
     ],
 )
-def test_the_hosts_clock_is_compared_with_the_databases(host_s: float, found: list[tuple[str, float]]) -> None:
+def test_the_hosts_clock_is_compared_with_the_databases(host_s: float, expected: list[tuple[str, float]]) -> None:
     faults = ClockWatch(30.0).check(reading(0.0, host_s=host_s))
-    assert codes(faults) == [(code, pytest.approx(seconds)) for code, seconds in found]
-    assert all(one.limit_s == 30.0 for one in faults)
+    assert fault_codes(faults) == [(code, pytest.approx(seconds)) for code, seconds in expected]
+    assert all(fault.limit_s == 30.0 for fault in faults)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,19 @@ def test_the_hosts_clock_is_compared_with_the_databases(host_s: float, found: li
 def test_a_clock_that_both_share_is_compared_with_the_steady_one(jump_s: float, faulty: bool) -> None:
     watch = ClockWatch(30.0)
     assert watch.check(reading(0.0)) == ()
-    found = codes(watch.check(reading(600.0, jump_s, jump_s)))
+    faults = fault_codes(watch.check(reading(600.0, jump_s, jump_s)))
     jumps = [("host_jumped", pytest.approx(jump_s)), ("database_jumped", pytest.approx(jump_s))]
-    assert found == (jumps if faulty else [])
+    assert faults == (jumps if faulty else [])
 
 
-def test_a_jump_stays_found_until_the_clock_is_set_back() -> None:
+def test_a_jump_is_reported_until_the_clock_is_set_back() -> None:
     watch = ClockWatch(30.0)
     watch.check(reading(0.0))
     for passed_s in (600.0, 700.0, 899.9):
-        assert {one.code for one in watch.check(reading(passed_s, HOUR, HOUR))} == {"host_jumped", "database_jumped"}
+        assert {fault.code for fault in watch.check(reading(passed_s, HOUR, HOUR))} == {
+            "host_jumped",
+            "database_jumped",
+        }
     assert watch.check(reading(899.95)) == ()
 
 
@@ -84,10 +87,10 @@ def test_a_jump_stays_found_until_the_clock_is_set_back() -> None:
         ([(600.0, HOUR, HOUR), (899.9, HOUR, HOUR)], False),
         ([(600.0, HOUR, HOUR), (900.0, HOUR, HOUR)], True),
         ([(600.0, HOUR, HOUR), (900.0, HOUR + 30, HOUR + 30)], True),
-        # another jump meanwhile: the time counts from it
+        # another jump meanwhile: the time counts from that jump
         ([(600.0, HOUR, HOUR), (700.0, 2 * HOUR, 2 * HOUR), (999.9, 2 * HOUR, 2 * HOUR)], False),
         ([(600.0, HOUR, HOUR), (700.0, 2 * HOUR, 2 * HOUR), (1000.0, 2 * HOUR, 2 * HOUR)], True),
-        # clocks that differ do not agree, however long they do so
+        # clocks that differ never agree, however long they differ
         ([(600.0, 0.0, HOUR), (1e6, 0.0, HOUR)], False),
         ([(600.0, 0.0, HOUR), (800.0, HOUR, HOUR), (1099.9, HOUR, HOUR)], False),
         ([(600.0, 0.0, HOUR), (800.0, HOUR, HOUR), (1100.0, HOUR, HOUR)], True),
@@ -99,7 +102,7 @@ def test_clocks_that_agree_for_some_minutes_are_believed_again(
 ) -> None:
     watch = ClockWatch(30.0, agree_for_s=300.0)
     watch.check(reading(0.0))
-    *earlier, last = [watch.check(reading(*one)) for one in readings]
+    *earlier, last = [watch.check(reading(*values)) for values in readings]
     assert all(earlier) and (last == ()) is believed
 
 
@@ -109,12 +112,12 @@ def test_a_clock_that_was_wrong_from_the_start_may_be_corrected() -> None:
     assert watch.check(reading(600.0)) == ()
 
 
-def test_small_corrections_add_up_to_nothing() -> None:
+def test_small_corrections_do_not_add_up() -> None:
     watch = ClockWatch(30.0)
     assert all(watch.check(reading(600.0 * n, 20.0 * n, 20.0 * n)) == () for n in range(100))
 
 
-def test_an_answer_that_took_long_is_no_contradiction() -> None:
+def test_a_slow_answer_is_no_contradiction() -> None:
     watch = ClockWatch(30.0)
     assert watch.check(reading(0.0, database_s=500.0, answer_s=600.0)) == ()
     assert watch.check(reading(1000.0)) == ()
@@ -123,23 +126,23 @@ def test_an_answer_that_took_long_is_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(("value_s", "beyond"), [(4.0, -1.0), (5.0, 0.0), (6.0, 0.0), (7.0, 0.0), (8.5, 1.5)])
-def test_beyond(value_s: float, beyond: float) -> None:
+def test_the_distance_beyond_an_interval(value_s: float, beyond: float) -> None:
     assert beyond_s(value_s, (5.0, 7.0)) == beyond_s(value_s, (7.0, 5.0)) == beyond
 
 
 def test_the_clocks_of_a_good_machine_agree(database: Database) -> None:
     assert ClockWatch(30.0).check(read_clocks(database)) == ()
-    one = read_clocks(database, lambda: START, lambda: 5.0)
-    assert (one.host, one.steady) == ((START, START), (5.0, 5.0))
-    assert abs((one.database - host_now()).total_seconds()) < 60
+    clocks = read_clocks(database, lambda: START, lambda: 5.0)
+    assert (clocks.host, clocks.steady) == ((START, START), (5.0, 5.0))
+    assert abs((clocks.database - host_now()).total_seconds()) < 60
 
 
-def test_who_removes_is_known() -> None:
+def test_the_agents_that_remove_are_known() -> None:
     profiles = {"generic_job": "panda-gen"}
-    made = {
+    agents = {
         name: registry.make(name, {}, ProcessSettings(profile=profiles.get(name, "seed"))) for name in registry.NAMES
     }
-    assert {name for name, agent in made.items() if agent.removes} == set(REMOVING)
+    assert {name for name, agent in agents.items() if agent.removes} == set(REMOVING)
 
 
 class Removing(Agent[AgentOptions]):
@@ -165,7 +168,7 @@ class Removing(Agent[AgentOptions]):
         (False, CycleRequest(), "done"),
     ],
 )
-def test_only_who_removes_refuses_and_everybody_says_it(
+def test_only_agents_that_remove_refuse_and_all_agents_log_it(
     database: Database, caplog: pytest.LogCaptureFixture, removes: bool, request_: CycleRequest, outcome: str
 ) -> None:
     fault = ClockFault("host_jumped", 6 * HOUR, 30.0)
@@ -199,10 +202,10 @@ def test_a_service_stops_removing_when_a_clock_is_set(
 ) -> None:
     clocks, instants, fourth = Clocks(), list[datetime](), threading.Event()
 
-    def works(context: CycleContext) -> CycleReport:
+    def work(context: CycleContext) -> CycleReport:
         instants.append(context.now)
         if len(instants) == 2:
-            # As seen from a clock that all share, the steady one is what moves.
+            # If the host shares its clock with the database, the test moves the steady clock instead.
             clocks.host_off_s = 0.0 if shared_with_the_database else off_s
             clocks.steady_off_s = -off_s if shared_with_the_database else 0.0
         if len(instants) == 4:
@@ -212,7 +215,7 @@ def test_a_service_stops_removing_when_a_clock_is_set(
     section = AgentSection(period_s=0.2, cycle_budget_s=60)
     agents = [
         ScheduledAgent(Removing(lambda _: CycleReport()), section),
-        ScheduledAgent(named("working", works), section),
+        ScheduledAgent(named_agent("working", work), section),
     ]
     keeper = LeaseKeeper(database, "one", LeaseTerms())
     settings = ServiceSection(clocks_agree_for_s=3.0)
@@ -228,10 +231,10 @@ def test_a_service_stops_removing_when_a_clock_is_set(
         service.ending.set()
         thread.join(20)
     assert outcome_of_last(database, "working") in ("done", "abandoned")
-    assert all(abs((one - host_now()).total_seconds()) < HOUR for one in instants)
+    assert all(abs((instant - host_now()).total_seconds()) < HOUR for instant in instants)
 
 
-def named(name: str, script: Callable[[CycleContext], CycleReport]) -> Agent[Any]:
+def named_agent(name: str, script: Callable[[CycleContext], CycleReport]) -> Agent[Any]:
     agent = Removing(script, removes=False)
     agent.name = name  # type: ignore[misc]
     return agent

@@ -25,7 +25,7 @@ def test_the_shipped_file_is_valid_and_names_every_agent() -> None:
     assert configuration.leases == LeaseSection(15.0, 5.0, 2.0, 60.0)
 
 
-def test_the_rest_has_defaults(tmp_path: Path) -> None:
+def test_missing_settings_have_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agents.yaml"
     file.write_text(ENTRY)
     configuration = load(file, registry.NAMES)
@@ -41,20 +41,20 @@ def test_a_file_that_extends_the_shipped_one_says_only_what_is_different(tmp_pat
         "  cleanup: {period_s: 60, options: {services_days: 2, decisions_days: null}}\n"
     )
     shipped = load(resources.path("config/agents.yaml"), registry.NAMES)
-    found = load(file, registry.NAMES)
-    assert set(found.agents) == set(registry.NAMES)
-    assert found.agents["production_job"] == shipped.agents["production_job"]
-    assert (found.leases.length_s, found.leases.renew_every_s) == (20.0, 5.0)
-    assert found.agents["rucio_output"] == shipped.agents["rucio_output"].model_copy(update={"enabled": True})
-    of_shipped = shipped.agents["cleanup"]
-    options = {**of_shipped.options, "services_days": 2, "decisions_days": None}
-    assert found.agents["cleanup"] == of_shipped.model_copy(update={"period_s": 60.0, "options": options})
+    extended = load(file, registry.NAMES)
+    assert set(extended.agents) == set(registry.NAMES)
+    assert extended.agents["production_job"] == shipped.agents["production_job"]
+    assert (extended.leases.length_s, extended.leases.renew_every_s) == (20.0, 5.0)
+    assert extended.agents["rucio_output"] == shipped.agents["rucio_output"].model_copy(update={"enabled": True})
+    cleanup = shipped.agents["cleanup"]
+    options = {**cleanup.options, "services_days": 2, "decisions_days": None}
+    assert extended.agents["cleanup"] == cleanup.model_copy(update={"period_s": 60.0, "options": options})
     file.write_text("extends: shipped\n")
     assert load(file, registry.NAMES).agents == shipped.agents
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("agents: {production_job: {period_s: 0, cycle_budget_s: 60}}", "period_s"),
         ("agents: {production_job: {period_s: .inf, cycle_budget_s: 60}}", "period_s"),
@@ -73,16 +73,16 @@ def test_a_file_that_extends_the_shipped_one_says_only_what_is_different(tmp_pat
         ("agents: !!python/object/apply:os.getcwd []", "python"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, content: str, told: str) -> None:
+def test_a_wrong_setting_is_reported_with_its_file(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "agents.yaml"
     file.write_text(content)
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error:
         load(file, registry.NAMES)
-    assert told in str(raised.value)
-    assert str(file) in str(raised.value)
+    assert message in str(error.value)
+    assert str(file) in str(error.value)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none\.yaml"):
         load(tmp_path / "none.yaml", registry.NAMES)
 
@@ -105,7 +105,7 @@ def test_the_shipped_process_file_is_valid() -> None:
 @pytest.mark.parametrize(
     "content", ["colour: red", "job_generation: nobody", "profile: ../seed", "profile: ''", "[1", "- 1"]
 )
-def test_a_wrong_process_file_is_told(tmp_path: Path, content: str) -> None:
+def test_a_wrong_process_file_is_reported(tmp_path: Path, content: str) -> None:
     file = tmp_path / "broker.yaml"
     file.write_text(content)
     with pytest.raises(ConfigurationError, match=r"broker\.yaml"):

@@ -46,7 +46,7 @@ class ScriptedAgent(Agent[AgentOptions]):
         return self.script(context)
 
 
-def raising(error: BaseException) -> ScriptedAgent:
+def raising_agent(error: BaseException) -> ScriptedAgent:
     def script(context: CycleContext) -> CycleReport:
         raise error
 
@@ -96,7 +96,7 @@ def test_a_cycle_leaves_its_report_in_its_row(database: Database) -> None:
 def test_every_error_has_a_typed_outcome(database: Database, error: Exception, outcome: str) -> None:
     assert outcome_of(error) == outcome
     run_id = open_run(database, "scripted", LEASE)
-    record = run_cycle(raising(error), context_of(database, run_id))
+    record = run_cycle(raising_agent(error), context_of(database, run_id))
     row = row_of(database, run_id)
     assert record.outcome == row.outcome == outcome
     assert type(error).__name__ in row.error
@@ -104,7 +104,7 @@ def test_every_error_has_a_typed_outcome(database: Database, error: Exception, o
 
 def test_an_unforeseen_error_keeps_its_traceback_within_bounds(database: Database) -> None:
     run_id = open_run(database, "scripted", LEASE)
-    run_cycle(raising(ValueError("x\0y" * 10_000)), context_of(database, run_id))
+    run_cycle(raising_agent(ValueError("x\0y" * 10_000)), context_of(database, run_id))
     assert len(row_of(database, run_id).error) <= agent_runs.ERROR_LIMIT
 
 
@@ -115,24 +115,24 @@ def test_the_database_may_be_gone_when_the_cycle_ends(database: Database, caplog
         def begin(self) -> Any:
             raise DatabaseUnavailable("gone")
 
-    record = run_cycle(raising(DatabaseUnavailable("gone")), context_of(Gone(database.url), run_id))
+    record = run_cycle(raising_agent(DatabaseUnavailable("gone")), context_of(Gone(database.url), run_id))
     assert record.outcome == "failed_transient"
     assert "run row left open" in caplog.text
     assert row_of(database, run_id).finished_at is None
 
 
 def test_a_row_left_open_is_closed_by_a_later_epoch_only(database: Database) -> None:
-    left_open = open_run(database, "scripted", LEASE)
-    of_another = open_run(database, "another", LEASE)
+    open_run_id = open_run(database, "scripted", LEASE)
+    other_run_id = open_run(database, "another", LEASE)
     open_run(database, "scripted", LEASE)
-    assert row_of(database, left_open).outcome == "running"
+    assert row_of(database, open_run_id).outcome == "running"
     open_run(database, "scripted", Lease("scripted", "two", 8))
-    assert row_of(database, left_open).outcome == "interrupted"
-    assert row_of(database, of_another).outcome == "running"
+    assert row_of(database, open_run_id).outcome == "interrupted"
+    assert row_of(database, other_run_id).outcome == "running"
 
 
 def test_last_runs_are_the_newest_of_each_agent(database: Database) -> None:
-    run_cycle(raising(ValueError("old")), context_of(database, open_run(database, "scripted", LEASE)))
+    run_cycle(raising_agent(ValueError("old")), context_of(database, open_run(database, "scripted", LEASE)))
     run_cycle(
         ScriptedAgent(lambda context: CycleReport({"n": 1})),
         context_of(database, open_run(database, "scripted", LEASE)),
@@ -183,7 +183,7 @@ def test_a_cycle_that_writes_does_so_under_its_lease(database: Database) -> None
             raise AssertionError("the lease is not in force")
 
 
-def sleeping(seconds: float) -> ScriptedAgent:
+def sleeping_agent(seconds: float) -> ScriptedAgent:
     def script(context: CycleContext) -> CycleReport:
         with context.database.read_snapshot() as connection:
             connection.execute(sa.text("SELECT pg_sleep(:s)"), {"s": seconds})
@@ -194,14 +194,14 @@ def sleeping(seconds: float) -> ScriptedAgent:
 
 def test_a_statement_that_uses_up_the_budget_is_ended_by_the_server(database: Database) -> None:
     run_id = open_run(database, "scripted", LEASE, 0.2)
-    record = run_cycle(sleeping(30), context_of(database, run_id, budget_s=0.2))
+    record = run_cycle(sleeping_agent(30), context_of(database, run_id, budget_s=0.2))
     assert record.outcome == row_of(database, run_id).outcome == "over_budget"
     assert record.timings["total_s"] < 10
 
 
 def test_a_cycle_whose_database_falls_silent_is_ended_two_seconds_after_its_budget(database: Database) -> None:
     overdue: list[str] = []
-    with silent_proxy(database.url) as proxy, Database(proxy.url) as through:
+    with silent_proxy(database.url) as proxy, Database(proxy.url) as proxied:
 
         def script(context: CycleContext) -> CycleReport:
             with context.database.read_snapshot() as connection:
@@ -210,8 +210,8 @@ def test_a_cycle_whose_database_falls_silent_is_ended_two_seconds_after_its_budg
                 connection.execute(sa.text("SELECT 1"))
             return CycleReport()
 
-        run_id = open_run(through, "scripted", LEASE, 0.5)
-        context = context_of(through, run_id, budget_s=0.5, when_overdue=lambda said: overdue.append(said))
+        run_id = open_run(proxied, "scripted", LEASE, 0.5)
+        context = context_of(proxied, run_id, budget_s=0.5, when_overdue=lambda message: overdue.append(message))
         record = run_cycle(ScriptedAgent(script), context)
         assert proxy.swallowed > 0
     assert record.outcome == row_of(database, run_id).outcome == "overdue"
@@ -231,18 +231,18 @@ def test_a_cycle_that_is_cut_while_the_service_stops_is_abandoned(database: Data
 
 
 @pytest.mark.parametrize(
-    ("started_s_ago", "budget_s", "shown"),
+    ("started_s_ago", "budget_s", "outcome"),
     [(61.9, 60.0, "running"), (62.1, 60.0, "overdue"), (1e6, None, "running"), (1e6, float("inf"), "running")],
 )
 def test_a_cycle_that_should_have_ended_is_shown_as_overdue(
-    database: Database, started_s_ago: float, budget_s: float | None, shown: str
+    database: Database, started_s_ago: float, budget_s: float | None, outcome: str
 ) -> None:
     run_id = open_run(database, "scripted", LEASE, budget_s)
-    earlier = sa.text("UPDATE broker.agent_runs SET started_at = clock_timestamp() - make_interval(secs => :s)")
+    statement = sa.text("UPDATE broker.agent_runs SET started_at = clock_timestamp() - make_interval(secs => :s)")
     with database.begin() as connection:
-        connection.execute(earlier, {"s": started_s_ago})
-        assert agent_runs.last_runs(connection)["scripted"].outcome == shown
+        connection.execute(statement, {"s": started_s_ago})
+        assert agent_runs.last_runs(connection)["scripted"].outcome == outcome
     run_cycle(ScriptedAgent(lambda context: CycleReport()), context_of(database, run_id))
     with database.begin() as connection:
-        connection.execute(earlier, {"s": started_s_ago})
+        connection.execute(statement, {"s": started_s_ago})
         assert agent_runs.last_runs(connection)["scripted"].outcome == "done"

@@ -69,7 +69,7 @@ def test_kill_and_stop_are_real_signals(tmp_path: Path, action: str, number: sig
 @pytest.mark.parametrize(
     "text", ["nowhere:kill", "before_write", "before_write:explode", "before_write:pause", "before_write:kill:x", ":"]
 )
-def test_what_cannot_be_armed_is_refused(text: str) -> None:
+def test_invalid_specifications_are_refused(text: str) -> None:
     with pytest.raises(FaultSpecificationError):
         arm({"BROKER_FAULT": text})
 

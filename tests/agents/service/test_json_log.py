@@ -12,10 +12,10 @@ from agents.service.json_log import TEXT_LIMIT, JsonFormatter, RateLimit
 
 
 def record(message: str, severity: int = logging.INFO, **fields: object) -> logging.LogRecord:
-    made = logging.LogRecord("agents.test", severity, __file__, 1, message, None, None)
+    log_record = logging.LogRecord("agents.test", severity, __file__, 1, message, None, None)
     if fields:
-        made.__dict__["fields"] = fields
-    return made
+        log_record.__dict__["fields"] = fields
+    return log_record
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def record(message: str, severity: int = logging.INFO, **fields: object) -> logg
 def test_no_name_can_forge_a_line_or_steer_a_terminal(hostile: str) -> None:
     line = JsonFormatter().format(record("event " + hostile, task=hostile))
     assert all(" " <= character <= "~" for character in line)
-    told = json.loads(line)
-    assert told["event"] == "event " + hostile
-    assert told["task"] == hostile
+    document = json.loads(line)
+    assert document["event"] == "event " + hostile
+    assert document["task"] == hostile
 
 
 def test_length_is_bounded() -> None:
@@ -36,20 +36,20 @@ def test_length_is_bounded() -> None:
     assert "1000000 characters" in json.loads(line)["event"]
 
 
-def test_fields_do_not_replace_what_every_line_has() -> None:
-    told = json.loads(JsonFormatter().format(record("event", level="forged", time="never", task=1)))
-    assert told["level"] == "info"
-    assert told["time"] != "never"
-    assert told["task"] == 1
+def test_fields_do_not_replace_the_keys_of_every_line() -> None:
+    document = json.loads(JsonFormatter().format(record("event", level="forged", time="never", task=1)))
+    assert document["level"] == "info"
+    assert document["time"] != "never"
+    assert document["task"] == 1
 
 
 def test_a_traceback_is_one_field() -> None:
     try:
         raise ValueError("bad\nname")
     except ValueError:
-        made = record("event")
-        made.exc_info = sys.exc_info()
-    line = JsonFormatter().format(made)
+        log_record = record("event")
+        log_record.exc_info = sys.exc_info()
+    line = JsonFormatter().format(log_record)
     assert "\n" not in line
     assert "ValueError" in json.loads(line)["traceback"]
 
@@ -58,16 +58,16 @@ def test_repeated_errors_pass_once_a_period_and_are_counted() -> None:
     now = [0.0]
     limit = RateLimit(10.0, lambda: now[0])
 
-    def passed() -> dict[str, object] | None:
-        made = record("no database", logging.ERROR, agent="a")
-        return made.__dict__["fields"] if limit.filter(made) else None
+    def passed_fields() -> dict[str, object] | None:
+        log_record = record("no database", logging.ERROR, agent="a")
+        return log_record.__dict__["fields"] if limit.filter(log_record) else None
 
-    assert passed() == {"agent": "a"}
+    assert passed_fields() == {"agent": "a"}
     now[0] = 9.99
-    assert passed() is None
-    assert passed() is None
+    assert passed_fields() is None
+    assert passed_fields() is None
     now[0] = 10.0
-    assert passed() == {"agent": "a", "held_back": 2}
+    assert passed_fields() == {"agent": "a", "held_back": 2}
     assert limit.filter(record("another", logging.ERROR))
     assert limit.filter(record("no database", logging.ERROR, agent="b"))
     assert limit.filter(record("no database", logging.ERROR, lease="c"))

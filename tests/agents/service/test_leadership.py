@@ -55,18 +55,18 @@ def set_expiry(database: Database, seconds: float) -> None:
 def test_a_holder_stops_believing_two_seconds_before_the_expiry(
     database: Database, clock: Clock, passed_s: float, believes: bool
 ) -> None:
-    one = keeper(database, clock)
-    lease = one.acquire("a")
+    holder = keeper(database, clock)
+    lease = holder.acquire("a")
     assert lease is not None
     clock.s += passed_s
-    assert one.trusts(lease) == believes
-    assert (one.lease("a") == lease) == believes
+    assert holder.trusts(lease) == believes
+    assert (holder.lease("a") == lease) == believes
 
 
 def test_trust_counts_from_the_moment_the_request_was_sent(
     database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = keeper(database, clock)
+    holder = keeper(database, clock)
     original = leases.acquire
 
     def slow(*arguments: object) -> leases.Acquisition:
@@ -74,18 +74,18 @@ def test_trust_counts_from_the_moment_the_request_was_sent(
         return original(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(leases, "acquire", slow)
-    lease = one.acquire("a")
+    lease = holder.acquire("a")
     assert lease is not None
-    assert one.trusts(lease)
+    assert holder.trusts(lease)
     clock.s += 1.0
-    assert not one.trusts(lease)
+    assert not holder.trusts(lease)
 
 
-def test_trust_in_a_renewal_counts_from_the_moment_it_was_asked_for(
+def test_trust_in_a_renewal_counts_from_the_moment_of_the_request(
     database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = keeper(database, clock)
-    lease = one.acquire("a")
+    holder = keeper(database, clock)
+    lease = holder.acquire("a")
     assert lease is not None
     original = leases.renew
 
@@ -96,75 +96,75 @@ def test_trust_in_a_renewal_counts_from_the_moment_it_was_asked_for(
 
     monkeypatch.setattr(leases, "renew", slow)
     clock.s += 5.0
-    asked_at = clock.s
-    one.tick()
-    clock.s = asked_at + 12.99
-    assert one.trusts(lease)
-    clock.s = asked_at + 13.0
-    assert not one.trusts(lease)
+    requested_at = clock.s
+    holder.tick()
+    clock.s = requested_at + 12.99
+    assert holder.trusts(lease)
+    clock.s = requested_at + 13.0
+    assert not holder.trusts(lease)
 
 
-@pytest.mark.parametrize(("passed_s", "renewed"), [(4.99, False), (5.0, True), (12.99, True)])
-def test_a_lease_is_renewed_when_it_is_due(database: Database, clock: Clock, passed_s: float, renewed: bool) -> None:
-    one = keeper(database, clock)
-    lease = one.acquire("a")
+@pytest.mark.parametrize(("passed_s", "is_renewed"), [(4.99, False), (5.0, True), (12.99, True)])
+def test_a_lease_is_renewed_when_it_is_due(database: Database, clock: Clock, passed_s: float, is_renewed: bool) -> None:
+    holder = keeper(database, clock)
+    lease = holder.acquire("a")
     assert lease is not None
     set_expiry(database, 3.0)
     clock.s += passed_s
-    one.tick()
-    assert (expires_in_s(database) > 10) == renewed
-    assert one.trusts(lease)
-    clock.s += 12.9 if renewed else 0.0
-    assert one.trusts(lease)
+    holder.tick()
+    assert (expires_in_s(database) > 10) == is_renewed
+    assert holder.trusts(lease)
+    clock.s += 12.9 if is_renewed else 0.0
+    assert holder.trusts(lease)
 
 
-def test_a_lease_that_another_holds_now_is_dropped(
+def test_a_lease_that_another_keeper_now_holds_is_dropped(
     database: Database, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one, two = keeper(database, clock), keeper(database, clock, "two")
-    lease = one.acquire("a")
+    holder, rival = keeper(database, clock), keeper(database, clock, "two")
+    lease = holder.acquire("a")
     assert lease is not None
     set_expiry(database, -0.001)
-    assert two.acquire("a") is not None
+    assert rival.acquire("a") is not None
     clock.s += 5.0
-    one.tick()
-    assert not one.trusts(lease)
+    holder.tick()
+    assert not holder.trusts(lease)
     assert "lease lost" in caplog.text
 
 
-def test_a_lease_not_renewed_in_time_is_not_renewed_any_more(database: Database, clock: Clock) -> None:
-    one = keeper(database, clock)
-    lease = one.acquire("a")
+def test_a_lease_that_was_not_renewed_in_time_is_not_renewed_later(database: Database, clock: Clock) -> None:
+    holder = keeper(database, clock)
+    lease = holder.acquire("a")
     clock.s += 13.0
     set_expiry(database, 3.0)
-    one.tick()
+    holder.tick()
     assert expires_in_s(database) < 3.1
     assert lease is not None
-    assert not one.trusts(lease)
+    assert not holder.trusts(lease)
 
 
-def test_what_is_wanted_is_taken_when_it_becomes_free_and_the_election_is_told(
+def test_a_wanted_lease_is_taken_when_it_becomes_free_and_the_election_is_reported(
     database: Database, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    one, two = keeper(database, clock), keeper(database, clock, "two")
+    holder, rival = keeper(database, clock), keeper(database, clock, "two")
     elections: list[str] = []
-    two.want("a", lambda: elections.append("a"))
-    assert one.acquire("a") is not None
-    two.tick()
+    rival.want("a", lambda: elections.append("a"))
+    assert holder.acquire("a") is not None
+    rival.tick()
     assert elections == []
-    one.stop()
-    two.tick()
-    two.tick()
+    holder.stop()
+    rival.tick()
+    rival.tick()
     assert elections == ["a"]
-    assert two.lease("a") is not None
+    assert rival.lease("a") is not None
 
 
 def test_an_absurd_expiry_is_an_alarm(database: Database, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    one, two = keeper(database, clock), keeper(database, clock, "two")
-    assert one.acquire("a") is not None
+    holder, rival = keeper(database, clock), keeper(database, clock, "two")
+    assert holder.acquire("a") is not None
     set_expiry(database, 3600.0)
-    assert two.acquire("a") is not None
+    assert rival.acquire("a") is not None
     (alarm,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "too far ahead" in alarm.getMessage()
     assert alarm.__dict__["fields"]["holder"] == "one"
@@ -173,129 +173,131 @@ def test_an_absurd_expiry_is_an_alarm(database: Database, clock: Clock, caplog: 
 def test_without_a_database_the_keeper_goes_on_and_trust_runs_out(
     database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = keeper(database, clock)
-    one.want("b")
-    lease = one.acquire("a")
+    holder = keeper(database, clock)
+    holder.want("b")
+    lease = holder.acquire("a")
     assert lease is not None
 
-    def lost(*_: object) -> bool:
+    def fail(*_: object) -> bool:
         raise sa.exc.OperationalError("", {}, Exception("gone"))
 
-    monkeypatch.setattr(leases, "renew", lost)
-    monkeypatch.setattr(leases, "acquire", lost)
+    monkeypatch.setattr(leases, "renew", fail)
+    monkeypatch.setattr(leases, "acquire", fail)
     clock.s += 6.0
-    one.tick()
-    assert one.trusts(lease)
+    holder.tick()
+    assert holder.trusts(lease)
     clock.s += 7.0
-    one.tick()
-    assert not one.trusts(lease)
+    holder.tick()
+    assert not holder.trusts(lease)
     assert "leases not renewed: database" in caplog.text
     assert "lease not available: database" in caplog.text
 
 
 def test_the_fault_point_during_a_renewal_is_reached(database: Database, clock: Clock) -> None:
-    one = keeper(database, clock)
-    one.acquire("a")
-    reached: list[bool] = []
-    fault_points.arm_action("during_renew", lambda: reached.append(True))
+    holder = keeper(database, clock)
+    holder.acquire("a")
+    calls: list[bool] = []
+    fault_points.arm_action("during_renew", lambda: calls.append(True))
     clock.s += 5.0
     try:
-        one.tick()
+        holder.tick()
     finally:
         fault_points.disarm()
-    assert reached == [True]
+    assert calls == [True]
 
 
-def test_the_thread_takes_and_stop_gives_up(database: Database) -> None:
-    one = LeaseKeeper(database, "one", TERMS)
+def test_the_thread_takes_a_lease_and_stop_gives_it_up(database: Database) -> None:
+    holder = LeaseKeeper(database, "one", TERMS)
     elected = threading.Event()
-    one.want("a", elected.set)
-    one.start()
+    holder.want("a", elected.set)
+    holder.start()
     assert elected.wait(timeout=10)
-    one.stop()
-    assert one.lease("a") is None
+    holder.stop()
+    assert holder.lease("a") is None
     assert expires_in_s(database) <= 0
     assert not [thread for thread in threading.enumerate() if thread.name == "leases"]
 
 
-def test_what_is_given_up_is_led_no_more_from_that_moment_and_not_asked_for(database: Database, clock: Clock) -> None:
-    one, two = keeper(database, clock), keeper(database, clock, "two")
-    one.want("a")
-    two.want("a")
-    one.tick()
-    lease = one.lease("a")
+def test_a_lease_that_is_given_up_is_distrusted_at_once_and_not_requested_again(
+    database: Database, clock: Clock
+) -> None:
+    holder, rival = keeper(database, clock), keeper(database, clock, "two")
+    holder.want("a")
+    rival.want("a")
+    holder.tick()
+    lease = holder.lease("a")
     assert lease is not None
-    one.give_up("a")
-    assert not one.trusts(lease)
+    holder.give_up("a")
+    assert not holder.trusts(lease)
     assert expires_in_s(database) > 0
-    one.tick()
+    holder.tick()
     assert expires_in_s(database) <= 0
-    one.tick()
-    assert one.lease("a") is None
-    one.ask_again("a")
-    one.tick()
-    again = one.lease("a")
-    assert again is not None
-    assert again.epoch > lease.epoch
+    holder.tick()
+    assert holder.lease("a") is None
+    holder.ask_again("a")
+    holder.tick()
+    new_lease = holder.lease("a")
+    assert new_lease is not None
+    assert new_lease.epoch > lease.epoch
 
 
 def test_all_leases_are_renewed_by_one_statement(database: Database, clock: Clock) -> None:
-    one = keeper(database, clock)
-    held = [one.acquire(f"lease {number}") for number in range(40)]
+    holder = keeper(database, clock)
+    all_leases = [holder.acquire(f"lease {number}") for number in range(40)]
     clock.s += 5.0
     statements: list[str] = []
     sa.event.listen(database.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     set_expiry(database, 3.0)
     statements.clear()
-    one.tick()
+    holder.tick()
     assert len(statements) == 1
     with database.begin() as connection:
         assert min(row.expires_in_s for row in leases.find_all(connection)) > 10
     clock.s += 12.9
-    assert all(lease is not None and one.trusts(lease) for lease in held)
+    assert all(lease is not None and holder.trusts(lease) for lease in all_leases)
 
 
 def test_a_lease_under_which_a_write_is_ending_does_not_delay_the_others(
     database: Database, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = keeper(database, clock)
-    busy, idle = one.acquire("a"), one.acquire("b")
+    holder = keeper(database, clock)
+    busy, idle = holder.acquire("a"), holder.acquire("b")
     assert busy is not None and idle is not None
     set_expiry(database, 3.0)
     clock.s += 5.0
     with database.begin() as writing:
         leases.fence(writing, busy, closing=True)
-        one.tick()
+        holder.tick()
         with database.begin() as connection:
             expiries = {row.name: row.expires_in_s for row in leases.find_all(connection)}
     assert expiries["a"] < 3.1
     assert expiries["b"] > 10
     assert caplog.records == []
-    one.tick()
+    holder.tick()
     clock.s += 12.9
-    assert one.trusts(busy)
-    assert one.trusts(idle)
+    assert holder.trusts(busy)
+    assert holder.trusts(idle)
 
 
-def test_a_silent_database_does_not_keep_the_keeper_from_looking(
+def test_a_silent_database_does_not_block_the_keeper(
     database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leadership, "ANSWER_WITHIN_S", 0.5)
     monkeypatch.setattr(database_module, "PING_WITHIN_S", 0.5)
-    with silent_proxy(database.url) as proxy, Database(proxy.url) as through:
-        one = keeper(through, clock)
-        lease = one.acquire("a")
+    with silent_proxy(database.url) as proxy, Database(proxy.url) as proxied:
+        holder = keeper(proxied, clock)
+        lease = holder.acquire("a")
         assert lease is not None
         fault_points.arm_action("during_renew", proxy.silence)
         clock.s += 5.0
         set_expiry(database, 3.0)
-        one.tick()
-        one.tick()
+        holder.tick()
+        holder.tick()
         assert proxy.swallowed > 0
         assert expires_in_s(database) > 10
         clock.s += 12.9
-        assert one.trusts(lease)
-        one.stop()
+        assert holder.trusts(lease)
+        holder.stop()
 
 
 def test_holder_names_differ() -> None:

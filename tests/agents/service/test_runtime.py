@@ -37,7 +37,7 @@ class ScriptedAgent(Agent[AgentOptions]):
 
 
 class Running:
-    """A service in a thread of its own, stopped at the end of the block."""
+    """A service in its own thread, stopped at the end of the block."""
 
     def __init__(self, database: Database, holder: str, agents: list[ScheduledAgent], **settings: float) -> None:
         keeper = LeaseKeeper(database, holder, LeaseTerms())
@@ -62,7 +62,9 @@ class Running:
         assert not self.thread.is_alive()
 
 
-def scheduled(name: str, script: Callable[[CycleContext], CycleReport], section: AgentSection = LONG) -> ScheduledAgent:
+def scheduled_agent(
+    name: str, script: Callable[[CycleContext], CycleReport], section: AgentSection = LONG
+) -> ScheduledAgent:
     return ScheduledAgent(ScriptedAgent(name, script), section)
 
 
@@ -73,25 +75,25 @@ def outcomes(database: Database) -> list[tuple[Any, ...]]:
 
 
 def test_an_elected_service_runs_its_agents_at_once_and_leaves_no_trace_of_running(database: Database) -> None:
-    ran = {name: threading.Event() for name in "ab"}
+    started = {name: threading.Event() for name in "ab"}
 
     def script(context: CycleContext) -> CycleReport:
         assert context.lease is not None
-        ran[context.lease.name].set()
+        started[context.lease.name].set()
         return CycleReport({"n": 1})
 
-    with Running(database, "one", [scheduled("a", script), scheduled("b", script)]) as running:
-        assert ran["a"].wait(20)
-        assert ran["b"].wait(20)
+    with Running(database, "one", [scheduled_agent("a", script), scheduled_agent("b", script)]) as running:
+        assert started["a"].wait(20)
+        assert started["b"].wait(20)
     assert running.in_time
     assert sorted(outcomes(database)) == [("a", "one", "done"), ("b", "one", "done")]
     with database.begin() as connection:
         assert services.find_all(connection) == []
-        free = connection.execute(sa.text("SELECT bool_and(expires_at <= clock_timestamp()) FROM broker.leases"))
-        assert free.scalar_one()
+        result = connection.execute(sa.text("SELECT bool_and(expires_at <= clock_timestamp()) FROM broker.leases"))
+        assert result.scalar_one()
 
 
-def test_it_runs_again_on_its_period(database: Database) -> None:
+def test_an_agent_runs_again_on_its_period(database: Database) -> None:
     third = threading.Event()
     count = [0]
 
@@ -101,46 +103,46 @@ def test_it_runs_again_on_its_period(database: Database) -> None:
             third.set()
         return CycleReport()
 
-    with Running(database, "one", [scheduled("a", script, AgentSection(period_s=0.2, cycle_budget_s=60))]):
+    with Running(database, "one", [scheduled_agent("a", script, AgentSection(period_s=0.2, cycle_budget_s=60))]):
         assert third.wait(20)
 
 
 def test_a_paused_agent_starts_no_cycle_until_it_is_resumed(database: Database) -> None:
-    ran = {name: threading.Event() for name in "ab"}
+    started = {name: threading.Event() for name in "ab"}
 
     def script(context: CycleContext) -> CycleReport:
         assert context.lease is not None
-        ran[context.lease.name].set()
+        started[context.lease.name].set()
         return CycleReport()
 
     with database.begin() as connection:
         until = database_clock(connection) + timedelta(hours=1)
         agent_pauses.pause(connection, "a", until=until, reason="downtime", editor="ann")
     often = AgentSection(period_s=0.2, cycle_budget_s=60)
-    with Running(database, "one", [scheduled("a", script, often), scheduled("b", script, often)]):
-        assert ran["b"].wait(20)
-        ran["b"].clear()
-        assert ran["b"].wait(20)  # both have been due once more
-        assert not ran["a"].is_set() and {agent for agent, _, _ in outcomes(database)} == {"b"}
+    with Running(database, "one", [scheduled_agent("a", script, often), scheduled_agent("b", script, often)]):
+        assert started["b"].wait(20)
+        started["b"].clear()
+        assert started["b"].wait(20)  # both agents have been due once more
+        assert not started["a"].is_set() and {agent for agent, _, _ in outcomes(database)} == {"b"}
         with database.begin() as connection:
             assert agent_pauses.resume(connection, "a", editor="ann")
-        assert ran["a"].wait(20)
+        assert started["a"].wait(20)
 
 
 def test_of_two_services_one_leads_and_the_other_takes_over_after_a_clean_stop(database: Database) -> None:
-    ran = {"one": threading.Event(), "two": threading.Event()}
+    started = {"one": threading.Event(), "two": threading.Event()}
 
     def script(context: CycleContext) -> CycleReport:
         assert context.lease is not None
-        ran[context.lease.holder].set()
+        started[context.lease.holder].set()
         return CycleReport()
 
-    with Running(database, "one", [scheduled("a", script)]) as one:
-        assert ran["one"].wait(20)
-        with Database(database.url) as own, Running(own, "two", [scheduled("a", script)]):
-            assert not ran["two"].is_set()
-            one.stop()
-            assert ran["two"].wait(5)
+    with Running(database, "one", [scheduled_agent("a", script)]) as first:
+        assert started["one"].wait(20)
+        with Database(database.url) as second_database, Running(second_database, "two", [scheduled_agent("a", script)]):
+            assert not started["two"].is_set()
+            first.stop()
+            assert started["two"].wait(5)
 
 
 def test_a_transient_failure_is_tried_again_soon(database: Database) -> None:
@@ -154,7 +156,7 @@ def test_a_transient_failure_is_tried_again_soon(database: Database) -> None:
         succeeded.set()
         return CycleReport()
 
-    with Running(database, "one", [scheduled("a", script)], retry_first_s=0.05):
+    with Running(database, "one", [scheduled_agent("a", script)], retry_first_s=0.05):
         assert succeeded.wait(20)
     assert [outcome for _, _, outcome in outcomes(database)] == ["failed_transient", "failed_transient", "done"]
 
@@ -169,12 +171,12 @@ def test_another_failure_waits_for_the_period_and_does_not_end_the_agent(databas
             second.set()
         raise ZeroDivisionError
 
-    with Running(database, "one", [scheduled("a", script, AgentSection(period_s=0.3, cycle_budget_s=60))]):
+    with Running(database, "one", [scheduled_agent("a", script, AgentSection(period_s=0.3, cycle_budget_s=60))]):
         assert second.wait(20)
     assert {outcome for _, _, outcome in outcomes(database)} == {"failed"}
 
 
-def test_a_stop_abandons_a_cycle_that_looks_up(database: Database) -> None:
+def test_a_stop_abandons_a_cycle_that_checks(database: Database) -> None:
     started = threading.Event()
 
     def script(context: CycleContext) -> CycleReport:
@@ -183,13 +185,13 @@ def test_a_stop_abandons_a_cycle_that_looks_up(database: Database) -> None:
         context.check()
         return CycleReport()
 
-    with Running(database, "one", [scheduled("a", script)]) as running:
+    with Running(database, "one", [scheduled_agent("a", script)]) as running:
         assert started.wait(20)
     assert running.in_time
     assert outcomes(database) == [("a", "one", "abandoned")]
 
 
-def test_a_stop_leaves_a_cycle_behind_that_does_not_look_up_but_takes_its_lease(database: Database) -> None:
+def test_a_stop_leaves_a_cycle_that_does_not_check_behind_but_takes_its_lease(database: Database) -> None:
     started, go_on = threading.Event(), threading.Event()
     trusted: list[bool] = []
 
@@ -200,29 +202,27 @@ def test_a_stop_leaves_a_cycle_behind_that_does_not_look_up_but_takes_its_lease(
         trusted.append(context.believes(context.lease))
         return CycleReport()
 
-    with Running(database, "one", [scheduled("a", script)], stop_within_s=0.1) as running:
+    with Running(database, "one", [scheduled_agent("a", script)], stop_within_s=0.1) as running:
         assert started.wait(20)
         running.stop()
         assert running.in_time is False
         go_on.set()
-    deadline = threading.Event()
-    while not trusted and not deadline.wait(0.01):
-        pass
+    wait_until(lambda: trusted != [], "the cycle that was left behind goes on", 20)
     assert trusted == [False]
 
 
 def state_of(database: Database) -> dict[str, Any]:
     with database.begin() as connection:
-        found = connection.execute(sa.text("SELECT state FROM broker.services")).scalar()
-    return dict(found or {})
+        state = connection.execute(sa.text("SELECT state FROM broker.services")).scalar()
+    return dict(state or {})
 
 
 @pytest.mark.slow
-def test_a_cycle_that_hangs_is_overdue_and_led_elsewhere_until_it_comes_back(database: Database) -> None:
-    hangs, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
+def test_a_cycle_that_hangs_is_overdue_and_its_agent_runs_elsewhere_until_it_comes_back(database: Database) -> None:
+    hanging, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
 
     def hang(context: CycleContext) -> CycleReport:
-        hangs.set()
+        hanging.set()
         assert go_on.wait(60)
         return CycleReport()
 
@@ -231,15 +231,18 @@ def test_a_cycle_that_hangs_is_overdue_and_led_elsewhere_until_it_comes_back(dat
         return CycleReport()
 
     section = AgentSection(period_s=3600, cycle_budget_s=0.2)
-    with Running(database, "one", [scheduled("a", hang, section)], heartbeat_every_s=0.2) as one:
-        assert hangs.wait(20)
+    with Running(database, "one", [scheduled_agent("a", hang, section)], heartbeat_every_s=0.2) as first:
+        assert hanging.wait(20)
         wait_until(lambda: state_of(database).get("overdue") == ["a"], "the service says it")
-        with Database(database.url) as own, Running(own, "two", [scheduled("a", work)]) as two:
+        with (
+            Database(database.url) as second_database,
+            Running(second_database, "two", [scheduled_agent("a", work)]) as second,
+        ):
             assert elsewhere.wait(20)
-            two.stop()
+            second.stop()
         go_on.set()
         wait_until(lambda: state_of(database).get("overdue") == [], "it has come back")
-    assert one.in_time
+    assert first.in_time
 
 
 @pytest.mark.slow
@@ -251,7 +254,7 @@ def test_a_service_that_hangs_ends_by_itself_when_it_may(database: Database) -> 
         return CycleReport()
 
     section = AgentSection(period_s=3600, cycle_budget_s=0.2)
-    running = Running(database, "one", [scheduled("a", hang, section)], stop_within_s=0.1)
+    running = Running(database, "one", [scheduled_agent("a", hang, section)], stop_within_s=0.1)
     running.end_when_unhealthy_s = 1.0
     try:
         with running:
@@ -279,9 +282,9 @@ def test_a_feed_that_hangs_and_one_that_fails_do_not_end_the_service(
         raise ZeroDivisionError
 
     section = AgentSection(period_s=0.2, cycle_budget_s=0.2)
-    agents = [scheduled("hangs", hang, section), scheduled("fails", fail, section)]
-    for one in agents:
-        one.agent.is_feed = True  # type: ignore[misc]
+    agents = [scheduled_agent("hangs", hang, section), scheduled_agent("fails", fail, section)]
+    for entry in agents:
+        entry.agent.is_feed = True  # type: ignore[misc]
     running = Running(database, "one", agents, stop_within_s=0.1, heartbeat_every_s=0.1)
     running.end_when_unhealthy_s = 0.0
     try:
@@ -295,7 +298,7 @@ def test_a_feed_that_hangs_and_one_that_fails_do_not_end_the_service(
     assert not running.service.ended_unhealthy
 
 
-def test_an_agent_that_fails_again_and_again_is_told_until_it_succeeds(database: Database) -> None:
+def test_an_agent_that_fails_again_and_again_is_reported_until_it_succeeds(database: Database) -> None:
     fails = threading.Event()
     fails.set()
 
@@ -305,7 +308,7 @@ def test_an_agent_that_fails_again_and_again_is_told_until_it_succeeds(database:
         return CycleReport()
 
     section = AgentSection(period_s=0.3, cycle_budget_s=60)
-    with Running(database, "one", [scheduled("a", script, section)], heartbeat_every_s=0.1) as running:
+    with Running(database, "one", [scheduled_agent("a", script, section)], heartbeat_every_s=0.1) as running:
         wait_until(lambda: state_of(database).get("failing", {}).get("a", 0) >= 3, "three failures are told")
         assert len(outcomes(database)) >= 3
         fails.clear()
@@ -313,15 +316,18 @@ def test_an_agent_that_fails_again_and_again_is_told_until_it_succeeds(database:
     assert not running.service.ended_unhealthy
 
 
-def test_each_once_runs_what_nobody_else_leads(database: Database) -> None:
-    other = LeaseKeeper(database, "other", LeaseTerms())
-    assert other.acquire("b") is not None
-    agents = [scheduled("a", lambda context: CycleReport({"n": 1})), scheduled("b", lambda context: CycleReport())]
+def test_run_each_once_runs_only_agents_that_no_other_service_leads(database: Database) -> None:
+    other_keeper = LeaseKeeper(database, "other", LeaseTerms())
+    assert other_keeper.acquire("b") is not None
+    agents = [
+        scheduled_agent("a", lambda context: CycleReport({"n": 1})),
+        scheduled_agent("b", lambda context: CycleReport()),
+    ]
     records = Service(database, agents, LeaseKeeper(database, "one", LeaseTerms()), ServiceSection()).run_each_once()
     assert records["a"] is not None
     assert records["a"].outcome == "done"
     assert records["b"] is None
-    assert other.acquire("a") is not None
+    assert other_keeper.acquire("a") is not None
 
 
 @pytest.mark.parametrize(
@@ -332,13 +338,13 @@ def test_the_retry_pause_doubles_within_bounds(failures: int, jitter: float, del
     assert retry_delay_s(failures, ServiceSection(), 20.0, jitter) == pytest.approx(delay_s, rel=1e-5)
 
 
-def test_what_is_disabled_is_not_made() -> None:
+def test_disabled_agents_are_not_made() -> None:
     off = AgentSection(enabled=False, period_s=1, cycle_budget_s=1)
-    made = enabled_agents({"a": LONG, "b": off}, lambda name, options: ScriptedAgent(name, lambda c: CycleReport()))
-    assert [one.agent.name for one in made] == ["a"]
+    enabled = enabled_agents({"a": LONG, "b": off}, lambda name, options: ScriptedAgent(name, lambda c: CycleReport()))
+    assert [entry.agent.name for entry in enabled] == ["a"]
 
 
-def test_the_heartbeat_says_who_runs_where(database: Database) -> None:
+def test_the_heartbeat_says_which_service_runs_where(database: Database) -> None:
     with database.begin() as connection:
         services.beat(connection, "one", "host", "1", ["a"])
         services.beat(connection, "one", "host", "1", ["a", "b"])

@@ -17,7 +17,7 @@ from agents.service.clock import host_now
 from agents.service.configuration import AgentSection
 from agents.service.schedule import LATE_AFTER_S, Periodic, Schedule
 from broker.store.connection.database import Database
-from tests.agents.service.test_runtime import Running, scheduled, state_of
+from tests.agents.service.test_runtime import Running, scheduled_agent, state_of
 from tests.fault.processes import wait_until
 
 START = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -48,10 +48,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[HostClock]]:
     ("passed_s", "next_s"),
     [(-DAY, 30.0), (0.0, 30.0), (29.9, 30.0), (30.0, 30.0), (59.9, 30.0), (60.0, 60.0), (3650 * DAY, 3650 * DAY)],
 )
-def test_of_periods_that_were_missed_the_last_one_counts(passed_s: float, next_s: float) -> None:
+def test_of_missed_periods_only_the_last_counts(passed_s: float, next_s: float) -> None:
     trigger = Periodic(timedelta(seconds=30))
-    found = trigger.get_next_fire_time(START, START + timedelta(seconds=passed_s))
-    assert found - START == timedelta(seconds=next_s)
+    next_start = trigger.get_next_fire_time(START, START + timedelta(seconds=passed_s))
+    assert next_start - START == timedelta(seconds=next_s)
 
 
 def test_the_first_start_is_a_period_from_now() -> None:
@@ -69,7 +69,7 @@ class Steady:
 
 
 @pytest.mark.parametrize(
-    ("off_s", "passed_s", "late"),
+    ("off_s", "passed_s", "is_late"),
     [
         (0.0, 60.0, False),
         (0.0, 60.0 + LATE_AFTER_S, False),
@@ -79,8 +79,8 @@ class Steady:
         (-HOUR, 1.0, False),
     ],
 )
-def test_what_is_due_by_the_monotonic_clock_is_brought_forward(
-    clock: type[HostClock], off_s: float, passed_s: float, late: bool
+def test_a_job_that_is_due_by_the_monotonic_clock_is_brought_forward(
+    clock: type[HostClock], off_s: float, passed_s: float, is_late: bool
 ) -> None:
     clock.goes = False
     steady = Steady()
@@ -90,8 +90,8 @@ def test_what_is_due_by_the_monotonic_clock_is_brought_forward(
     assert schedule.look() == []
     clock.off_s = off_s
     steady.s += passed_s
-    assert schedule.look() == (["a"] if late else [])
-    # what was brought forward is planned anew, and late again only after another period
+    assert schedule.look() == (["a"] if is_late else [])
+    # a job that was brought forward is planned anew, and is late again only after another period
     assert schedule.look() == []
 
 
@@ -113,30 +113,30 @@ def test_cycles_and_heartbeats_go_on_when_the_clock_is_set(
 ) -> None:
     monkeypatch.setattr(schedule_module, "LATE_AFTER_S", 0.1)
     monkeypatch.setattr(runtime, "LOOK_EVERY_S", 0.05)
-    ran = threading.Semaphore(0)
+    cycles = threading.Semaphore(0)
 
     def script(context: CycleContext) -> CycleReport:
-        ran.release()
+        cycles.release()
         return CycleReport()
 
     section = AgentSection(period_s=0.3, cycle_budget_s=60)
-    with Running(database, "one", [scheduled("a", script, section)], heartbeat_every_s=0.5):
-        assert ran.acquire(timeout=30) and ran.acquire(timeout=30)
+    with Running(database, "one", [scheduled_agent("a", script, section)], heartbeat_every_s=0.5):
+        assert cycles.acquire(timeout=30) and cycles.acquire(timeout=30)
         for off_s in jumps_s:
             clock.off_s = off_s
             beat = seen_at(database)
             for _ in range(3):
-                assert ran.acquire(timeout=30), f"no cycle after the clock was set by {off_s:g} s"
-            wait_until(changed(database, beat), "heartbeats go on", 30)
+                assert cycles.acquire(timeout=30), f"no cycle after the clock was set by {off_s:g} s"
+            wait_until(heartbeat_changed(database, beat), "heartbeats go on", 30)
 
 
 def seen_at(database: Database) -> datetime | None:
     with database.begin() as connection:
-        found: datetime | None = connection.execute(sa.text("SELECT max(seen_at) FROM broker.services")).scalar()
-    return found
+        last_beat: datetime | None = connection.execute(sa.text("SELECT max(seen_at) FROM broker.services")).scalar()
+    return last_beat
 
 
-def changed(database: Database, before: datetime | None) -> Callable[[], bool]:
+def heartbeat_changed(database: Database, before: datetime | None) -> Callable[[], bool]:
     return lambda: seen_at(database) != before
 
 
@@ -158,5 +158,5 @@ def test_a_service_with_heartbeats_is_healthy(database: Database) -> None:
     with running:
         wait_until(lambda: state_of(database) != {}, "the first heartbeat")
         beat = seen_at(database)
-        wait_until(changed(database, beat), "another one")
+        wait_until(heartbeat_changed(database, beat), "another one")
     assert not running.service.ended_unhealthy

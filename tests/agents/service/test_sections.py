@@ -1,4 +1,4 @@
-"""Which agents a service runs: those of the file, as far as the profile has their brokerages."""
+"""A service runs the agents of its file, except brokerages that its profile lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of an agent are spread over the brokers that are alive, and taken over from those that are not."""
+"""Parts of an agent are spread over the brokers that are alive, and taken over from brokers that died."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Brokers:
-    """Brokers that look at their leases when the test says so."""
+    """Brokers that check their leases only when the test says so."""
 
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, Clock()
@@ -44,7 +44,7 @@ class Brokers:
             services.beat(connection, holder, "host", "1", ["a"], {"parts": {"a": parts}})
 
     def die(self, holder: str) -> None:
-        """No more is heard of it, for as long as a lease lasts."""
+        """Make its last heartbeat older than a lease, and let its leases expire."""
         del self.keepers[holder]
         with self.database.begin() as connection:
             for query in (
@@ -53,7 +53,7 @@ class Brokers:
             ):
                 connection.execute(sa.text(query), {"h": holder})
 
-    def held(self, holder: str) -> list[str]:
+    def parts_of(self, holder: str) -> list[str]:
         return [name for name in NAMES if self.keepers[holder].lease(name) is not None]
 
 
@@ -77,69 +77,69 @@ def test_only_brokers_with_the_same_division_count() -> None:
 
 def test_one_broker_alone_takes_every_part_at_once(brokers: Brokers) -> None:
     brokers.start("one").tick()
-    assert brokers.held("one") == list(NAMES)
+    assert brokers.parts_of("one") == list(NAMES)
 
 
 def test_two_brokers_have_one_part_each(brokers: Brokers) -> None:
-    one, two = brokers.start("one"), brokers.start("two")
-    one.tick()
-    two.tick()
-    assert (brokers.held("one"), brokers.held("two")) == ([NAMES[0]], [NAMES[1]])
-    for keeper, name in ((one, NAMES[0]), (two, NAMES[1])):
+    first, second = brokers.start("one"), brokers.start("two")
+    first.tick()
+    second.tick()
+    assert (brokers.parts_of("one"), brokers.parts_of("two")) == ([NAMES[0]], [NAMES[1]])
+    for keeper, name in ((first, NAMES[0]), (second, NAMES[1])):
         assert not keeper.hand_over(name)
 
 
 def test_a_newcomer_is_handed_a_part_after_a_cycle(brokers: Brokers) -> None:
-    one = brokers.start("one")
-    one.tick()
-    assert not one.hand_over(NAMES[0])
-    two = brokers.start("two")
-    two.tick()
-    assert brokers.held("two") == []
-    assert one.hand_over(NAMES[0])
-    assert not one.hand_over(NAMES[1])
-    one.tick()
-    two.tick()
-    assert (brokers.held("one"), brokers.held("two")) == ([NAMES[1]], [NAMES[0]])
+    first = brokers.start("one")
+    first.tick()
+    assert not first.hand_over(NAMES[0])
+    second = brokers.start("two")
+    second.tick()
+    assert brokers.parts_of("two") == []
+    assert first.hand_over(NAMES[0])
+    assert not first.hand_over(NAMES[1])
+    first.tick()
+    second.tick()
+    assert (brokers.parts_of("one"), brokers.parts_of("two")) == ([NAMES[1]], [NAMES[0]])
 
 
 def test_the_part_of_a_broker_that_died_is_taken_over_at_once(brokers: Brokers) -> None:
-    one, two = brokers.start("one"), brokers.start("two")
-    one.tick()
-    two.tick()
+    first, second = brokers.start("one"), brokers.start("two")
+    first.tick()
+    second.tick()
     brokers.die("two")
-    one.tick()
-    assert brokers.held("one") == list(NAMES)
+    first.tick()
+    assert brokers.parts_of("one") == list(NAMES)
 
 
-def test_what_a_living_broker_does_not_take_is_taken_after_a_while(brokers: Brokers) -> None:
-    one = brokers.start("one")
+def test_a_part_that_a_living_broker_does_not_take_is_taken_after_a_while(brokers: Brokers) -> None:
+    first = brokers.start("one")
     brokers.start("two")
-    one.tick()
-    assert brokers.held("one") == [NAMES[0]]
+    first.tick()
+    assert brokers.parts_of("one") == [NAMES[0]]
     for _ in range(3):
         brokers.clock.s += 4.9
-        one.tick()
-    assert brokers.held("one") == [NAMES[0]]
+        first.tick()
+    assert brokers.parts_of("one") == [NAMES[0]]
     brokers.clock.s += 0.4
-    one.tick()
-    assert brokers.held("one") == list(NAMES)
+    first.tick()
+    assert brokers.parts_of("one") == list(NAMES)
 
 
 def test_a_broker_with_another_division_waits_until_all_parts_are_free(brokers: Brokers) -> None:
-    one, other = brokers.start("one"), brokers.start("other", parts=3)
-    one.tick()
-    other.tick()
-    assert brokers.held("one") == list(NAMES)
-    assert [other.lease(name) for name in division_of("a#1/3")] == [None] * 3
-    one.give_up(NAMES[0])
-    one.tick()
-    other.tick()
-    assert other.lease("a#1/3") is None
-    one.give_up(NAMES[1])
-    one.tick()
-    other.tick()
-    assert all(other.lease(name) for name in division_of("a#1/3"))
+    first, newcomer = brokers.start("one"), brokers.start("other", parts=3)
+    first.tick()
+    newcomer.tick()
+    assert brokers.parts_of("one") == list(NAMES)
+    assert [newcomer.lease(name) for name in division_of("a#1/3")] == [None] * 3
+    first.give_up(NAMES[0])
+    first.tick()
+    newcomer.tick()
+    assert newcomer.lease("a#1/3") is None
+    first.give_up(NAMES[1])
+    first.tick()
+    newcomer.tick()
+    assert all(newcomer.lease(name) for name in division_of("a#1/3"))
 
 
 def test_an_agent_that_is_not_divided_is_never_handed_over(brokers: Brokers) -> None:

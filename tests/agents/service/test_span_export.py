@@ -24,7 +24,7 @@ traces.note_cycle("production_job", "done", {"load_s": 1.0, "total_s": 2.0}, 10_
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, Received]]:
-    """The address of a collector, and what it was sent."""
+    """The address of a collector, and the requests that it received."""
     received: Received = []
 
     class Collecting(http.server.BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ def collector() -> Iterator[tuple[str, Received]]:
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Collecting)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -48,9 +48,9 @@ def collector() -> Iterator[tuple[str, Received]]:
 
 
 def run(**variables: str) -> None:
-    """Make the spans of a cycle in a process of its own, which has one exporter for its whole life."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    environment = {**others, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **variables}
+    """Make the spans of a cycle in a new process, since a process has one exporter for its whole life."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    environment = {**inherited, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **variables}
     subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, timeout=120)
 
 
@@ -60,7 +60,7 @@ def test_spans_go_to_the_endpoint_with_its_headers(collector: tuple[str, Receive
     ((path, headers, body),) = received
     assert (path, headers["x-tenant"]) == ("/v1/traces", "grid")
     (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
-    names = {one.key: one.value.string_value for one in resource.resource.attributes}
+    names = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
     assert names["service.name"] == "gridbroker"
     spans = {span.name: span for scope in resource.scope_spans for span in scope.spans}
     assert set(spans) == {"cycle production_job", "load"}

@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def logged(stream: io.StringIO) -> str:
+def log_text(stream: io.StringIO) -> str:
     logger = logging.getLogger("broker.of.a.test")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(StructuredFormatter(stream.isatty()))
@@ -32,21 +32,21 @@ def logged(stream: io.StringIO) -> str:
     return stream.getvalue()
 
 
-def test_json_in_a_pipe_is_as_without_structlog() -> None:
-    text = logged(io.StringIO())
+def test_json_in_a_pipe_is_the_same_as_without_structlog() -> None:
+    text = log_text(io.StringIO())
     line = json.loads(text)
     assert text.count("\n") == 1 and text.isascii()
     assert line["event"] == f"looked at {EVIL}" and line["level"] == "warning" and "secret" not in text
 
 
-def test_people_get_one_line_in_which_names_steer_nothing() -> None:
-    text = logged(Terminal())
+def test_a_terminal_gets_one_line_in_which_names_steer_nothing() -> None:
+    text = log_text(Terminal())
     assert text.count("\n") == 1 and "secret" not in text and "forged" in text
     assert "\x1b[31m \u202e" not in text and "\u202e" not in text
 
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+def span_exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -55,9 +55,9 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def test_a_span_a_cycle_and_one_a_stage(exported: InMemorySpanExporter) -> None:
+def test_each_cycle_and_each_stage_has_a_span(span_exporter: InMemorySpanExporter) -> None:
     cycle.note_cycle("production_job", "done", {"load_s": 1.0, "decide_s": 2.0, "total_s": 4.0}, 10_000_000_000, 7)
-    spans = {span.name: span for span in exported.get_finished_spans()}
+    spans = {span.name: span for span in span_exporter.get_finished_spans()}
     whole = spans["cycle production_job"]
     assert (whole.start_time, whole.end_time) == (6_000_000_000, 10_000_000_000)
     assert dict(whole.attributes or {}) == {"agent": "production_job", "outcome": "done", "run": 7}
@@ -73,6 +73,6 @@ def test_nothing_is_traced_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) 
     cycle.note_cycle("x", "done", {"total_s": 1.0}, 1)
 
 
-def test_json_is_the_shape_of_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_structlog_a_service_logs_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_log, "find_spec", lambda name: None)
     assert isinstance(json_log._formatter(False), json_log.JsonFormatter)

@@ -1,4 +1,4 @@
-"""What tasks need is worked out from their finished jobs, and what they ask for changes where keys say so."""
+"""The needs of tasks are worked out from their finished jobs, and their requests change where keys say so."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ SCOUTS, LEARNED = key("SCOUT_REQUESTS", "True", component="dbproxy"), key("LEARN
 
 
 def finished_job(number: int) -> dict[str, Any]:
-    used = {"maxpss": 1024 * (1000 + number), "cpuconsumptiontime": 7000, "outputfilebytes": 10**6}
-    return job(number, "finished", corecount=1, **used, **ENDED)
+    usage = {"maxpss": 1024 * (1000 + number), "cpuconsumptiontime": 7000, "outputfilebytes": 10**6}
+    return job(number, "finished", corecount=1, **usage, **ENDED)
 
 
-def worked(
+def prepare_task(
     database: Database, finished: int, *keys: dict[str, Any], killed: int = 0, asks: dict[str, Any] | None = None
 ) -> None:
-    """Task 1, whose finished jobs used 1001, 1002 .. MB; killed ones had 5000 MB."""
+    """Store task 1, whose finished jobs used 1001, 1002 .. MB and whose killed jobs had 5000 MB."""
     numbers = range(1, finished + 1)
-    dead = [job(5000 + n, "failed", piloterrorcode=1212, maxpss=1024 * 5000, **ENDED) for n in range(killed)]
+    killed_jobs = [job(5000 + n, "failed", piloterrorcode=1212, maxpss=1024 * 5000, **ENDED) for n in range(killed)]
     fill(
-        database, [*map(finished_job, numbers), *dead], config=list(keys),
+        database, [*map(finished_job, numbers), *killed_jobs], config=list(keys),
         jedi_tasks=[task(**ASKS | (asks or {}))],
         jedi_datasets=[dataset(nfiles=999, nfilesfinished=finished)],
         jedi_dataset_contents=[content(n, n, status="finished", fsize=10**8, nevents=1000) for n in numbers],
@@ -49,13 +49,13 @@ def worked(
     )  # fmt: skip
 
 
-def size(database: Database, **how: Any) -> tuple[Any, list[dict[str, Any]]]:
-    found, emitted = run_agent(database, "task_sizing", **how)
-    assert found.outcome == "done", found.error
-    return found, emitted
+def size(database: Database, **arguments: Any) -> tuple[Any, list[dict[str, Any]]]:
+    run_record, objects = run_agent(database, "task_sizing", **arguments)
+    assert run_record.outcome == "done", run_record.error
+    return run_record, objects
 
 
-def asked(database: Database) -> dict[str, Any]:
+def request_of_task(database: Database) -> dict[str, Any]:
     return row(database, "SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = 1")
 
 
@@ -64,66 +64,76 @@ def show(database: Database) -> TaskRequests:
         return task_requests(Asking(connection, database.names, NOW + timedelta(minutes=1)), 1)
 
 
-def test_without_keys_it_is_only_recorded_what_scouts_say(shared: Database) -> None:
-    worked(shared, 5)
-    found, emitted = size(shared)
-    assert (found.counts["looked_at"], found.counts["changed"], found.counts["passive"]) == (1, 0, 1)
-    assert asked(shared)["ramcount"] == 4000
-    shown = {one.column: one for one in show(shared).values}
-    assert (shown["ramcount"].source, shown["ramcount"].value, shown["ramcount"].scouts) == ("submission", 4000, 1104)
+def test_without_keys_the_values_of_scouts_are_only_recorded(shared: Database) -> None:
+    prepare_task(shared, 5)
+    run_record, objects = size(shared)
+    assert (run_record.counts["looked_at"], run_record.counts["changed"], run_record.counts["passive"]) == (1, 0, 1)
+    assert request_of_task(shared)["ramcount"] == 4000
+    values = {value.column: value for value in show(shared).values}
+    assert (values["ramcount"].source, values["ramcount"].value, values["ramcount"].scouts) == (
+        "submission",
+        4000,
+        1104,
+    )
     learned = show(shared).learned
     assert learned is not None and learned.ask is None and "40 are needed" in learned.unknown
-    assert [one["active"] for one in emitted] == [False]
+    assert [item["active"] for item in objects] == [False]
 
 
-def test_scouts_say_what_the_task_asks_for(shared: Database) -> None:
-    worked(shared, 5, SCOUTS)
+def test_scouts_set_the_request_of_the_task(shared: Database) -> None:
+    prepare_task(shared, 5, SCOUTS)
     size(shared)
-    found = asked(shared)
-    assert (found["ramcount"], found["ramunit"], found["resource_type"]) == (1104, "MBPerCore", None)  # p75, + 10 %
-    assert (found["cputime"], found["cputimeunit"]) == (108, "HS06sPerEvent")
-    assert (found["walltime"], found["outdiskcount"]) == (111, 10)
-    shown = {one.column: one for one in show(shared).values}["ramcount"]
-    assert (shown.source, shown.value) == ("scouts", 1104) and "5 finished jobs" in shown.reason
+    request = request_of_task(shared)
+    assert (request["ramcount"], request["ramunit"], request["resource_type"]) == (
+        1104,
+        "MBPerCore",
+        None,
+    )  # p75, + 10 %
+    assert (request["cputime"], request["cputimeunit"]) == (108, "HS06sPerEvent")
+    assert (request["walltime"], request["outdiskcount"]) == (111, 10)
+    ramcount = {value.column: value for value in show(shared).values}["ramcount"]
+    assert (ramcount.source, ramcount.value) == ("scouts", 1104) and "5 finished jobs" in ramcount.reason
 
 
 @pytest.mark.parametrize(("finished", "looked_at"), [(4, 0), (5, 1)])
 def test_a_task_is_looked_at_from_five_finished_jobs(shared: Database, finished: int, looked_at: int) -> None:
-    worked(shared, finished, SCOUTS)
+    prepare_task(shared, finished, SCOUTS)
     assert size(shared)[0].counts["looked_at"] == looked_at
 
 
-@pytest.mark.parametrize(("then", "unit", "again"), [(6, "s", 0), (5, "s", 1), (6, None, 1), (10, None, 0)])
-def test_it_is_looked_at_again_when_its_jobs_doubled_or_somebody_asks(
-    shared: Database, then: int, unit: str | None, again: int
+@pytest.mark.parametrize(
+    ("finished_before", "unit", "looked_at"), [(6, "s", 0), (5, "s", 1), (6, None, 1), (10, None, 0)]
+)
+def test_a_task_is_looked_at_again_when_its_jobs_doubled_or_its_walltime_unit_is_null(
+    shared: Database, finished_before: int, unit: str | None, looked_at: int
 ) -> None:
-    worked(shared, 10, asks={"walltimeunit": unit})
+    prepare_task(shared, 10, asks={"walltimeunit": unit})
     size(shared)
     with shared.begin() as connection:
-        connection.exec_driver_sql(f"UPDATE broker.request_learned SET finished = {then}")
-    assert size(shared)[0].counts["looked_at"] == again
+        connection.exec_driver_sql(f"UPDATE broker.request_learned SET finished = {finished_before}")
+    assert size(shared)[0].counts["looked_at"] == looked_at
 
 
 def test_the_learned_quantile_counts_killed_jobs(shared: Database) -> None:
-    worked(shared, 50, LEARNED)
+    prepare_task(shared, 50, LEARNED)
     size(shared)
-    assert asked(shared)["ramcount"] == 1153  # 95 % of 50: 1048 MB, + 10 %
-    worked(shared, 50, LEARNED, killed=20)
+    assert request_of_task(shared)["ramcount"] == 1153  # 95 % of 50: 1048 MB, + 10 %
+    prepare_task(shared, 50, LEARNED, killed=20)
     size(shared)
-    assert asked(shared)["ramcount"] == 4000
+    assert request_of_task(shared)["ramcount"] == 4000
     learned = show(shared).learned
     assert learned is not None and (learned.killed, learned.ask) == (20, None) and "killed" in learned.unknown
 
 
 def test_memory_that_is_fixed_stays(shared: Database) -> None:
-    worked(shared, 50, LEARNED, SCOUTS, asks={"ramunit": "MBPerCoreFixed"})
+    prepare_task(shared, 50, LEARNED, SCOUTS, asks={"ramunit": "MBPerCoreFixed"})
     size(shared)
-    assert (asked(shared)["ramcount"], asked(shared)["ramunit"]) == (4000, "MBPerCoreFixed")
+    assert (request_of_task(shared)["ramcount"], request_of_task(shared)["ramunit"]) == (4000, "MBPerCoreFixed")
 
 
 @pytest.mark.parametrize(("known", "expected"), [(4, 4000), (5, 1650)])
-def test_a_new_task_asks_for_what_its_kind_needed(shared: Database, known: int, expected: int) -> None:
-    worked(shared, 0, LEARNED)
+def test_a_new_task_requests_the_memory_that_its_kind_needed(shared: Database, known: int, expected: int) -> None:
+    prepare_task(shared, 0, LEARNED)
     with shared.begin() as connection:
         for number in range(100, 100 + known):
             connection.exec_driver_sql(
@@ -133,15 +143,15 @@ def test_a_new_task_asks_for_what_its_kind_needed(shared: Database, known: int, 
             )
         connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'ready'")
     size(shared)
-    assert asked(shared)["ramcount"] == expected
+    assert request_of_task(shared)["ramcount"] == expected
     assert size(shared)[1] == []
 
 
 PRIOR = key("LEARNED_REQUESTS_PRIOR", "True")
 
 
-def others(database: Database, *tasks: tuple[int, str, str | None, str]) -> None:
-    """Tasks with ten jobs each: MB that every one used, transformation, unit, and when they were looked at."""
+def add_known_tasks(database: Database, *tasks: tuple[int, str, str | None, str]) -> None:
+    """Store tasks with ten jobs each: MB that each job used, transformation, unit, and time of the evaluation."""
     with database.begin() as connection:
         for number, (mb, transformation, unit, at) in enumerate(tasks, 100):
             values = {"n": number, "tf": transformation, "unit": unit, "at": at, "ln": math.log(mb)}
@@ -177,56 +187,61 @@ WIDER = (1000, "Other_tf.py", "MBPerCore", "2026-07-30")
         ([PRIOR], [(90_000, "Sim_tf.py", "MBPerCore", "2026-07-30")] * 9, 17_600),  # no more than four times
     ],
 )
-def test_a_new_task_asks_by_the_prior_of_its_kind(
+def test_a_new_task_requests_memory_by_the_prior_of_its_kind(
     shared: Database, keys: list[dict[str, Any]], known: list[Any], expected: int
 ) -> None:
-    worked(shared, 0, *keys)
-    others(shared, *known)
+    prepare_task(shared, 0, *keys)
+    add_known_tasks(shared, *known)
     size(shared)
-    assert asked(shared)["ramcount"] == expected
-    shown = {one.column: one for one in show(shared).values}["ramcount"]
-    assert shown.source == ("submission" if expected == 4000 else "kind")
+    assert request_of_task(shared)["ramcount"] == expected
+    ramcount = {value.column: value for value in show(shared).values}["ramcount"]
+    assert ramcount.source == ("submission" if expected == 4000 else "kind")
     if expected == 1556:
-        said = "2 tasks and 20 jobs of the kind need 1000 MB at p90"
-        assert shown.reason.startswith("ramcount 4000 -> 1556 MB: prior of kind (processingtype simul, transformation")
-        assert said in shown.reason and "drawn towards the request of 4000 MB: 1414 MB, plus 10 %" in shown.reason
-    assert ("bounded by 0.25 times the request" in shown.reason) == (expected == 1100)
-    assert ("bounded by 4 times the request" in shown.reason) == (expected == 17_600)
+        sentence = "2 tasks and 20 jobs of the kind need 1000 MB at p90"
+        assert ramcount.reason.startswith(
+            "ramcount 4000 -> 1556 MB: prior of kind (processingtype simul, transformation"
+        )
+        assert (
+            sentence in ramcount.reason
+            and "drawn towards the request of 4000 MB: 1414 MB, plus 10 %" in ramcount.reason
+        )
+    assert ("bounded by 0.25 times the request" in ramcount.reason) == (expected == 1100)
+    assert ("bounded by 4 times the request" in ramcount.reason) == (expected == 17_600)
     assert size(shared)[1] == []
 
 
-def test_what_is_known_of_the_kind_stands_where_a_task_asks_for_just_that(shared: Database) -> None:
-    worked(shared, 0, PRIOR, LEARNED, asks={"ramcount": 1100})
-    others(shared, *[(500, *OWN[1:])] * 5)
+def test_the_prior_does_not_change_a_request_that_equals_the_learned_one(shared: Database) -> None:
+    prepare_task(shared, 0, PRIOR, LEARNED, asks={"ramcount": 1100})
+    add_known_tasks(shared, *[(500, *OWN[1:])] * 5)
     with shared.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.request_learned SET ask_mb = 1000")
     size(shared)
-    assert asked(shared)["ramcount"] == 1100
+    assert request_of_task(shared)["ramcount"] == 1100
 
 
-def test_what_jobs_used_is_kept_for_the_tasks_after_it(shared: Database) -> None:
-    worked(shared, 5, killed=1)
+def test_the_memory_that_jobs_used_is_kept_for_later_tasks(shared: Database) -> None:
+    prepare_task(shared, 5, killed=1)
     size(shared)
     logs = [math.log(1000 + number) for number in range(1, 6)] + [math.log(5000)]
-    [kept] = rows(shared, "SELECT used_jobs, used_ln_sum, used_ln_square_sum FROM broker.request_learned")
-    assert kept == (6, pytest.approx(sum(logs)), pytest.approx(sum(one * one for one in logs)))
+    [usage] = rows(shared, "SELECT used_jobs, used_ln_sum, used_ln_square_sum FROM broker.request_learned")
+    assert usage == (6, pytest.approx(sum(logs)), pytest.approx(sum(log * log for log in logs)))
 
 
-def test_its_own_scouts_decide_after_the_prior(shared: Database) -> None:
-    worked(shared, 0, PRIOR, SCOUTS)
-    others(shared, OWN, OWN)
+def test_the_own_scouts_of_a_task_decide_after_the_prior(shared: Database) -> None:
+    prepare_task(shared, 0, PRIOR, SCOUTS)
+    add_known_tasks(shared, OWN, OWN)
     size(shared)
-    assert asked(shared)["ramcount"] == 1556
-    changed = rows(shared, "SELECT source, reason FROM broker.request_changes")
-    assert [source for source, _ in changed] == ["kind"]
-    worked(shared, 5, PRIOR, SCOUTS)
-    others(shared, OWN, OWN)
+    assert request_of_task(shared)["ramcount"] == 1556
+    changes = rows(shared, "SELECT source, reason FROM broker.request_changes")
+    assert [source for source, _ in changes] == ["kind"]
+    prepare_task(shared, 5, PRIOR, SCOUTS)
+    add_known_tasks(shared, OWN, OWN)
     size(shared)
-    assert asked(shared)["ramcount"] == 1104
+    assert request_of_task(shared)["ramcount"] == 1104
 
 
 def test_a_dry_run_writes_nothing(shared: Database) -> None:
-    worked(shared, 5, SCOUTS)
-    _, emitted = size(shared, dry=True)
-    assert [one["after"]["ramcount"] for one in emitted] == [1104]
-    assert (asked(shared)["ramcount"], rows(shared, "SELECT FROM broker.request_learned")) == (4000, [])
+    prepare_task(shared, 5, SCOUTS)
+    _, objects = size(shared, dry=True)
+    assert [item["after"]["ramcount"] for item in objects] == [1104]
+    assert (request_of_task(shared)["ramcount"], rows(shared, "SELECT FROM broker.request_learned")) == (4000, [])

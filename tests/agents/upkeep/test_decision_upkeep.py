@@ -18,7 +18,7 @@ from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.decisions.decision_rows import latest
 from broker.store.summaries import count_writing
 from broker.store.summaries.reason_counts import queue_totals, reason_counts, waiting_counts
-from tests.agents.upkeep.test_cleanup import NOW, RUN, left, run_once
+from tests.agents.upkeep.test_cleanup import NOW, RUN, count_rows, run_once
 from tests.store.decisions.packed_records import waiting
 
 DAY = timedelta(days=1)
@@ -43,16 +43,16 @@ def make(database: Database, start: datetime, ahead: int) -> decision_days.MadeD
         return decision_days.make(connection, start, ahead)
 
 
-def test_days_are_made_ahead_and_a_day_without_one_never_fails_a_cycle(database: Database) -> None:
+def test_partitions_are_made_ahead_and_a_day_without_one_never_fails_a_cycle(database: Database) -> None:
     decide(database, NOW + DAY)
     first, _ = run_once(database, **RUN)
-    # tomorrow has rows already, and so gets no partition any more
+    # tomorrow already has rows, and so gets no partition
     assert first.counts["days_made"] == 3 and days(database) == [date(2026, 8, 1), date(2026, 8, 3), date(2026, 8, 4)]
     decide(database, NOW)
     decide(database, NOW + 40 * DAY)
-    assert left(database, "broker.decisions_default") == 2 and left(database, "broker.decisions") == 3
-    again, _ = run_once(database, **RUN)
-    assert again.outcome == "done" and "days_made" not in again.counts
+    assert count_rows(database, "broker.decisions_default") == 2 and count_rows(database, "broker.decisions") == 3
+    second, _ = run_once(database, **RUN)
+    assert second.outcome == "done" and "days_made" not in second.counts
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_day_is_dropped_whole_when_all_of_it_is_too_old(
     record, _ = run_once(database, **RUN)
     assert record.counts.get("days_dropped", 0) == dropped
     assert record.counts.get("decisions_dropped", 0) == 8 * dropped
-    assert left(database, "broker.decisions") == 8 - 8 * dropped
+    assert count_rows(database, "broker.decisions") == 8 - 8 * dropped
 
 
 @pytest.mark.parametrize(("options", "dropped"), [({}, 1), ({"brake_share": 1.0}, 3)])
@@ -102,8 +102,8 @@ OLD = """
         :funnel, :candidates, :rejected, :assigned, '["source_stale:links"]', 'work', :until)"""
 
 
-def store_old(database: Database, task: int, **more: Any) -> None:
-    """A row as the release before wrote it."""
+def store_old(database: Database, task: int, **changes: Any) -> None:
+    """Store a row as the previous release wrote it."""
     values: dict[str, Any] = {
         "task": task, "outcome": "brokered", "at": NOW, "until": None,
         "funnel": json.dumps([["status", 4, 3], ["full", 3, 1]]),
@@ -112,7 +112,7 @@ def store_old(database: Database, task: int, **more: Any) -> None:
         "assigned": json.dumps({"A/1": 4}),
     }  # fmt: skip
     with database.begin() as connection:
-        connection.execute(sa.text(OLD), values | more)
+        connection.execute(sa.text(OLD), values | changes)
 
 
 def read(database: Database, task: int) -> StoredDecision:
@@ -121,7 +121,7 @@ def read(database: Database, task: int) -> StoredDecision:
     return stored
 
 
-def test_decisions_of_the_release_before_are_packed_and_read_the_same(database: Database) -> None:
+def test_decisions_of_the_previous_release_are_packed_and_read_the_same(database: Database) -> None:
     store_old(database, 1)
     store_old(
         database, 2, outcome="pending", funnel=None, candidates=None, rejected=None, assigned=None, until=NOW + DAY
@@ -130,10 +130,10 @@ def test_decisions_of_the_release_before_are_packed_and_read_the_same(database: 
     assert before[0].record.decision.rejected == {"B": "status", "A/2": "full", "C1": "full"}
     record, _ = run_once(database, **RUN)
     assert record.counts["decisions_packed"] == 2
-    assert (left(database, "broker.decisions_unpacked"), left(database, "broker.decisions")) == (0, 2)
+    assert (count_rows(database, "broker.decisions_unpacked"), count_rows(database, "broker.decisions")) == (0, 2)
     assert [read(database, task) for task in (1, 2)] == before
-    again, _ = run_once(database, **RUN)
-    assert "decisions_packed" not in again.counts
+    second, _ = run_once(database, **RUN)
+    assert "decisions_packed" not in second.counts
 
 
 def test_batches_share_a_legend_and_one_that_fails_changes_nothing(database: Database) -> None:
@@ -143,22 +143,22 @@ def test_batches_share_a_legend_and_one_that_fails_changes_nothing(database: Dat
     for expected in (2, 2, 1, 0):
         with database.begin() as connection:
             assert packer.pack(connection, 2, NOW) == expected
-    assert left(database, "broker.decision_legends") == 1
+    assert count_rows(database, "broker.decision_legends") == 1
     store_old(database, 3)
     with pytest.raises(RuntimeError), database.begin() as connection:
         assert DecisionPacker().pack(connection, 10, NOW) == 1
         raise RuntimeError("cut short")
-    assert (left(database, "broker.decisions_unpacked"), left(database, "broker.decisions")) == (1, 5)
+    assert (count_rows(database, "broker.decisions_unpacked"), count_rows(database, "broker.decisions")) == (1, 5)
 
 
-def test_old_decisions_are_packed_beside_a_broker_that_decides_and_one_that_reads(database: Database) -> None:
+def test_old_decisions_are_packed_while_brokers_decide_and_read(database: Database) -> None:
     for task in (1, 2, 3):
         store_old(database, task)
     before = read(database, 1)
     later = NOW + timedelta(minutes=5)
     with database.begin() as packing:
         assert DecisionPacker().pack(packing, 2, NOW) == 2
-        # neither waits for the batch that is not committed, nor does another packer
+        # neither a broker nor another packer waits for the batch that is not committed
         with database.begin() as connection:
             connection.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
             origin = Origin(1, later, "snapshot", 3, 9, "1")
@@ -166,7 +166,7 @@ def test_old_decisions_are_packed_beside_a_broker_that_decides_and_one_that_read
             assert DecisionPacker().pack(connection, 2, NOW) == 1
         assert latest_until(database, 1, NOW) == [before]
         assert read(database, 1).origin.decided_at == later
-    assert left(database, "broker.decisions_unpacked") == 0 and left(database, "broker.decisions") == 5
+    assert count_rows(database, "broker.decisions_unpacked") == 0 and count_rows(database, "broker.decisions") == 5
     assert latest_until(database, 1, NOW) == [before]
 
 
@@ -190,17 +190,17 @@ def test_buckets_become_hours_after_two_days_and_go_after_ninety(database: Datab
     for _ in range(2):
         with database.begin() as connection:
             count_writing.roll_up(connection, NOW)
-            found = reason_counts(connection, hour, NOW)
-            assert [(one.bucket_s, one.bucket_at, one.decisions) for one in found] == [
+            reasons = reason_counts(connection, hour, NOW)
+            assert [(bucket.bucket_s, bucket.bucket_at, bucket.decisions) for bucket in reasons] == [
                 (3600, hour, 10),
                 (3600, hour + timedelta(hours=1), 5),
                 (300, NOW - timedelta(hours=47), 5),
             ]
-            assert [(one.bucket_s, one.chunks) for one in waiting_counts(connection, hour, NOW)] == [
+            assert [(bucket.bucket_s, bucket.chunks) for bucket in waiting_counts(connection, hour, NOW)] == [
                 (3600, 3), (3600, 3), (300, 3)
             ]  # fmt: skip
             ((total,),) = queue_totals(connection, hour, NOW).values()
             assert (total.decisions, total.chunks, total.jobs) == (8, 4, 40)
     with database.begin() as connection:
         count_writing.roll_up(connection, NOW + 88 * DAY)
-        assert [one.bucket_at for one in reason_counts(connection, hour, NOW)] == [NOW - timedelta(hours=47)]
+        assert [bucket.bucket_at for bucket in reason_counts(connection, hour, NOW)] == [NOW - timedelta(hours=47)]

@@ -1,4 +1,4 @@
-"""Random cycles of the analysis brokerage: users with jobs, some of them throttled, classes, and filters that move."""
+"""Random cycles of the analysis brokerage: users with jobs, throttled users, classes and load-dependent filters."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ FIELDS = {
 def _grid(random: Random, names: list[str]) -> AnalysisGrid:
     size = len(names)
 
-    def some(most: int) -> Any:
+    def amounts(most: int) -> Any:
         return random.integers(0, most, size).astype(np.float64) * (random.random(size) < 0.6)
 
     pairs = [(user, share) for user in USERS for share in SHARES]
     return AnalysisGrid(
-        starts=some(50),
-        users={share: some(5) for share in SHARES[:1]},
-        users_running={(share, "user"): np.where(random.random(size) < 0.2, np.nan, some(90)) for share in SHARES},
+        starts=amounts(50),
+        users={share: amounts(5) for share in SHARES[:1]},
+        users_running={(share, "user"): np.where(random.random(size) < 0.2, np.nan, amounts(90)) for share in SHARES},
         present={pair: np.flatnonzero(random.random(size) < 0.3) for pair in pairs},
         by_user={
             (*pair, "user"): UserQueue(at, random.integers(0, 25, len(at)) * 1.0, random.integers(0, 30, len(at)) * 1.0)
             for pair in pairs
             if len(at := np.flatnonzero(random.random(size) < 0.5))
         },
-        by_type={(share, kind): np.stack([some(45), some(40)]) for share in SHARES for kind in TYPES},
+        by_type={(share, kind): np.stack([amounts(45), amounts(40)]) for share in SHARES for kind in TYPES},
         site_class=random.choice([-1.0, 0.0, 1.0, np.nan], size),
         quotas={"over": (QuotaLine("X", 5.0, 4.0),)},
     )
 
 
-def _asked(random: Random, count: int, names: list[str]) -> AnalysisWork:
+def _requests(random: Random, count: int, names: list[str]) -> AnalysisWork:
     return requests(
         count,
         excluded_sites=[one_of(random, None, None, names[0]) for _ in range(count)],
@@ -77,11 +77,16 @@ def _tuning(random: Random, new_weight: bool) -> Tuning:
 
 
 def random_analysis(
-    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], new_weight: bool, of_cap: tuple[float, ...] = ()
+    seed: int,
+    count: int,
+    queues: int,
+    cuts: tuple[LoadCut, ...],
+    new_weight: bool,
+    cap_constants: tuple[float, ...] = (),
 ) -> tuple[AnalysisCycle, CycleWork]:
-    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones.
+    """Make a cycle of ``count`` chunks and ``queues`` queues, and its work. Equal arguments give equal results.
 
-    ``of_cap``: the constants of the cap, instead of its own.
+    ``cap_constants`` replace the constants of the cap.
     """
     random = np.random.default_rng(seed)
     snapshot, settings = random_grid(random, queues, **FIELDS), [random_settings(random) for _ in range(count)]
@@ -93,24 +98,26 @@ def random_analysis(
         chunks.gshare[row], chunks.username[row] = one_of(random, *SHARES), one_of(random, *USERS, None)
         chunks.prodsourcelabel[row], chunks.resource_type[row] = one_of(random, *LABELS), one_of(random, *TYPES, None)
         chunks.nucleus[row], chunks.site[row] = None, one_of(random, None, None, None, None, names[-1])
-    work = dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=_asked(random, count, names)))
+    work = dataclasses.replace(
+        work, work=dataclasses.replace(work.work, analysis_request=_requests(random, count, names))
+    )
     size = len(snapshot.queues)
     masks = random.random((3, count, size)) < np.array([0.9, 0.8, 0.9])[:, None, None]
     steps = random.choice([0.0, 0.5, 1.0, 3.7], size=(count, size))
 
-    def at(table: Any) -> Any:
+    def by_chunk(table: Any) -> Any:
         return lambda chunks, candidates, facts: table[chunks.datasetid[:, 0] - 90]
 
     cap = QueueCap()
-    if of_cap:
-        cap.waiting_times, cap.least_running = of_cap
+    if cap_constants:
+        cap.waiting_times, cap.least_running = cap_constants
     filters = (
-        Toy("gone", at(masks[0])),
+        Toy("gone", by_chunk(masks[0])),
         cap,
-        Toy("for_now", at(masks[1]), kind="temporary"),
+        Toy("for_now", by_chunk(masks[1]), kind="temporary"),
         UserQueueLength(),
-        Toy("not_known", at(masks[2]), unknown=at(~masks[1])),
+        Toy("not_known", by_chunk(masks[2]), unknown=by_chunk(~masks[1])),
     )
-    weights = (LocalData(), Factor("other", at(steps + 0.1)), NewBasicWeight())
+    weights = (LocalData(), Factor("other", by_chunk(steps + 0.1)), NewBasicWeight())
     chain = AnalysisChain("random", filters, weights, (AnalysisRunningQueued(),), cuts)
     return AnalysisCycle(snapshot, work.work, _tuning(random, new_weight), chain), work

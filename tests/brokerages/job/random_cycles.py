@@ -1,4 +1,4 @@
-"""Random cycles of a job brokerage, with files to be cut: grids, chunks of several shares, rules that reject."""
+"""Random cycles of a job brokerage with files to split: grids, chunks of several shares, rules that reject."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def one_of(random: Random, *values: Any) -> Any:
     return values[int(random.integers(len(values)))]
 
 
-def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
-    """Queues of one site with what limits jobs, and jobs of several shares that are there before.
+def random_grid(random: Random, queues: int, **fields: Any) -> Snapshot:
+    """Make queues of one site with limits on jobs, and existing jobs of several shares.
 
-    ``asked``: a function of the random numbers for each other field of a queue.
+    ``fields`` gives a function of the random generator for each additional field of a queue.
     """
     names = [f"Q{number:02d}" for number in range(queues)]
-    described = [
+    queue_rows = [
         queue(
             name,
             corecount=one_of(random, 1, 8),
@@ -47,7 +47,7 @@ def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
             maxinputsize=one_of(random, -1, 1_000),
             direct_access_lan=one_of(random, True, False),
             catchall=one_of(random, None, None, "jobChunkSize=3", "jobChunkSize=60"),
-            **{name: make(random) for name, make in asked.items()},
+            **{name: make(random) for name, make in fields.items()},
         )
         for name in names
     ]
@@ -59,12 +59,12 @@ def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
         if random.random() < 0.2
     ]
     return build(
-        schedconfig_json=described,
+        schedconfig_json=queue_rows,
         panda_site=[at_site(name, "NUC") for name in names],
         site=[{"site_name": "NUC", "role": "nucleus"}],
         resource_types=[dict(row) for row in TYPES],
         ddm_endpoint=[endpoint(name, "NUC") for name in "AB"],
-        # some queues read what is at one of them, some what is at both
+        # some queues read from one endpoint, some from both
         panda_ddm_relation=[*(uses(name, "A") for name in names[::2]), *(uses(name, "B") for name in names[1::3])],
         job_counts=counts,
     )
@@ -130,8 +130,8 @@ def random_work(random: Random, count: int, settings: list[SplitSettings]) -> Wo
         "nucleus": each("NUC", "NUC", "NUC", "NUC", "ELSEWHERE"),
         "currentpriority": each(100.0, 450.0, 990.0),
         "processingtype": each("simul", "simul", "urgent"),
-        "merging": [one.merging for one in settings],
-        "scout": [one.scout for one in settings],
+        "merging": [split.merging for split in settings],
+        "scout": [split.scout for split in settings],
         "cputime": each(float("nan"), 0.0, 31.7, 420.0),
         "cputimeunit": each("HS06sPerEvent", "mHS06sPerEvent", None),
         "walltime": each(float("nan"), 0.0, 3.3),
@@ -151,35 +151,35 @@ def with_files(random: Random, work: Work, settings: list[SplitSettings]) -> Cyc
     parts: list[list[tuple[FileTable, DatasetUse]]] = [
         [(_files(random, int(random.integers(1, 120))), DatasetUse())] for _ in settings
     ]
-    for own in parts:
+    for inputs_of_chunk in parts:
         while random.random() < 0.25:
-            own.append((_files(random, int(random.integers(0, 30))), _use(random)))
-    sizes = [len(files) for own in parts for files, _ in own]
+            inputs_of_chunk.append((_files(random, int(random.integers(0, 30))), _use(random)))
+    sizes = [len(files) for inputs_of_chunk in parts for files, _ in inputs_of_chunk]
     inputs = InputFiles(
-        np.repeat(np.arange(len(parts)), [len(own) for own in parts]),
+        np.repeat(np.arange(len(parts)), [len(inputs_of_chunk) for inputs_of_chunk in parts]),
         np.arange(len(sizes)),
-        np.array([at == 0 for own in parts for at in range(len(own))], dtype=np.bool_),
-        tuple(use for own in parts for _, use in own),
+        np.array([at == 0 for inputs_of_chunk in parts for at in range(len(inputs_of_chunk))], dtype=np.bool_),
+        tuple(use for inputs_of_chunk in parts for _, use in inputs_of_chunk),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        joined([files for own in parts for files, _ in own]),
+        joined([files for inputs_of_chunk in parts for files, _ in inputs_of_chunk]),
     )
     place = np.arange(len(parts))
     chunks = work.chunks
-    work.chunks.n_files[:] = [len(own[0][0]) for own in parts]
-    held = tuple(
-        random.random(len(parts[int(work.inputs.chunk[of])][0][0])) < 0.5 if random.random() < 0.2 else None
-        for of in work.replicas.input.tolist()
+    work.chunks.n_files[:] = [len(inputs_of_chunk[0][0]) for inputs_of_chunk in parts]
+    listed = tuple(
+        random.random(len(parts[int(work.inputs.chunk[chunk_input])][0][0])) < 0.5 if random.random() < 0.2 else None
+        for chunk_input in work.replicas.input.tolist()
     )
     table = ChunkTable(place, place, chunks.ramcount, chunks.merging, chunks.scout, chunks.jumbo)
-    return CycleWork(work, table, inputs, tuple(settings), held)
+    return CycleWork(work, table, inputs, tuple(settings), listed)
 
 
 def random_cycle(
-    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], of_weight: tuple[float, ...] = ()
+    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], weight_constants: tuple[float, ...] = ()
 ) -> tuple[JobCycle, CycleWork]:
-    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones.
+    """Make a cycle of ``count`` chunks and ``queues`` queues, and its work. Equal arguments give equal results.
 
-    ``of_weight``: the constants of the moving weight, instead of its own.
+    ``weight_constants`` replace the constants of the moving weight.
     """
     random = np.random.default_rng(seed)
     snapshot, settings = random_grid(random, queues), [random_settings(random) for _ in range(count)]
@@ -187,18 +187,18 @@ def random_cycle(
     masks = random.random((3, count, queues)) < np.array([0.9, 0.8, 0.9])[:, None, None]
     steps = random.choice([0.0, 0.5, 1.0, 1.0, 3.7], size=(2, count, queues))
 
-    def at(table: Any) -> Any:
+    def by_chunk(table: Any) -> Any:
         return lambda chunks, candidates, facts: table[chunks.datasetid[:, 0] - 90]
 
     filters = (
-        Toy("gone", at(masks[0])),
-        Toy("for_now", at(masks[1]), kind="temporary"),
-        Toy("not_known", at(masks[2]), unknown=at(~masks[1])),
+        Toy("gone", by_chunk(masks[0])),
+        Toy("for_now", by_chunk(masks[1]), kind="temporary"),
+        Toy("not_known", by_chunk(masks[2]), unknown=by_chunk(~masks[1])),
     )
-    weights = (Factor("one", at(steps[0])), Factor("other", at(steps[1] + 0.1)))
+    weights = (Factor("one", by_chunk(steps[0])), Factor("other", by_chunk(steps[1] + 0.1)))
     moving = RunningQueued()
-    if of_weight:
-        moving.queued_offset, moving.largest_many_assigned = of_weight
+    if weight_constants:
+        moving.queued_offset, moving.largest_many_assigned = weight_constants
     chain = QueueChain("random", filters, weights, (moving,), cuts)
     values = {f"NQUEUELIMITSITE_{share}": one_of(random, 0, 30, 2000) for share in SHARES}
     values["MIN_WEIGHT_managed"] = one_of(random, 0, 0.4)

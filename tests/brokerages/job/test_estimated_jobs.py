@@ -1,4 +1,4 @@
-"""Numbers of jobs, N_j among them, worked out by hand: 12 files of 2 GiB and 100 events, 100 HS06 s an event."""
+"""Numbers of jobs (N_j) calculated by hand: 12 files of 2 GiB and 100 events, 100 HS06 s per event."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
 from broker.store.scenarios.load_dump import load
 from broker.work.assemble import CycleWork
-from tests.brokerages.analysis_grid import several
+from tests.brokerages.analysis_grid import analysis_tasks
 from tests.brokerages.small_grid import TASK
 
-#: Task, and its jobs. A file takes 1,000 s on one core of 10 HS06.
+#: Task and number of jobs. A file takes 1,000 s on one core of 10 HS06.
 CASES: list[tuple[dict[str, Any], int]] = [
     ({"splitrule": "NF=1"}, 12),
     ({"splitrule": "NF=5"}, 3),
-    # 4 GB and 1,500 MB of output and 300 MB of work space: two files of 2 GiB
+    # 4 GB, 1,500 MB of output and 300 MB of work space: two files of 2 GiB
     ({"splitrule": "NG=4"}, 6),
-    # 4 days hold 3 files of 100,000 s, or 12 on 8 cores; NULL and 0 cores are one
+    # 4 days hold 3 files of 100,000 s, or 12 on 8 cores; NULL and 0 cores mean one
     ({"splitrule": "", "cputime": 10_000}, 4),
     ({"splitrule": "", "cputime": 10_000, "corecount": None}, 4),
     ({"splitrule": "", "cputime": 10_000, "corecount": 0}, 4),
@@ -32,46 +32,46 @@ CASES: list[tuple[dict[str, Any], int]] = [
     # an hour: 3 files of 1,000 s; 200 hours: 7 of 100,000 s
     ({"splitrule": "MW=1"}, 4),
     ({"splitrule": "MW=200", "cputime": 10_000}, 2),
-    # all of it is less than 500,000 MB
+    # all files together are less than 500,000 MB
     ({"splitrule": ""}, 1),
 ]
 
 
-#: Task, its jobs by all of its rules, and those that count for the new weight.
+#: Task, number of jobs by all of its rules, and number of jobs for the new weight.
 RULES: list[tuple[dict[str, Any], int, int]] = [
     ({"splitrule": "NE=250"}, 6, 6),
     ({"splitrule": "MF=5"}, 3, 3),
     ({"splitrule": "NF=1,EI=1000,DY=250"}, 3, 3),
-    # 500 events at most are five files; that is no rule of the weight
+    # at most 500 events are five files; the weight ignores this rule
     ({"splitrule": "MX=500"}, 3, 1),
     ({"splitrule": "MX=500,MF=6"}, 3, 2),
-    # each file has a boundary of its own
+    # each file has its own boundary
     ({"splitrule": "GB=1"}, 12, 1),
     ({"splitrule": "GB=3,NF=4"}, 12, 3),
-    # and a luminosity block of its own, which is one
+    # each file also has its own luminosity block, which the weight respects
     ({"splitrule": "RL=1"}, 12, 12),
-    # 3 GB of output for each file, of which 10 GB hold three
+    # 3 GB of output per file: 10 GB hold three files
     ({"splitrule": "", "outdiskcount": 1536, "outdiskunit": "kB"}, 4, 1),
     ({"splitrule": "US=2"}, 12, 1),
     ({"splitrule": "US=2,NF=6"}, 2, 2),
-    # rules of merging
+    # rules for merging
     ({"splitrule": "NF=6,ZF=1", "merging": True}, 12, 2),
     ({"splitrule": "ZF=2", "merging": True}, 12, 1),
     ({"splitrule": "MW=1,ZG=1", "merging": True}, 12, 4),
 ]
 
 
-def loaded_work(database: Database, cases: list[dict[str, Any]]) -> CycleWork:
-    """The chunks of tasks with these columns; with ``merging`` their input is to be merged."""
+def load_work_of(database: Database, cases: list[dict[str, Any]]) -> CycleWork:
+    """Load the chunks of tasks with these columns; with ``merging`` their input is to be merged."""
     tasks = [{name: value for name, value in columns.items() if name != "merging"} for columns in cases]
-    scenario = several(*tasks, files=12)
+    scenario = analysis_tasks(*tasks, files=12)
     for number, columns in enumerate(cases):
         for table in ("jedi_datasets", "jedi_dataset_contents"):
-            own = [row for row in scenario.tables[table] if row["jeditaskid"] == TASK + number]
-            for at, row in enumerate(own):
+            rows = [row for row in scenario.tables[table] if row["jeditaskid"] == TASK + number]
+            for number_in_task, row in enumerate(rows):
                 row["type"] = "trn_output" if columns.get("merging") else "input"
                 if table == "jedi_dataset_contents":
-                    row |= {"boundaryid": at, "lumiblocknr": at}
+                    row |= {"boundaryid": number_in_task, "lumiblocknr": number_in_task}
                 elif "US" in columns["splitrule"]:
                     row |= {"nfiles": 24}
     load(database, scenario)
@@ -80,15 +80,15 @@ def loaded_work(database: Database, cases: list[dict[str, Any]]) -> CycleWork:
         return load_work(connection, catalogue, WorkSelection(labels_excluded=False))
 
 
-@pytest.mark.parametrize("estimated", [estimated_jobs, jobs_of_weight])
-def test_jobs_of_chunks(database: Database, estimated: Callable[[CycleWork], Floats]) -> None:
-    work = loaded_work(database, [columns for columns, _ in CASES])
+@pytest.mark.parametrize("estimate", [estimated_jobs, jobs_of_weight])
+def test_jobs_of_chunks(database: Database, estimate: Callable[[CycleWork], Floats]) -> None:
+    work = load_work_of(database, [columns for columns, _ in CASES])
     order = work.work.chunks.jeditaskid.argsort()
-    assert estimated(work)[order].tolist() == [jobs for _, jobs in CASES]
+    assert estimate(work)[order].tolist() == [jobs for _, jobs in CASES]
 
 
-def test_for_the_new_weight_only_some_rules_count(database: Database) -> None:
-    work = loaded_work(database, [columns for columns, _, _ in RULES])
+def test_only_some_rules_count_for_the_new_weight(database: Database) -> None:
+    work = load_work_of(database, [columns for columns, _, _ in RULES])
     order = work.work.chunks.jeditaskid.argsort()
     assert estimated_jobs(work)[order].tolist() == [jobs for _, jobs, _ in RULES]
     assert jobs_of_weight(work)[order].tolist() == [jobs for _, _, jobs in RULES]

@@ -1,4 +1,4 @@
-"""The draw among nuclei: frequencies follow the weights, seeds decide, and tasks do not disturb each other."""
+"""The draw among nuclei: frequencies follow the weights, seeds decide, and tasks draw independently."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.brokerages.task_engine import task_cycle
 from tests.brokerages.task_grid import outputs, pseudo_input, task_scenario, waiting
 
 SEEDS = 10_000
-#: What chi-square exceeds once in a thousand, by degrees of freedom.
+#: The value that chi-square exceeds once in a thousand times, by degrees of freedom.
 CHI_SQUARE_0_001 = {1: 10.828, 2: 13.816, 3: 16.266}
 
 
-def cycle_of(database: Database, loaded: Any) -> TaskCycle:
-    """The cycle over a scenario, in which every task meets the same grid."""
-    load(database, loaded)
+def cycle_of(database: Database, scenario: Any) -> TaskCycle:
+    """Return the cycle of a scenario in which every task sees the same grid."""
+    load(database, scenario)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         grid = GridReader("live", resources.path("config/sources.yaml")).read(connection, catalogue, NOW, lambda: None)
@@ -43,7 +43,7 @@ def cycle_of(database: Database, loaded: Any) -> TaskCycle:
 
 
 def chi_square(counts: dict[str, int], weights: dict[str, float]) -> float:
-    """The sum of (seen - expected)^2 / expected."""
+    """Return the sum of (observed - expected)^2 / expected."""
     total, all_counts = sum(weights.values()), sum(counts.values())
     expected = {name: all_counts * weight / total for name, weight in weights.items()}
     return sum((counts.get(name, 0) - value) ** 2 / value for name, value in expected.items())
@@ -51,16 +51,16 @@ def chi_square(counts: dict[str, int], weights: dict[str, float]) -> float:
 
 @pytest.mark.slow
 def test_frequencies_over_ten_thousand_seeds_follow_the_weights(database: Database) -> None:
-    """ALPHA 2 against BETA 0.5: four of five."""
+    """The weights are 2 for ALPHA and 0.5 for BETA, so ALPHA gets four of five tasks."""
     cycle = cycle_of(database, task_scenario())
     counts: Counter[str] = Counter()
     for seed in range(SEEDS):
-        (placed,) = assign_tasks(cycle, seed)
-        counts[placed.decision.candidates[0].name] += 1
-    weights = {one.name: one.weight for one in placed.decision.candidates}
+        (task,) = assign_tasks(cycle, seed)
+        counts[task.decision.candidates[0].name] += 1
+    weights = {candidate.name: candidate.weight for candidate in task.decision.candidates}
     assert weights == pytest.approx({"ALPHA": 2.0, "BETA": 0.5})
     assert chi_square(dict(counts), weights) < CHI_SQUARE_0_001[1], counts
-    # the test itself would notice: equal chances are far off
+    # the test is sensitive: equal chances are far off
     assert chi_square(dict(counts), {"ALPHA": 1.0, "BETA": 1.0}) > 100
 
 
@@ -74,7 +74,7 @@ def test_the_draw_follows_any_weights() -> None:
 
 
 def two_tasks() -> Any:
-    """Two tasks of one share."""
+    """Make a scenario of two tasks of one share."""
     names = (TASK, TASK + 1)
     return task_scenario(
         jedi_tasks=[waiting(jeditaskid=name) for name in names],
@@ -90,32 +90,32 @@ def two_tasks() -> Any:
 
 
 @pytest.mark.slow
-def test_each_task_draws_from_a_stream_of_its_own(database: Database) -> None:
-    """What one task draws tells nothing about the other, and does not change when the other is not there."""
-    both = cycle_of(database, two_tasks())
+def test_each_task_draws_from_its_own_stream(database: Database) -> None:
+    """The draws of two tasks are independent."""
+    cycle = cycle_of(database, two_tasks())
     pairs: Counter[tuple[str, str]] = Counter()
     for seed in range(2000):
-        first, second = assign_tasks(both, seed)
+        first, second = assign_tasks(cycle, seed)
         pairs[first.decision.candidates[0].name, second.decision.candidates[0].name] += 1
     expected = {(a, b): x * y for a, x in (("ALPHA", 2.0), ("BETA", 0.5)) for b, y in (("ALPHA", 2.0), ("BETA", 0.5))}
-    named = {f"{a} {b}": count for (a, b), count in pairs.items()}
-    assert chi_square(named, {f"{a} {b}": weight for (a, b), weight in expected.items()}) < CHI_SQUARE_0_001[3], pairs
+    counts = {f"{a} {b}": count for (a, b), count in pairs.items()}
+    assert chi_square(counts, {f"{a} {b}": weight for (a, b), weight in expected.items()}) < CHI_SQUARE_0_001[3], pairs
 
 
-def test_leaving_out_a_task_changes_no_other(database: Database) -> None:
-    both = cycle_of(database, two_tasks())
+def test_leaving_out_a_task_does_not_change_others(database: Database) -> None:
+    cycle = cycle_of(database, two_tasks())
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         work = load_task_work(connection, catalogue, TaskSelection("atlas", NOW, task_ids=(TASK + 1,)))
     rules, jobs = production_task.chain(), production_job.chain()
-    alone = task_cycle(both.snapshot, work, Tuning.defaults(), rules, jobs, independent=True)
+    alone = task_cycle(cycle.snapshot, work, Tuning.defaults(), rules, jobs, independent=True)
     for seed in range(50):
-        _, second = assign_tasks(both, seed)
-        (only,) = assign_tasks(alone, seed)
-        assert only.decision == second.decision
+        _, second = assign_tasks(cycle, seed)
+        (single,) = assign_tasks(alone, seed)
+        assert single.decision == second.decision
 
 
-def test_the_same_seed_gives_the_same(database: Database) -> None:
+def test_the_same_seed_gives_the_same_decisions(database: Database) -> None:
     cycle = cycle_of(database, two_tasks())
     assert [task.decision for task in assign_tasks(cycle, 5)] == [task.decision for task in assign_tasks(cycle, 5)]
 
@@ -125,10 +125,10 @@ def test_the_same_seed_gives_the_same(database: Database) -> None:
     weights=st.lists(st.floats(0, 1e308, allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
     seed=st.integers(0, 2**31),
 )
-def test_a_nucleus_without_weight_is_drawn_only_if_nobody_has_any(weights: list[float], seed: int) -> None:
-    at = drawn(np.array(weights), np.random.default_rng(seed).random())
-    assert 0 <= at < len(weights)
+def test_a_nucleus_without_weight_is_drawn_only_if_all_are_without(weights: list[float], seed: int) -> None:
+    position = drawn(np.array(weights), np.random.default_rng(seed).random())
+    assert 0 <= position < len(weights)
     if any(weights):
-        assert weights[at] > 0
+        assert weights[position] > 0
     else:
-        assert at == 0
+        assert position == 0

@@ -1,4 +1,4 @@
-"""Tasks placed by the compiled loop, block by block in Python, and one by one come out the same, to the bit."""
+"""Placing tasks by the compiled loop, block by block in Python, or one by one gives the same result, to the bit."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ NUCLEI = ("A", "B", "C")
 FACTORS = (0.0, 0.1, 1.0, 7.3, 1e300, 5e-324, np.inf, np.nan, -1.0)
 
 
-class Random(Weight[TaskPairs]):
-    """A factor for each task and nucleus, now and then none."""
+class RandomWeight(Weight[TaskPairs]):
+    """A random factor for each task and nucleus, sometimes a special value."""
 
     name = code = "random"
     title = "random"
 
-    def __init__(self, seed: int, strange: bool) -> None:
-        self._seed, self._strange = seed, strange
+    def __init__(self, seed: int, special_values: bool) -> None:
+        self._seed, self._special_values = seed, special_values
 
     def factor(self, pairs: TaskPairs) -> Floats:
         random = np.random.default_rng(self._seed)
         shape = (len(pairs.rows), len(NUCLEI) + 1)
         values = random.random(shape)
         return np.where(random.random(shape) < 0.3, random.choice(FACTORS, shape), values)[:, pairs.positions] if (
-            self._strange
+            self._special_values
         ) else values[:, pairs.positions]  # fmt: skip
 
 
-class Some(Filter[TaskPairs]):
-    """Rejects pairs at random."""
+class RandomFilter(Filter[TaskPairs]):
+    """A filter that rejects pairs at random."""
 
     name = code = "some"
     title = "some"
@@ -66,16 +66,22 @@ class Some(Filter[TaskPairs]):
 
 
 class Derived(RemainingWork):
-    """Twice as much, and says nothing of a compiled step."""
+    """A derived rule that doubles the factor and declares no compiled step."""
 
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
         return super().factor(remaining_work_hs06s) * 2.0
 
 
 def random_cycle(
-    seed: int, count: int, strange: bool, below: str, least: float = LEAST_HS06S, *, independent: bool = False
+    seed: int,
+    count: int,
+    special_values: bool,
+    below_least: str,
+    least: float = LEAST_HS06S,
+    *,
+    independent: bool = False,
 ) -> TaskCycle:
-    """Tasks of two shares and all priorities, of which some wait for input and some have a nucleus already."""
+    """Make tasks of two shares and all priorities, some of which wait for input and some have a preset nucleus."""
     random = np.random.default_rng(seed)
     shares, amounts = ("Simulation", "Other"), (0.0, 3.0, 49.0, 50.0, 1e4)
     columns = {
@@ -92,56 +98,61 @@ def random_cycle(
         for share in shares
         for priority in range(5)
     ]
-    moving = RemainingWork().configured({"below_least": below})
+    moving = RemainingWork().configured({"below_least": below_least})
     moving.least_hs06s = least
     return cycle(
         task_work(*inputs, remaining=rows, tasks=columns),
-        [Some(seed)],
-        [Random(seed, strange)],
+        [RandomFilter(seed)],
+        [RandomWeight(seed, special_values)],
         [moving],
         independent=independent,
     )
 
 
-def said(task: AssignedTask) -> tuple[Any, ...]:
-    """Everything that is stored of a task, with the bits of its figures."""
-    one = task.decision
-    chosen: Any = one.candidates
-    reasons: Any = one.rejected
-    bits = chosen.place.tolist(), chosen.weight.tobytes(), chosen.factors.tobytes(), chosen.bootstrap.tolist()
-    plain = one.jeditaskid, one.outcome, one.reason, one.notes, tuple(one.funnel)
-    position = reasons.reasons.position
+def task_contents(task: AssignedTask) -> tuple[Any, ...]:
+    """Return everything that is stored for a task, with the bits of its figures."""
+    decision = task.decision
+    candidates: Any = decision.candidates
+    rejections: Any = decision.rejected
+    bits = (
+        candidates.place.tolist(),
+        candidates.weight.tobytes(),
+        candidates.factors.tobytes(),
+        candidates.bootstrap.tolist(),
+    )
+    plain = decision.jeditaskid, decision.outcome, decision.reason, decision.notes, tuple(decision.funnel)
+    position = rejections.reasons.position
     return task.row, task.nucleus, plain, bits, (position.dtype, position.tolist()), task.placed_hs06s.tobytes()
 
 
-def one_by_one(found: TaskCycle, seed: int) -> Iterator[tuple[Any, ...]]:
-    """Row, nucleus, reason, candidates in order, codes and what was placed before, of each task by its own ranking."""
-    for row, task in enumerate(found.work.tasks.jeditaskid.tolist()):
-        result, before, nucleus = found.result(row), found.placed_before(row), None
+def one_by_one(task_cycle: TaskCycle, seed: int) -> Iterator[tuple[Any, ...]]:
+    """Rank each task alone and yield row, nucleus, reason, ordered candidates, codes and earlier placements."""
+    for row, task in enumerate(task_cycle.work.tasks.jeditaskid.tolist()):
+        result, before, nucleus = task_cycle.result(row), task_cycle.placed_before(row), None
         if len(result.feasible):
             fraction = np.random.default_rng([seed, STREAM, task]).random()
             nucleus = int(result.feasible[drawn(result.weight, fraction)])
-            found.place(row, nucleus)
-        places = range(len(result.feasible))
-        order = sorted(places, key=lambda at: (result.feasible[at] != nucleus, -result.weight[at], at))
+            task_cycle.place(row, nucleus)
+        ranks = range(len(result.feasible))
+        order = sorted(ranks, key=lambda rank: (result.feasible[rank] != nucleus, -result.weight[rank], rank))
         bits = result.feasible[order].tolist(), result.weight[order].tobytes()
-        yield row, nucleus, result.reason, bits, decisive_position(found, result).tolist(), before.tobytes()
+        yield row, nucleus, result.reason, bits, decisive_position(task_cycle, result).tolist(), before.tobytes()
 
 
-def decided(mode: str, seed: int, *about: Any, **more: Any) -> list[Any]:
-    """What is said of each task with or without the loop."""
+def decide(mode: str, seed: int, *arguments: Any, **options: Any) -> list[Any]:
+    """Return the contents of each task, decided with or without the loop."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "mode", mode)
-        # so that what is placed goes from block to block
+        # small blocks, so that placements carry over from block to block
         patch.setattr(assign, "BLOCK", 5)
-        return [said(task) for task in assign_tasks(random_cycle(seed, *about, **more), seed)]
+        return [task_contents(task) for task in assign_tasks(random_cycle(seed, *arguments, **options), seed)]
 
 
 GIVEN = given(
     seed=st.integers(0, 2**31),
     count=st.integers(1, 17),
-    strange=st.booleans(),
-    below=st.sampled_from(("as_least", "one")),
+    special_values=st.booleans(),
+    below_least=st.sampled_from(("as_least", "one")),
     independent=st.booleans(),
     least=st.sampled_from((0.3, 3.0, LEAST_HS06S, 1e4)),
 )
@@ -149,13 +160,13 @@ GIVEN = given(
 
 @settings(max_examples=25, deadline=None)
 @GIVEN
-def test_a_block_is_decided_as_its_tasks_one_by_one(
-    seed: int, count: int, strange: bool, below: str, independent: bool, least: float
+def test_a_block_is_decided_like_its_tasks_one_by_one(
+    seed: int, count: int, special_values: bool, below_least: str, independent: bool, least: float
 ) -> None:
-    about = (seed, count, strange, below, least)
-    blocks = decided("never", *about, independent=independent)
-    alone = one_by_one(random_cycle(*about, independent=independent), seed)
-    for (row, nucleus, plain, bits, position, placed), expected in zip(blocks, alone, strict=True):
+    arguments = (seed, count, special_values, below_least, least)
+    blocks = decide("never", *arguments, independent=independent)
+    singles = one_by_one(random_cycle(*arguments, independent=independent), seed)
+    for (row, nucleus, plain, bits, position, placed), expected in zip(blocks, singles, strict=True):
         assert (row, nucleus, plain[2], bits[:2], position[1], placed) == expected
 
 
@@ -166,23 +177,23 @@ def compiler(compiled_loop: None) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @GIVEN
-def test_the_loop_decides_as_python(
-    compiler: None, seed: int, count: int, strange: bool, below: str, independent: bool, least: float
+def test_the_compiled_loop_decides_like_python(
+    compiler: None, seed: int, count: int, special_values: bool, below_least: str, independent: bool, least: float
 ) -> None:
-    about = (seed, count, strange, below, least)
-    assert decided("always", *about, independent=independent) == decided("never", *about, independent=independent)
+    arguments = (seed, count, special_values, below_least, least)
+    assert decide("always", *arguments, independent=independent) == decide("never", *arguments, independent=independent)
 
 
-def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
+def test_a_cycle_calls_the_signature_that_was_compiled_ahead(compiler: None) -> None:
     from broker.engine.compiled.nuclei import call_first, place_all
 
     call_first()
-    decided("always", 7, 12, True, "one")
-    assert len(place_all.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew
+    decide("always", 7, 12, True, "one")
+    assert len(place_all.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types would compile again
 
 
 class Idle(NucleusLoadWeight):
-    """A rule of a plugin."""
+    """A plugin rule."""
 
     name = code = "idle"
     title = "idle"
@@ -192,20 +203,20 @@ class Idle(NucleusLoadWeight):
 
 
 @pytest.mark.parametrize("rule", [Idle(), Derived()])
-def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: NucleusLoadWeight) -> None:
-    tunings = {one.name: Tuning.defaults().only(()) for one in (RemainingWork(), rule)}
+def test_a_rule_unknown_to_the_loop_is_run_in_python(rule: NucleusLoadWeight) -> None:
+    tunings = {known_rule.name: Tuning.defaults().only(()) for known_rule in (RemainingWork(), rule)}
     assert numbered((RemainingWork(), rule), tunings) is None
     assert numbered((RemainingWork(),), tunings) is not None
 
 
 def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later than that of chunks, and sooner where the compiler is loaded already."""
+    """The loop of tasks is loaded later than that of chunks, and sooner if the compiler is already loaded."""
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "is_compiled", lambda: True)
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "not_loaded_by_anybody")
     assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN) is None
-    assert loading.task_loop_for(loading.TASKS_THAT_PAY) is None  # it would, but there is no such compiler
+    assert loading.task_loop_for(loading.TASKS_THAT_PAY) is None  # enough tasks, but the compiler does not exist
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "numpy")
     monkeypatch.setattr(loading, "_read_modules", {})

@@ -1,4 +1,4 @@
-"""Endpoints of tokens are looked up once for as long as the storages stay as they are."""
+"""The endpoints of a token are looked up once while the storages do not change."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ TOKENS = ("A_DISK", "_DISK", "", "nowhere")
 
 
 def test_a_token_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid, asked = nuclei(), Counter[str]()
-    known = NucleusOutputs(grid)
+    grid, lookups = nuclei(), Counter[str]()
+    outputs = NucleusOutputs(grid)
 
-    def counted(token: str, *rest: Any) -> int:
-        asked[token] += 1
+    def counting_lookup(token: str, *rest: Any) -> int:
+        lookups[token] += 1
         return endpoint_for(token, *rest)
 
-    monkeypatch.setattr(module, "endpoint_for", counted)
-    first = [known.own(token).tolist() for token in TOKENS]
-    names = [[None if at < 0 else str(grid.storages.name[at]) for at in row] for row in first]
-    every = ["A_DISK", "B_DISK", "C_DISK", "S_DISK"]
-    assert names == [["A_DISK", None, None, None], every, every, [None] * 4]
-    assert [known.own(token).tolist() for token in TOKENS] == first
-    assert asked == dict.fromkeys(TOKENS, len(every))
+    monkeypatch.setattr(module, "endpoint_for", counting_lookup)
+    first = [outputs.own(token).tolist() for token in TOKENS]
+    names = [[None if position < 0 else str(grid.storages.name[position]) for position in row] for row in first]
+    all_names = ["A_DISK", "B_DISK", "C_DISK", "S_DISK"]
+    assert names == [["A_DISK", None, None, None], all_names, all_names, [None] * 4]
+    assert [outputs.own(token).tolist() for token in TOKENS] == first
+    assert lookups == dict.fromkeys(TOKENS, len(all_names))
 
 
-def test_tokens_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = NucleusOutputs(nuclei())
-    expected = [known.own(token).tolist() for token in TOKENS]
+def test_the_cache_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = NucleusOutputs(nuclei())
+    expected = [outputs.own(token).tolist() for token in TOKENS]
     monkeypatch.setattr(module, "MOST_TOKENS", 2)
-    few = NucleusOutputs(nuclei())
-    assert [few.own(token).tolist() for token in (*TOKENS, *TOKENS)] == [*expected, *expected]
-    assert len(few._known) <= 2
+    small_outputs = NucleusOutputs(nuclei())
+    assert [small_outputs.own(token).tolist() for token in (*TOKENS, *TOKENS)] == [*expected, *expected]
+    assert len(small_outputs._known) <= 2

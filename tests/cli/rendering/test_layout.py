@@ -15,7 +15,7 @@ names = st.text("abcABC/_-", min_size=1, max_size=30)
 sentences = st.lists(names, min_size=1, max_size=6).map(" ".join)
 
 
-def test_figures_are_set_to_the_right_and_no_line_ends_in_blanks() -> None:
+def test_figures_are_right_aligned_and_no_line_ends_in_blanks() -> None:
     assert lay_out((QUEUES, JOBS), None).lines == (
         "queue                  jobs waiting",
         "---------------------  ------------",
@@ -25,16 +25,16 @@ def test_figures_are_set_to_the_right_and_no_line_ends_in_blanks() -> None:
 
 
 def test_headings_break_before_columns_are_given_up() -> None:
-    laid = lay_out((QUEUES, JOBS), 30)
-    assert laid.missing == ()
-    assert laid.lines[:3] == (
+    layout = lay_out((QUEUES, JOBS), 30)
+    assert layout.missing == ()
+    assert layout.lines[:3] == (
         "queue                     jobs",
         "                       waiting",
         "---------------------  -------",
     )
 
 
-def test_columns_are_given_up_the_largest_number_first() -> None:
+def test_columns_with_the_largest_give_up_number_go_first() -> None:
     columns = (QUEUES, RULE, UNIT, JOBS)
     whole = 21 + 17 + 5 + 7 + 3 * 2
     assert lay_out(columns, whole).missing == ()
@@ -42,7 +42,7 @@ def test_columns_are_given_up_the_largest_number_first() -> None:
     assert lay_out(columns, 30).missing == ("rule", "unit")
 
 
-def test_without_room_for_what_must_be_shown_each_row_is_a_record() -> None:
+def test_without_room_for_required_columns_each_row_is_a_record() -> None:
     assert lay_out((QUEUES, RULE, JOBS), 20).lines == (
         "queue         CERN-PROD/SCORE_HIMEM",
         "rule          lowmemory",
@@ -54,7 +54,7 @@ def test_without_room_for_what_must_be_shown_each_row_is_a_record() -> None:
     )
 
 
-def test_sentences_go_on_in_the_next_line_and_names_do_not() -> None:
+def test_sentences_wrap_and_names_do_not() -> None:
     assert lay_out((QUEUES, WHY), 48).lines[2:] == (
         "CERN-PROD/SCORE_HIMEM  the task requires 289 GB",
         "                       for 8 cores",
@@ -69,7 +69,7 @@ def test_wide_characters_take_two_columns() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(names, sentences, names, sentences), min_size=1, max_size=5), st.integers(20, 100))
-def test_no_word_is_ever_broken_and_a_table_fits(rows: list[tuple[str, str, str, str]], width: int) -> None:
+def test_no_word_is_broken_and_a_table_fits(rows: list[tuple[str, str, str, str]], width: int) -> None:
     first, about, rule, more = (tuple(cells) for cells in zip(*rows, strict=True))
     columns = [
         Body("name", first),
@@ -77,24 +77,24 @@ def test_no_word_is_ever_broken_and_a_table_fits(rows: list[tuple[str, str, str,
         Body("rule", rule, give_up=1),
         Body("more", more, breaks=True, give_up=2),
     ]
-    laid = lay_out(columns, width)
-    text = "\n".join(laid.lines)
+    layout = lay_out(columns, width)
+    text = "\n".join(layout.lines)
     words = text.split()
     for column in columns:
-        if column.heading not in laid.missing and column.heading in words:
+        if column.heading not in layout.missing and column.heading in words:
             for cell in column.cells:
                 assert set(cell.split(" ")) <= set(words)
-    if laid.lines[1].startswith("-"):
-        assert all(len(line) <= width for line in laid.lines)
-    assert all(line == line.rstrip() for line in laid.lines)
+    if layout.lines[1].startswith("-"):
+        assert all(len(line) <= width for line in layout.lines)
+    assert all(line == line.rstrip() for line in layout.lines)
 
 
 @given(sentences, st.integers(1, 40))
-def test_a_broken_sentence_is_the_same_sentence(text: str, width: int) -> None:
+def test_a_wrapped_sentence_keeps_its_words(text: str, width: int) -> None:
     lines = wrapped(text, width)
     assert " ".join(lines) == text
     assert all(len(line) <= width or " " not in line for line in lines)
 
 
-def test_records_leave_out_what_has_no_value() -> None:
+def test_records_leave_out_empty_cells() -> None:
     assert records((Body("a", ("1", "")), Body("b", ("", "2"))), None) == ["a  1", "", "b  2"]

@@ -9,7 +9,7 @@ from broker.cli.rendering.cells import ago, utc, with_age
 NOW = datetime(2026, 11, 22, 5, 20, 58, tzinfo=UTC)
 
 
-def test_a_time_says_its_zone() -> None:
+def test_a_time_names_its_zone() -> None:
     assert utc(NOW) == utc(NOW.replace(tzinfo=None)) == "2026-11-22 05:20:58 UTC"
     assert utc(datetime(2026, 11, 22, 6, 20, 58, tzinfo=timezone(timedelta(hours=1)))) == "2026-11-22 05:20:58 UTC"
 

@@ -87,7 +87,7 @@ def test_json_by_either_option(command: Command, words: tuple[str, ...]) -> None
     assert json.loads(command("listing", *words).out) == {"queue": "BNL/MCORE", "jobs": 5}
 
 
-def test_an_unknown_format_is_wrong_use(command: Command) -> None:
+def test_an_unknown_format_is_wrong_usage(command: Command) -> None:
     assert command("listing", "--format", "yaml").status == 2
 
 
@@ -105,7 +105,7 @@ def test_a_narrow_terminal_gives_up_columns_and_names_them(monkeypatch: pytest.M
     ]
 
 
-def _looks(until: int) -> tuple[list[float], Callable[[float], None]]:
+def _interrupted_wait(until: int) -> tuple[list[float], Callable[[float], None]]:
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
@@ -116,14 +116,14 @@ def _looks(until: int) -> tuple[list[float], Callable[[float], None]]:
     return waits, wait
 
 
-def test_watch_shows_it_again_until_it_is_ended(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits, wait = _looks(3)
+def test_watch_repeats_the_list_until_it_is_interrupted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, wait = _interrupted_wait(3)
     monkeypatch.setattr(options.time, "sleep", wait)
-    shown = command("listing", "--watch", "2.5")
-    assert shown.status == 0
+    result = command("listing", "--watch", "2.5")
+    assert result.status == 0
     assert waits == [2.5] * 3
-    assert shown.out.count("BNL/MCORE") == 3
-    assert shown.out.count("every 2.5 s, now 20") == 3
+    assert result.out.count("BNL/MCORE") == 3
+    assert result.out.count("every 2.5 s, now 20") == 3
 
 
 def test_watch_is_for_lists_only(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,22 +132,22 @@ def test_watch_is_for_lists_only(command: Command, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_watched_command_exists_and_each_with_json_has_formats() -> None:
-    found = dict(_leaves(typer.main.get_command(build_app())))
-    assert set(found) >= commands_module.WATCHED
-    for path, names in found.items():
+    options_of = dict(_leaves(typer.main.get_command(build_app())))
+    assert set(options_of) >= commands_module.WATCHED
+    for path, names in options_of.items():
         assert ("--format" in names) == ("--json" in names), path
-        if path != "import sites":  # it follows its file, which is no list
+        if path != "import sites":  # its --watch follows the file; the command prints no list
             assert ("--watch" in names) == (path in commands_module.WATCHED), path
 
 
 def _leaves(command: Any, path: str = "") -> list[tuple[str, list[str]]]:
     inner = getattr(command, "commands", None)
     if inner is None:
-        return [(path, [name for one in command.params for name in one.opts])]
-    return [leaf for name, one in inner.items() for leaf in _leaves(one, f"{path} {name}".strip())]
+        return [(path, [name for parameter in command.params for name in parameter.opts])]
+    return [leaf for name, subcommand in inner.items() for leaf in _leaves(subcommand, f"{path} {name}".strip())]
 
 
-def test_the_terminal_is_asked_for_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_wrapped_to_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "24")
     stream = Terminal()
     say("a sentence that is longer than the terminal", stream=stream)

@@ -34,11 +34,11 @@ def test_hidden_characters_are_made_visible(text: object, expected: str) -> None
 
 
 @given(st.text())
-def test_nothing_that_is_printed_breaks_the_line_or_the_terminal(text: str) -> None:
-    shown = escaped(text)
-    assert len(shown.splitlines()) <= 1
-    assert shown.encode().decode() == shown
-    assert "\x1b" not in shown
+def test_printed_text_breaks_neither_the_line_nor_the_terminal(text: str) -> None:
+    printed = escaped(text)
+    assert len(printed.splitlines()) <= 1
+    assert printed.encode().decode() == printed
+    assert "\x1b" not in printed
 
 
 def test_a_table_takes_names_literally_and_cuts_nothing() -> None:
@@ -50,16 +50,16 @@ def test_a_table_takes_names_literally_and_cuts_nothing() -> None:
         title="A title [b] that is longer than the table, which would be cut",
         stream=stream,
     )
-    shown = stream.getvalue()
-    assert "[red]Q[/red]\\x1b[2J" in shown
-    assert long_name in shown
-    assert ":smile:" in shown
-    assert "1.23457" in shown
-    assert shown.startswith("A title [b] that is longer than the table, which would be cut\n")
+    text = stream.getvalue()
+    assert "[red]Q[/red]\\x1b[2J" in text
+    assert long_name in text
+    assert ":smile:" in text
+    assert "1.23457" in text
+    assert text.startswith("A title [b] that is longer than the table, which would be cut\n")
 
 
 @pytest.mark.parametrize("rows", [1000, 1001])
-def test_a_long_table_says_as_much_as_a_short_one(rows: int) -> None:
+def test_a_long_table_shows_every_row(rows: int) -> None:
     stream = io.StringIO()
     cells = [(number, "bad\nname" if number == 7 else "x", None, number / 3) for number in range(rows)]
     print_table(("number", "name", "nothing", "third"), cells, title="Many", stream=stream)
@@ -68,17 +68,17 @@ def test_a_long_table_says_as_much_as_a_short_one(rows: int) -> None:
     words = [line.split() for line in lines[1:]]
     assert ["number", "name", "nothing", "third"] in words
     assert ["7", "bad\\nname", "2.33333"] in words
-    assert sum(1 for one in words if one and one[0].isdigit()) == rows
+    assert sum(1 for cells_of_line in words if cells_of_line and cells_of_line[0].isdigit()) == rows
 
 
-def test_an_empty_table_says_so_in_a_word() -> None:
+def test_an_empty_table_prints_none() -> None:
     stream = io.StringIO()
     print_table(("a", "b"), [], stream=stream)
     print_table(("a", "b"), [], title="Candidates", stream=stream)
     assert stream.getvalue() == "none\nCandidates: none\n"
 
 
-def test_json_is_one_line_and_knows_our_types() -> None:
+def test_json_is_one_line_and_supports_our_types() -> None:
     stream = io.StringIO()
     print_json(
         {
@@ -109,13 +109,13 @@ def test_json_is_one_line_and_knows_our_types() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_no_limit_and_no_number_are_null_as_in_the_api(number: float) -> None:
+def test_infinity_and_nan_are_null_as_in_the_api(number: float) -> None:
     stream = io.StringIO()
     print_json({"x": number}, stream)
     assert json.loads(stream.getvalue()) == {"x": None}
 
 
-def test_what_is_not_json_is_an_error() -> None:
+def test_a_value_without_a_json_form_is_an_error() -> None:
     with pytest.raises(TypeError):
         print_json({"x": object()}, io.StringIO())
 
@@ -126,7 +126,7 @@ def test_remarks_go_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_large_figure_is_written_out() -> None:
-    assert [cell_text(one) for one in (4_300_800.0, -1e6, 0.123456789, 999_999.5)] == [
+    assert [cell_text(value) for value in (4_300_800.0, -1e6, 0.123456789, 999_999.5)] == [
         "4300800",
         "-1000000",
         "0.123457",

@@ -1,4 +1,4 @@
-"""``broker replay``: identical to the byte, or the difference and exit status 1; and everything that can be wrong."""
+"""``broker replay``: identical to the byte, or a difference and exit status 1; and every kind of bad data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.brokerages.stored_grids import STORED, store_jobs
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
 
-_KEPT = ("decisions", "snapshots", "snapshot_blobs")
+_TABLES = ("decisions", "snapshots", "snapshot_blobs")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def stored_jobs(test_server: TestServer) -> Iterator[Database]:
     with Database(url) as database:
         store_jobs(database)
         with database.begin() as connection:
-            for table in _KEPT:
+            for table in _TABLES:
                 connection.execute(sa.text(f"CREATE TABLE public.{table} AS TABLE broker.{table}"))
         yield database
     test_server.drop(sa.make_url(url).database or "")
@@ -39,10 +39,10 @@ def stored_jobs(test_server: TestServer) -> Iterator[Database]:
 
 @pytest.fixture
 def jobs(stored_jobs: Database) -> Iterator[Database]:
-    """The stored cycle; what a test changes in it is put back."""
+    """The stored cycle, restored after each test."""
     yield stored_jobs
     with stored_jobs.begin() as connection:
-        for table in _KEPT:
+        for table in _TABLES:
             connection.execute(sa.text(f"TRUNCATE broker.{table}"))
             connection.execute(sa.text(f"INSERT INTO broker.{table} TABLE public.{table}"))
 
@@ -85,29 +85,32 @@ def store_work(database: Database, decision: int, work: bytes | None) -> None:
         connection.execute(statement, {"work": work, "id": decision})
 
 
-def told(out: str) -> list[dict[str, Any]]:
+def documents_in(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.mark.parametrize("brokerage", list(STORED))
-def test_every_brokerage_comes_out_identical(
+def test_every_brokerage_replays_identically(
     database: Database, capsys: pytest.CaptureFixture[str], brokerage: str
 ) -> None:
     STORED[brokerage](database)
     broker = runner(capsys, "--db", database.url)
-    done = broker("replay", "--last", "24h", "--json")
-    assert done.status == 0, done.err
-    assert [one["decision"] for one in told(done.out)] == ids(database)
-    assert all(one["identical"] and not one["differences"] and one["fault"] is None for one in told(done.out))
+    result = broker("replay", "--last", "24h", "--json")
+    assert result.status == 0, result.err
+    assert [document["decision"] for document in documents_in(result.out)] == ids(database)
+    assert all(
+        document["identical"] and not document["differences"] and document["fault"] is None
+        for document in documents_in(result.out)
+    )
     assert broker("replay").status == 0  # 24 hours are the default
     for number in ids(database):
         assert broker("replay", str(number), "--json").document["identical"]
 
 
-def repack(database: Database, number: int, how: Callable[[Decision], tuple[str, bytes | None]]) -> None:
+def repack(database: Database, number: int, packing: Callable[[Decision], tuple[str, bytes | None]]) -> None:
     """Change a packed column of a decision."""
     with database.begin() as connection:
-        column, data = how(one_decision(connection, number).record.decision)
+        column, data = packing(one_decision(connection, number).record.decision)
         statement = sa.text(f"UPDATE broker.decisions SET {column} = :data WHERE id = :id")
         connection.execute(statement, {"data": data, "id": number})
 
@@ -137,51 +140,52 @@ REPACKED = {"first weight": _other_weight, "without status": _without_status}
         ("SET ramcount = 17", "ramcount"),
     ],
 )
-def test_what_differs_is_shown(jobs: Database, broker: Command, statement: str, field: str) -> None:
+def test_differences_are_shown(jobs: Database, broker: Command, statement: str, field: str) -> None:
     second = ids(jobs)[1]
     if statement in REPACKED:
         repack(jobs, second, REPACKED[statement])
     else:
         change(jobs, f"UPDATE broker.decisions {statement} WHERE id = {second}")
-    done = broker("replay", str(second), "--json")
-    assert done.status == 1 and not done.document["identical"]
-    assert field in [one["field"] for one in done.document["differences"]]
-    shown = broker("replay", "--last", "24h")
-    assert shown.status == 1 and field in shown.out and "1 different" in shown.err
+    result = broker("replay", str(second), "--json")
+    assert result.status == 1 and not result.document["identical"]
+    assert field in [difference["field"] for difference in result.document["differences"]]
+    listing = broker("replay", "--last", "24h")
+    assert listing.status == 1 and field in listing.out and "1 different" in listing.err
     assert broker("replay", str(ids(jobs)[0])).status == 0
 
 
-def test_the_seed_decides_who_gets_the_jobs(jobs: Database, broker: Command) -> None:
+def test_the_seed_decides_which_queues_get_the_jobs(jobs: Database, broker: Command) -> None:
     first = ids(jobs)[0]
-    changed = set()
+    changed_fields = set()
     for seed in range(4):
         change(jobs, f"UPDATE broker.decisions SET seed = {seed} WHERE id = {first}")
-        changed |= {
-            one["field"].split(".")[0] for one in broker("replay", str(first), "--json").document["differences"]
+        changed_fields |= {
+            difference["field"].split(".")[0]
+            for difference in broker("replay", str(first), "--json").document["differences"]
         }
-    assert changed == {"assigned"}
+    assert changed_fields == {"assigned"}
 
 
-def test_what_a_cycle_places_must_add_up(jobs: Database, broker: Command) -> None:
+def test_placements_of_a_cycle_must_add_up(jobs: Database, broker: Command) -> None:
     first, second, _ = ids(jobs)
     change(jobs, f"DELETE FROM broker.decisions WHERE id = {first}")
-    assert broker("replay", str(second)).status == 0  # what was placed before it is stored with it
-    done = broker("replay", "--last", "24h", "--json")
-    assert done.status == 1
-    by_id = {one["decision"]: one for one in told(done.out)}
-    assert all(one["field"].startswith("placed_before.") for one in by_id[second]["differences"])
+    assert broker("replay", str(second)).status == 0  # earlier placements are stored with the decision
+    result = broker("replay", "--last", "24h", "--json")
+    assert result.status == 1
+    by_id = {document["decision"]: document for document in documents_in(result.out)}
+    assert all(difference["field"].startswith("placed_before.") for difference in by_id[second]["differences"])
     assert by_id[second]["differences"]
 
 
-def test_the_parts_of_a_run_with_a_canary_are_made_one_by_one(jobs: Database, broker: Command) -> None:
+def test_the_parts_of_a_run_with_a_canary_are_replayed_separately(jobs: Database, broker: Command) -> None:
     first = ids(jobs)[0]
     with jobs.begin() as connection:
         columns = "editor, reason, fingerprint, rows, last_good"
         version = f"SELECT -7, {columns} FROM broker.gdpconfig_versions WHERE version = 1"
         connection.execute(sa.text(f"INSERT INTO broker.gdpconfig_versions (version, {columns}) {version}"))
         connection.execute(sa.text(f"UPDATE broker.decisions SET tuning = -7 WHERE id = {first}"))
-    done = broker("replay", "--last", "24h")
-    assert done.status == 0 and "3 identical" in done.err and "\t-7\t" in done.out
+    result = broker("replay", "--last", "24h")
+    assert result.status == 0 and "3 identical" in result.err and "\t-7\t" in result.out
 
 
 @pytest.mark.parametrize(
@@ -199,13 +203,13 @@ def test_the_parts_of_a_run_with_a_canary_are_made_one_by_one(jobs: Database, br
         ("UPDATE broker.decisions SET tuning = 99", "gdpconfig has no version 99"),
     ],
 )
-def test_what_is_lost_or_corrupt_is_named(jobs: Database, broker: Command, statement: str, fault: str) -> None:
+def test_lost_or_corrupt_data_are_named(jobs: Database, broker: Command, statement: str, fault: str) -> None:
     change(jobs, statement.format(part="SELECT sources -> 'parts' ->> 'queues' FROM broker.snapshots"))
-    done = broker("replay", "--last", "24h", "--json")
-    assert done.status == 1 and fault in done.err
-    assert all(not one["identical"] and fault in one["fault"] for one in told(done.out))
-    alone = broker("replay", str(ids(jobs)[0]))
-    assert alone.status == 1 and fault in alone.err
+    result = broker("replay", "--last", "24h", "--json")
+    assert result.status == 1 and fault in result.err
+    assert all(not document["identical"] and fault in document["fault"] for document in documents_in(result.out))
+    single = broker("replay", str(ids(jobs)[0]))
+    assert single.status == 1 and fault in single.err
 
 
 @pytest.mark.parametrize(
@@ -218,22 +222,22 @@ def test_what_is_lost_or_corrupt_is_named(jobs: Database, broker: Command, state
         (lambda body: packed(body | {"placed": {"BETA": "many"}}), "cannot be read"),
     ],
 )
-def test_work_that_is_lost_spares_the_others(jobs: Database, broker: Command, damage: Damage, fault: str) -> None:
+def test_lost_work_does_not_affect_other_decisions(jobs: Database, broker: Command, damage: Damage, fault: str) -> None:
     first, second, third = ids(jobs)
     store_work(jobs, first, damage(work_of(jobs, first)))
-    done = broker("replay", "--last", "24h", "--json")
-    assert done.status == 1 and "2 identical, 0 different, 1 unreadable" in done.err
-    found = {one["decision"]: one for one in told(done.out)}
-    assert fault in found[first]["fault"] and found[second]["identical"] and found[third]["identical"]
+    result = broker("replay", "--last", "24h", "--json")
+    assert result.status == 1 and "2 identical, 0 different, 1 unreadable" in result.err
+    by_decision = {document["decision"]: document for document in documents_in(result.out)}
+    assert fault in by_decision[first]["fault"] and by_decision[second]["identical"] and by_decision[third]["identical"]
 
 
-def test_another_engine_version_is_told_and_todays_rules_decide(jobs: Database, broker: Command) -> None:
+def test_another_engine_version_is_reported_and_todays_rules_decide(jobs: Database, broker: Command) -> None:
     change(jobs, "UPDATE broker.decisions SET engine = '0.0.1'")
-    done = broker("replay", "--last", "24h")
-    assert done.status == 0 and done.err.count("decided by version 0.0.1; decided again with the rules of") == 1
+    result = broker("replay", "--last", "24h")
+    assert result.status == 0 and result.err.count("decided by version 0.0.1; decided again with the rules of") == 1
     change(jobs, "UPDATE broker.decisions SET reason = 'as it was then'")
-    done = broker("replay", str(ids(jobs)[0]), "--json")
-    assert done.status == 1 and done.document["engine"] == "0.0.1" and "version 0.0.1" in done.err
+    result = broker("replay", str(ids(jobs)[0]), "--json")
+    assert result.status == 1 and result.document["engine"] == "0.0.1" and "version 0.0.1" in result.err
 
 
 def test_columns_that_an_older_version_did_not_store_count_as_null(jobs: Database, broker: Command) -> None:
@@ -241,25 +245,25 @@ def test_columns_that_an_older_version_did_not_store_count_as_null(jobs: Databas
     body = work_of(jobs, first)
     del body["c"]["rebrokered_from"], body["c"]["jumbo"], body["i"]["catalogued"]
     store_work(jobs, first, packed(body))
-    done = broker("replay", str(first), "--json")
-    assert done.status == 1 and "no column" in done.document["fault"]
+    result = broker("replay", str(first), "--json")
+    assert result.status == 1 and "no column" in result.document["fault"]
     change(jobs, "UPDATE broker.decisions SET engine = '0.0.1'")
-    done = broker("replay", str(first), "--json")
-    assert not done.document["fault"] and "count as NULL: jumbo, rebrokered_from, catalogued" in done.err
+    result = broker("replay", str(first), "--json")
+    assert not result.document["fault"] and "count as NULL: jumbo, rebrokered_from, catalogued" in result.err
 
 
 def test_jobs_that_were_not_written_are_no_difference(jobs: Database, broker: Command) -> None:
     first = ids(jobs)[0]
     with jobs.begin() as connection:
         assigned = connection.execute(sa.text(f"SELECT assigned FROM broker.decisions WHERE id = {first}")).scalar_one()
-    late = "SET outcome = 'skipped', reason = 'task_changed', assigned = '{}'"
-    change(jobs, f"UPDATE broker.decisions {late} WHERE id = {first}")
+    skipped = "SET outcome = 'skipped', reason = 'task_changed', assigned = '{}'"
+    change(jobs, f"UPDATE broker.decisions {skipped} WHERE id = {first}")
     assert broker("replay", "--last", "24h").status == 0
     queue, count = max(assigned.items())
     fewer = json.dumps({**assigned, queue: count - 3})
     for lost, status in ((2, 1), (3, 0), (4, 1)):
-        kept = f"""SET outcome = 'brokered', reason = '', assigned = '{fewer}', notes = '["files_changed:{lost}"]'"""
-        change(jobs, f"UPDATE broker.decisions {kept} WHERE id = {first}")
+        partial = f"""SET outcome = 'brokered', reason = '', assigned = '{fewer}', notes = '["files_changed:{lost}"]'"""
+        change(jobs, f"UPDATE broker.decisions {partial} WHERE id = {first}")
         assert broker("replay", str(first)).status == status
 
 
@@ -276,5 +280,5 @@ def test_jobs_that_were_not_written_are_no_difference(jobs: Database, broker: Co
     ],
 )
 def test_bad_requests(jobs: Database, broker: Command, arguments: tuple[str, ...], status: int) -> None:
-    done = broker("replay", *arguments)
-    assert done.status == status and not done.out and done.err
+    result = broker("replay", *arguments)
+    assert result.status == status and not result.out and result.err

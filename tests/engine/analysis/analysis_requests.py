@@ -1,4 +1,4 @@
-"""What tasks of analysis ask for, and a small grid of analysis queues, for tests of the engine."""
+"""Requests of analysis tasks and a small grid of analysis queues, for tests of the engine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ READS = {"roles": "read_lan", "default_read": "N", "default_write": "N"}
 
 
 def requests(count: int = 1, **columns: Any) -> AnalysisWork:
-    """The columns of so many chunks; a scalar holds for all of them."""
+    """The request columns of ``count`` chunks; a scalar holds for all of them."""
     values = {}
     for field in dataclasses.fields(AnalysisWork):
         kind = str(field.type)
-        given = columns.pop(field.name, DEFAULTS.get(field.name, {"Bools": False}.get(kind)))
+        value = columns.pop(field.name, DEFAULTS.get(field.name, {"Bools": False}.get(kind)))
         column: np.ndarray[Any, Any] = np.empty(count, dtype=DTYPES[kind])
-        column[:] = given
+        column[:] = value
         values[field.name] = column
     assert not columns, f"AnalysisWork has no {sorted(columns)}"
     return AnalysisWork(**values)
@@ -32,10 +32,10 @@ def requests(count: int = 1, **columns: Any) -> AnalysisWork:
 def reading_grid(grid: AnalysisGrid | None = None, **tables: Any) -> Snapshot:
     """A reads DISK_A and TAPE_A, B reads DISK_B and a virtual placement, C reads DISK_C, U is unified and reads DISK_C.
 
-    The queues of analysis are in the order A, B, C, U; P runs production only and reads everything.
+    The analysis queues are in the order A, B, C, U; P runs production only and reads everything.
     """
     analysis = {"type": "analysis"}
-    found = build(
+    snapshot = build(
         **{
             "schedconfig_json": [queue(name, **analysis) for name in "ABC"] + [queue("P"), ucore("U", 8)],
             "resource_types": [dict(row) for row in TYPES],
@@ -58,4 +58,4 @@ def reading_grid(grid: AnalysisGrid | None = None, **tables: Any) -> Snapshot:
             **tables,
         }
     )
-    return found if grid is None else dataclasses.replace(found, analysis=grid)
+    return snapshot if grid is None else dataclasses.replace(snapshot, analysis=grid)

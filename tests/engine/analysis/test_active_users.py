@@ -1,4 +1,4 @@
-"""The figures of the stabilizer as options change them."""
+"""Options change the figures of the stabilizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.engine.small_work import chunk_table
 from tests.rules.builders import facts_of
 from tests.snapshot.raw_grid import jobs
 
-#: At A ann runs 1 of 3 jobs that wait or run; nobody has any at B.
+#: At A ann has 2 queued jobs and 1 running job; no user has jobs at B.
 COUNTS = UserCounts({("user", "X"): {"A": {"ann": (2.0, 1.0), "bob": (0.0, 4.0)}}})
 
 
@@ -28,8 +28,8 @@ def figures(user: str = "ann", running: float = 1.0, total: int = 1, **options: 
     grid = dataclasses.replace(grid, offered={ACTIVE_USER_JOBS: COUNTS, RECENT_STARTS: {"A": 6.0}})
     chunks = chunk_table(1, username=user, gshare="X", prodsourcelabel="user")
     facts = facts_of(AnalysisFacts, 1, len(grid.queues), running=running)
-    found = ActiveUsers(grid, chunks, UserFigures().configured(options)).stats(slice(0, 1), facts)
-    return {name: np.asarray(values)[0, :2].tolist() for name, values in found.items()}
+    stats = ActiveUsers(grid, chunks, UserFigures().configured(options)).stats(slice(0, 1), facts)
+    return {name: np.asarray(values)[0, :2].tolist() for name, values in stats.items()}
 
 
 def test_nothing_differs_by_default() -> None:
@@ -38,8 +38,8 @@ def test_nothing_differs_by_default() -> None:
 
 @pytest.mark.parametrize(("running", "total", "rate"), [(1.0, 1, 6.0), (1.0, 4, 1.5), (0.0, 4, 0.0), (1.0, 0, 0.0)])
 def test_starts_are_shared_by_the_running_jobs(running: float, total: int, rate: float) -> None:
-    found = figures(running=running, total=total, starts="until_five_minutes_ago")
-    assert found == {"to_running_rate": [rate, 0.0]}
+    values = figures(running=running, total=total, starts="until_five_minutes_ago")
+    assert values == {"to_running_rate": [rate, 0.0]}
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_starts_are_shared_by_the_running_jobs(running: float, total: int, rate:
     [("ann", 2.0, 1.0, [False, True]), ("bob", 0.0, 4.0, [False, True]), ("eve", 0.0, 0.0, [True, True])],
 )
 def test_active_jobs_of_users(user: str, queued: float, own: float, ignored: list[bool]) -> None:
-    found = figures(user, running=9.0, jobs="active", absent="not_looked_at")
-    assert found == {
+    values = figures(user, running=9.0, jobs="active", absent="not_looked_at")
+    assert values == {
         "user_queued": [queued, 0.0],
         "user_running": [own, 0.0],
         "users": [2.0, 0.0],
-        # of all users; where nobody has jobs, those of the share
+        # of all users; where no user has jobs, the running jobs of the share
         "users_running": [5.0, 9.0],
         "user_ignored": ignored,
     }

@@ -1,4 +1,4 @@
-"""Lists of queues as users write them."""
+"""Lists of queues in the syntax of users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ["ANALY_CERN", "CERN", "CERN_T0", "MWT2", "a.c", "abc"]
 
 
 @pytest.mark.parametrize(
-    ("items", "wanted"),
+    ("items", "expected"),
     [
         ("CERN", ["CERN"]),
         ("cern", []),
@@ -33,16 +33,16 @@ NAMES = ["ANALY_CERN", "CERN", "CERN_T0", "MWT2", "a.c", "abc"]
         ("AUTO", []),
     ],
 )
-def test_the_whole_name_must_match(items: str, wanted: list[str]) -> None:
-    assert [name for name, flag in zip(NAMES, matched(items, NAMES), strict=True) if flag] == wanted
+def test_the_whole_name_must_match(items: str, expected: list[str]) -> None:
+    assert [name for name, flag in zip(NAMES, matched(items, NAMES), strict=True) if flag] == expected
 
 
-def test_auto_is_an_item_of_its_own() -> None:
+def test_auto_is_a_separate_item() -> None:
     assert has_auto("CERN, AUTO")
     assert not has_auto("AUTOMATIC,CERN")
 
 
-#: A, B, C and U are queues of analysis; A reads ENDPOINT in the scope of analysis.
+#: A, B, C and U are analysis queues; A reads DISK_A in the analysis scope.
 GRID = reading_grid(
     panda_ddm_relation=[
         *(uses(name, "DISK_A", scope="analysis") for name in "AP"),
@@ -60,45 +60,51 @@ NAMES_OF_GRID = [str(name) for name in GRID.queues.name]
         (None, "A,B", None, "AB", "AB", ""),
         (None, "A,AUTO", "B", "ACU", "A", "CU"),
         (None, "AUTO", None, "ABCU", "", "ABCU"),
-        # one queue, which need not be one of analysis; exclusion goes first
+        # a single queue need not be an analysis queue; exclusion takes precedence
         ("P", None, None, "P", "P", ""),
         ("A", None, "A", "", "A", ""),
-        # an endpoint: the queues of analysis that read it, without those excluded, whatever the list
+        # an endpoint: the analysis queues that read it, except the excluded ones, whatever the list
         ("DISK_A", "B", None, "A", "", ""),
         ("DISK_A", None, "A", "", "", ""),
-        # neither a queue nor an endpoint of analysis
+        # neither a queue nor an analysis endpoint
         ("DISK_B", "B", None, "B", "B", ""),
     ],
 )
 def test_candidates(
     site: str | None, included: str | None, excluded: str | None, initial: str, named: str, reserve: str
 ) -> None:
-    asked = requests(included_sites=included, excluded_sites=excluded)
-    found = analysis_candidates(chunk_table(1, site=site), asked, GRID)
+    request = requests(included_sites=included, excluded_sites=excluded)
+    candidates = analysis_candidates(chunk_table(1, site=site), request, GRID)
 
     def names(mask: Any) -> str:
         return "".join(dict.fromkeys(NAMES_OF_GRID[at][0] for at in np.flatnonzero(mask[0])))
 
-    assert tuple(names(one.every) for one in (found.initial, found.named, found.reserve)) == (initial, named, reserve)
-    assert found.one_preassigned.tolist() == [site in ("P", "A")]
+    assert tuple(names(part.every) for part in (candidates.initial, candidates.named, candidates.reserve)) == (
+        initial,
+        named,
+        reserve,
+    )
+    assert candidates.one_preassigned.tolist() == [site in ("P", "A")]
 
 
-def test_wishes_that_a_rule_asks_read_an_endpoint_in_the_scope_in_use() -> None:
-    """B, which has no relation of analysis, reads it in the default scope."""
+def test_wishes_checked_by_a_rule_resolve_an_endpoint_in_the_scope_in_use() -> None:
+    """B, which has no analysis relation, reads it in the default scope."""
     wishes = Wishes().configured({"asked": "by_rule"})
-    found = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, wishes)
-    assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(found.wanted.every[0])} == {"A", "B"}
+    candidates = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, wishes)
+    assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(candidates.wanted.every[0])} == {"A", "B"}
 
 
 @pytest.mark.parametrize(("site", "queues"), [("P", "P"), ("V", ""), ("U", "U")])
-def test_a_named_unified_queue_without_analysis_has_none_where_a_rule_asks(site: str, queues: str) -> None:
-    """V runs production and is unified: its name is on the list, and passed over as that of a unified queue."""
+def test_a_named_unified_queue_without_analysis_has_no_candidates_where_a_rule_checks_wishes(
+    site: str, queues: str
+) -> None:
+    """V runs production and is unified: its name is on the list, but the name of a unified queue is skipped."""
     queues_of_grid = [*(queue(name, type="analysis") for name in "ABC"), queue("P"), ucore("U", 8)]
     grid = reading_grid(schedconfig_json=[*queues_of_grid, queue("V", capability="ucore", corecount=8)])
     names = [str(name)[0] for name in grid.queues.name]
-    for asked, wanted in (("by_rule", queues), ("first", site)):
-        wishes = Wishes().configured({"asked": asked})
-        found = analysis_candidates(chunk_table(1, site=site), requests(), grid, wishes)
-        own = found.initial.every[0] & found.wanted.every[0]
-        assert "".join(dict.fromkeys(names[at] for at in np.flatnonzero(own))) == wanted, asked
-        assert found.one_preassigned.tolist() == [True]
+    for option, expected in (("by_rule", queues), ("first", site)):
+        wishes = Wishes().configured({"asked": option})
+        candidates = analysis_candidates(chunk_table(1, site=site), requests(), grid, wishes)
+        own = candidates.initial.every[0] & candidates.wanted.every[0]
+        assert "".join(dict.fromkeys(names[at] for at in np.flatnonzero(own))) == expected, option
+        assert candidates.one_preassigned.tolist() == [True]

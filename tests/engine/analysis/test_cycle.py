@@ -1,4 +1,4 @@
-"""The cycle of analysis without a database: passes, throttles, and jobs that the cycle itself has placed."""
+"""The analysis cycle without a database: passes, throttles, and jobs that the cycle itself has placed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AT_A, AT_B, AT_C = (Dataset([replica(f"DISK_{name}")]) for name in "ABC")
 
 
 def grid(closed: str = "", owners: AnalysisGrid | None = None, **tables: Any) -> Snapshot:
-    """A, B and C read a disk of their own each; the queues in ``closed`` are not online."""
+    """A, B and C each read a separate disk; the queues in ``closed`` are not online."""
     return reading_grid(
         owners,
         **{
@@ -56,51 +56,53 @@ def grid(closed: str = "", owners: AnalysisGrid | None = None, **tables: Any) ->
     )
 
 
-def work(*datasets: Sequence[Dataset], asked: dict[str, Any] | None = None, **columns: Any) -> Work:
+def work(*datasets: Sequence[Dataset], request_columns: dict[str, Any] | None = None, **columns: Any) -> Work:
     """A chunk for each list of datasets."""
-    found = work_of(*datasets, chunks={**TASK, **columns})
-    return Work(found.chunks, found.inputs, found.replicas, analysis_request=requests(len(datasets), **(asked or {})))
+    plain = work_of(*datasets, chunks={**TASK, **columns})
+    return Work(
+        plain.chunks, plain.inputs, plain.replicas, analysis_request=requests(len(datasets), **(request_columns or {}))
+    )
 
 
-def cycle(given: Work, snapshot: Snapshot | None = None, *, independent: bool = False, **tuning: Any) -> AnalysisCycle:
+def cycle(chunks: Work, snapshot: Snapshot | None = None, *, independent: bool = False, **tuning: Any) -> AnalysisCycle:
     values = Tuning.defaults(vo="atlas").with_values(tuning)
-    return AnalysisCycle(snapshot or grid(), given, values, chain(), independent=independent)
+    return AnalysisCycle(snapshot or grid(), chunks, values, chain(), independent=independent)
 
 
-def chosen(found: AnalysisCycle) -> list[dict[str, float]]:
-    """By chunk the candidates with their weights."""
+def weights_by_candidate(analysis_cycle: AnalysisCycle) -> list[dict[str, float]]:
+    """The candidates of each chunk with their weights."""
     rows = []
-    for result in found.results():
+    for result in analysis_cycle.results():
         ranking = result.ranking
         weight = [] if ranking is None else ranking.weight[ranking.chosen].tolist()
-        names = [str(name) for name in found.snapshot.queues.name[result.chosen]]
+        names = [str(name) for name in analysis_cycle.snapshot.queues.name[result.chosen]]
         rows.append(dict(zip(names, weight, strict=True)))
-    assert not found.faults, found.faults
+    assert not analysis_cycle.faults, analysis_cycle.faults
     return rows
 
 
-def test_the_input_decides_and_each_chunk_by_itself() -> None:
-    found = cycle(work([AT_A], [AT_B], [AT_C]))
-    assert chosen(found) == [{"A": 1.0}, {"B": 1.0}, {"C": 1.0}]
+def test_the_input_decides_for_each_chunk_separately() -> None:
+    analysis_cycle = cycle(work([AT_A], [AT_B], [AT_C]))
+    assert weights_by_candidate(analysis_cycle) == [{"A": 1.0}, {"B": 1.0}, {"C": 1.0}]
 
 
-def test_the_second_pass_is_that_of_the_chunks_that_need_it() -> None:
-    """A is closed; only the chunks with their input there look elsewhere, in whatever block they are."""
-    found = cycle(work([AT_B], [AT_A], [AT_C], [AT_A]), grid("A"))
+def test_only_chunks_that_need_a_second_pass_get_one() -> None:
+    """A is closed; only the chunks with input there look elsewhere, whatever their block."""
+    analysis_cycle = cycle(work([AT_B], [AT_A], [AT_C], [AT_A]), grid("A"))
     elsewhere = {"B": 1.0, "C": 1.0}
-    assert chosen(found) == [{"B": 1.0}, elsewhere, {"C": 1.0}, elsewhere]
+    assert weights_by_candidate(analysis_cycle) == [{"B": 1.0}, elsewhere, {"C": 1.0}, elsewhere]
 
 
 def test_the_facts_that_differ_between_passes() -> None:
-    found = cycle(work([AT_A]))
-    known, later = found._analysis_facts._of_pass(slice(0, 1), np.ones((1, 1), dtype=np.bool_))
+    analysis_cycle = cycle(work([AT_A]))
+    known, later = analysis_cycle._analysis_facts._of_pass(slice(0, 1), np.ones((1, 1), dtype=np.bool_))
     assert {*known, *later} == set(PASS_FACTS)
 
 
 def test_without_a_source_over_wan_there_is_no_second_pass() -> None:
     off = '{"read_wan": "OFF"}'
     disks = [endpoint("DISK_A", "S", detailed_status=off), endpoint("DISK_B", "S"), endpoint("DISK_C", "S")]
-    assert chosen(cycle(work([AT_A], [AT_B]), grid("A", ddm_endpoint=disks))) == [{}, {"B": 1.0}]
+    assert weights_by_candidate(cycle(work([AT_A], [AT_B]), grid("A", ddm_endpoint=disks))) == [{}, {"B": 1.0}]
 
 
 LIMITS = {"IO_INTENSITY_CUTOFF_USER": 100, "DATA_CHECK_TIMEOUT_USER": 48}
@@ -125,78 +127,82 @@ HOUR = 3600.0
     ],
 )
 def test_when_the_locality_check_is_suppressed(columns: dict[str, Any], tuning: dict[str, Any], checked: bool) -> None:
-    (found,) = chosen(cycle(work([AT_A], **columns), **tuning))
-    assert found == ({"A": 1.0} if checked else {"A": 1.0, "B": 1.0, "C": 1.0})
+    (row,) = weights_by_candidate(cycle(work([AT_A], **columns), **tuning))
+    assert row == ({"A": 1.0} if checked else {"A": 1.0, "B": 1.0, "C": 1.0})
 
 
-def test_local_gib_count_where_the_input_is_not_asked_for() -> None:
+def test_local_gib_count_where_the_locality_check_is_suppressed() -> None:
     """15 GiB at A: 1 + 15 / 10."""
     big = Dataset([replica("DISK_A", files=15 * GB / 100)], files=15 * GB / 100)
-    assert chosen(cycle(work([big], taskpriority=2000))) == [{"A": 2.5, "B": 1.0, "C": 1.0}]
+    assert weights_by_candidate(cycle(work([big], taskpriority=2000))) == [{"A": 2.5, "B": 1.0, "C": 1.0}]
 
 
 def test_placed_jobs_count_for_the_share_and_its_chunks_only() -> None:
     everywhere = [Dataset([replica(f"DISK_{name}") for name in "ABC"])]
-    given = work(*[everywhere] * 4, gshare=["X", "Y", "X", "X"])
-    found = cycle(given)
-    seen = []
-    for result in found.results():
+    chunks = work(*[everywhere] * 4, gshare=["X", "Y", "X", "X"])
+    analysis_cycle = cycle(chunks)
+    weights = []
+    for result in analysis_cycle.results():
         ranking = result.ranking
         assert ranking is not None
         at_a = result.feasible.tolist().index(0)
-        seen.append(ranking.weight[at_a])
-        found.add_load(result.row, np.array([0]), np.array([4]))
-    # 1 / (waiting + 1): none, none of its own share, 4 of the first, and 4 of the third as well
-    assert seen == [1.0, 1.0, 1 / 5, 1 / 9]
-    assert cycle(given, independent=True).load_before(3).of_share == {}
+        weights.append(ranking.weight[at_a])
+        analysis_cycle.add_load(result.row, np.array([0]), np.array([4]))
+    # 1 / (waiting + 1): no jobs wait, none of its share, 4 of the first chunk, and 4 more of the third
+    assert weights == [1.0, 1.0, 1 / 5, 1 / 9]
+    assert cycle(chunks, independent=True).load_before(3).of_share == {}
 
 
-def test_a_queue_that_the_cycle_fills_is_out_and_why() -> None:
-    """41 jobs of the share and type are more than 2 x 20; of another type they do not count, but they weigh."""
-    given = work([AT_A], [AT_A], [AT_A], resource_type=["SCORE", "MCORE", "SCORE"], username=["ann", "bob", "cec"])
-    found = cycle(given)
-    results = found.results()
+def test_a_queue_filled_by_the_cycle_is_rejected_with_a_reason() -> None:
+    """41 jobs of the share and type exceed 2 x 20; for another type they weigh but do not count to the cap."""
+    chunks = work([AT_A], [AT_A], [AT_A], resource_type=["SCORE", "MCORE", "SCORE"], username=["ann", "bob", "cec"])
+    analysis_cycle = cycle(chunks)
+    results = analysis_cycle.results()
     first = next(results)
-    found.add_load(first.row, np.array([0]), np.array([41]))
+    analysis_cycle.add_load(first.row, np.array([0]), np.array([41]))
     second, third = next(results), next(results)
     assert [len(result.chosen) for result in (first, second, third)] == [1, 1, 0]
-    codes = [rule.code for rule in found.chain.filters]
+    codes = [rule.code for rule in analysis_cycle.chain.filters]
     inside = third.row - third.block.rows.start
     assert codes[third.block.evaluation.reason[inside, 0]] == "queue_cap"
-    facts: Any = found.facts_at(third, np.array([0]))
+    facts: Any = analysis_cycle.facts_at(third, np.array([0]))
     assert (facts.queued_of_type.item(), facts.defined.item(), facts.user_queued.item()) == (41, 41, 0)
     assert facts.users.item() == 1
 
 
-def test_a_load_that_is_set_decides_as_the_one_that_was_counted() -> None:
-    given = work([AT_A], [AT_A], [AT_A])
-    found, again = cycle(given), cycle(given)
-    for result in found.results():
-        found.add_load(result.row, np.array([0]), np.array([30]))
+def test_a_restored_load_decides_as_the_counted_load() -> None:
+    chunks = work([AT_A], [AT_A], [AT_A])
+    counting, restored = cycle(chunks), cycle(chunks)
+    for result in counting.results():
+        counting.add_load(result.row, np.array([0]), np.array([30]))
         if result.row == 1:
-            stored = found.load_before(2)
-    again.set_load(2, stored)
-    assert [row for row in chosen(again)][2] == {}
-    assert again.load_before(2) == stored
+            stored = counting.load_before(2)
+    restored.set_load(2, stored)
+    assert [row for row in weights_by_candidate(restored)][2] == {}
+    assert restored.load_before(2) == stored
 
 
-def test_a_throttled_chunk_gets_no_candidates_and_says_why() -> None:
+def test_a_throttled_chunk_gets_a_reason_and_no_candidates() -> None:
     owners = AnalysisGrid(of_user={"ann": OwnerJobs(running_jobs=4)})
-    given = work([AT_A], [AT_A], [AT_A], username=["ann", "bob", "ann"], merging=[False, False, True])
-    found = cycle(given, grid(owners=owners), CAP_RUNNING_USER_JOBS=3)
-    results = list(found.results())
-    assert [found.outcome(result.row, result.reason) for result in results] == ["throttled", "brokered", "brokered"]
+    chunks = work([AT_A], [AT_A], [AT_A], username=["ann", "bob", "ann"], merging=[False, False, True])
+    analysis_cycle = cycle(chunks, grid(owners=owners), CAP_RUNNING_USER_JOBS=3)
+    results = list(analysis_cycle.results())
+    assert [analysis_cycle.outcome(result.row, result.reason) for result in results] == [
+        "throttled",
+        "brokered",
+        "brokered",
+    ]
     assert results[0].reason == "throttled_running_jobs" and not len(results[0].chosen)
-    assert found.remarks(0) == ("throttle:running_jobs:4:3:jobs:CAP_RUNNING_USER_JOBS",)
+    assert analysis_cycle.remarks(0) == ("throttle:running_jobs:4:3:jobs:CAP_RUNNING_USER_JOBS",)
 
 
 def test_the_new_weight_follows_the_room_that_is_left() -> None:
     """1 job to two queues of 100 each: (100 - 0.5) / (200 - 1); then 40 of the user wait at A."""
     both = [Dataset([replica("DISK_A"), replica("DISK_B")])]
-    found = cycle(work(both, both), NEW_BASIC_WEIGHT=True)
-    results = found.results()
+    analysis_cycle = cycle(work(both, both), NEW_BASIC_WEIGHT=True)
+    results = analysis_cycle.results()
     first = next(results)
-    found.add_load(first.row, np.array([0]), np.array([40]))
+    analysis_cycle.add_load(first.row, np.array([0]), np.array([40]))
     second = next(results)
     least = 2.0**-20
     assert first.ranking is not None and second.ranking is not None
@@ -212,16 +218,16 @@ def test_a_cloned_job_has_as_many_candidates_as_copies() -> None:
         panda_ddm_relation=[uses(name, "DISK_A") for name in names],
         sitedata=[{"site": name, "flag": "production", "hours": 3, "getjob": 1} for name in names],
     )
-    asked = {"sites_per_job": np.array([1, 12, 13, 14])}
-    found = chosen(cycle(work([AT_A], [AT_A], [AT_A], [AT_A], asked=asked), snapshot))
-    assert [len(row) for row in found] == [10, 12, 13, 0]
+    request_columns = {"sites_per_job": np.array([1, 12, 13, 14])}
+    rows = weights_by_candidate(cycle(work([AT_A], [AT_A], [AT_A], [AT_A], request_columns=request_columns), snapshot))
+    assert [len(row) for row in rows] == [10, 12, 13, 0]
 
 
 def test_a_full_queue_leaves_the_second_pass_alone() -> None:
-    """Too many waiting jobs may clear: the chunk waits for A instead of going elsewhere."""
+    """Too many waiting jobs are a temporary issue: the chunk waits for A instead of going elsewhere."""
     waiting = [jobs("A", "activated", 41, gshare="X")]
     owners = AnalysisGrid(by_type={("X", "SCORE"): np.array([[41.0, 0, 0], [0, 0, 0]])})
-    assert chosen(cycle(work([AT_A]), grid(owners=owners, job_counts=waiting))) == [{}]
+    assert weights_by_candidate(cycle(work([AT_A]), grid(owners=owners, job_counts=waiting))) == [{}]
 
 
 def test_work_without_the_columns_of_analysis_is_refused() -> None:
@@ -236,31 +242,31 @@ def test_virtual_placement_only_reads() -> None:
         panda_ddm_relation=[*(uses(name, f"DISK_{name}") for name in "ABC"), uses("A", "A_VP_DISK", **READS)],
     )
     placed = [Dataset([replica("A_VP_DISK", is_vp=True), replica("TAPE", is_tape=True)])]
-    assert chosen(cycle(work(placed, placed, merging=[False, True]), snapshot))[0] == {"A": 1.0}
+    assert weights_by_candidate(cycle(work(placed, placed, merging=[False, True]), snapshot))[0] == {"A": 1.0}
 
 
 def test_the_figures_of_the_stabilizer_are_kept_for_the_candidates() -> None:
-    found = cycle(work([AT_A]))
-    (result,) = found.results()
-    kept = found.figures_of(result)
-    assert kept is not None
-    shown, figures = kept
+    analysis_cycle = cycle(work([AT_A]))
+    (result,) = analysis_cycle.results()
+    result_figures = analysis_cycle.figures_of(result)
+    assert result_figures is not None
+    shown, figures = result_figures
     assert shown.tolist() == result.chosen.tolist() != []
     assert figures.shape == (len(FIGURES), len(shown))
 
 
 def facts_in_memory() -> int:
-    return sum(type(one) is AnalysisFacts for one in gc.get_objects())
+    return sum(type(item) is AnalysisFacts for item in gc.get_objects())
 
 
 @pytest.mark.slow
-def test_the_facts_of_a_block_go_with_it() -> None:
-    """Nobody searches for what refers to itself while many cycles are decided again."""
-    made, _ = random_analysis(1, 9, 5, (), True)
+def test_the_facts_of_a_block_are_freed_with_it() -> None:
+    """Garbage collection is off while many cycles are replayed, so facts must not refer to themselves."""
+    analysis_cycle, _ = random_analysis(1, 9, 5, (), True)
     gc.disable()
     try:
         before = facts_in_memory()
-        block = made.evaluate_block(slice(0, 9))
+        block = analysis_cycle.evaluate_block(slice(0, 9))
         assert block.facts.can_be_throttled.shape == block.facts.initial.shape  # type: ignore[attr-defined]
         assert facts_in_memory() > before
         del block
@@ -269,13 +275,13 @@ def test_the_facts_of_a_block_go_with_it() -> None:
         gc.enable()
 
 
-def placed_in(found: AnalysisCycle) -> list[tuple[str, list[str], Any]]:
-    """Of each chunk why it is blocked, its choice, and the load that counts, where each gives 25 jobs to its first."""
+def placements_of(analysis_cycle: AnalysisCycle) -> list[tuple[str, list[str], Any]]:
+    """The block reason, choice and counted load of each chunk, where each gives 25 jobs to its first candidate."""
     rows = []
-    for result in found.results():
-        names = [str(name) for name in found.snapshot.queues.name[result.chosen]]
-        rows.append((found.blocked(result.row), names, found.load_before(result.row)))
-        found.add_load(result.row, result.chosen[:1], np.array([25] * min(1, len(result.chosen))))
+    for result in analysis_cycle.results():
+        names = [str(name) for name in analysis_cycle.snapshot.queues.name[result.chosen]]
+        rows.append((analysis_cycle.blocked(result.row), names, analysis_cycle.load_before(result.row)))
+        analysis_cycle.add_load(result.row, result.chosen[:1], np.array([25] * min(1, len(result.chosen))))
     return rows
 
 
@@ -292,36 +298,38 @@ def placed_in(found: AnalysisCycle) -> list[tuple[str, list[str], Any]]:
         ({"BASE_QUEUE_LENGTH_PER_PQ": 77}, False, False),
     ],
 )
-def test_a_cycle_beside_another_decides_as_one_made_anew(
+def test_a_cycle_beside_another_decides_as_a_fresh_one(
     values: dict[str, Any], taken_over: bool, moves_alike: bool, new_weight: bool
 ) -> None:
-    made, _ = random_analysis(3, 40, 12, (), new_weight)
-    snapshot, tuning = made._asked_of, made.tuning.with_values(values)
-    rules, anew = chain(), []
-    for value in (made.tuning, tuning):
-        anew.append(AnalysisCycle(snapshot, made.work, value, rules))
-    first, other = anew
-    placed_in(first)
-    beside = first.beside(snapshot, made.work, tuning, rules)
-    assert first.moves_alike(other) is moves_alike
+    template, _ = random_analysis(3, 40, 12, (), new_weight)
+    snapshot, tuning = template._asked_of, template.tuning.with_values(values)
+    rules, fresh = chain(), []
+    for value in (template.tuning, tuning):
+        fresh.append(AnalysisCycle(snapshot, template.work, value, rules))
+    first, second = fresh
+    placements_of(first)
+    beside = first.beside(snapshot, template.work, tuning, rules)
+    assert first.moves_alike(second) is moves_alike
     assert (beside is not None) is taken_over
     if beside is not None:
         assert beside._input is first._input
-        assert placed_in(beside) == placed_in(other) and beside.legend == other.legend
-    assert first.beside(snapshot, made.work, tuning.with_values({"NEW_BASIC_WEIGHT": not new_weight}), rules) is None
-    assert first.beside(grid(), made.work, tuning, rules) is None
+        assert placements_of(beside) == placements_of(second) and beside.legend == second.legend
+    assert (
+        first.beside(snapshot, template.work, tuning.with_values({"NEW_BASIC_WEIGHT": not new_weight}), rules) is None
+    )
+    assert first.beside(grid(), template.work, tuning, rules) is None
 
 
 @pytest.mark.parametrize("new_weight", [False, True])
-def test_what_is_brought_up_to_date_is_not_that_of_other_cycles(new_weight: bool) -> None:
-    made, _ = random_analysis(3, 40, 12, (), new_weight)
-    block = made.evaluate_block(slice(0, 40))
-    own = made.of_its_own(block)
+def test_updating_a_block_leaves_the_blocks_of_other_cycles_unchanged(new_weight: bool) -> None:
+    analysis_cycle, _ = random_analysis(3, 40, 12, (), new_weight)
+    block = analysis_cycle.evaluate_block(slice(0, 40))
+    own = analysis_cycle.of_its_own(block)
     before = [array.copy() for array in (block.evaluation.feasible, block.evaluation.reason)]
     weights = [np.array(weight) for weight in block.fixed()]
     for row in range(40):
-        made.add_load(row, np.arange(12), np.full(12, 1000))
-        made.result(own, row)
+        analysis_cycle.add_load(row, np.arange(12), np.full(12, 1000))
+        analysis_cycle.result(own, row)
     assert (own.evaluation.reason != block.evaluation.reason).any()
     assert all(map(np.array_equal, before, (block.evaluation.feasible, block.evaluation.reason)))
     assert all(map(np.array_equal, weights, block.fixed()))

@@ -1,4 +1,4 @@
-"""What is counted for a chunk at each queue: by type, by user, by share, and of its own task."""
+"""Job counts of a chunk at each queue: by type, user, share and task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = slice(None)
 
 
 def at(**queues: float) -> Any:
-    """A figure by queue."""
+    """One figure for each queue."""
     return np.array([queues.get(name, 0.0) for name in "ABCPU"])
 
 
@@ -30,7 +30,7 @@ def at(**queues: float) -> Any:
     [
         ("X", "SCORE", {"A": 5}, {"A": 1}),
         ("X", "MCORE", {"A": 7, "U": 2}, {}),
-        # a task without a type counts all of them
+        # a task without a type counts all types
         ("X", None, {"A": 12, "U": 2}, {"A": 1}),
         ("Y", "SCORE", {}, {"B": 4}),
         ("Z", "SCORE", {}, {}),
@@ -45,8 +45,8 @@ def test_by_type(share: str | None, kind: str | None, queued: dict[str, float], 
             ("Y", "SCORE"): np.stack([at(), at(B=4)]),
         }
     )
-    found = of_type(reading_grid(grid), chunk_table(1, gshare=share, resource_type=kind), ALL)
-    assert found.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
+    counts = of_type(reading_grid(grid), chunk_table(1, gshare=share, resource_type=kind), ALL)
+    assert counts.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_by_user(user: str | None, share: str, label: str, queued: dict[str, flo
     grid = AnalysisGrid(
         by_user={("ann", "X", "user"): UserQueue(np.array([0, 4]), np.array([3.0, 1.0]), np.array([2.0, 0.0]))}
     )
-    found = of_user(reading_grid(grid), chunk_table(1, username=user, gshare=share, prodsourcelabel=label), ALL)
+    counts = of_user(reading_grid(grid), chunk_table(1, username=user, gshare=share, prodsourcelabel=label), ALL)
     running = {"A": 2} if queued else {}
-    assert found.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
+    assert counts.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
 
 
 def test_by_share() -> None:
@@ -73,7 +73,7 @@ def test_by_share() -> None:
     grid = AnalysisGrid(
         starts=at(A=12, B=6),
         users={"X": at(A=3)},
-        # of the label and without merge jobs; B has no job of the kind at all, so its jobs of the share count
+        # of the label and without merge jobs; B has no such job at all, so its jobs of the share count
         users_running={("X", "user"): np.array([4.0, np.nan, 0.0, 0.0, 0.0])},
     )
     counts = [
@@ -96,7 +96,7 @@ def test_by_share() -> None:
     assert running_everywhere[:, 0].tolist() == [15, 0]
 
 
-def test_of_its_own_task() -> None:
+def test_by_task() -> None:
     texts_of_jobs = texts(['{"A": [4, 2, 1], "GONE": [9, 9, 9]}', None, '{"U": [0, 5, 0]}'])
     finished, bad, closed = of_task(reading_grid(), texts_of_jobs).every
     assert finished.tolist() == [at(A=4).tolist(), at().tolist(), at().tolist()]
@@ -104,8 +104,8 @@ def test_of_its_own_task() -> None:
     assert closed.tolist() == [at(A=1).tolist(), at().tolist(), at().tolist()]
 
 
-def test_rows_of_a_block_are_those_of_the_block() -> None:
+def test_a_block_counts_for_its_rows_only() -> None:
     grid = AnalysisGrid(by_type={("X", "SCORE"): np.stack([at(A=5), at()])})
     chunks = chunk_table(3, gshare=["Y", "X", "X"], resource_type=["SCORE", "SCORE", "MCORE"])
-    found = of_type(reading_grid(grid), chunks, slice(1, 3))
-    assert found.every[0, :, 0].tolist() == [5, 0]
+    counts = of_type(reading_grid(grid), chunks, slice(1, 3))
+    assert counts.every[0, :, 0].tolist() == [5, 0]

@@ -1,4 +1,4 @@
-"""For which chunks there is a second pass, and what both leave together."""
+"""Which chunks get a second pass, and the combined result of both passes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def evaluation(*rows: list[int]) -> Evaluation:
     return Evaluation(reason == FEASIBLE, reason, ())
 
 
-def test_what_is_skipped_for_now_has_passed() -> None:
-    found = passing(CHAIN, evaluation([FEASIBLE, CLOSED, BUSY, UNKNOWN_CLOSED, UNKNOWN_BUSY, NOT_A_CANDIDATE]))
-    assert found.tolist() == [[True, False, True, False, True, False]]
+def test_temporary_rejections_count_as_passed() -> None:
+    flags = passing(CHAIN, evaluation([FEASIBLE, CLOSED, BUSY, UNKNOWN_CLOSED, UNKNOWN_BUSY, NOT_A_CANDIDATE]))
+    assert flags.tolist() == [[True, False, True, False, True, False]]
 
 
-@pytest.mark.parametrize(("count", "wanted", "few"), [(0, 1, True), (1, 1, False), (2, 3, True), (3, 3, False)])
-def test_too_few(count: int, wanted: int, few: bool) -> None:
-    found = np.array([[at < count for at in range(4)]])
-    assert too_few(found, np.array([wanted])).tolist() == [few]
+@pytest.mark.parametrize(("count", "required", "few"), [(0, 1, True), (1, 1, False), (2, 3, True), (3, 3, False)])
+def test_too_few(count: int, required: int, few: bool) -> None:
+    flags = np.array([[at < count for at in range(4)]])
+    assert too_few(flags, np.array([required])).tolist() == [few]
 
 
 class Judge:
-    """Gives prepared answers: of all filters, and of the temporary ones among the candidates that it notes."""
+    """Gives prepared answers for all filters and for the temporary ones; records the candidates."""
 
     def __init__(self, second: list[int], third: list[int] | None = None) -> None:
         self._answers = [second, third]
@@ -52,35 +52,35 @@ class Judge:
         return evaluation(answer)
 
 
-def after(first: list[int], evaluate_block: Judge, wanted: int) -> tuple[list[int], list[bool]]:
-    found = second_pass(
-        CHAIN, evaluation([FEASIBLE] * len(first), first), np.array([1]), np.array([1, wanted]), evaluate_block
+def result_after(first: list[int], evaluate_block: Judge, required: int) -> tuple[list[int], list[bool]]:
+    combined = second_pass(
+        CHAIN, evaluation([FEASIBLE] * len(first), first), np.array([1]), np.array([1, required]), evaluate_block
     )
     # the other chunk of the block stays as it is
-    assert found.reason[0].tolist() == [FEASIBLE] * len(first) and found.feasible[0].all()
-    return found.reason[1].tolist(), found.feasible[1].tolist()
+    assert combined.reason[0].tolist() == [FEASIBLE] * len(first) and combined.feasible[0].all()
+    return combined.reason[1].tolist(), combined.feasible[1].tolist()
 
 
 def test_after_an_empty_first_pass_the_second_counts_alone() -> None:
     evaluate_block = Judge([FEASIBLE, BUSY, CLOSED])
-    assert after([CLOSED] * 3, evaluate_block, 1) == ([FEASIBLE, BUSY, CLOSED], [True, False, False])
+    assert result_after([CLOSED] * 3, evaluate_block, 1) == ([FEASIBLE, BUSY, CLOSED], [True, False, False])
     assert evaluate_block.candidates == [None]
 
 
-@pytest.mark.parametrize(("wanted", "feasible"), [(2, [True, True, False]), (3, [False, False, False])])
-def test_after_an_empty_first_pass_the_second_must_have_enough(wanted: int, feasible: list[bool]) -> None:
-    assert after([CLOSED] * 3, Judge([FEASIBLE, FEASIBLE, CLOSED]), wanted)[1] == feasible
+@pytest.mark.parametrize(("required", "feasible"), [(2, [True, True, False]), (3, [False, False, False])])
+def test_after_an_empty_first_pass_the_second_must_have_enough(required: int, feasible: list[bool]) -> None:
+    assert result_after([CLOSED] * 3, Judge([FEASIBLE, FEASIBLE, CLOSED]), required)[1] == feasible
 
 
 def test_both_passes_together() -> None:
-    """The first had queue 0, the second has queue 1 and skips 2 for now; those three are asked for temporary issues."""
+    """The first keeps queue 0, the second keeps 1 and skips 2 for now; the three are checked for temporary issues."""
     evaluate_block = Judge([CLOSED, FEASIBLE, BUSY, CLOSED], [FEASIBLE, FEASIBLE, 0, NOT_A_CANDIDATE])
-    reason, feasible = after([FEASIBLE, CLOSED, CLOSED, CLOSED], evaluate_block, 9)
+    reason, feasible = result_after([FEASIBLE, CLOSED, CLOSED, CLOSED], evaluate_block, 9)
     assert evaluate_block.candidates == [None, [True, True, True, False]]
     # 0 is the position of the rule among the temporary ones
     assert (reason, feasible) == ([FEASIBLE, FEASIBLE, BUSY, CLOSED], [True, True, False, False])
 
 
 def test_a_second_pass_without_any_queue_ends_the_search() -> None:
-    reason, feasible = after([FEASIBLE, CLOSED], Judge([CLOSED, CLOSED]), 2)
+    reason, feasible = result_after([FEASIBLE, CLOSED], Judge([CLOSED, CLOSED]), 2)
     assert (reason, feasible) == ([CLOSED, CLOSED], [False, False])

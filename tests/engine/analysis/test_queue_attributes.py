@@ -1,4 +1,4 @@
-"""Attributes of queues: space, access and class, by the scope that analysis uses."""
+"""Attributes of queues: space, access and class, in the scope that analysis uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def of_a(values: Any) -> Any:
 
 
 def attributes(**columns: Any) -> AnalysisQueues:
-    """With A writing and reading at one endpoint of these columns."""
+    """Queue attributes where A writes to and reads from one endpoint with these columns."""
     return analysis_queues(
         reading_grid(ddm_endpoint=[endpoint("DISK_A", "S", **columns)], panda_ddm_relation=[uses("A", "DISK_A")])
     )
@@ -37,14 +37,14 @@ def attributes(**columns: Any) -> AnalysisQueues:
     ],
 )
 def test_usable_space(columns: dict[str, Any], gb: float) -> None:
-    found = attributes(**columns)
-    assert of_a(found.output_usable_gb) == gb
-    # input and output are at one endpoint: its space is asked for once
-    assert np.isnan(of_a(found.input_usable_gb))
+    queues = attributes(**columns)
+    assert of_a(queues.output_usable_gb) == gb
+    # input and output are at one endpoint: its space is checked once
+    assert np.isnan(of_a(queues.input_usable_gb))
 
 
 def test_another_endpoint_for_the_input() -> None:
-    found = analysis_queues(
+    queues = analysis_queues(
         reading_grid(
             ddm_endpoint=[endpoint("OUT", "S"), endpoint("IN", "S", space_free=70)],
             panda_ddm_relation=[
@@ -53,12 +53,12 @@ def test_another_endpoint_for_the_input() -> None:
             ],
         )
     )
-    assert (of_a(found.output_usable_gb), of_a(found.input_usable_gb)) == (1000, 70)
+    assert (of_a(queues.output_usable_gb), of_a(queues.input_usable_gb)) == (1000, 70)
 
 
 @pytest.mark.parametrize(("first", "second", "gb"), [("Y", "N", 1000), ("N", "Y", 70)])
 def test_output_goes_to_the_default_of_two_endpoints(first: str, second: str, gb: float) -> None:
-    found = analysis_queues(
+    queues = analysis_queues(
         reading_grid(
             ddm_endpoint=[endpoint("ONE", "S"), endpoint("TWO", "S", space_free=70)],
             panda_ddm_relation=[
@@ -67,14 +67,14 @@ def test_output_goes_to_the_default_of_two_endpoints(first: str, second: str, gb
             ],
         )
     )
-    assert of_a(found.output_usable_gb) == gb
+    assert of_a(queues.output_usable_gb) == gb
 
 
 def test_a_queue_without_endpoints() -> None:
-    found = analysis_queues(reading_grid(panda_ddm_relation=[uses("B", "DISK_B")]))
-    assert not of_a(found.has_output) and not of_a(found.has_input) and of_a(found.output_storage) == -1
-    assert np.isnan(of_a(found.output_usable_gb))
-    assert found.has_output.tolist() == [name == "B" for name in NAMES]
+    queues = analysis_queues(reading_grid(panda_ddm_relation=[uses("B", "DISK_B")]))
+    assert not of_a(queues.has_output) and not of_a(queues.has_input) and of_a(queues.output_storage) == -1
+    assert np.isnan(of_a(queues.output_usable_gb))
+    assert queues.has_output.tolist() == [name == "B" for name in NAMES]
 
 
 ACCESS = ("reads_lan", "writes_lan", "receives", "sends")
@@ -87,31 +87,31 @@ ACCESS = ("reads_lan", "writes_lan", "receives", "sends")
         ('{"write_lan": "TEST"}', {"writes_lan"}),
         ('{"write_wan": "OFF"}', {"receives"}),
         ('{"read_wan": "OFF"}', {"sends"}),
-        # anything else, and nothing, is open
+        # any other value, or no value, means open
         ('{"read_lan": "AUTO", "write_lan": null}', set()),
         (None, set()),
         ("no JSON", set()),
     ],
 )
 def test_access_by_activity(status: str | None, closed: set[str]) -> None:
-    found = attributes(detailed_status=status)
-    assert {name for name in ACCESS if not of_a(getattr(found, name))} == closed
+    queues = attributes(detailed_status=status)
+    assert {name for name in ACCESS if not of_a(getattr(queues, name))} == closed
 
 
 def test_one_open_endpoint_is_enough() -> None:
     closed = '{"read_lan": "OFF", "write_wan": "OFF"}'
-    found = analysis_queues(
+    queues = analysis_queues(
         reading_grid(
             ddm_endpoint=[endpoint("DISK_A", "S", detailed_status=closed), endpoint("OTHER", "S")],
             panda_ddm_relation=[uses("A", "DISK_A"), uses("A", "OTHER", **READS)],
         )
     )
-    assert of_a(found.reads_lan) and of_a(found.receives)
+    assert of_a(queues.reads_lan) and of_a(queues.receives)
 
 
 def test_classes_and_starts_are_unknown_without_figures() -> None:
-    found = analysis_queues(reading_grid())
-    assert np.isnan(found.site_class).all() and not found.starts.any()
+    queues = analysis_queues(reading_grid())
+    assert np.isnan(queues.site_class).all() and not queues.starts.any()
     grid = AnalysisGrid(site_class=np.arange(5.0), starts=np.arange(5.0) * 2)
     known = analysis_queues(reading_grid(grid))
     assert (known.site_class.tolist(), known.starts.tolist()) == ([0, 1, 2, 3, 4], [0, 2, 4, 6, 8])
@@ -123,7 +123,7 @@ def test_classes_and_starts_are_unknown_without_figures() -> None:
 def test_virtual_placement_by_the_relations_of_a_scope(
     scope: str, by_scope_in_use: bool, by_default_scope: bool
 ) -> None:
-    """A reads in the scope of analysis, which is that in use, and in the default scope."""
+    """A reads in the analysis scope, which is the scope in use, and in the default scope."""
     grid = reading_grid(
         ddm_endpoint=[endpoint("DISK_A", "S"), endpoint("S_VP_DISK", "S")],
         panda_ddm_relation=[

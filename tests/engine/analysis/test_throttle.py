@@ -1,4 +1,4 @@
-"""The throttle stage condition by condition, with both sides of each boundary."""
+"""The throttle stage, condition by condition, on both sides of each boundary."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def requester(**changes: object) -> Requester:
     return Requester(**(values | changes))  # type: ignore[arg-type]
 
 
-def asked(grid: AnalysisGrid, who: Requester, usable: bool = True, closed: bool = True, **keys: object) -> str | None:
+def condition_for(
+    grid: AnalysisGrid, applicant: Requester, usable: bool = True, closed: bool = True, **keys: object
+) -> str | None:
     tuning = Tuning.defaults().with_values({**CAPS, **keys}).only(KEYS)  # type: ignore[dict-item]
-    found = throttle_of(who, grid, tuning, usable, closed)
-    return None if found is None else found.condition
+    throttle = throttle_of(applicant, grid, tuning, usable, closed)
+    return None if throttle is None else throttle.condition
 
 
 @pytest.mark.parametrize(
@@ -53,17 +55,17 @@ def asked(grid: AnalysisGrid, who: Requester, usable: bool = True, closed: bool 
 )
 def test_caps_of_users(jobs: OwnerJobs, condition: str | None) -> None:
     grid = AnalysisGrid(of_user={ODD: jobs})
-    assert asked(grid, requester()) == condition
-    assert asked(grid, requester(user="someone else")) is None
-    assert asked(grid, requester(merging=True)) is None
-    assert asked(grid, requester(group="phys-higgs")) is None
+    assert condition_for(grid, requester()) == condition
+    assert condition_for(grid, requester(user="someone else")) is None
+    assert condition_for(grid, requester(merging=True)) is None
+    assert condition_for(grid, requester(group="phys-higgs")) is None
     assert throttle_of(requester(), grid, Tuning.defaults().only(KEYS), True, True) is None
 
 
-def test_caps_of_groups_are_their_own() -> None:
+def test_groups_have_separate_caps() -> None:
     grid = AnalysisGrid(of_group={"phys-higgs": OwnerJobs(running_jobs=1001)})
-    assert asked(grid, requester(group="phys-higgs")) == "running_jobs"
-    assert asked(grid, requester()) is None
+    assert condition_for(grid, requester(group="phys-higgs")) == "running_jobs"
+    assert condition_for(grid, requester()) is None
 
 
 @pytest.mark.parametrize(
@@ -82,23 +84,25 @@ def test_caps_of_groups_are_their_own() -> None:
 )
 def test_usage_of_the_share(task_class: float | None, usage: float, throttled: bool) -> None:
     grid = AnalysisGrid(share_usage={"User Analysis": usage}, user_slots_left={ODD: 250})
-    assert (asked(grid, requester(task_class=task_class)) == "share_usage") is throttled
-    assert (asked(grid, requester(task_class=task_class, merging=True)) == "share_usage") is throttled
-    assert asked(grid, requester(task_class=task_class, share="Express Analysis")) is None
+    assert (condition_for(grid, requester(task_class=task_class)) == "share_usage") is throttled
+    assert (condition_for(grid, requester(task_class=task_class, merging=True)) == "share_usage") is throttled
+    assert condition_for(grid, requester(task_class=task_class, share="Express Analysis")) is None
 
 
-def test_class_a_without_slots_at_hi_has_no_limit_and_an_unknown_user_that_of_half() -> None:
+def test_class_a_without_slots_at_hi_has_no_limit_and_an_unknown_user_the_limit_for_half() -> None:
     nothing_runs = AnalysisGrid(share_usage={"User Analysis": 1e9}, user_slots_left={ODD: 1000})
-    assert asked(nothing_runs, requester(task_class=CLASS_A)) is None
+    assert condition_for(nothing_runs, requester(task_class=CLASS_A)) is None
     unknown = AnalysisGrid(share_usage={"User Analysis": 2.0})
-    assert asked(unknown, requester(task_class=CLASS_A)) is None
-    assert asked(AnalysisGrid(share_usage={"User Analysis": 2.01}), requester(task_class=CLASS_A)) == "share_usage"
+    assert condition_for(unknown, requester(task_class=CLASS_A)) is None
+    assert (
+        condition_for(AnalysisGrid(share_usage={"User Analysis": 2.01}), requester(task_class=CLASS_A)) == "share_usage"
+    )
 
 
-def test_the_top_level_share_counts_only_when_asked_for() -> None:
+def test_the_top_level_share_counts_only_when_configured() -> None:
     grid = AnalysisGrid(share_usage={"User Analysis": 1.0}, share_usage_l1={"User Analysis": 0.5})
-    assert asked(grid, requester(task_class=CLASS_C)) == "share_usage"
-    assert asked(grid, requester(task_class=CLASS_C), USE_L1_SHARE_USAGE=True) is None
+    assert condition_for(grid, requester(task_class=CLASS_C)) == "share_usage"
+    assert condition_for(grid, requester(task_class=CLASS_C), USE_L1_SHARE_USAGE=True) is None
 
 
 @pytest.mark.parametrize(
@@ -110,24 +114,24 @@ def test_the_top_level_share_counts_only_when_asked_for() -> None:
         ([(100, 100)], "near_global_quota", None),
         ([(101, 100)], "global_quota", "global_quota"),
         ([(101, 0), (101, -1)], None, None),
-        # one that is nearly used up does not hide one that is
+        # a nearly exhausted quota does not hide an exhausted one
         ([(91, 100), (101, 100)], "global_quota", "global_quota"),
     ],
 )
 def test_quota(lines: list[tuple[float, float]], condition: str | None, merging_condition: str | None) -> None:
     quota = tuple(QuotaLine("*", used, limit) for used, limit in lines)
-    for merging, wanted in ((False, condition), (True, merging_condition)):
-        found = by_quota(quota, merging)
-        assert (None if found is None else found.condition) == wanted
-    assert asked(AnalysisGrid(quotas={ODD: quota}), requester()) == condition
+    for merging, expected in ((False, condition), (True, merging_condition)):
+        throttle = by_quota(quota, merging)
+        assert (None if throttle is None else throttle.condition) == expected
+    assert condition_for(AnalysisGrid(quotas={ODD: quota}), requester()) == condition
 
 
-def test_a_source_of_quotas_that_cannot_be_used_closes_unless_it_is_to_be_open() -> None:
-    assert asked(AnalysisGrid(), requester(), usable=False) == "quota_unknown"
-    assert asked(AnalysisGrid(), requester(), usable=False, closed=False) is None
+def test_an_unusable_source_of_quotas_throttles_unless_configured_to_stay_open() -> None:
+    assert condition_for(AnalysisGrid(), requester(), usable=False) == "quota_unknown"
+    assert condition_for(AnalysisGrid(), requester(), usable=False, closed=False) is None
 
 
-def test_a_note_is_read_back() -> None:
+def test_a_note_round_trips() -> None:
     throttle = Throttle("running_jobs", 12001.0, 10000.0, "jobs", "CAP_RUNNING_USER_JOBS")
     assert Throttle.read(throttle.note) == throttle
     assert Throttle.read("source_stale:jobs") is None
@@ -137,9 +141,9 @@ def test_a_note_is_read_back() -> None:
     ("label", "reading", "owner"),
     [("user", "of_nobody", ODD), ("panda", "of_user", ODD), ("panda", "of_nobody", ""), (None, "of_nobody", ODD)],
 )
-def test_whose_jobs_count_for_tasks_of_label_panda(label: str | None, reading: str, owner: str) -> None:
+def test_the_owner_of_jobs_for_tasks_with_label_panda(label: str | None, reading: str, owner: str) -> None:
     chunks = chunk_table(1, prodsourcelabel=[label], username=[ODD])
-    (one,) = requesters(chunks, np.array([np.nan]), Throttles().configured({"panda_label": reading}))
-    assert (one.user, one.owner) == (ODD, owner)
+    (applicant,) = requesters(chunks, np.array([np.nan]), Throttles().configured({"panda_label": reading}))
+    assert (applicant.user, applicant.owner) == (ODD, owner)
     condition = "running_jobs" if owner == ODD else None
-    assert asked(AnalysisGrid(of_user={ODD: OwnerJobs(running_jobs=101)}), one) == condition
+    assert condition_for(AnalysisGrid(of_user={ODD: OwnerJobs(running_jobs=101)}), applicant) == condition

@@ -37,25 +37,25 @@ def grid(**tables: Any) -> Snapshot:
     ("workqueue", "share", "accounting_key"),
     [(5.0, "Sim", "#5"), (6.0, "Sim", "Sim"), (None, "Sim", "Sim"), (6.0, None, ""), (5.0, None, "#5")],
 )
-def test_tags(workqueue: float | None, share: str | None, accounting_key: str) -> None:
+def test_accounting_keys(workqueue: float | None, share: str | None, accounting_key: str) -> None:
     assert accounting_keys_of(chunk_table(1, workqueue_id=workqueue, gshare=share), frozenset({5})).tolist() == [
         accounting_key
     ]
 
 
-def test_counts_are_those_of_the_unified_queue_and_the_tag() -> None:
+def test_jobs_count_by_unified_queue_and_accounting_key() -> None:
     counts = [jobs("B", status, index + 1) for index, status in enumerate(COUNTED_STATUSES)]
     snapshot = grid(job_counts=[*counts, jobs("A", "running", 50, gshare="Other")])
-    found = counts_by_status(snapshot, texts(["Simulation", "Other", "Nobody", "Simulation"])).every
-    assert found.shape == (6, 4, 3)
+    by_status = counts_by_status(snapshot, texts(["Simulation", "Other", "Nobody", "Simulation"])).every
+    assert by_status.shape == (6, 4, 3)
     assert list(snapshot.queues.name) == ["A", "B/MCORE", "B/SCORE"]
-    assert found[:, 0].tolist() == [[0, n, n] for n in range(1, 7)]
-    assert found[4, 1].tolist() == [50, 0, 0]
-    assert not found[:, 2].any()
-    assert found[:, 3].tolist() == found[:, 0].tolist()
+    assert by_status[:, 0].tolist() == [[0, n, n] for n in range(1, 7)]
+    assert by_status[4, 1].tolist() == [50, 0, 0]
+    assert not by_status[:, 2].any()
+    assert by_status[:, 3].tolist() == by_status[:, 0].tolist()
 
 
-def test_jobs_of_a_resource_queue_are_those_of_all_labels_or_of_the_task() -> None:
+def test_a_resource_queue_counts_all_labels_or_the_label_of_the_task() -> None:
     rows = [
         jobs("A", "running", 3, workqueue_id=5, prodsourcelabel="managed"),
         jobs("A", "running", 4, workqueue_id=5, prodsourcelabel="user"),
@@ -63,11 +63,11 @@ def test_jobs_of_a_resource_queue_are_those_of_all_labels_or_of_the_task() -> No
     ]
     snapshot = grid(job_counts=rows)
     keys, labels = texts(["#5", "#5", "Sim"]), texts(["managed", "user", "managed"])
-    every = JobCountReading().counts(snapshot, keys, labels).every[RUNNING]
+    of_all_labels = JobCountReading().counts(snapshot, keys, labels).every[RUNNING]
     by_label = JobCountReading().configured({"resource_queues": "label_of_task"})
-    own = by_label.counts(snapshot, keys, labels).every[RUNNING]
-    assert own.tolist() == [[3, 0, 0], [4, 0, 0], [50, 0, 0]]
-    assert every[:, 0].tolist() == counts_by_status(snapshot, keys).every[RUNNING][:, 0].tolist()
+    of_task_label = by_label.counts(snapshot, keys, labels).every[RUNNING]
+    assert of_task_label.tolist() == [[3, 0, 0], [4, 0, 0], [50, 0, 0]]
+    assert of_all_labels[:, 0].tolist() == counts_by_status(snapshot, keys).every[RUNNING][:, 0].tolist()
 
 
 def slot(share: str | None, kind: str | None, number: float) -> dict[str, Any]:
@@ -105,8 +105,8 @@ ROWS = [
     ],
 )
 def test_slots(rows: list[dict[str, Any]], share: str, kind: str | None, expected: float) -> None:
-    found = slots_of(grid(harvester_slots=rows), texts([share]), texts([kind])).every
-    np.testing.assert_array_equal(found, [[expected, math.nan]])
+    slots = slots_of(grid(harvester_slots=rows), texts([share]), texts([kind])).every
+    np.testing.assert_array_equal(slots, [[expected, math.nan]])
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_slots(rows: list[dict[str, Any]], share: str, kind: str | None, expecte
         (10, 0, 9, None, 1, 10),
         (0, 0, 0, 100, 8, 12),
         (13, 0, 0, 100, 8, 13),
-        (0, 0, 0, 100, 0, 100),  # cores at least one
+        (0, 0, 0, 100, 0, 100),  # at least one core
         (0, 0, 0, 7, 8, 0),
-        (5, 9, 0, 0, 1, 9),  # no slots published: the jobs that start
+        (5, 9, 0, 0, 1, 9),  # no slots published: the starting jobs
         (5, 3, 0, 0, 1, 5),
         (5, 9, 0, 1, 1, 5),
         (5, 9, 0, None, 1, 5),
@@ -138,9 +138,9 @@ def test_the_largest_reading_of_running(
 
 
 def reading(step: Running, running: float, starting: float, slots: float | None, **inputs: float) -> float:
-    one = {"workers": 0.0, "cores": 1.0, "pilots": 1.0, **inputs}
+    values = {"workers": 0.0, "cores": 1.0, "pilots": 1.0, **inputs}
     flags = {name: np.array([[bool(inputs.get(name, True))]]) for name in ("pull_ups", "low_priority", "pilots_count")}
-    numbers = {name: np.array([[value]], dtype=float) for name, value in one.items() if name not in flags}
+    numbers = {name: np.array([[value]], dtype=float) for name, value in values.items() if name not in flags}
     jobs = (np.array([[value]], dtype=float) for value in (running, starting, slots))
     return float(step.equivalent(*jobs, RunningInputs(**numbers, **flags)).item())
 
@@ -155,7 +155,7 @@ def reading(step: Running, running: float, starting: float, slots: float | None,
         (0, 0, None, {"workers": 9, "low_priority": 0}, 0),
         (3, 0, 40, {"cores": 8}, 5),
         (3, 0, 40, {"cores": 8, "low_priority": 0}, 3),
-        (3, 2, 0, {}, 5),  # starting jobs are added, to batch workers as well
+        (3, 2, 0, {}, 5),  # starting jobs are added, even to batch workers
         (3, 2, 0, {"workers": 9}, 11),
     ],
 )
@@ -179,12 +179,12 @@ def test_running_cores() -> None:
         ("nucleus", "ON", "Y", 9),
         ("nucleus", "OFF", "Y", 4),
         ("nucleus", "TEST", "Y", 4),
-        ("nucleus", "OFF", "N", 9),  # without a default output endpoint nothing is known to be closed
+        ("nucleus", "OFF", "N", 9),  # without a default output endpoint the nucleus is not known to be closed
         ("satellite", "OFF", "Y", 9),
         ("tier3", "OFF", "Y", 9),
     ],
 )
-def test_transferring_without_those_to_a_closed_nucleus(
+def test_jobs_transferring_to_a_closed_nucleus_do_not_count(
     role: str, status: str, default_write: str, expected: float
 ) -> None:
     snapshot = build(
@@ -206,6 +206,8 @@ def test_preferred_cpus(releases: list[str], percent: float) -> None:
         resource_types=TYPES,
         mv_worker_node_summary=[node],
     )
-    wanted = '{"cpu_pref": {"preferred_architecture_level": "%s"}}'
-    found = preferred_cpus(snapshot, texts([wanted % "x86-64-v3", wanted % "x86-64-v4", None, "{", "x86_64-el9"])).every
-    assert found.tolist() == [[percent, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
+    preference = '{"cpu_pref": {"preferred_architecture_level": "%s"}}'
+    percentages = preferred_cpus(
+        snapshot, texts([preference % "x86-64-v3", preference % "x86-64-v4", None, "{", "x86_64-el9"])
+    ).every
+    assert percentages.tolist() == [[percent, 0], [0, 0], [0, 0], [0, 0], [0, 0]]

@@ -1,4 +1,4 @@
-"""Where the input of chunks is, against a plain reading of the specification chunk by chunk."""
+"""The location of chunk input, against a plain reading of the specification chunk by chunk."""
 
 from __future__ import annotations
 
@@ -56,61 +56,61 @@ def available(facts: DataFacts, chunk: int = 0) -> dict[str, tuple[float, float]
     return {NAMES[facts.unified[row]]: (facts.disk_files[row], facts.any_files[row]) for row in rows}
 
 
-def here(facts: DataFacts, chunk: int = 0) -> set[str]:
+def queues_with_input(facts: DataFacts, chunk: int = 0) -> set[str]:
     return {NAMES[queue] for queue in facts.here_unified[facts.here_chunk == chunk]}
 
 
-def gathered(*datasets: Sequence[Dataset], **chunks: Any) -> DataFacts:
+def gather(*datasets: Sequence[Dataset], **chunks: Any) -> DataFacts:
     return gather_data(work_of(*datasets, chunks=chunks), GRID, LIMITS)
 
 
 def test_no_work() -> None:
-    facts = gathered()
+    facts = gather()
     assert all(getattr(facts, field.name).shape == (0,) for field in dataclasses.fields(facts))
 
 
-def test_a_complete_replica_is_there_for_every_queue_that_reads_it() -> None:
-    facts = gathered([Dataset([replica("DISK_A")])], [Dataset([replica("DISK_C")])])
+def test_a_complete_replica_is_available_to_every_queue_that_reads_it() -> None:
+    facts = gather([Dataset([replica("DISK_A")])], [Dataset([replica("DISK_C")])])
     assert available(facts, 0) == {"A": (10, 10), "B": (10, 10)}
     assert available(facts, 1) == {"C": (10, 10)}
-    assert (here(facts, 0), here(facts, 1)) == ({"A", "B"}, set())
+    assert (queues_with_input(facts, 0), queues_with_input(facts, 1)) == ({"A", "B"}, set())
 
 
 def test_bytes_go_with_files() -> None:
-    facts = gathered([Dataset([replica("DISK_A", 4), replica("TAPE_B", 7, is_tape=True)])])
+    facts = gather([Dataset([replica("DISK_A", 4), replica("TAPE_B", 7, is_tape=True)])])
     assert facts.disk_bytes.tolist() == [400, 400]
     assert facts.any_bytes.tolist() == [400, 700]
 
 
-def test_tape_counts_apart() -> None:
-    facts = gathered([Dataset([replica("TAPE_B", is_tape=True), replica("DISK_B", 3)])])
+def test_tape_counts_separately() -> None:
+    facts = gather([Dataset([replica("TAPE_B", is_tape=True), replica("DISK_B", 3)])])
     assert available(facts) == {"B": (3, 10)}
 
 
 def test_single_files_on_a_tape_endpoint_are_on_tape_and_make_no_replica() -> None:
     alone = Dataset([replica("TAPE_B", 0, float("nan"), files=2), replica("DISK_A", 0, float("nan"), files=3)])
-    facts = gathered([alone])
+    facts = gather([alone])
     assert available(facts) == {"A": (3, 3), "B": (3, 3)}
-    facts = gathered([Dataset([replica("TAPE_B", 0, float("nan"), files=2)])])
+    facts = gather([Dataset([replica("TAPE_B", 0, float("nan"), files=2)])])
     assert available(facts) == {"B": (0, 2)}
-    assert (here(facts), facts.no_locations.tolist(), facts.fault.tolist()) == (set(), [True], [2])
+    assert (queues_with_input(facts), facts.no_locations.tolist(), facts.fault.tolist()) == (set(), [True], [2])
 
 
 def test_the_largest_part_of_a_queue_counts() -> None:
-    facts = gathered([Dataset([replica("DISK_A", 3), replica("DISK_B", 8)])])
+    facts = gather([Dataset([replica("DISK_A", 3), replica("DISK_B", 8)])])
     assert available(facts) == {"A": (3, 3), "B": (8, 8)}
 
 
 def test_datasets_add_up() -> None:
-    facts = gathered([Dataset([replica("DISK_A")]), Dataset([replica("DISK_B")], is_master=False)])
+    facts = gather([Dataset([replica("DISK_A")]), Dataset([replica("DISK_B")], is_master=False)])
     assert available(facts) == {"A": (10, 10), "B": (20, 20)}
-    assert here(facts) == set()  # no place holds both
+    assert queues_with_input(facts) == set()  # no place holds both
 
 
-def test_files_that_come_in_two_datasets_count_once() -> None:
+def test_files_in_two_datasets_count_once() -> None:
     """Both datasets hold the same 10 files of 100 bytes."""
     twice = [Dataset([replica("DISK_A")]), Dataset([replica("DISK_B"), replica("TAPE_B")], is_master=False)]
-    facts = gathered(twice, total_files=[10.0], total_bytes=[1000.0])
+    facts = gather(twice, total_files=[10.0], total_bytes=[1000.0])
     assert available(facts) == {"A": (10, 10), "B": (10, 10)}
     assert (facts.disk_bytes.tolist(), facts.any_bytes.tolist()) == ([1000, 1000], [1000, 1000])
 
@@ -132,17 +132,17 @@ def test_when_only_a_whole_dataset_counts(
     is_master: bool, intensity: float | None, prestaging: bool, holds_all: bool, counts: bool
 ) -> None:
     dataset = Dataset([replica("DISK_A", 5, holds_all=holds_all)], is_master=is_master)
-    facts = gathered([dataset], iointensity=[intensity], input_prestaging=[prestaging])
+    facts = gather([dataset], iointensity=[intensity], input_prestaging=[prestaging])
     assert bool(available(facts)) is counts
 
 
 def test_a_complete_replica_that_is_shorter_than_the_dataset_is_a_part() -> None:
-    facts = gathered([Dataset([replica("DISK_A", 5, 5, holds_all=False)], is_master=False)])
+    facts = gather([Dataset([replica("DISK_A", 5, 5, holds_all=False)], is_master=False)])
     assert available(facts) == {}
 
 
 def test_an_endpoint_that_is_not_on_record_serves_no_queue() -> None:
-    facts = gathered([Dataset([replica("GONE")])])
+    facts = gather([Dataset([replica("GONE")])])
     assert available(facts) == {}
     assert facts.no_locations.tolist() == [False]
     assert facts.remote_source.tolist() == [True]
@@ -159,33 +159,35 @@ def test_an_endpoint_that_is_not_on_record_serves_no_queue() -> None:
         (89, 100, False),
         (99, 100, True),
         (0, 0, True),
-        (0, 1, False),  # one file is missing, but nothing of it is here
+        (0, 1, False),  # one file is missing, but no file is present
         (1, 2, True),
     ],
 )
 def test_complete_enough(found: float, total: float, complete: bool) -> None:
-    facts = gathered([Dataset([replica("DISK_A", found, total)])])
+    facts = gather([Dataset([replica("DISK_A", found, total)])])
     assert INPUT_FAULTS[facts.fault[0]] == ("" if complete else "no_complete_replica")
-    assert (here(facts) == {"A", "B"}) is complete
+    assert (queues_with_input(facts) == {"A", "B"}) is complete
 
 
 @pytest.mark.parametrize(("found", "total", "complete"), [(0, 7, False), (1, 7, True), (0, 0, True)])
-def test_nothing_is_no_copy_even_where_any_share_is_enough(found: float, total: float, complete: bool) -> None:
+def test_a_replica_without_files_is_no_copy_even_if_any_share_is_enough(
+    found: float, total: float, complete: bool
+) -> None:
     limits = dataclasses.replace(LIMITS, min_completeness_percent=0, max_missing_files=10)
     facts = gather_data(work_of([Dataset([replica("DISK_A", found, total)])]), GRID, limits)
     assert INPUT_FAULTS[facts.fault[0]] == ("" if complete else "no_complete_replica")
 
 
-def test_where_no_files_are_wanted_an_unknown_dataset_is_no_fault() -> None:
-    """Its lack of copies is none either: a dataset that the catalogue does not know counts as distributed."""
+def test_an_unknown_dataset_is_no_fault_where_no_files_are_wanted() -> None:
+    """Nor is its lack of copies: a dataset unknown to the catalogue counts as distributed."""
     work = work_of([Dataset([replica("DISK_A")]), Dataset(catalogued=False, distributed=True, is_master=False)])
     faults = [gather_data(work, GRID, LIMITS, files_wanted=wanted).fault.tolist() for wanted in (True, False)]
     assert faults == [[INPUT_FAULTS.index("unknown_dataset")], [0]]
 
 
-def test_counts_that_nobody_knows_are_complete_and_a_virtual_placement_is_not() -> None:
-    assert gathered([Dataset([replica("DISK_A", np.nan, np.nan, complete=False, files=0)])]).fault[0] == 0
-    facts = gathered([Dataset([replica("DISK_A", is_vp=True)])])
+def test_unknown_counts_are_complete_and_a_virtual_placement_is_not() -> None:
+    assert gather([Dataset([replica("DISK_A", np.nan, np.nan, complete=False, files=0)])]).fault[0] == 0
+    facts = gather([Dataset([replica("DISK_A", is_vp=True)])])
     assert INPUT_FAULTS[facts.fault[0]] == "no_complete_replica"
     assert facts.no_locations.tolist() == [True]
     assert available(facts) == {"A": (10, 10), "B": (10, 10)}
@@ -200,15 +202,15 @@ def test_counts_that_nobody_knows_are_complete_and_a_virtual_placement_is_not() 
         (["DISK_C", "DISK_A"], "", True, {"A", "B"}),
         (["DISK_C", "DISK_B"], "", False, {"B"}),
         (["DISK_B", "ALONE"], "", True, {"B"}),
-        (["TAPE_B"], "", True, set()),  # the place is one, but no DATADISK
+        (["TAPE_B"], "", True, set()),  # a readable place, but not a DATADISK
         ([], "no_complete_replica", True, set()),
     ],
 )
 def test_readable_replicas(rses: list[str], fault: str, remote: bool, places: set[str]) -> None:
-    facts = gathered([Dataset([replica(rse) for rse in rses])])
+    facts = gather([Dataset([replica(rse) for rse in rses])])
     assert INPUT_FAULTS[facts.fault[0]] == fault
     assert facts.remote_source.tolist() == [remote]
-    assert here(facts) == places
+    assert queues_with_input(facts) == places
     assert facts.no_locations.tolist() == [rses in ([], ["DISK_C"])]
 
 
@@ -227,8 +229,8 @@ def test_readable_replicas(rses: list[str], fault: str, remote: bool, places: se
         ({"catalogued": False, "distributed": True}, False, "unknown_dataset"),
     ],
 )
-def test_what_is_not_checked(columns: dict[str, Any], prestaging: bool, fault: str) -> None:
-    facts = gathered([Dataset([replica("DISK_A", 2)], **columns)], input_prestaging=[prestaging])
+def test_which_datasets_are_checked_for_replicas(columns: dict[str, Any], prestaging: bool, fault: str) -> None:
+    facts = gather([Dataset([replica("DISK_A", 2)], **columns)], input_prestaging=[prestaging])
     assert INPUT_FAULTS[facts.fault[0]] == fault
     assert facts.remote_source.tolist() == [True]
 
@@ -236,12 +238,12 @@ def test_what_is_not_checked(columns: dict[str, Any], prestaging: bool, fault: s
 def test_the_worst_fault_of_several_datasets() -> None:
     good, poor, closed = Dataset([replica("DISK_A")]), Dataset([]), Dataset([replica("DISK_C")])
     unknown = Dataset([], catalogued=False)
-    faults = gathered([good, closed, poor], [poor, unknown, closed], [closed, good], [good]).fault
+    faults = gather([good, closed, poor], [poor, unknown, closed], [closed, good], [good]).fault
     names = [INPUT_FAULTS[fault] for fault in faults]
     assert names == ["no_complete_replica", "unknown_dataset", "replica_unreadable", ""]
 
 
-def test_a_storage_less_grid() -> None:
+def test_a_grid_without_storage() -> None:
     facts = gather_data(work_of([Dataset([replica("DISK_A")])]), build(schedconfig_json=[queue("A")]), LIMITS)
     assert (facts.fault.tolist(), facts.remote_source.tolist(), len(facts.chunk)) == ([0], [True], 0)
     empty = gather_data(work_of([Dataset([replica("DISK_A")])]), build(), LIMITS)
@@ -272,52 +274,52 @@ READS = {"A": ["DISK_A"], "B": ["DISK_A", "DISK_B", "TAPE_B"], "C": ["DISK_C"], 
 DISKS = {"DISK_A", "DISK_B", "DISK_C", "ALONE"}
 
 
-def enough(one: Replica) -> bool:
-    if one.is_vp:
+def enough(copy: Replica) -> bool:
+    if copy.is_vp:
         return False
-    share = one.found / one.total * 100 if one.total else float("nan")
-    return one.found == one.total or (one.found > 0 and (one.total - one.found <= 1 or share >= 90))
+    share = copy.found / copy.total * 100 if copy.total else float("nan")
+    return copy.found == copy.total or (copy.found > 0 and (copy.total - copy.found <= 1 or share >= 90))
 
 
 def naive(datasets: Sequence[Dataset], prestaging: bool, intensity: float) -> dict[str, Any]:
-    """One chunk, read as the specification is written."""
+    """A literal reading of the specification for one chunk."""
     fault, remote, places = 0, True, []
-    for one in datasets:
-        if one.is_pseudo:
+    for dataset in datasets:
+        if dataset.is_pseudo:
             continue
-        good = [copy.rse for copy in one.replicas if enough(copy)]
+        good = [copy.rse for copy in dataset.replicas if enough(copy)]
         open_ = [rse for rse in good if LAN[rse] or WAN[rse]]
-        if not one.distributed:
+        if not dataset.distributed:
             places.append(set(open_))
-        if not one.catalogued:
+        if not dataset.catalogued:
             fault = 1
-        elif one.distributed or prestaging:
+        elif dataset.distributed or prestaging:
             continue
         elif not good:
             fault = 2 if fault != 1 else 1
         elif not open_:
             fault = fault or 3
-        if not (one.distributed or prestaging) and open_ and not any(WAN[rse] for rse in open_):
+        if not (dataset.distributed or prestaging) and open_ and not any(WAN[rse] for rse in open_):
             remote = False
     common = set.intersection(*places) if places else set()
-    found: dict[str, tuple[float, float]] = {}
-    total = sum(one.files for one in datasets if not one.is_pseudo)
+    files: dict[str, tuple[float, float]] = {}
+    total = sum(dataset.files for dataset in datasets if not dataset.is_pseudo)
     for name, rses in READS.items():
         disk = anywhere = 0.0
-        for one in datasets:
+        for dataset in datasets:
             parts = [
                 copy
-                for copy in one.replicas
+                for copy in dataset.replicas
                 if copy.rse in rses
                 and copy.found
-                and (copy.holds_all or (one.is_master and (intensity <= 200 or prestaging)))
+                and (copy.holds_all or (dataset.is_master and (intensity <= 200 or prestaging)))
             ]
             disk += max((copy.found for copy in parts if not copy.is_tape), default=0.0)
             anywhere += max((copy.found for copy in parts), default=0.0)
         if anywhere:
-            found[name] = (min(disk, total), min(anywhere, total))
+            files[name] = (min(disk, total), min(anywhere, total))
     at = {name for name, rses in READS.items() if common & set(rses) & DISKS}
-    return {"fault": fault, "remote": remote, "none": not common, "here": at, "available": found}
+    return {"fault": fault, "remote": remote, "none": not common, "here": at, "available": files}
 
 
 @settings(max_examples=150, deadline=None)
@@ -336,14 +338,14 @@ def test_against_a_plain_reading(chunks: list[tuple[list[Dataset], bool, float]]
             "fault": facts.fault[row],
             "remote": facts.remote_source[row],
             "none": facts.no_locations[row],
-            "here": here(facts, row),
+            "here": queues_with_input(facts, row),
             "available": available(facts, row),
         } == naive(datasets, prestaging, intensity)
     pairs = list(zip(facts.chunk.tolist(), facts.unified.tolist(), strict=True))
     assert pairs == sorted(set(pairs))
 
 
-def test_what_cannot_be_gathered_fails_in_the_same_way_each_time_it_is_read() -> None:
+def test_a_failure_to_gather_repeats_at_each_read() -> None:
     answers: list[Any] = []
 
     def make() -> DataFacts:

@@ -29,13 +29,13 @@ def facts(grid: dict[str, Any] | None = None, datasets: Any = (), **columns: Any
 
 def row(value: Any) -> list[Any]:
     """The figures of the first chunk."""
-    return [None if isinstance(one, float) and math.isnan(one) else one for one in value[0].tolist()]
+    return [None if isinstance(figure, float) and math.isnan(figure) else figure for figure in value[0].tolist()]
 
 
 def initial(snapshot: Snapshot, **columns: Any) -> tuple[list[str], bool, bool, RefusedNames]:
-    found = InitialList().candidates(chunk_table(1, **columns), snapshot)
-    names = [str(name) for name in snapshot.queues.name[found.initial[0]]]
-    return names, bool(found.one_preassigned[0]), bool(found.listed[0]), found.refused[0]
+    candidates = InitialList().candidates(chunk_table(1, **columns), snapshot)
+    names = [str(name) for name in snapshot.queues.name[candidates.initial[0]]]
+    return names, bool(candidates.one_preassigned[0]), bool(candidates.listed[0]), candidates.refused[0]
 
 
 def named_grid() -> Snapshot:
@@ -60,14 +60,14 @@ def named_grid() -> Snapshot:
     )
 
 
-EVERYBODY = ["A", "B", "FAR", "U/MCORE", "U/SCORE", "V/MCORE", "V/SCORE"]
+ALL_QUEUES = ["A", "B", "FAR", "U/MCORE", "U/SCORE", "V/MCORE", "V/SCORE"]
 
 
 @pytest.mark.parametrize(
     ("site", "names", "one_preassigned", "listed", "refused"),
     [
-        (None, EVERYBODY, False, False, ()),
-        ("", EVERYBODY, False, False, ()),
+        (None, ALL_QUEUES, False, False, ()),
+        ("", ALL_QUEUES, False, False, ()),
         ("A", ["A"], True, False, ()),
         ("B", ["B"], True, False, ()),
         ("A_TEST", ["A_TEST"], True, False, ()),
@@ -113,18 +113,18 @@ def test_a_merge_goes_near_its_unmerged_files(master_site: str, names: list[str]
     [
         (NOW_S - DAY - 1, 0.0, 1.0, True),
         (NOW_S - DAY, 0.0, 1.0, False),
-        (NOW_S - DAY - 1, NOW_S - DAY - 1, 1.0, False),  # never touched since it was made
+        (NOW_S - DAY - 1, NOW_S - DAY - 1, 1.0, False),  # not modified since its creation
         (NOW_S - DAY - 1, 0.0, None, False),  # never failed to broker
         (None, 0.0, 1.0, False),
         (NOW_S - DAY - 1, None, 1.0, False),
     ],
 )
-def test_until_that_has_failed_for_a_day(
+def test_a_merge_goes_anywhere_after_it_failed_for_a_day(
     modified_s: float | None, created_s: float | None, frozen: float | None, given_up: bool
 ) -> None:
     times = {"master_modificationtime_s": modified_s, "master_creationtime_s": created_s, "frozentime_s": frozen}
     names, one_preassigned, listed, _ = initial(named_grid(), master_site="FAR", **times)
-    assert (names, one_preassigned, listed) == ((EVERYBODY, False, False) if given_up else (["FAR"], False, True))
+    assert (names, one_preassigned, listed) == ((ALL_QUEUES, False, False) if given_up else (["FAR"], False, True))
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_express(columns: dict[str, Any], urgent: bool) -> None:
     ],
 )
 def test_event_service(columns: dict[str, Any], service: bool, high: bool) -> None:
-    found = facts(**columns)
-    assert (found.event_service.tolist(), found.es_high.tolist()) == ([[service]], [[high]])
+    job_facts = facts(**columns)
+    assert (job_facts.event_service.tolist(), job_facts.es_high.tolist()) == ([[service]], [[high]])
 
 
 @pytest.mark.parametrize(
@@ -176,46 +176,46 @@ def test_event_service(columns: dict[str, Any], service: bool, high: bool) -> No
 def test_an_undefined_walltime(
     walltime: float | None, wall_unit: str | None, cputime: float | None, cpu_unit: str | None, undefined: bool
 ) -> None:
-    found = facts(walltime=walltime, walltimeunit=wall_unit, cputime=cputime, cputimeunit=cpu_unit)
-    assert found.walltime_undefined.tolist() == [[undefined]]
+    job_facts = facts(walltime=walltime, walltimeunit=wall_unit, cputime=cputime, cputimeunit=cpu_unit)
+    assert job_facts.walltime_undefined.tolist() == [[undefined]]
 
 
 def test_the_nucleus_and_its_links() -> None:
-    found = facts()
-    assert found.has_nucleus.tolist() == [[True]]
-    assert row(found.at_nucleus) == [True, True, True, False, False]
-    assert row(found.shares_storage) == [True, True, True, False, False]
-    assert row(found.storage_at_nucleus) == [True, True, True, False, False]
-    assert row(found.storage_known) == [True, True, True, True, False]
-    assert row(found.closeness) == [None, None, None, 4, None]
-    assert row(found.link_queued) == [None, None, None, 30, None]
-    assert row(found.throughput_mb_per_s) == [None, None, None, 60, None]
-    assert found.nucleus_queued.tolist() == [[30]]
-    assert found.nucleus_wan.tolist() == [[True]]
+    job_facts = facts()
+    assert job_facts.has_nucleus.tolist() == [[True]]
+    assert row(job_facts.at_nucleus) == [True, True, True, False, False]
+    assert row(job_facts.shares_storage) == [True, True, True, False, False]
+    assert row(job_facts.storage_at_nucleus) == [True, True, True, False, False]
+    assert row(job_facts.storage_known) == [True, True, True, True, False]
+    assert row(job_facts.closeness) == [None, None, None, 4, None]
+    assert row(job_facts.link_queued) == [None, None, None, 30, None]
+    assert row(job_facts.throughput_mb_per_s) == [None, None, None, 60, None]
+    assert job_facts.nucleus_queued.tolist() == [[30]]
+    assert job_facts.nucleus_wan.tolist() == [[True]]
 
 
-def test_express_chunks_look_at_express_files() -> None:
-    found = facts(processingtype="urgent")
-    assert row(found.link_queued) == [None, None, None, 3, None]
-    assert found.nucleus_queued.tolist() == [[3]]
+def test_express_chunks_count_express_files_on_links() -> None:
+    job_facts = facts(processingtype="urgent")
+    assert row(job_facts.link_queued) == [None, None, None, 3, None]
+    assert job_facts.nucleus_queued.tolist() == [[3]]
 
 
 @pytest.mark.parametrize("nucleus", [None, "GONE"])
 def test_no_nucleus(nucleus: str | None) -> None:
-    found = facts(nucleus=nucleus)
-    assert found.has_nucleus.tolist() == [[False]]
-    assert (found.nucleus_queued.tolist(), found.nucleus_bare.tolist()) == ([[0]], [[BARE_NONE]])
-    assert found.nucleus_wan.tolist() == [[True]]
-    for flags in (found.at_nucleus, found.shares_storage, found.storage_at_nucleus):
+    job_facts = facts(nucleus=nucleus)
+    assert job_facts.has_nucleus.tolist() == [[False]]
+    assert (job_facts.nucleus_queued.tolist(), job_facts.nucleus_bare.tolist()) == ([[0]], [[BARE_NONE]])
+    assert job_facts.nucleus_wan.tolist() == [[True]]
+    for flags in (job_facts.at_nucleus, job_facts.shares_storage, job_facts.storage_at_nucleus):
         assert not flags.any()
-    for stats in (found.closeness, found.link_queued, found.throughput_mb_per_s):
+    for stats in (job_facts.closeness, job_facts.link_queued, job_facts.throughput_mb_per_s):
         assert np.isnan(stats).all()
 
 
 def test_a_grid_without_nuclei() -> None:
-    found = facts({**small_grid(), "site": []}, nucleus="NUC")
-    assert found.has_nucleus.tolist() == [[False]]
-    assert found.closeness.shape == found.at_nucleus.shape == (1, 5)
+    job_facts = facts({**small_grid(), "site": []}, nucleus="NUC")
+    assert job_facts.has_nucleus.tolist() == [[False]]
+    assert job_facts.closeness.shape == job_facts.at_nucleus.shape == (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -268,22 +268,22 @@ def test_the_endpoints_of_a_queue(activity: str, fact: str, affected: bool) -> N
     grid["ddm_endpoint"].append(endpoint("S_SECOND", "SAT"))
     grid["panda_ddm_relation"].append(uses("S_PLAIN", "S_SECOND", default_read="N", default_write="N"))
     assert row(getattr(facts(grid), fact))[3] is True
-    # but a DATADISK it must be
+    # but it must be a DATADISK
     grid["ddm_endpoint"][-1]["type"] = "SCRATCHDISK"
     assert row(getattr(facts(grid), fact))[3] is not affected
 
 
-def test_a_queue_at_the_nucleus_needs_no_transfer_of_what_is_there() -> None:
+def test_a_queue_at_the_nucleus_needs_no_transfer_of_local_input() -> None:
     grid = small_grid()
     grid["ddm_endpoint"][0]["detailed_status"] = '{"write_wan": "OFF", "read_wan": "OFF"}'
     elsewhere = facts(grid, [Dataset([replica("S_DISK")])])
     assert row(elsewhere.can_receive)[:4] == [False, False, False, True]
     assert row(elsewhere.can_send)[:4] == [True, True, True, True]
-    there = facts(grid, [Dataset([replica("N_DISK"), replica("S_DISK")])])
-    assert row(there.can_receive)[:4] == [True] * 4
-    nothing = facts(grid)
-    assert row(nothing.can_receive)[:4] == [True] * 4
-    # for another nucleus it is a queue like any other
+    local = facts(grid, [Dataset([replica("N_DISK"), replica("S_DISK")])])
+    assert row(local.can_receive)[:4] == [True] * 4
+    without_input = facts(grid)
+    assert row(without_input.can_receive)[:4] == [True] * 4
+    # for another nucleus it is an ordinary queue
     assert row(facts(grid, nucleus="SAT").can_send)[:4] == [False, False, False, True]
 
 
@@ -293,12 +293,12 @@ def test_free_space_of_the_default_output() -> None:
     assert row(facts(grid).space_free_gb) == [1000, 1000, 1000, 0, None]
 
 
-def test_input_at_hand() -> None:
-    found = facts(None, [Dataset([replica("S_DISK", 4), replica("N_DISK")])])
-    assert row(found.available_files) == [10, 10, 10, 4, 0]
-    assert row(found.available_bytes) == [1000, 1000, 1000, 400, 0]
-    assert row(found.all_local) == [True, True, True, False, False]
-    assert (found.total_bytes.tolist(), found.total_files.tolist()) == ([[1000]], [[10]])
+def test_available_input() -> None:
+    job_facts = facts(None, [Dataset([replica("S_DISK", 4), replica("N_DISK")])])
+    assert row(job_facts.available_files) == [10, 10, 10, 4, 0]
+    assert row(job_facts.available_bytes) == [1000, 1000, 1000, 400, 0]
+    assert row(job_facts.all_local) == [True, True, True, False, False]
+    assert (job_facts.total_bytes.tolist(), job_facts.total_files.tolist()) == ([[1000]], [[10]])
     assert row(facts().all_local) == [True] * 5
     assert row(facts(None, [Dataset([], is_pseudo=True)]).all_local) == [True] * 5
 
@@ -306,35 +306,35 @@ def test_input_at_hand() -> None:
 def test_each_status_is_counted_for_all_shares() -> None:
     grid = small_grid()
     grid["job_counts"] = [jobs("S_PLAIN", status, 10.0**n, gshare="Other") for n, status in enumerate(COUNTED_STATUSES)]
-    found = facts(grid)
-    seen = {name: row(getattr(found, f"all_{name}"))[3] for name in ("activated", "starting", "running")}
-    assert seen == {name: 10.0 ** COUNTED_STATUSES.index(name) for name in seen}
+    job_facts = facts(grid)
+    totals = {name: row(getattr(job_facts, f"all_{name}"))[3] for name in ("activated", "starting", "running")}
+    assert totals == {name: 10.0 ** COUNTED_STATUSES.index(name) for name in totals}
 
 
 def test_counts() -> None:
-    found = facts(resource_type="SCORE")
-    assert row(found.running) == [0, 7, 7, 0, 0]
-    assert row(found.activated) == [0, 0, 0, 3, 0]
-    assert row(found.running_cores) == [0, 14, 14, 0, 0]
-    assert row(found.all_running) == [0, 7, 7, 0, 0]
-    assert row(found.all_activated) == [0, 0, 0, 3, 0]
-    assert row(found.all_starting) == [0] * 5
-    assert row(found.n_pilots) == [5, 5, 5, 5, 5]
-    assert row(found.has_slots) == [False] * 5
+    job_facts = facts(resource_type="SCORE")
+    assert row(job_facts.running) == [0, 7, 7, 0, 0]
+    assert row(job_facts.activated) == [0, 0, 0, 3, 0]
+    assert row(job_facts.running_cores) == [0, 14, 14, 0, 0]
+    assert row(job_facts.all_running) == [0, 7, 7, 0, 0]
+    assert row(job_facts.all_activated) == [0, 0, 0, 3, 0]
+    assert row(job_facts.all_starting) == [0] * 5
+    assert row(job_facts.n_pilots) == [5, 5, 5, 5, 5]
+    assert row(job_facts.has_slots) == [False] * 5
     assert facts(gshare="Other").running.tolist() == [[0] * 5]
 
 
 def test_slots_are_found_by_share_and_type() -> None:
     slots = [{"pandaqueuename": "N_UCORE", "gshare": None, "resourcetype": "MCORE", "numslots": 80}]
     grid = {**small_grid(), "harvester_slots": slots}
-    found = facts(grid, resource_type="MCORE")
-    assert row(found.has_slots) == [False, True, True, False, False]
+    job_facts = facts(grid, resource_type="MCORE")
+    assert row(job_facts.has_slots) == [False, True, True, False, False]
     # slots become jobs by the cores of the candidate
-    assert row(found.running_equivalent) == [0, 10, 80, 0, 0]
+    assert row(job_facts.running_equivalent) == [0, 10, 80, 0, 0]
     assert row(facts(grid, resource_type="SCORE").has_slots) == [False] * 5
 
 
-def test_facts_of_a_block_are_those_of_its_chunks_one_by_one() -> None:
+def test_facts_of_a_block_equal_those_of_its_chunks() -> None:
     datasets = [Dataset([replica("N_DISK", 3), replica("S_DISK")])]
     chunks = work(
         6,
@@ -349,16 +349,16 @@ def test_facts_of_a_block_are_those_of_its_chunks_one_by_one() -> None:
         resource_type=["SCORE", "MCORE", None, "SCORE", "MCORE", None],
         eventservice=[0.0, 1.0, 2.0, None, 1.0, 0.0],
     )
-    found = cycle(chunks)
-    whole = found.evaluate_block(slice(0, 6)).facts
+    toy_cycle = cycle(chunks)
+    whole = toy_cycle.evaluate_block(slice(0, 6)).facts
     for start, stop in ((0, 1), (1, 2), (2, 6), (5, 6), (0, 3)):
-        part = found.evaluate_block(slice(start, stop)).facts
+        part = toy_cycle.evaluate_block(slice(start, stop)).facts
         block = whole.block(np.arange(start, stop), np.arange(5))
         for field in dataclasses.fields(JobFacts):
-            mine, theirs = getattr(part, field.name), getattr(block, field.name)
-            if isinstance(mine, np.ndarray):
-                assert mine.shape[0] in (1, stop - start), field.name
-                np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
+            actual, expected = getattr(part, field.name), getattr(block, field.name)
+            if isinstance(actual, np.ndarray):
+                assert actual.shape[0] in (1, stop - start), field.name
+                np.testing.assert_array_equal(actual, expected, err_msg=field.name)
 
 
 def test_candidates_of_a_site_that_is_no_nucleus() -> None:

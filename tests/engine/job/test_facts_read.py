@@ -1,4 +1,4 @@
-"""Facts of pairs are made when a rule reads them, and for no other chunks than the rule asks about."""
+"""Facts of pairs are computed when a rule reads them, and only for the chunks of that rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.rules.production_job.filters.full_chain import FullChain
 from broker.rules.production_job.filters.status import Status
 from tests.engine.toy_cycle import cycle, work
 
-#: Facts of all pairs of a block: the others have an axis of length 1, and cost next to nothing.
+#: Facts of all pairs of a block; the others have an axis of length 1 and cost next to nothing.
 OF_PAIRS = {
     *("site_admitted", "pool_admitted", "at_nucleus", "shares_storage", "storage_at_nucleus", "closeness"),
     *("link_queued", "throughput_mb_per_s", "defined", "assigned", "activated", "starting", "running"),
@@ -22,7 +22,7 @@ OF_PAIRS = {
 }
 
 
-def test_facts_that_no_rule_reads_are_not_made() -> None:
+def test_facts_that_no_rule_reads_are_not_computed() -> None:
     facts = cycle(work(3), [Status()]).evaluate_block(slice(1, 3)).facts
     assert not facts.read & OF_PAIRS
     assert facts.at_nucleus.shape == (2, 5)
@@ -37,16 +37,18 @@ def test_the_rules_of_production_leave_some_facts_unread() -> None:
     assert not facts.read & {"running_cores", "starting_cores", "defined", "activated", "site_admitted"}
 
 
-def test_figures_are_kept_by_kind_and_never_for_each_pair() -> None:
+def test_figures_are_stored_by_kind_and_never_for_each_pair() -> None:
     rules = chain()
-    # the second chunk is boosted at its nucleus, and reads the links of express chunks
-    given = work(3, currentpriority=[100, 1000, 100])
-    toy = cycle(given, rules.filters, rules.weights, tuning={"NW_ACTIVE": True})
+    # the second chunk is boosted at its nucleus and reads the links of express chunks
+    chunks = work(3, currentpriority=[100, 1000, 100])
+    toy = cycle(chunks, rules.filters, rules.weights, tuning={"NW_ACTIVE": True})
     block = toy.evaluate_block(slice(0, 3))
     factors = [factor if isinstance(factor, np.ndarray) else factor.table for factor in block.factors]
-    figures = [one for one in (*vars(block.facts).values(), *factors) if isinstance(one, np.ndarray)]
+    figures = [array for array in (*vars(block.facts).values(), *factors) if isinstance(array, np.ndarray)]
     assert len(figures) > len(factors)
-    assert not [one for one in figures if one.dtype == np.float64 and one.shape == block.evaluation.feasible.shape]
+    assert not [
+        array for array in figures if array.dtype == np.float64 and array.shape == block.evaluation.feasible.shape
+    ]
     boost = block.factors[[rule.name for rule in rules.weights].index("nucleus_boost")]
     assert isinstance(boost, RowsByKind)
     assert boost.kinds.tolist() == [0, 1, 0]
@@ -57,30 +59,30 @@ def test_candidates_of_one_storage_have_one_column_of_links() -> None:
     toy = cycle(work(2, processingtype=["urgent", "simul"]))
     facts, storages = toy.evaluate_block(slice(0, 2)).facts, toy.snapshot.queues.storage_site
     for name in ("closeness", "link_queued", "throughput_mb_per_s", "storage_at_nucleus"):
-        kept = facts.by_kind(name)
-        assert kept.table.shape[1] == len(set(storages.tolist())) < len(storages), name
-        np.testing.assert_array_equal(kept.every, kept.table[kept.kinds][:, kept.column], err_msg=name)
+        by_kind = facts.by_kind(name)
+        assert by_kind.table.shape[1] == len(set(storages.tolist())) < len(storages), name
+        np.testing.assert_array_equal(by_kind.every, by_kind.table[by_kind.kinds][:, by_kind.column], err_msg=name)
 
 
-def test_a_rule_about_few_chunks_makes_no_fact_for_the_others() -> None:
-    made: list[int] = []
+def test_a_rule_for_few_chunks_computes_no_facts_for_the_others() -> None:
+    lengths: list[int] = []
 
-    class Noted(RowsByKind):
+    class CountingRows(RowsByKind):
         def of(self, rows: slice | np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> RowsByKind:
-            found = super().of(rows)
-            made.append(len(found.kind))
-            return found
+            part = super().of(rows)
+            lengths.append(len(part.kind))
+            return part
 
     every = cycle(work(4), [FullChain()]).evaluate_block(slice(0, 4)).facts
-    later = {"at_nucleus": Noted(np.array([[False, True]]), np.zeros(4, dtype=np.int64))}
+    later = {"at_nucleus": CountingRows(np.array([[False, True]]), np.zeros(4, dtype=np.int64))}
     names = set(JobFacts.__dataclass_fields__) - later.keys()
     facts = JobFacts.gathered({name: getattr(every, name) for name in names}, later)
     assert rows_of(facts, np.array([1, 3])).at_nucleus.tolist() == [[False, True]] * 2
-    assert made == [2]
+    assert lengths == [2]
     assert "at_nucleus" not in facts.read
 
 
-def test_pairs_of_a_fact_are_read_alike_however_it_is_kept() -> None:
+def test_pairs_of_a_fact_read_the_same_however_it_is_stored() -> None:
     facts = cycle(work(3)).evaluate_block(slice(0, 3)).facts
     kinds = RowsByKind(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 0]), np.array([0, 1, 1, 0, 1]))
     chunk, candidate = np.array([0, 1, 2, 1]), np.array([4, 0, 1, 2])
@@ -89,18 +91,18 @@ def test_pairs_of_a_fact_are_read_alike_however_it_is_kept() -> None:
         "by a call": facts.but({}, {"defined": lambda: kinds}),
         "made": facts.but({"defined": kinds.every}),
     }
-    for way, known in ways.items():
-        assert known.at("defined", chunk, candidate).tolist() == [2.0, 3.0, 2.0, 4.0], way
-    made = facts.defined
+    for way, variant in ways.items():
+        assert variant.at("defined", chunk, candidate).tolist() == [2.0, 3.0, 2.0, 4.0], way
+    defined = facts.defined
     alike = facts.but({"assigned": np.array([[5.0]])}, {"starting": RowsByKind(np.array([[6.0], [7.0]]), kinds.kind)})
     assert alike.at("assigned", chunk, candidate).tolist() == [5.0] * 4
     assert alike.at("starting", chunk, candidate).tolist() == [6.0, 7.0, 6.0, 7.0]
-    assert alike.defined is made
+    assert alike.defined is defined
 
 
-def test_facts_have_no_other_names_and_all_of_their_own() -> None:
+def test_facts_refuse_unknown_names_and_missing_columns() -> None:
     facts = cycle().evaluate_block(slice(0, 1)).facts
     with pytest.raises(AttributeError, match="JobFacts has no fact at_nucleu"):
-        _ = getattr(facts, "at_nucleu")  # noqa: B009 - the type checker knows that there is none
+        _ = getattr(facts, "at_nucleu")  # noqa: B009 - the type checker would reject the attribute
     with pytest.raises(TypeError, match=r"JobFacts without .*at_nucleus"):
         JobFacts.gathered({"now_s": 0.0}, {})

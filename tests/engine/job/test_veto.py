@@ -1,4 +1,4 @@
-"""What keeps a chunk from being brokered: shares that nobody knows, of Resource work queues or of others."""
+"""Causes that veto a chunk: unknown shares, caches without a version, unset core counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.snapshot.raw_grid import build, queue
 
 RESOURCE = {"queue_id": 55, "queue_name": "hpc", "status": "active", "queue_function": "Resource"}
 GRID = build(schedconfig_json=[queue("A")], jedi_work_queue=[RESOURCE])
-#: A Resource work queue and another, each with a share that is known and one that is not.
+#: A Resource work queue and another, each with a known and an unknown share.
 CHUNKS = chunk_table(4, workqueue_id=[55.0, 55.0, 1.0, None], gshare=["Sim", "Gone", "Sim", "Gone"])
 
 
@@ -27,12 +27,12 @@ CHUNKS = chunk_table(4, workqueue_id=[55.0, 55.0, 1.0, None], gshare=["Sim", "Go
         (["share_unknown", "share_of_resource_queue_unknown"], [1, 3]),
     ],
 )
-def test_shares_that_nobody_knows(causes: list[str], vetoed: list[int]) -> None:
+def test_unknown_shares(causes: list[str], vetoed: list[int]) -> None:
     step = Veto().configured({"causes": causes})
-    known = dataclasses.replace(GRID, offered={GLOBAL_SHARES: frozenset({"Sim"})})
+    snapshot = dataclasses.replace(GRID, offered={GLOBAL_SHARES: frozenset({"Sim"})})
     initial = np.ones((4, 1), dtype=np.bool_)
-    assert np.flatnonzero(step.reasons(CHUNKS, initial, known)).tolist() == vetoed
-    # without the list of shares none is unknown
+    assert np.flatnonzero(step.reasons(CHUNKS, initial, snapshot)).tolist() == vetoed
+    # without the list of shares no share is unknown
     assert not any(step.reasons(CHUNKS, initial, GRID))
 
 
@@ -46,8 +46,8 @@ def test_shares_that_nobody_knows(causes: list[str], vetoed: list[int]) -> None:
 )  # fmt: skip
 def test_a_cache_of_a_user_without_a_version(transhome: str | None, vetoed: bool) -> None:
     step = Veto().configured({"causes": ["cache_without_version"]})
-    found = step.reasons(chunk_table(1, transhome=[transhome]), np.ones((1, 1), dtype=np.bool_), GRID)
-    assert found == ["cache_without_version" if vetoed else ""]
+    reasons = step.reasons(chunk_table(1, transhome=[transhome]), np.ones((1, 1), dtype=np.bool_), GRID)
+    assert reasons == ["cache_without_version" if vetoed else ""]
 
 
 @pytest.mark.parametrize(("cores", "vetoed"), [(None, True), (0.0, True), (1.0, False)])

@@ -13,7 +13,7 @@ from broker.engine.shared.distribute import Candidates, Distribution, Group, dis
 
 @dataclass
 class Files:
-    """A chunk of ``files`` files, one a job. ``refusing`` candidates make no job of the file at that position."""
+    """A chunk of ``files`` files, one for each job; ``refusing`` maps candidates to positions of files they refuse."""
 
     files: int
     refusing: dict[int, set[int]] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class Files:
         return None if self.held is None else np.asarray(self.held[:, self.at])
 
 
-def jobs_of(done: Distribution, size: int) -> Ints:
+def jobs_of(distribution: Distribution, size: int) -> Ints:
     """(size,) number of jobs of each candidate."""
     totals = np.zeros(size, dtype=np.int64)
-    for group in done.groups:
+    for group in distribution.groups:
         totals[group.candidate] += group.jobs
     return totals
 
@@ -64,12 +64,14 @@ def candidates(
     )
 
 
-def run(chosen: Candidates, source: Files, size: int = 25, seed: int = 1) -> Distribution:
-    return distribute(chosen, source, size, np.random.default_rng(seed))
+def run(choices: Candidates, source: Files, size: int = 25, seed: int = 1) -> Distribution:
+    return distribute(choices, source, size, np.random.default_rng(seed))
 
 
-def chi_square(seen: list[int], expected: list[float]) -> float:
-    return sum((got - want) ** 2 / want for got, want in zip(seen, expected, strict=True))
+def chi_square(counts: list[int], expected: list[float]) -> float:
+    return sum(
+        (count - expected_count) ** 2 / expected_count for count, expected_count in zip(counts, expected, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,15 +84,15 @@ def test_group_size(scout: bool, merging: bool, hpo: bool, size: int) -> None:
 
 def test_candidates_are_drawn_by_weight() -> None:
     rounds, weights = 10_000, [5.0, 3.0, 1.5, 0.5]
-    seen = [0, 0, 0, 0]
+    counts = [0, 0, 0, 0]
     for seed in range(rounds):
         (group,) = run(candidates(weights), Files(1), seed=seed).groups
-        seen[group.candidate] += 1
+        counts[group.candidate] += 1
     # 16.27 is the 99.9 % quantile for three degrees of freedom
-    assert chi_square(seen, [rounds * weight / 10 for weight in weights]) < 16.27
+    assert chi_square(counts, [rounds * weight / 10 for weight in weights]) < 16.27
 
 
-def test_weight_falls_with_every_group_given() -> None:
+def test_weight_falls_with_every_assigned_group() -> None:
     # after a group of 5 on 4 queued jobs a weight of 1 is 1 * 5 / 10: the same candidate again one time in three
     rounds, again = 10_000, 0
     for seed in range(rounds):
@@ -113,52 +115,52 @@ def test_weight_falls_with_every_group_given() -> None:
     ],
 )
 def test_capacity(queued: float, cap: float, groups: int) -> None:
-    done = run(candidates([1.0], queued=[queued], cap=[cap]), Files(100))
-    assert done.groups == (Group(0, 25),) * groups
-    assert done.end == ("no_files" if groups == 4 else "full")
+    distribution = run(candidates([1.0], queued=[queued], cap=[cap]), Files(100))
+    assert distribution.groups == (Group(0, 25),) * groups
+    assert distribution.end == ("no_files" if groups == 4 else "full")
 
 
 @pytest.mark.parametrize(("chunk_size", "sizes"), [(0, [25, 25]), (1, [1] * 50)])
-def test_a_group_size_of_one_is_a_size(chunk_size: int, sizes: list[int]) -> None:
-    done = run(candidates([1.0], chunk_size=[chunk_size]), Files(50))
-    assert [group.jobs for group in done.groups] == sizes
+def test_a_group_size_of_one_is_respected(chunk_size: int, sizes: list[int]) -> None:
+    distribution = run(candidates([1.0], chunk_size=[chunk_size]), Files(50))
+    assert [group.jobs for group in distribution.groups] == sizes
 
 
 def test_a_full_candidate_leaves_the_rest_to_the_others() -> None:
-    done = run(candidates([1000.0, 1e-6], queued=[0, 0], cap=[25, math.nan]), Files(100))
-    assert jobs_of(done, 2).tolist() == [25, 75]
+    distribution = run(candidates([1000.0, 1e-6], queued=[0, 0], cap=[25, math.nan]), Files(100))
+    assert jobs_of(distribution, 2).tolist() == [25, 75]
 
 
 def test_every_bootstrap_candidate_gets_one_group_first() -> None:
-    chosen = candidates([0.0, 0.0, 0.0, 5.0], bootstrap=[True, True, True, False])
-    done = run(chosen, Files(200))
-    assert sorted(group.candidate for group in done.groups[:3]) == [0, 1, 2]
-    assert {group.candidate for group in done.groups[3:]} == {3}
-    assert sum(group.jobs for group in done.groups) == 200
+    choices = candidates([0.0, 0.0, 0.0, 5.0], bootstrap=[True, True, True, False])
+    distribution = run(choices, Files(200))
+    assert sorted(group.candidate for group in distribution.groups[:3]) == [0, 1, 2]
+    assert {group.candidate for group in distribution.groups[3:]} == {3}
+    assert sum(group.jobs for group in distribution.groups) == 200
 
 
 def test_bootstrap_candidates_come_in_any_order() -> None:
-    seen = {(0, 1): 0, (1, 0): 0}
+    counts = {(0, 1): 0, (1, 0): 0}
     for seed in range(2000):
         groups = run(candidates([0.0, 0.0], bootstrap=[True, True]), Files(50), seed=seed).groups
-        seen[groups[0].candidate, groups[1].candidate] += 1
-    assert chi_square(list(seen.values()), [1000.0, 1000.0]) < 10.83
+        counts[groups[0].candidate, groups[1].candidate] += 1
+    assert chi_square(list(counts.values()), [1000.0, 1000.0]) < 10.83
 
 
 def test_only_bootstrap_candidates_leave_files_over() -> None:
-    done = run(candidates([0.0], bootstrap=[True]), Files(60))
-    assert (done.groups, done.end) == ((Group(0, 25),), "full")
+    distribution = run(candidates([0.0], bootstrap=[True]), Files(60))
+    assert (distribution.groups, distribution.end) == ((Group(0, 25),), "full")
 
 
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [math.nan, math.nan], [-1.0, 0.0], [math.inf, 0.0]])
-def test_without_any_usable_weight_all_are_alike(weights: list[float]) -> None:
-    seen = [0, 0]
+def test_without_any_usable_weight_all_candidates_are_equally_likely(weights: list[float]) -> None:
+    counts = [0, 0]
     for seed in range(1000):
-        seen[run(candidates(weights), Files(1), seed=seed).groups[0].candidate] += 1
-    assert chi_square(seen, [500.0, 500.0]) < 10.83
+        counts[run(candidates(weights), Files(1), seed=seed).groups[0].candidate] += 1
+    assert chi_square(counts, [500.0, 500.0]) < 10.83
 
 
-def test_a_candidate_without_weight_is_never_drawn_beside_one_with() -> None:
+def test_a_candidate_without_weight_is_never_drawn_beside_a_weighted_one() -> None:
     for weights in ([0.0, 1.0, math.nan], [math.nan, 1e-300, 0.0]):
         assert jobs_of(run(candidates(weights), Files(500)), 3).tolist() == [0, 500, 0]
 
@@ -174,21 +176,21 @@ class AlmostOne(np.random.Generator):
 
 
 def test_a_draw_at_the_very_end_is_the_last_candidate_with_weight() -> None:
-    chosen = candidates([0.1, 0.2, 0.3, 5e-324, 0.0])
-    done = distribute(chosen, Files(1), 25, AlmostOne())
-    assert done.groups[0].candidate in (2, 3)
+    choices = candidates([0.1, 0.2, 0.3, 5e-324, 0.0])
+    distribution = distribute(choices, Files(1), 25, AlmostOne())
+    assert distribution.groups[0].candidate in (2, 3)
 
 
 def test_the_same_seed_gives_the_same_distribution() -> None:
-    chosen = candidates([3.0, 2.0, 1.0], bootstrap=[False, False, True])
-    assert run(chosen, Files(900), seed=7) == run(chosen, Files(900), seed=7)
-    assert len({run(chosen, Files(900), seed=seed).groups for seed in range(20)}) > 1
+    choices = candidates([3.0, 2.0, 1.0], bootstrap=[False, False, True])
+    assert run(choices, Files(900), seed=7) == run(choices, Files(900), seed=7)
+    assert len({run(choices, Files(900), seed=seed).groups for seed in range(20)}) > 1
 
 
-def test_arrays_of_the_caller_stay_as_they_are() -> None:
-    chosen = candidates([3.0, 2.0], queued=[1.0, 1.0], bootstrap=[True, False])
-    run(chosen, Files(100))
-    assert (chosen.weight.tolist(), chosen.queued.tolist(), chosen.bootstrap.tolist()) == (
+def test_arrays_of_the_caller_are_not_modified() -> None:
+    choices = candidates([3.0, 2.0], queued=[1.0, 1.0], bootstrap=[True, False])
+    run(choices, Files(100))
+    assert (choices.weight.tolist(), choices.queued.tolist(), choices.bootstrap.tolist()) == (
         [3.0, 2.0],
         [1.0, 1.0],
         [True, False],
@@ -200,62 +202,62 @@ def test_no_candidates_and_no_files() -> None:
     assert run(candidates([]), Files(0)) == Distribution((), "no_files")
 
 
-def test_a_candidate_that_makes_nothing_is_left_alone_until_the_file_is_gone() -> None:
+def test_a_candidate_that_makes_no_job_is_skipped_until_the_file_is_gone() -> None:
     source = Files(60, refusing={0: {0}})
-    done = run(candidates([1e9, 1.0]), source)
-    assert done.groups[0] == Group(1, 25)
-    assert done.groups[1].candidate == 0
-    assert sum(group.jobs for group in done.groups) == 60
+    distribution = run(candidates([1e9, 1.0]), source)
+    assert distribution.groups[0] == Group(1, 25)
+    assert distribution.groups[1].candidate == 0
+    assert sum(group.jobs for group in distribution.groups) == 60
 
 
 def test_a_refused_turn_costs_a_bootstrap_candidate_nothing() -> None:
     source = Files(50, refusing={0: {0}})
-    done = run(candidates([0.0, 1.0], bootstrap=[True, False]), source)
-    assert done.groups == (Group(1, 25), Group(0, 25))
+    distribution = run(candidates([0.0, 1.0], bootstrap=[True, False]), source)
+    assert distribution.groups == (Group(1, 25), Group(0, 25))
 
 
-def test_files_that_nobody_takes_wait() -> None:
+def test_files_that_no_candidate_takes_wait() -> None:
     source = Files(60, refusing={0: {30}, 1: {30}})
-    done = run(candidates([1.0, 1.0]), source)
-    assert (sum(group.jobs for group in done.groups), done.end) == (30, "full")
+    distribution = run(candidates([1.0, 1.0]), source)
+    assert (sum(group.jobs for group in distribution.groups), distribution.end) == (30, "full")
 
 
-def test_a_candidate_may_have_a_group_size_of_its_own() -> None:
-    done = run(candidates([1.0], chunk_size=[10]), Files(30))
-    assert done.groups == (Group(0, 10),) * 3
+def test_a_candidate_may_have_its_own_group_size() -> None:
+    distribution = run(candidates([1.0], chunk_size=[10]), Files(30))
+    assert distribution.groups == (Group(0, 10),) * 3
 
 
-def test_an_incomplete_group_of_its_own_size_is_taken_back_and_placed_elsewhere() -> None:
-    chosen = candidates([1.0, 0.0], chunk_size=[10, 0])
+def test_an_incomplete_group_of_a_candidates_own_size_is_taken_back_and_placed_elsewhere() -> None:
+    choices = candidates([1.0, 0.0], chunk_size=[10, 0])
     source = Files(24)
-    done = run(chosen, source)
-    assert done.groups == (Group(0, 10), Group(0, 10), Group(1, 4))
+    distribution = run(choices, source)
+    assert distribution.groups == (Group(0, 10), Group(0, 10), Group(1, 4))
     assert source.calls == [(0, 0, 10), (0, 10, 20), (1, 20, 24)]
-    assert done.end == "no_files"
+    assert distribution.end == "no_files"
 
 
 def test_files_of_an_incomplete_group_wait_when_there_is_no_other_candidate() -> None:
-    done = run(candidates([1.0], chunk_size=[10]), Files(24))
-    assert (done.groups, done.end) == ((Group(0, 10), Group(0, 10)), "full")
+    distribution = run(candidates([1.0], chunk_size=[10]), Files(24))
+    assert (distribution.groups, distribution.end) == ((Group(0, 10), Group(0, 10)), "full")
 
 
 def test_an_incomplete_group_of_the_common_size_stays() -> None:
-    done = run(candidates([0.0, 1.0], chunk_size=[10, 0]), Files(24))
-    assert done.groups == (Group(1, 24),)
+    distribution = run(candidates([0.0, 1.0], chunk_size=[10, 0]), Files(24))
+    assert distribution.groups == (Group(1, 24),)
 
 
 def test_files_of_a_distributed_dataset_go_where_they_are() -> None:
     held = np.zeros((2, 60), dtype=np.bool_)
     held[0, :25], held[1, 25:50] = True, True
-    done = run(candidates([1.0, 1.0], cap=[math.nan, math.nan]), Files(60, held=held))
-    assert [group.candidate for group in done.groups[:2]] == [0, 1]
-    assert done.end == "no_files"  # the last ten are nowhere: any candidate will do
+    distribution = run(candidates([1.0, 1.0], cap=[math.nan, math.nan]), Files(60, held=held))
+    assert [group.candidate for group in distribution.groups[:2]] == [0, 1]
+    assert distribution.end == "no_files"  # the last ten are nowhere: any candidate will do
 
 
-def test_the_only_holder_of_a_file_being_full_does_not_stop_the_others() -> None:
+def test_a_full_holder_of_a_file_does_not_stop_the_others() -> None:
     held = np.array([[True] * 50, [False] * 50])
-    done = run(candidates([1.0, 1.0], queued=[0, 0], cap=[25, math.nan]), Files(50, held=held))
-    assert [group.candidate for group in done.groups] == [0, 1]
+    distribution = run(candidates([1.0, 1.0], queued=[0, 0], cap=[25, math.nan]), Files(50, held=held))
+    assert [group.candidate for group in distribution.groups] == [0, 1]
 
 
 @given(
@@ -271,20 +273,22 @@ def test_nothing_is_lost_and_no_limit_is_broken(
     weights: list[float], caps: list[float], boots: list[bool], sizes: list[int], files: int, size: int, seed: int
 ) -> None:
     count = len(weights)
-    chosen = candidates(weights, [0.0] * count, caps[:count], boots[:count], sizes[:count])
+    choices = candidates(weights, [0.0] * count, caps[:count], boots[:count], sizes[:count])
     source = Files(files)
-    done = run(chosen, source, size, seed)
-    jobs = jobs_of(done, count)
+    distribution = run(choices, source, size, seed)
+    jobs = jobs_of(distribution, count)
     assert jobs.sum() == source.at <= files
     assert [(candidate, stop - start) for candidate, start, stop in source.calls] == [
-        (group.candidate, group.jobs) for group in done.groups
+        (group.candidate, group.jobs) for group in distribution.groups
     ]
     assert [start for _, start, _ in source.calls] == [0, *[stop for *_, stop in source.calls]][: len(source.calls)]
     for at in range(count):
         own = sizes[at] or size
         assert not jobs[at] > (own if boots[at] else max(caps[at], 0) + own - 1)
-        assert not (boots[at] and jobs[at] == 0 and done.groups and done.end == "full" and not sizes[at])
-    assert (done.end == "no_files") == (source.at == files)
+        assert not (
+            boots[at] and jobs[at] == 0 and distribution.groups and distribution.end == "full" and not sizes[at]
+        )
+    assert (distribution.end == "no_files") == (source.at == files)
 
 
 @pytest.mark.parametrize(
@@ -295,20 +299,20 @@ def test_nothing_is_lost_and_no_limit_is_broken(
         (100, [-1], [1]),
         (100, [-5, 0], [5, 95]),
         (3, [-5], [3]),  # not taken back where files run out
-        (12, [-1, 10], [1, 10]),  # the rest is taken back from the other, and the first gets no second one
+        (12, [-1, 10], [1, 10]),  # the rest is taken back from the second, and the first gets no second group
     ],
 )
-def test_a_candidate_with_a_negative_size_gets_that_once(
+def test_a_candidate_with_a_negative_size_gets_one_group_of_that_size(
     files: int, chunk_size: list[int], expected: list[int]
 ) -> None:
     size = len(chunk_size)
-    chosen = candidates([1e6, *[1e-6] * (size - 1)], bootstrap=[True, *[False] * (size - 1)], chunk_size=chunk_size)
-    assert jobs_of(run(chosen, Files(files)), size).tolist() == expected
+    choices = candidates([1e6, *[1e-6] * (size - 1)], bootstrap=[True, *[False] * (size - 1)], chunk_size=chunk_size)
+    assert jobs_of(run(choices, Files(files)), size).tolist() == expected
 
 
 @given(st.lists(st.integers(-9, 30), min_size=1, max_size=8), st.integers(0, 300), st.integers(0, 99))
-def test_no_candidate_with_a_negative_size_gets_more(chunk_size: list[int], files: int, seed: int) -> None:
+def test_no_candidate_with_a_negative_size_gets_more_than_that(chunk_size: list[int], files: int, seed: int) -> None:
     jobs = jobs_of(
         run(candidates([1.0] * len(chunk_size), chunk_size=chunk_size), Files(files), seed=seed), len(chunk_size)
     )
-    assert all(got <= -size for got, size in zip(jobs.tolist(), chunk_size, strict=True) if size < 0)
+    assert all(observed <= -size for observed, size in zip(jobs.tolist(), chunk_size, strict=True) if size < 0)

@@ -1,4 +1,4 @@
-"""The first draws of many seeds are those of numpy's generators."""
+"""The first draws of many seeds equal those of numpy's generators."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from broker.engine.shared.distribute import ONE_WORD, first_fractions
     second=st.integers(0, ONE_WORD - 1),
     last=st.lists(st.integers(0, ONE_WORD - 1), max_size=20),
 )
-def test_they_are_those_of_a_generator_each(first: int, second: int, last: list[int]) -> None:
-    drawn = first_fractions(first, second, np.array(last, dtype=np.int64))
-    assert drawn.tolist() == [np.random.default_rng([first, second, one]).random() for one in last]
+def test_each_fraction_is_the_first_draw_of_its_generator(first: int, second: int, last: list[int]) -> None:
+    fractions = first_fractions(first, second, np.array(last, dtype=np.int64))
+    assert fractions.tolist() == [np.random.default_rng([first, second, seed]).random() for seed in last]
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (ONE_WORD - 1, ONE_WORD - 1), (ONE_WORD, 1), (1, ONE_WORD)])
 def test_at_the_edges_of_a_word(first: int, last: int) -> None:
-    drawn = first_fractions(first, 0, np.array([1, last]))
-    assert drawn.tolist() == [np.random.default_rng([first, 0, one]).random() for one in (1, last)]
+    fractions = first_fractions(first, 0, np.array([1, last]))
+    assert fractions.tolist() == [np.random.default_rng([first, 0, seed]).random() for seed in (1, last)]

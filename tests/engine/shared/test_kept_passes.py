@@ -1,4 +1,4 @@
-"""A second pass over some chunks of a block: filters that answer alike are not asked again."""
+"""A second pass over some chunks of a block: filters with unchanged answers are not evaluated again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEEP = mask([1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1])
 
 
 class Same(Toy):
-    """One that says that it answers alike, and counts how often it is asked."""
+    """A rule that declares the same answers in both passes and counts its calls."""
 
     same_in_passes = True
     asked = 0
@@ -32,10 +32,10 @@ class Same(Toy):
 
 
 class Derived(Same):
-    """One that is derived from it, and says nothing."""
+    """A subclass that does not declare it itself."""
 
 
-def judged(rule: Toy, chunks: list[int], passes: Passes) -> Evaluation:
+def evaluate_rule(rule: Toy, chunks: list[int], passes: Passes) -> Evaluation:
     tasks, queues = make_tasks(len(chunks), jeditaskid=chunks), make_queues(3)
     rows = np.array(chunks)
     facts = toy_facts(mask(*[[1, 1, 1]] * len(chunks)))
@@ -47,30 +47,30 @@ def judged(rule: Toy, chunks: list[int], passes: Passes) -> Evaluation:
 @pytest.mark.parametrize("applies", [None, mask([1], [0], [1], [1]), mask([0], [0], [1], [0])])
 @pytest.mark.parametrize("unknown", [None, mask([0, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0])])
 @pytest.mark.parametrize("by_kind", [False, True])
-def test_answers_of_the_first_pass(applies: Any, unknown: Any, by_kind: bool) -> None:
-    def ask(values: Any, tasks: Any) -> Any:
+def test_answers_of_the_first_pass_are_reused(applies: Any, unknown: Any, by_kind: bool) -> None:
+    def rows_of(values: Any, tasks: Any) -> Any:
         return values[tasks.jeditaskid[:, 0]]
 
     def keep(tasks: Any, candidates: Any, facts: Any) -> Any:
-        return RowsByKind(KEEP, tasks.jeditaskid[:, 0]) if by_kind else ask(KEEP, tasks)
+        return RowsByKind(KEEP, tasks.jeditaskid[:, 0]) if by_kind else rows_of(KEEP, tasks)
 
     rule = Same(
         "a",
         keep,
-        applies=None if applies is None else lambda tasks, *_: ask(applies, tasks),
-        unknown=None if unknown is None else lambda tasks, *_: ask(unknown, tasks),
+        applies=None if applies is None else lambda tasks, *_: rows_of(applies, tasks),
+        unknown=None if unknown is None else lambda tasks, *_: rows_of(unknown, tasks),
     )
-    noted: dict[str, Any] = {}
-    judged(rule, [0, 1, 2, 3], Passes(noted=noted))
-    again = np.array([1, 2])
-    found = judged(rule, [1, 2], Passes(of_chunks(noted, again, 4)))
+    cache: dict[str, Any] = {}
+    evaluate_rule(rule, [0, 1, 2, 3], Passes(noted=cache))
+    rows = np.array([1, 2])
+    second = evaluate_rule(rule, [1, 2], Passes(of_chunks(cache, rows, 4)))
     assert rule.asked == 1
-    alone = judged(rule, [1, 2], Passes())
-    assert (found.reason.tolist(), found.feasible.tolist()) == (alone.reason.tolist(), alone.feasible.tolist())
+    alone = evaluate_rule(rule, [1, 2], Passes())
+    assert (second.reason.tolist(), second.feasible.tolist()) == (alone.reason.tolist(), alone.feasible.tolist())
 
 
 @pytest.mark.parametrize("rule", [Toy("a", mask([0, 1, 1])), Derived("a", mask([0, 1, 1]))])
-def test_rules_that_do_not_say_so_themselves_are_asked_again(rule: Toy) -> None:
-    noted: dict[str, Any] = {}
-    judged(rule, [0, 1], Passes(noted=noted))
-    assert noted == {}
+def test_rules_that_do_not_declare_it_themselves_are_evaluated_again(rule: Toy) -> None:
+    cache: dict[str, Any] = {}
+    evaluate_rule(rule, [0, 1], Passes(noted=cache))
+    assert cache == {}

@@ -26,7 +26,7 @@ GB = 1024.0**3
 
 @dataclass(frozen=True)
 class Copy:
-    """What an endpoint has of a part: ``files`` of 1 GB each."""
+    """A copy of a part at an endpoint: ``files`` of 1 GB each."""
 
     rse: str
     files: float = 10
@@ -65,7 +65,7 @@ def nuclei(states: tuple[SourceState, ...] = (), **tables: Any) -> Snapshot:
 def task_work(
     *inputs: Sequence[Part], remaining: Sequence[Mapping[str, Any]] = (), tasks: Mapping[str, Any] | None = None
 ) -> TaskWork:
-    """Work of one task for each list of parts; nothing is written, and the job brokerage is not asked."""
+    """Work with one task for each list of parts, without output and without work for the job brokerage."""
     count = len(inputs)
     table = make_assigning(count, **{"jeditaskid": list(range(1, count + 1)), **(tasks or {})})
     flat = {column.name: getattr(table, column.name).ravel() for column in dataclasses.fields(table)}
@@ -97,7 +97,7 @@ def task_work(
 
 
 def remaining_table(rows: Sequence[Mapping[str, Any]]) -> RemainingTable:
-    """What nuclei still have to do, by default of share Simulation, VO atlas and priority 500."""
+    """The remaining work of nuclei, by default of share Simulation, VO atlas and priority 500."""
     every = [{"vo": "atlas", "gshare": "Simulation", "workqueue_id": 1, "currentpriority": 500, **row} for row in rows]
     numbers = ("workqueue_id", "currentpriority", "hs06s")
     columns: dict[str, Any] = {name: np.array([row[name] for row in every], dtype=np.float64) for name in numbers}
@@ -114,7 +114,7 @@ def cycle(
     grid: Snapshot | None = None,
     independent: bool = False,
 ) -> TaskCycle:
-    """A cycle of these rules."""
+    """A cycle with these rules."""
     snapshot = grid or nuclei()
     empty = np.empty((0, len(snapshot.nuclei)), dtype=np.int64)
     endpoints = OutputEndpoints(

@@ -1,4 +1,4 @@
-"""The task brokerage when sources are missing or rules are broken, and the question to the job brokerage."""
+"""The task brokerage with missing sources or broken rules, and its dry run in the job brokerage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenari
 
 
 def with_rules(cycle: TaskCycle, chain: NucleusChain, unusable: str | None = None) -> TaskCycle:
-    """The same tasks judged by other rules, or without a source."""
+    """A cycle of the same tasks with other rules or without a source."""
     snapshot = cycle.snapshot
     if unusable is not None:
         states = tuple(
@@ -41,8 +41,8 @@ def with_rules(cycle: TaskCycle, chain: NucleusChain, unusable: str | None = Non
 
 
 def only(cycle: TaskCycle) -> AssignedTask:
-    (placed,) = assign_tasks(cycle, 1)
-    return placed
+    (assigned_task,) = assign_tasks(cycle, 1)
+    return assigned_task
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ class NoNumber(Weight[TaskPairs]):
 
 
 class Negative(NucleusLoadWeight):
-    """A moving weight below 0."""
+    """A load weight below 0."""
 
     name = code = "negative"
     title = "negative"
@@ -105,7 +105,7 @@ class Negative(NucleusLoadWeight):
         return -np.ones_like(remaining_work_hs06s)
 
 
-def test_a_broken_filter_rejects_and_is_told(database: Database) -> None:
+def test_a_broken_filter_rejects_and_is_noted(database: Database) -> None:
     cycle = cycle_of(database, task_scenario())
     shipped = production_task.chain()
     decision = only(with_rules(cycle, dataclasses.replace(shipped, filters=(Broken(), *shipped.filters)))).decision
@@ -114,22 +114,24 @@ def test_a_broken_filter_rejects_and_is_told(database: Database) -> None:
 
 
 @pytest.mark.parametrize("error", [ArithmeticError("on purpose"), SystemExit(7)])
-def test_a_broken_weight_has_no_effect_and_is_told(database: Database, error: BaseException) -> None:
+def test_a_broken_weight_has_no_effect_and_is_noted(database: Database, error: BaseException) -> None:
     cycle = cycle_of(database, task_scenario())
     shipped = production_task.chain()
     decision = only(
         with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, BrokenWeight(error))))
     ).decision
-    assert {one.name: one.weight for one in decision.candidates} == pytest.approx({"ALPHA": 2.0, "BETA": 0.5})
+    assert {candidate.name: candidate.weight for candidate in decision.candidates} == pytest.approx(
+        {"ALPHA": 2.0, "BETA": 0.5}
+    )
     assert "rule_fault:broken_weight" in decision.notes
 
 
-def test_a_weight_that_is_no_number_never_takes_part(database: Database) -> None:
+def test_a_nucleus_whose_weight_is_no_number_is_rejected(database: Database) -> None:
     cycle = cycle_of(database, task_scenario())
     shipped = production_task.chain()
     decision = only(with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, NoNumber())))).decision
     assert decision.rejected == {"ALPHA": "weight_unknown"}
-    assert [one.name for one in decision.candidates] == ["BETA"]
+    assert [candidate.name for candidate in decision.candidates] == ["BETA"]
     assert decision.funnel == (FunnelStep("weight_unknown", 2, 1),)
 
 
@@ -152,14 +154,14 @@ def test_all_weights_zero_takes_the_first_by_name(database: Database) -> None:
     cycle = cycle_of(database, task_scenario())
     chain = dataclasses.replace(production_task.chain(), weights=(Nothing(),))
     for seed in range(5):
-        (placed,) = assign_tasks(with_rules(cycle, chain), seed)
-        assert placed.decision.candidates[0].name == "ALPHA"
+        (assigned_task,) = assign_tasks(with_rules(cycle, chain), seed)
+        assert assigned_task.decision.candidates[0].name == "ALPHA"
 
 
-def test_one_question_for_all_tasks_gives_what_one_for_each_gives(database: Database) -> None:
-    """40 tasks of different memory and cores, asked together and alone."""
+def test_a_dry_run_of_all_tasks_equals_one_of_each_task(database: Database) -> None:
+    """40 tasks of different memory and cores, together and alone."""
     names = range(TASK, TASK + 40)
-    loaded = task_scenario(
+    scenario = task_scenario(
         jedi_tasks=[
             waiting(jeditaskid=name, ramcount=250 * (1 + at % 13), corecount=(8, 1, 0)[at % 3])
             for at, name in enumerate(names)
@@ -173,32 +175,38 @@ def test_one_question_for_all_tasks_gives_what_one_for_each_gives(database: Data
             for row in input_files(2, 0, type="pseudo_input", fsize=None)
         ],
     )
-    cycle = cycle_of(database, loaded)
+    cycle = cycle_of(database, scenario)
     work, filters = cycle.work, asked_filters(production_job.chain())
-    wanted = cycle.initial
-    together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, wanted, filters, Tuning.defaults())
-    assert 0 < together.able_queues.sum() < wanted.sum()
+    initial = cycle.initial
+    together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, initial, filters, Tuning.defaults())
+    assert 0 < together.able_queues.sum() < initial.sum()
     for row in range(len(work.tasks)):
-        one = task_of(work, row)
+        task_work = task_of(work, row)
         alone = ask_jobs(
-            cycle.snapshot, one.hint, one.tasks.jeditaskid, wanted[[row]], filters, Tuning.defaults(), with_codes=True
+            cycle.snapshot,
+            task_work.hint,
+            task_work.tasks.jeditaskid,
+            initial[[row]],
+            filters,
+            Tuning.defaults(),
+            with_codes=True,
         )
         assert (alone.able_queues[0] == together.able_queues[row]).all()
-        assert all(alone.codes[0, at] is not None for at in np.flatnonzero(wanted[row] & (alone.able_queues[0] == 0)))
+        assert all(alone.codes[0, at] is not None for at in np.flatnonzero(initial[row] & (alone.able_queues[0] == 0)))
 
 
-def test_at_most_ten_files_are_asked_about_and_no_scouts(database: Database) -> None:
-    loaded = task_scenario(
+def test_a_dry_run_has_at_most_ten_files_and_no_scouts(database: Database) -> None:
+    scenario = task_scenario(
         jedi_tasks=[waiting(splitrule="NF=1,US=2")],
         jedi_datasets=[dataset(30, nevents=100, state="mutable"), *outputs()],
         jedi_dataset_contents=input_files(30, GB),
         dataset_replicas=[replica("ALPHA", 30, 30)],
     )
-    hint = cycle_of(database, loaded).work.hint
+    hint = cycle_of(database, scenario).work.hint
     assert hint.chunks.n_files.tolist() == [10] and not hint.chunks.scout.any()
 
 
-def test_a_nucleus_that_is_able_for_one_chunk_is_able(database: Database) -> None:
+def test_a_nucleus_able_to_run_one_chunk_is_able(database: Database) -> None:
     """Half of the files need more memory than any queue has: two chunks, one of which can run."""
     files = input_files(6, 0, type="pseudo_input", fsize=None)
     for row in files[3:]:
@@ -208,14 +216,14 @@ def test_a_nucleus_that_is_able_for_one_chunk_is_able(database: Database) -> Non
     assert cycle.facts.able_queues[0, :2].tolist() == [1.0, 1.0]
 
 
-def test_output_that_the_work_of_a_nucleus_will_write(database: Database) -> None:
-    """A quarter of a GB for a day of a core of 10 HS06: 6,912,000 HS06 s are 8 days of a core, 2 GB."""
+def test_the_expected_output_of_the_work_of_a_nucleus(database: Database) -> None:
+    """A quarter of a GB per day of a core of 10 HS06: 6,912,000 HS06 s are 8 days of a core, 2 GB."""
     task, work = busy(101, "ALPHA", 69_120, gshare="Other", currentpriority=1)
     cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
     assert cycle.facts.expected_output_gb[0].tolist() == pytest.approx([2.0, 0.0])
 
 
-def test_what_the_cycle_places_is_forgotten_between_independent_tasks(database: Database) -> None:
+def test_placed_work_is_forgotten_between_independent_tasks(database: Database) -> None:
     task, work = busy(101, "ALPHA", 10)
     cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
     before = cycle.remaining_work(0).copy()
@@ -238,10 +246,10 @@ def with_release(**tables: list[Row]) -> Scenario:
     )
 
 
-def test_what_cannot_be_asked_is_not_able(database: Database) -> None:
-    """The catalogue knows the release, and that it is complete nowhere: no job can run without it."""
-    known = {"scope": "ddo", "name": "ddo.1.release", "did_type": "DATASET", "length": 5, "rule_groupings": ["ALL"]}
-    cycle = cycle_of(database, with_release(dataset_metadata=[known]))
+def test_a_failed_dry_run_leaves_no_able_queues(database: Database) -> None:
+    """The catalogue knows the release but no complete replica: no job can run without it."""
+    metadata = {"scope": "ddo", "name": "ddo.1.release", "did_type": "DATASET", "length": 5, "rule_groupings": ["ALL"]}
+    cycle = cycle_of(database, with_release(dataset_metadata=[metadata]))
     assert cycle.dry_run.failed.tolist() == [True] and cycle.dry_run.fault.tolist() == ["no_complete_replica"]
     assert not cycle.dry_run.able_queues.any()
     decision = only(cycle).decision
@@ -249,7 +257,7 @@ def test_what_cannot_be_asked_is_not_able(database: Database) -> None:
 
 
 def test_the_dry_run_looks_up_no_files(database: Database) -> None:
-    """A secondary dataset that the catalogue does not know makes the dry run no harder."""
+    """A secondary dataset unknown to the catalogue does not fail the dry run."""
     cycle = cycle_of(database, with_release())
     assert cycle.dry_run.failed.tolist() == [False] and cycle.dry_run.able_queues[0, :2].tolist() == [1.0, 1.0]
     assert only(cycle).nucleus is not None

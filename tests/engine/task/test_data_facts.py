@@ -1,4 +1,4 @@
-"""Where the input of tasks is: the best copy of each part at each nucleus, and input that cannot be had at all."""
+"""The location of task input: the best copy of each part at each nucleus, and unavailable input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by_nucleus(values: Any) -> dict[str, float]:
     return {name: value for name, value in zip(NAMES, values.tolist(), strict=True) if value}
 
 
-def gathered(*parts: Part, **columns: Any) -> TaskData:
+def gather(*parts: Part, **columns: Any) -> TaskData:
     return gather_task_data(task_work(parts, tasks=columns), GRID)
 
 
@@ -31,30 +31,30 @@ def gathered(*parts: Part, **columns: Any) -> TaskData:
     [
         ([Part([Copy("A_DISK")])], {"A": 10}, {"A": 10}),
         ([Part([Copy("A_TAPE", is_tape=True)])], {}, {"A": 10}),
-        # of two copies of a nucleus the one with most files counts, they are not added up
+        # of two copies at a nucleus the one with most files counts; they do not add up
         ([Part([Copy("A_DISK", 3, complete=False), Copy("A_TAPE", 7, True, False)])], {"A": 3}, {"A": 7}),
-        # a complete one on disk goes first
+        # a complete copy on disk takes precedence
         ([Part([Copy("A_DISK", 5), Copy("A_TAPE", 7, True)])], {"A": 5}, {"A": 5}),
-        # parts are added up
+        # parts add up
         ([Part([Copy("A_DISK"), Copy("B_DISK")]), Part([Copy("B_DISK", 4)])], {"A": 10, "B": 14}, {"A": 10, "B": 14}),
-        # endpoints of nobody, and of satellites
+        # endpoints without a site and of satellites
         ([Part([Copy("ELSEWHERE")])], {}, {}),
         ([Part([Copy("S_DISK")])], {"S": 10}, {"S": 10}),
         ([Part([Copy("A_DISK", np.nan)])], {}, {}),
     ],
 )
 def test_the_best_copy_of_each_part(parts: Sequence[Part], disk: dict[str, float], anywhere: dict[str, float]) -> None:
-    found = gathered(*parts)
-    assert (by_nucleus(found.disk_files[0]), by_nucleus(found.any_files[0])) == (disk, anywhere)
-    assert by_nucleus(found.disk_bytes[0]) == {name: files * GB for name, files in disk.items()}
-    assert (found.total_files.tolist(), found.total_bytes.tolist()) == ([10 * len(parts)], [10 * len(parts) * GB])
+    data = gather(*parts)
+    assert (by_nucleus(data.disk_files[0]), by_nucleus(data.any_files[0])) == (disk, anywhere)
+    assert by_nucleus(data.disk_bytes[0]) == {name: files * GB for name, files in disk.items()}
+    assert (data.total_files.tolist(), data.total_bytes.tolist()) == ([10 * len(parts)], [10 * len(parts) * GB])
 
 
-def test_tasks_do_not_see_each_other() -> None:
-    found = gather_task_data(task_work([Part([Copy("A_DISK")])], [], [Part([Copy("B_DISK", 4)])]), GRID)
-    assert found.examined.tolist() == [True, False, True]
-    assert [by_nucleus(row) for row in found.disk_files] == [{"A": 10}, {}, {"B": 4}]
-    assert found.fault.tolist() == ["", "", ""]
+def test_tasks_are_independent() -> None:
+    data = gather_task_data(task_work([Part([Copy("A_DISK")])], [], [Part([Copy("B_DISK", 4)])]), GRID)
+    assert data.examined.tolist() == [True, False, True]
+    assert [by_nucleus(row) for row in data.disk_files] == [{"A": 10}, {}, {"B": 4}]
+    assert data.fault.tolist() == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_tasks_do_not_see_each_other() -> None:
         ([Part([])], False, "no_complete_replica"),
         ([Part([Copy("A_DISK", 9, complete=False)])], False, "no_complete_replica"),
         ([Part([Copy("A_DISK")]), Part([])], False, "no_complete_replica"),
-        # where its input is staged, a part of it is enough
+        # if the input is being staged, an incomplete copy is enough
         ([Part([Copy("A_DISK", 9, complete=False)])], True, ""),
         ([Part([], catalogued=False)], False, "unknown_dataset"),
         ([Part([], catalogued=False)], True, "unknown_dataset"),
@@ -76,13 +76,13 @@ def test_tasks_do_not_see_each_other() -> None:
         ([Part([Copy("SHUT"), Copy("A_DISK", 9, complete=False)])], False, "replica_unreadable"),
     ],
 )
-def test_input_that_cannot_be_had(parts: Sequence[Part], staged: bool, fault: str) -> None:
+def test_unavailable_input(parts: Sequence[Part], staged: bool, fault: str) -> None:
     grid = nuclei(
         ddm_endpoint=[endpoint("A_DISK", "A"), endpoint("SHUT", "A", detailed_status='{"read_wan": "OFF"}')],
         panda_ddm_relation=[uses("A_Q", "A_DISK")],
     )
-    found = gather_task_data(task_work(parts, tasks={"input_prestaging": staged}), grid)
-    assert found.fault.tolist() == [fault]
+    data = gather_task_data(task_work(parts, tasks={"input_prestaging": staged}), grid)
+    assert data.fault.tolist() == [fault]
 
 
 def test_which_nuclei_read_an_endpoint() -> None:
@@ -105,8 +105,8 @@ def test_which_nuclei_read_an_endpoint() -> None:
     [("each_dataset", ["no_complete_replica", ""]), ("one_dataset", ["", ""])],
 )
 def test_one_complete_dataset_may_be_enough_for_a_container(container_source: str, faults: list[str]) -> None:
-    found = as_containers({"container_source": container_source})
-    assert found.fault.tolist() == faults
+    data = as_containers({"container_source": container_source})
+    assert data.fault.tolist() == faults
 
 
 @pytest.mark.parametrize(("container_totals", "files"), [("sum", [30, 4]), ("last_dataset", [20, 4])])
@@ -115,7 +115,7 @@ def test_the_size_of_a_container(container_totals: str, files: list[float]) -> N
 
 
 def as_containers(options: dict[str, str]) -> TaskData:
-    """A task whose container has two datasets, of which the second has a complete copy, and a plain one."""
+    """A task whose container has two datasets, only the second with a complete copy, and a plain task."""
     work = task_work(
         [Part([Copy("A_DISK", 5, complete=False)]), Part([Copy("B_DISK")], files=20)], [Part([Copy("C_DISK")], files=4)]
     )

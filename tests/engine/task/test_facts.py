@@ -1,4 +1,4 @@
-"""Which nuclei a task may have: all of them, and for full chains the satellites that serve as bare ones."""
+"""The initial nuclei of a task: all nuclei, and for full chains also satellites that serve as bare nuclei."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BARE_ONES = NUCLEI | {"S_ALLOW", "S_ONLY"}
         ({"nucleus": "GONE"}, NUCLEI),
     ],
 )
-def test_nuclei_to_begin_with(columns: dict[str, Any], names: set[str]) -> None:
+def test_initial_nuclei(columns: dict[str, Any], names: set[str]) -> None:
     task = make_assigning(1, **columns)
     flat = {column.name: getattr(task, column.name).ravel() for column in dataclasses.fields(task)}
     (row,) = initial_nuclei(AssigningTable(**flat), GRID)
@@ -55,7 +55,7 @@ def test_nuclei_to_begin_with(columns: dict[str, Any], names: set[str]) -> None:
 
 
 def test_expired_space_is_usable_and_the_tightest_endpoint_counts() -> None:
-    """For two tokens: free plus expired space of the fuller endpoint, and what that one has of each."""
+    """With two tokens the fuller endpoint counts: its free and expired space, and their sum."""
     storages = build(
         ddm_endpoint=[
             endpoint("A_DISK", "A", space_free=100, space_expired=30, space_total=1000),

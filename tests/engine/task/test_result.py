@@ -1,4 +1,4 @@
-"""Results, decisions and explanations of the task brokerage, by toy rules over three nuclei."""
+"""Results, decisions and explanations of the task brokerage, with toy rules and three nuclei."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ByName(Weight[TaskPairs]):
 
 
 class Idle(NucleusLoadWeight):
-    """Falls with the work that is left, in days of 1 HS06."""
+    """Falls with the remaining work, in HS06 s."""
 
     name = code = "idle"
     title = "idle"
@@ -56,33 +56,33 @@ class Idle(NucleusLoadWeight):
         return np.asarray(1.0 / (1.0 + remaining_work_hs06s))
 
 
-def chosen(found: TaskCycle, row: int = 0) -> dict[str, float]:
-    result = found.result(row)
-    names = found.snapshot.nuclei.name[result.feasible]
+def weights_of(task_cycle: TaskCycle, row: int = 0) -> dict[str, float]:
+    result = task_cycle.result(row)
+    names = task_cycle.snapshot.nuclei.name[result.feasible]
     return dict(zip(map(str, names), result.weight.tolist(), strict=True))
 
 
-def decided(found: TaskCycle, nucleus: str | None = None) -> Decision:
+def decision_of(task_cycle: TaskCycle, nucleus: str | None = None) -> Decision:
     """The decision on the only task, by the first seed that draws this nucleus."""
     for seed in range(99):
-        (one,) = assign_tasks(found, seed)
-        if nucleus in (None, *(candidate.name for candidate in one.decision.candidates[:1])):
-            return one.decision
+        (assigned_task,) = assign_tasks(task_cycle, seed)
+        if nucleus in (None, *(candidate.name for candidate in assigned_task.decision.candidates[:1])):
+            return assigned_task.decision
     raise AssertionError(f"no seed draws {nucleus}")
 
 
-def test_weights_multiply_in_order_and_satellites_are_none() -> None:
-    found = cycle(task_work([]), weights=[ByName(A=2.0, C=0.5)], load_weights=[Idle()])
-    assert chosen(found) == {"A": 2.0, "B": 1.0, "C": 0.5}
-    assert found.factor_codes == ["idle", "by_name"]
-    assert found.result(0).factors.tolist() == [[1.0, 1.0, 1.0], [2.0, 1.0, 0.5]]
+def test_weights_multiply_in_order_and_satellites_are_no_nuclei() -> None:
+    task_cycle = cycle(task_work([]), weights=[ByName(A=2.0, C=0.5)], load_weights=[Idle()])
+    assert weights_of(task_cycle) == {"A": 2.0, "B": 1.0, "C": 0.5}
+    assert task_cycle.factor_codes == ["idle", "by_name"]
+    assert task_cycle.result(0).factors.tolist() == [[1.0, 1.0, 1.0], [2.0, 1.0, 0.5]]
 
 
 def test_a_rejected_nucleus_is_gone_whatever_the_kind() -> None:
     second = Without("B", kind="temporary")
-    found = cycle(task_work([]), filters=[Without("A"), second, Without("A", name="again", code="again")])
-    assert chosen(found) == {"C": 1.0}
-    decision = decided(found)
+    task_cycle = cycle(task_work([]), filters=[Without("A"), second, Without("A", name="again", code="again")])
+    assert weights_of(task_cycle) == {"C": 1.0}
+    decision = decision_of(task_cycle)
     assert decision.rejected == {"A": "no_A", "B": "no_B"}
     assert [(step.code, step.before, step.after) for step in decision.funnel if step.before != step.after] == [
         ("no_A", 3, 2),
@@ -93,20 +93,20 @@ def test_a_rejected_nucleus_is_gone_whatever_the_kind() -> None:
 
 @pytest.mark.parametrize("factor", [np.nan, np.inf, -1.0])
 def test_a_weight_that_is_no_number(factor: float) -> None:
-    found = cycle(task_work([]), weights=[ByName(B=factor)])
-    result = found.result(0)
-    assert chosen(found) == {"A": 1.0, "C": 1.0}
-    assert decided(found).rejected == {"B": "weight_unknown"}
-    assert why_not_nucleus(found, result, "B", "A").code == "weight_unknown"
+    task_cycle = cycle(task_work([]), weights=[ByName(B=factor)])
+    result = task_cycle.result(0)
+    assert weights_of(task_cycle) == {"A": 1.0, "C": 1.0}
+    assert decision_of(task_cycle).rejected == {"B": "weight_unknown"}
+    assert why_not_nucleus(task_cycle, result, "B", "A").code == "weight_unknown"
 
 
-def test_no_weight_is_a_number() -> None:
-    found = cycle(task_work([]), weights=[ByName(A=np.nan, B=np.nan, C=np.nan)])
-    assert found.result(0).reason == "no_candidates"
+def test_a_task_without_any_valid_weight_has_no_candidates() -> None:
+    task_cycle = cycle(task_work([]), weights=[ByName(A=np.nan, B=np.nan, C=np.nan)])
+    assert task_cycle.result(0).reason == "no_candidates"
 
 
-def test_what_is_placed_counts_for_the_share_and_the_priority() -> None:
-    """Of share and VO; a task without priority sees all of it."""
+def test_placed_work_counts_by_share_and_priority() -> None:
+    """Work counts by share and VO; a task without priority sees all of it."""
     rows = [
         {"nucleus": "A", "hs06s": 1.0, "currentpriority": 500},
         {"nucleus": "A", "hs06s": 2.0, "currentpriority": 499},
@@ -117,90 +117,90 @@ def test_what_is_placed_counts_for_the_share_and_the_priority() -> None:
     ]
     columns = {"currentpriority": [500, 500, None], "gshare": ["Simulation", "Other", "Simulation"]}
     columns |= {"workqueue_id": 1, "remaining_hs06s": [5.0, 7.0, None]}
-    found = cycle(task_work([], [], [], remaining=rows, tasks=columns), load_weights=[Idle()])
-    assert [found.remaining_work(row).tolist()[:3] for row in range(3)] == [[1, 0, 0], [4, 0, 0], [3, 0, 0]]
-    found.place(0, 1)
-    found.place(1, 0)
+    task_cycle = cycle(task_work([], [], [], remaining=rows, tasks=columns), load_weights=[Idle()])
+    assert [task_cycle.remaining_work(row).tolist()[:3] for row in range(3)] == [[1, 0, 0], [4, 0, 0], [3, 0, 0]]
+    task_cycle.place(0, 1)
+    task_cycle.place(1, 0)
     # unknown work adds nothing
-    found.place(2, 2)
-    assert [found.remaining_work(row).tolist()[:3] for row in range(3)] == [[1, 5, 0], [11, 0, 0], [3, 5, 0]]
-    assert chosen(found) == {"A": 1 / 2, "B": 1 / 6, "C": 1.0}
-    # all shares of the VO, as it was read
-    assert found.all_work_hs06s.every[0].tolist()[:3] == [7.0, 0, 0]
-    stored = found.placed_before(1)
-    found.place(1, 0)
-    found.restore(1, stored)
-    assert found.remaining_work(1).tolist()[:3] == [11, 0, 0]
+    task_cycle.place(2, 2)
+    assert [task_cycle.remaining_work(row).tolist()[:3] for row in range(3)] == [[1, 5, 0], [11, 0, 0], [3, 5, 0]]
+    assert weights_of(task_cycle) == {"A": 1 / 2, "B": 1 / 6, "C": 1.0}
+    # all shares of the VO, without the work placed by the cycle
+    assert task_cycle.all_work_hs06s.every[0].tolist()[:3] == [7.0, 0, 0]
+    stored = task_cycle.placed_before(1)
+    task_cycle.place(1, 0)
+    task_cycle.restore(1, stored)
+    assert task_cycle.remaining_work(1).tolist()[:3] == [11, 0, 0]
 
 
 def test_an_independent_cycle_forgets_what_it_places() -> None:
-    found = cycle(task_work([], tasks={"remaining_hs06s": 5.0}), load_weights=[Idle()], independent=True)
-    found.place(0, 0)
-    assert chosen(found) == {"A": 1.0, "B": 1.0, "C": 1.0}
+    task_cycle = cycle(task_work([], tasks={"remaining_hs06s": 5.0}), load_weights=[Idle()], independent=True)
+    task_cycle.place(0, 0)
+    assert weights_of(task_cycle) == {"A": 1.0, "B": 1.0, "C": 1.0}
 
 
 @pytest.mark.parametrize("nucleus", ["A", "C", "S"])
-def test_a_nucleus_that_is_set_is_kept_whatever_the_rules_say(nucleus: str) -> None:
+def test_a_preset_nucleus_is_kept_whatever_the_rules_say(nucleus: str) -> None:
     """The first of the table as well as the last."""
-    found = cycle(task_work([], tasks={"nucleus": nucleus}), filters=[Without(nucleus)])
-    result = found.result(0)
-    assert (chosen(found), result.reason) == ({nucleus: 1.0}, "preset_nucleus")
-    decision = decided(found)
-    assert [(one.name, one.factors) for one in decision.candidates] == [(nucleus, {})]
+    task_cycle = cycle(task_work([], tasks={"nucleus": nucleus}), filters=[Without(nucleus)])
+    result = task_cycle.result(0)
+    assert (weights_of(task_cycle), result.reason) == ({nucleus: 1.0}, "preset_nucleus")
+    decision = decision_of(task_cycle)
+    assert [(candidate.name, candidate.factors) for candidate in decision.candidates] == [(nucleus, {})]
     assert decision.rejected == {}
-    answer = why_not_nucleus(found, result, "B", nucleus)
+    answer = why_not_nucleus(task_cycle, result, "B", nucleus)
     assert (answer.code, answer.observation and answer.observation.limit) == ("other_nucleus_set", nucleus)
 
 
 def test_a_task_without_its_input_waits_whatever_the_nuclei_are() -> None:
-    found = cycle(task_work([Part([])]), filters=[Without("A")])
-    result = found.result(0)
+    task_cycle = cycle(task_work([Part([])]), filters=[Without("A")])
+    result = task_cycle.result(0)
     assert (result.blocked, result.reason) == (True, "no_complete_replica")
-    decision = decided(found)
+    decision = decision_of(task_cycle)
     assert decision.outcome == "pending" and decision.candidates == ()
     assert decision.rejected == {"A": "no_A", "B": "no_complete_replica", "C": "no_complete_replica"}
     assert decision.funnel[-1].code == "no_complete_replica" and decision.funnel[-1].after == 0
-    answer = why_not_nucleus(found, result, "B", None)
+    answer = why_not_nucleus(task_cycle, result, "B", None)
     assert (answer.code, answer.rule, answer.kind) == ("no_complete_replica", "input", "temporary")
 
 
 def test_the_drawn_nucleus_is_first_then_by_weight_and_name() -> None:
-    found = cycle(task_work([]), weights=[ByName(B=3.0)])
-    decision = decided(found, "C")
-    assert [one.name for one in decision.candidates] == ["C", "B", "A"]
+    task_cycle = cycle(task_work([]), weights=[ByName(B=3.0)])
+    decision = decision_of(task_cycle, "C")
+    assert [candidate.name for candidate in decision.candidates] == ["C", "B", "A"]
     assert decision.candidates[1].factors == {"by_name": 3.0}
 
 
 def test_why_not() -> None:
-    found = cycle(task_work([]), filters=[Without("A")], weights=[ByName(B=3.0)])
-    result = found.result(0)
-    answers = {name: why_not_nucleus(found, result, name, "C") for name in ("A", "B", "C", "S", "GONE")}
+    task_cycle = cycle(task_work([]), filters=[Without("A")], weights=[ByName(B=3.0)])
+    result = task_cycle.result(0)
+    answers = {name: why_not_nucleus(task_cycle, result, name, "C") for name in ("A", "B", "C", "S", "GONE")}
     assert {name: answer.code for name, answer in answers.items()} == {
         "A": "no_A", "B": "not_drawn", "C": "chosen", "S": "not_a_nucleus", "GONE": "unknown_nucleus"
     }  # fmt: skip
-    rejected, other = answers["A"].observation, answers["B"].observation
-    assert rejected is not None and (rejected.value, rejected.limit) == ("A", "A")
+    rejection, missed_draw = answers["A"].observation, answers["B"].observation
+    assert rejection is not None and (rejection.value, rejection.limit) == ("A", "A")
     # 3 of 4 parts of the draw
-    assert other is not None and other.inputs == {"weight": 3.0, "chance": 75.0}
+    assert missed_draw is not None and missed_draw.inputs == {"weight": 3.0, "chance": 75.0}
 
 
 def test_why_not_while_a_source_is_too_old() -> None:
-    """The rule is not asked at all: its policy rejects every nucleus, and the age of the source is the reason."""
+    """The rule is not evaluated: its policy rejects every nucleus, and the age of the source is the reason."""
     grid = nuclei((SourceState("links", "stale", 5, 99.0, 10.0),))
-    found = cycle(task_work([]), filters=[Without("A", sources=("links",))], grid=grid)
-    result = found.result(0)
+    task_cycle = cycle(task_work([]), filters=[Without("A", sources=("links",))], grid=grid)
+    result = task_cycle.result(0)
     assert not len(result.feasible)
-    answer = why_not_nucleus(found, result, "B", None)
+    answer = why_not_nucleus(task_cycle, result, "B", None)
     assert answer.code == "unknown_without_A" and answer.observation is not None
     assert (answer.observation.value, answer.observation.limit, answer.observation.key) == (99.0, 10.0, "source.links")
-    assert decided(found).notes == ("source_stale:links",)
+    assert decision_of(task_cycle).notes == ("source_stale:links",)
 
 
 def test_a_nucleus_without_weight_had_no_chance() -> None:
-    found = cycle(task_work([]), weights=[ByName(A=0.0, B=0.0, C=0.0)])
-    result = found.result(0)
-    seen = why_not_nucleus(found, result, "B", "C").observation
-    assert seen is not None and seen.inputs == {"weight": 0.0, "chance": 0.0}
+    task_cycle = cycle(task_work([]), weights=[ByName(A=0.0, B=0.0, C=0.0)])
+    result = task_cycle.result(0)
+    observation = why_not_nucleus(task_cycle, result, "B", "C").observation
+    assert observation is not None and observation.inputs == {"weight": 0.0, "chance": 0.0}
 
 
 def test_a_task_without_candidates_has_no_weights() -> None:

@@ -1,4 +1,4 @@
-"""What keeps a task from being assigned at all: parents of full chains."""
+"""Vetoes on the assignment of a task: parents of full chains."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PLACES = np.empty((0, 1), dtype=np.int64)
 )
 def test_a_full_chain_needs_its_parent(columns: dict[str, Any], reason: str) -> None:
     table = make_assigning(1, **columns)
-    tasks = AssigningTable(**{one.name: getattr(table, one.name).ravel() for one in dataclasses.fields(table)})
-    outputs, nobody = OutputTable(NONE, NONE, texts([])), np.zeros((1, 1), dtype=np.bool_)
+    tasks = AssigningTable(**{column.name: getattr(table, column.name).ravel() for column in dataclasses.fields(table)})
+    outputs, none = OutputTable(NONE, NONE, texts([])), np.zeros((1, 1), dtype=np.bool_)
     endpoints = OutputEndpoints(NONE, PLACES, PLACES, PLACES, np.zeros(1, dtype=np.bool_))
 
     def reasons(step: TaskVeto) -> list[str]:
-        found: list[str] = step.reasons(tasks, outputs, endpoints, nobody, nobody, texts(["A"])).tolist()
-        return found
+        codes: list[str] = step.reasons(tasks, outputs, endpoints, none, none, texts(["A"])).tolist()
+        return codes
 
     assert reasons(TaskVeto().configured({"causes": ["parent_missing"]})) == [reason]
     assert reasons(TaskVeto()) == [""]

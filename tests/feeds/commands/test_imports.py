@@ -34,15 +34,15 @@ def broker(capsys: pytest.CaptureFixture[str], database: Database) -> Command:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """The documents of a grid as files, closed lists under their names."""
+    """The paths of a grid's documents, by name."""
     contents: dict[str, Any] = cric_documents(SIZE, NOW)
     contents |= {"net": network_metrics(SIZE, NOW), "usage": rse_usage(SIZE, NOW), "reports": worker_reports(SIZE)}
-    found = {}
+    paths = {}
     for name, content in contents.items():
         path = tmp_path / f"{'grid_' if name == 'queues' else ''}{name}.json"
         path.write_text(json.dumps(content))
-        found[name] = str(path)
-    return found
+        paths[name] = str(path)
+    return paths
 
 
 def cric_files(files: dict[str, str]) -> list[str]:
@@ -55,12 +55,12 @@ def rows(database: Database, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_everything_from_files(broker: Command, files: dict[str, str], database: Database) -> None:
-    done = broker("import", "cric", *cric_files(files), *AT)
-    assert (done.status, "schedconfig_json" in done.out) == (0, True), done.err
+def test_all_feeds_import_from_files(broker: Command, files: dict[str, str], database: Database) -> None:
+    result = broker("import", "cric", *cric_files(files), *AT)
+    assert (result.status, "schedconfig_json" in result.out) == (0, True), result.err
     for words in (("rucio", files["usage"]), ("network", files["net"]), ("workers", files["reports"])):
-        done = broker("import", *words, *AT)
-        assert done.status == 0, done.err
+        result = broker("import", *words, *AT)
+        assert result.status == 0, result.err
     counts = (
         "SELECT (SELECT count(*) FROM {panda}.schedconfig_json), (SELECT count(*) FROM {panda}.harvester_worker_stats)"
     )
@@ -73,8 +73,8 @@ def test_everything_from_files(broker: Command, files: dict[str, str], database:
 
 
 def test_an_example_can_be_imported(broker: Command, database: Database, tmp_path: Path) -> None:
-    done = broker("import", "example", str(tmp_path / "grid"), "--queues", "6")
-    assert (done.status, len(list((tmp_path / "grid").iterdir()))) == (0, 11), done.err
+    result = broker("import", "example", str(tmp_path / "grid"), "--queues", "6")
+    assert (result.status, len(list((tmp_path / "grid").iterdir()))) == (0, 11), result.err
     documents = [str(tmp_path / "grid" / f"{name}.json") for name in cric_documents(GridSize(1), NOW)]
     assert broker("import", "cric", *documents).status == 0
     assert rows(database, "SELECT count(*) FROM {panda}.schedconfig_json") == [(6,)]
@@ -82,18 +82,20 @@ def test_an_example_can_be_imported(broker: Command, database: Database, tmp_pat
     assert broker("import", "example", str(tmp_path / "file")).status == 1
 
 
-def test_a_dry_run_says_what_would_change(broker: Command, files: dict[str, str], database: Database) -> None:
-    done = broker("import", "cric", *cric_files(files), "--dry-run", "--json", *AT)
-    told = [json.loads(line) for line in done.out.splitlines()]
-    assert done.status == 0 and {one["table"]: one["added"] for one in told if "table" in one}["site"] == 10
+def test_a_dry_run_reports_the_changes(broker: Command, files: dict[str, str], database: Database) -> None:
+    result = broker("import", "cric", *cric_files(files), "--dry-run", "--json", *AT)
+    entries = [json.loads(line) for line in result.out.splitlines()]
+    assert (
+        result.status == 0 and {entry["table"]: entry["added"] for entry in entries if "table" in entry}["site"] == 10
+    )
     assert rows(database, "SELECT count(*) FROM {panda}.site") == [(0,)]
 
 
-def test_a_document_that_is_none_is_refused(broker: Command, files: dict[str, str], tmp_path: Path) -> None:
+def test_an_invalid_document_is_refused(broker: Command, files: dict[str, str], tmp_path: Path) -> None:
     assert broker("import", "cric", *cric_files(files), *AT).status == 0
     (tmp_path / "queues.json").write_text("<html>Please log in</html>")
-    done = broker("import", "cric", str(tmp_path / "queues.json"), *AT)
-    assert done.status == 3 and "ALARM" in done.err and "html" in done.err
+    result = broker("import", "cric", str(tmp_path / "queues.json"), *AT)
+    assert result.status == 3 and "ALARM" in result.err and "html" in result.err
     log = broker("import", "log")
     assert "queues was refused: html" in log.err
 
@@ -113,58 +115,56 @@ def test_a_document_that_is_none_is_refused(broker: Command, files: dict[str, st
         (("cric", "queues=x.json", "--at", "soon"), 2),
     ],
 )
-def test_wrong_words(broker: Command, words: tuple[str, ...], status: int) -> None:
+def test_exit_status_of_invalid_arguments(broker: Command, words: tuple[str, ...], status: int) -> None:
     assert broker("import", *words).status == status
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "there is no such file; FILE; correct the path"),
         ("# A page", "it holds no JSON; FILE; give a document of CRIC"),
         ('{"of": "something else"}', "it cannot be told which document of CRIC this is; FILE; write NAME=FILE"),
     ],
 )
-def test_a_file_that_is_not_there_or_no_json_is_told_so(
-    broker: Command, tmp_path: Path, content: str | None, said: str
-) -> None:
+def test_a_missing_or_invalid_file_is_named(broker: Command, tmp_path: Path, content: str | None, message: str) -> None:
     file = tmp_path / "grid.txt"
     if content is not None:
         file.write_text(content, encoding="utf-8")
-    done = broker("import", "cric", str(file))
-    assert done.status == 2 and said.replace("FILE;", f"{file};") in done.err
+    result = broker("import", "cric", str(file))
+    assert result.status == 2 and message.replace("FILE;", f"{file};") in result.err
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
         ("# A page", "not_json"),
     ],
 )
-def test_what_a_document_of_rucio_is_cannot_be_told_from_a_file_that_cannot_be_read(
-    broker: Command, tmp_path: Path, content: str | None, said: str
+def test_an_unreadable_document_of_rucio_is_refused(
+    broker: Command, tmp_path: Path, content: str | None, message: str
 ) -> None:
     file = tmp_path / "replicas.json"
     if content is not None:
         file.write_text(content, encoding="utf-8")
-    done = broker("import", "rucio", str(file))
-    assert done.status == 2 and said in done.err and str(file) in done.err
+    result = broker("import", "rucio", str(file))
+    assert result.status == 2 and message in result.err and str(file) in result.err
     assert "space" not in broker("import", "log").out
 
 
-def test_two_imports_of_the_same_tables_never_run_at_once(
+def test_two_imports_of_the_same_tables_never_run_concurrently(
     broker: Command, files: dict[str, str], database: Database
 ) -> None:
-    other = LeaseKeeper(database, "another broker", LeaseTerms())
-    assert other.acquire("cric") is not None
-    done = broker("import", "cric", *cric_files(files), *AT)
-    other.stop()
-    assert done.status == 3 and "another broker" in done.err
+    lease_keeper = LeaseKeeper(database, "another broker", LeaseTerms())
+    assert lease_keeper.acquire("cric") is not None
+    result = broker("import", "cric", *cric_files(files), *AT)
+    lease_keeper.stop()
+    assert result.status == 3 and "another broker" in result.err
 
 
 @pytest.mark.slow
-def test_alongside_panda_only_replicas_and_quotas(
+def test_only_replicas_and_quotas_are_imported_alongside_panda(
     broker: Command, files: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     rows(database, "UPDATE {broker}.installation SET mode = 'beside' RETURNING 1")
@@ -174,15 +174,15 @@ def test_alongside_panda_only_replicas_and_quotas(
         ("network", files["net"]),
         ("workers", files["reports"]),
     ):
-        done = broker("import", *words, *AT)
-        assert done.status == 3 and "PanDA's own tables" in done.err
+        result = broker("import", *words, *AT)
+        assert result.status == 3 and "PanDA's own tables" in result.err
     quotas = tmp_path / "quotas.json"
     quotas.write_text(json.dumps({"local": {"alice": [{"rse": "DISK", "bytes": 1, "bytes_limit": 2}]}}))
     replicas = tmp_path / "replicas.json"
     replicas.write_text(json.dumps({"datasets": [{"scope": "s", "name": "n", "metadata": None}]}))
     for path in (quotas, replicas):
-        done = broker("import", "rucio", str(path), *AT)
-        assert done.status == 0, done.err
+        result = broker("import", "rucio", str(path), *AT)
+        assert result.status == 0, result.err
     assert rows(database, "SELECT account FROM {broker}.rucio_local_usage") == [("alice",)]
     assert rows(database, "SELECT name, outcome FROM {broker}.replica_requests") == [("n", "not_found")]
 
@@ -195,7 +195,7 @@ def test_the_history_of_a_queue(broker: Command, files: dict[str, str]) -> None:
     documents[queue]["status"] = "offline"
     Path(files["queues"]).write_text(json.dumps(documents))
     assert broker("import", "cric", files["queues"], "--at", "2026-08-01T13:00:00").status == 0
-    done = broker(
+    result = broker(
         "queue",
         "set",
         queue,
@@ -208,12 +208,12 @@ def test_the_history_of_a_queue(broker: Command, files: dict[str, str]) -> None:
         "--editor",
         "alice",
     )
-    assert done.status == 0, done.err
+    assert result.status == 0, result.err
     assert broker("queue", "unset", queue, "maxrss", "--editor", "bob").status == 0
     events = [json.loads(line) for line in broker("queue", "history", queue, "--json").out.splitlines()]
-    told = {(one["by"], one["field"], one["before"], one["after"]) for one in events}
-    assert ("feed", "status", "online", "offline") in told
-    assert ("alice", "status", None, "brokeroff") in told and ("bob", "maxrss", 1000, None) in told
+    changes = {(event["by"], event["field"], event["before"], event["after"]) for event in events}
+    assert ("feed", "status", "online", "offline") in changes
+    assert ("alice", "status", None, "brokeroff") in changes and ("bob", "maxrss", 1000, None) in changes
     table = broker("queue", "history", queue)
     assert table.status == 0 and "disk exchange" in table.out
 
@@ -234,12 +234,12 @@ def test_the_history_of_a_queue(broker: Command, files: dict[str, str]) -> None:
         (("status=offline", "--reason", "x", "--until", "8h"), 0),
     ],
 )
-def test_pins_that_cannot_be(broker: Command, files: dict[str, str], words: tuple[str, ...], status: int) -> None:
+def test_exit_status_of_pins(broker: Command, files: dict[str, str], words: tuple[str, ...], status: int) -> None:
     broker("import", "cric", files["queues"], *AT)
     assert broker("queue", "set", queue_name(1), *words).status == status
 
 
-def test_pins_of_queues_that_there_are_not(broker: Command) -> None:
+def test_pins_of_unknown_queues_are_refused(broker: Command) -> None:
     assert broker("queue", "set", "NONE", "status=offline", "--reason", "x", "--until", "8h").status == 4
-    done = broker("queue", "unset", "NONE", "status")
-    assert done.status == 4 and "there is no queue NONE" in done.err
+    result = broker("queue", "unset", "NONE", "status")
+    assert result.status == 4 and "there is no queue NONE" in result.err

@@ -1,4 +1,4 @@
-"""Pins on a database: when they hold, what they do to a decision, and that feeds leave them alone."""
+"""Pins in a database: when they are in force, and their effect on a decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.commands import runner
 HOUR = timedelta(hours=1)
 
 
-def hold(
+def add_pin(
     database: Database, value: Any = "offline", field: str = "status", queue: str = "ALPHA_MCORE", **times: Any
 ) -> None:
     with database.begin() as connection:
@@ -26,25 +26,25 @@ def hold(
         set_pin(connection, queue, field, value, reason="disk exchange", editor="alice", **moments)
 
 
-def held(database: Database, at: Any) -> list[tuple[str, Any]]:
+def pins_at(database: Database, instant: Any) -> list[tuple[str, Any]]:
     with database.begin() as connection:
-        return [(pin.field, pin.value) for pin in held_pins(connection, at)]
+        return [(pin.field, pin.value) for pin in held_pins(connection, instant)]
 
 
 @pytest.mark.parametrize(
-    ("after", "holds"),
+    ("offset", "is_in_force"),
     [(-HOUR, True), (-HOUR - timedelta(seconds=1), False), (HOUR - timedelta(seconds=1), True), (HOUR, False)],
 )
-def test_a_pin_holds_between_its_ends(database: Database, after: timedelta, holds: bool) -> None:
-    hold(database)
-    assert held(database, NOW + after) == ([("status", "offline")] if holds else [])
+def test_a_pin_is_in_force_from_start_to_end(database: Database, offset: timedelta, is_in_force: bool) -> None:
+    add_pin(database)
+    assert pins_at(database, NOW + offset) == ([("status", "offline")] if is_in_force else [])
 
 
-def test_a_field_has_one_pin_and_the_earlier_ones_stay_on_record(database: Database) -> None:
-    hold(database, "offline")
-    hold(database, "brokeroff", now=NOW - timedelta(minutes=30))
-    hold(database, 1000, "maxrss")
-    assert held(database, NOW) == [("maxrss", 1000), ("status", "brokeroff")]
+def test_a_field_has_one_pin_and_earlier_ones_are_kept_on_record(database: Database) -> None:
+    add_pin(database, "offline")
+    add_pin(database, "brokeroff", now=NOW - timedelta(minutes=30))
+    add_pin(database, 1000, "maxrss")
+    assert pins_at(database, NOW) == [("maxrss", 1000), ("status", "brokeroff")]
     with database.begin() as connection:
         first: Pin = pins_of_queue(connection, "ALPHA_MCORE")[-1]
         assert (first.value, first.ended_at, first.ended_by) == ("offline", NOW - timedelta(minutes=30), "alice")
@@ -52,44 +52,44 @@ def test_a_field_has_one_pin_and_the_earlier_ones_stay_on_record(database: Datab
         assert len(reader.read(PINS).rows(TABLE)) == 2
 
 
-def test_a_pin_is_ended_once(database: Database) -> None:
-    hold(database)
+def test_a_pin_can_be_ended_only_once(database: Database) -> None:
+    add_pin(database)
     with database.begin() as connection:
         assert end_pin(connection, "ALPHA_MCORE", "status", editor="bob", now=NOW)
         assert not end_pin(connection, "ALPHA_MCORE", "status", editor="bob", now=NOW)
-    assert held(database, NOW) == [] and held(database, NOW - timedelta(seconds=1)) == [("status", "offline")]
+    assert pins_at(database, NOW) == [] and pins_at(database, NOW - timedelta(seconds=1)) == [("status", "offline")]
 
 
-def test_one_that_ended_by_itself_was_ended_by_nobody(database: Database) -> None:
-    hold(database)
+def test_an_expired_pin_was_ended_by_no_editor(database: Database) -> None:
+    add_pin(database)
     with database.begin() as connection:
         assert not end_pin(connection, "ALPHA_MCORE", "status", editor="bob", now=NOW + 2 * HOUR)
         (pin,) = pins_of_queue(connection, "ALPHA_MCORE")
     assert (pin.ended_at, pin.ended_by) == (NOW + HOUR, None)
 
 
-def test_an_end_that_has_passed_is_refused(database: Database) -> None:
+def test_an_end_in_the_past_is_refused(database: Database) -> None:
     with pytest.raises(PinRefused):
-        hold(database, until=NOW - HOUR)
+        add_pin(database, until=NOW - HOUR)
 
 
 def test_a_pin_counts_in_decisions_and_is_shown(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
-    hold(database)
-    hold(database, 1, "corepower", "GAMMA_MCORE", until=NOW - timedelta(minutes=1))
+    add_pin(database)
+    add_pin(database, 1, "corepower", "GAMMA_MCORE", until=NOW - timedelta(minutes=1))
     grid = scenario(
         jedi_tasks=[task()],
         jedi_datasets=[dataset(4)],
         jedi_dataset_contents=input_files(4, 10**9),
         dataset_replicas=[replica("ALPHA", 4, 4)],
     )
-    _, told = one_cycle(database, grid)
-    assert told[0]["rejected"]["ALPHA_MCORE"] == "status"
+    _, decisions = one_cycle(database, grid)
+    assert decisions[0]["rejected"]["ALPHA_MCORE"] == "status"
     broker = runner(capsys, "--db", database.url)
-    (shown,) = broker("explain", str(TASK), "--json").document["decisions"]
-    assert [(pin["queue"], pin["field"], pin["value"], pin["editor"]) for pin in shown["pins"]] == [
+    (decision,) = broker("explain", str(TASK), "--json").document["decisions"]
+    assert [(pin["queue"], pin["field"], pin["value"], pin["editor"]) for pin in decision["pins"]] == [
         ("ALPHA_MCORE", "status", "offline", "alice")
     ]
     for command in (("explain", str(TASK)), ("why-not", str(TASK), "ALPHA_MCORE")):
-        done = broker(*command)
-        assert done.status == 0 and "Held by operators" in done.out and "disk exchange" in done.out
+        result = broker(*command)
+        assert result.status == 0 and "Held by operators" in result.out and "disk exchange" in result.out
     assert "Held by operators" not in broker("why-not", str(TASK), "GAMMA_MCORE").out

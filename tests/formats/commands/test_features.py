@@ -1,4 +1,4 @@
-"""``broker features`` as sites and pilots use it."""
+"""``broker features`` as used by sites and pilots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(path: Path, files: dict[str, str] | None) -> Path:
 
 
 @pytest.mark.parametrize("case", DOCUMENT["cases"], ids=lambda case: case["what"])
-def test_read_says_what_the_keys_mean(features: Command, tmp_path: Path, case: dict[str, object]) -> None:
+def test_read_shows_the_derived_values(features: Command, tmp_path: Path, case: dict[str, object]) -> None:
     site = DOCUMENT["complete_site"] if case.get("site") == "complete" else {}
     machine = folder(tmp_path / "m", case["machine"])  # type: ignore[arg-type]
     job = folder(tmp_path / "j", {**site, **(case["job"] or {})})  # type: ignore[dict-item]
@@ -39,61 +39,68 @@ def test_read_says_what_the_keys_mean(features: Command, tmp_path: Path, case: d
     options = [f"--{name.lower()}={value}" for name, value in queue.items()]  # type: ignore[attr-defined]
     if "process_start" in case:
         options.append(f"--process-start={case['process_start']}")
-    done = features(
+    result = features(
         "read", "--machinefeatures", str(machine), "--jobfeatures", str(job), "--at", NOW, "--json", *options
     )
-    assert (done.status, done.err) == (0, "")
-    shown = done.document
-    assert shown["problems"] == case.get("problems", [])
+    assert (result.status, result.err) == (0, "")
+    document = result.document
+    assert document["problems"] == case.get("problems", [])
     for name, value in case["gives"].items():  # type: ignore[attr-defined]
-        assert shown[name] == value, name
+        assert document[name] == value, name
 
 
-def test_the_directories_are_those_of_the_environment(
+def test_the_directories_come_from_the_environment(
     features: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MACHINEFEATURES", str(folder(tmp_path / "m", {"total_cpu": "32"})))
     monkeypatch.setenv("JOBFEATURES", str(folder(tmp_path / "j", {"allocated_cpu": "8"})))
-    shown = features("read", "--at", NOW, "--json").document
-    assert (shown["machinefeatures"], shown["jobfeatures"]) == ({"total_cpu": 32}, {"allocated_cpu": 8})
+    document = features("read", "--at", NOW, "--json").document
+    assert (document["machinefeatures"], document["jobfeatures"]) == ({"total_cpu": 32}, {"allocated_cpu": 8})
     table = features("read", "--at", NOW)
     assert table.status == 0 and "allocated_cpu" in table.out
 
 
-def test_variables_that_are_not_set_come_from_the_cloud(features: Command, tmp_path: Path) -> None:
+def test_unset_variables_come_from_the_cloud(features: Command, tmp_path: Path) -> None:
     with serving() as cloud:
         cloud.file("/meta/machinefeatures", str(folder(tmp_path / "m", {"total_cpu": "32"})))
         cloud.file("/meta/jobfeatures", f"{cloud.base}/j")
         cloud.file("/j/allocated_cpu", "8")
-        own = str(folder(tmp_path / "own", {"total_cpu": "16"}))
-        words = ("read", "--cloud-metadata", f"{cloud.base}/meta", "--metadata-kept", str(tmp_path / "kept"), "--json")
-        shown = features(*words).document
-        assert (shown["machinefeatures"], shown["jobfeatures"]) == ({"total_cpu": 32}, {"allocated_cpu": 8})
-        assert features(*words, "--machinefeatures", own).document["machinefeatures"] == {"total_cpu": 16}
-        asked = sorted(path for path in cloud.asked if path.startswith("/meta"))
-        assert asked == ["/meta/jobfeatures", "/meta/machinefeatures"]
-    refused = features("read", "--cloud-metadata", "/meta", "--metadata-kept", str(tmp_path / "no"), "--json")
-    assert refused.document["problems"] == ["cloud-metadata:refused"]
+        own_folder = str(folder(tmp_path / "own", {"total_cpu": "16"}))
+        arguments = (
+            "read",
+            "--cloud-metadata",
+            f"{cloud.base}/meta",
+            "--metadata-kept",
+            str(tmp_path / "kept"),
+            "--json",
+        )
+        document = features(*arguments).document
+        assert (document["machinefeatures"], document["jobfeatures"]) == ({"total_cpu": 32}, {"allocated_cpu": 8})
+        assert features(*arguments, "--machinefeatures", own_folder).document["machinefeatures"] == {"total_cpu": 16}
+        metadata_requests = sorted(path for path in cloud.requests if path.startswith("/meta"))
+        assert metadata_requests == ["/meta/jobfeatures", "/meta/machinefeatures"]
+    refusal = features("read", "--cloud-metadata", "/meta", "--metadata-kept", str(tmp_path / "no"), "--json")
+    assert refusal.document["problems"] == ["cloud-metadata:refused"]
 
 
 @pytest.mark.parametrize(("hs06sec", "seconds", "fits"), [(360_000, 3600, True), (360_001, 3601, False)])
-def test_read_tells_whether_work_ends_in_the_guaranteed_time(
+def test_read_shows_whether_work_fits_into_the_guaranteed_time(
     features: Command, tmp_path: Path, hs06sec: int, seconds: int, fits: bool
 ) -> None:
     machine = folder(tmp_path / "m", {"grace_secs": "3600"})
     keys = {"allocated_cpu": "8", "hs06_job": "100", "jobstart_secs": NOW, "wall_limit_secs": "9000"}
     directories = ("--machinefeatures", str(machine), "--jobfeatures", str(folder(tmp_path / "j", keys)))
-    given = ("read", *directories, "--at", NOW, "--hs06sec", str(hs06sec))
-    shown = features(*given, "--json").document
-    assert (shown["expected_walltime_s"], shown["fits"]) == (seconds, fits)
-    assert f"expected_walltime_s {seconds}" in " ".join(features(*given).out.replace("│", " ").split())
+    arguments = ("read", *directories, "--at", NOW, "--hs06sec", str(hs06sec))
+    document = features(*arguments, "--json").document
+    assert (document["expected_walltime_s"], document["fits"]) == (seconds, fits)
+    assert f"expected_walltime_s {seconds}" in " ".join(features(*arguments).out.replace("│", " ").split())
     without = features("read", "--at", NOW, "--hs06sec", str(hs06sec), "--json").document
     assert (without["expected_walltime_s"], without["fits"]) == (None, None)
 
 
 def test_without_directories_nothing_is_known(features: Command) -> None:
-    shown = features("read", "--at", NOW, "--json").document
-    assert (shown["machinefeatures"], shown["jobfeatures"], shown["state"]) == ({}, {}, "run")
+    document = features("read", "--at", NOW, "--json").document
+    assert (document["machinefeatures"], document["jobfeatures"], document["state"]) == ({}, {}, "run")
 
 
 def test_publish_announce_and_withdraw(features: Command, tmp_path: Path) -> None:
@@ -101,14 +108,14 @@ def test_publish_announce_and_withdraw(features: Command, tmp_path: Path) -> Non
     assert features("publish", machine, "total_cpu=32", "grace_secs=3600").status == 0
     soon = features("announce-shutdown", machine, "--shutdown", "1700003599", "--at", NOW)
     assert soon.status == 3 and "1700003600" in soon.err
-    done = features("announce-shutdown", machine, "--shutdown", "1700003600", "--at", NOW, "--json")
-    assert done.document == {"outcome": "announced", "shutdown": 1700003600, "before": None}
-    shown = features("read", "--machinefeatures", machine, "--at", NOW, "--json").document
-    assert (shown["state"], shown["remaining_s"]) == ("draining", 3600)
+    result = features("announce-shutdown", machine, "--shutdown", "1700003600", "--at", NOW, "--json")
+    assert result.document == {"outcome": "announced", "shutdown": 1700003600, "before": None}
+    document = features("read", "--machinefeatures", machine, "--at", NOW, "--json").document
+    assert (document["state"], document["remaining_s"]) == ("draining", 3600)
     assert features("withdraw", machine, "--json").document == {"withdrawn": 1700003600}
     assert features("withdraw", machine, "--json").document == {"withdrawn": None}
-    shown = features("read", "--machinefeatures", machine, "--at", NOW, "--json").document
-    assert shown["state"] == "run"
+    document = features("read", "--machinefeatures", machine, "--at", NOW, "--json").document
+    assert document["state"] == "run"
 
 
 @pytest.mark.parametrize(
@@ -122,22 +129,28 @@ def test_publish_announce_and_withdraw(features: Command, tmp_path: Path) -> Non
         (("read", "--at", "soon"), 2),
     ],
 )
-def test_what_cannot_be_done(features: Command, tmp_path: Path, arguments: tuple[str, ...], status: int) -> None:
-    done = features(*(str(tmp_path / "d") if word == "DIR" else word for word in arguments))
-    assert (done.status, done.out) == (status, "")
-    assert done.err
+def test_invalid_commands_are_refused(
+    features: Command, tmp_path: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    result = features(*(str(tmp_path / "d") if word == "DIR" else word for word in arguments))
+    assert (result.status, result.out) == (status, "")
+    assert result.err
 
 
 def test_a_pilot_reports_what_it_reads(database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     command = runner(capsys, "--db", database.url, "features")
     machine = folder(tmp_path / "m", {"total_cpu": "32", "hs06": "400", "shutdowntime": "1700007200"})
     job = folder(tmp_path / "j", {"allocated_cpu": "8", "wall_limit_secs": "7200", "job_id": "77"})
-    where = ("--machinefeatures", str(machine), "--jobfeatures", str(job), "--queue", "Q", "--at", NOW)
-    done = command("report", *where, "--json")
-    assert done.status == 0
-    assert done.document["reporter"].endswith(":77")
-    assert (done.document["corepower"], done.document["shutdown_s"], done.document["kept"]) == (12.5, 1700007200, True)
-    late = command("report", *where[:-1], "1699999999")
+    arguments = ("--machinefeatures", str(machine), "--jobfeatures", str(job), "--queue", "Q", "--at", NOW)
+    result = command("report", *arguments, "--json")
+    assert result.status == 0
+    assert result.document["reporter"].endswith(":77")
+    assert (result.document["corepower"], result.document["shutdown_s"], result.document["kept"]) == (
+        12.5,
+        1700007200,
+        True,
+    )
+    late = command("report", *arguments[:-1], "1699999999")
     assert late.status == 0 and "newer report" in late.err
     with database.read_snapshot() as connection:
         row = connection.execute(sa.text("SELECT queue, cores, wall_limit_s, keys FROM broker.feature_reports")).one()

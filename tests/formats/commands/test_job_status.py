@@ -1,4 +1,4 @@
-"""``broker job-status`` as pilots and sites use it."""
+"""``broker job-status`` as used by pilots and sites."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ def test_read_gives_the_figures(job_status: Command, tmp_path: Path, case: dict[
     for name, text in {**DOCUMENT["record"], **case["record"]}.items():
         if text is not None:
             (tmp_path / name).write_text(text)
-    allocated = [] if case["allocated_cpu"] is None else ["--allocated-cpu", str(case["allocated_cpu"])]
-    shown = job_status("read", str(tmp_path), *allocated, "--at", str(case["now"]), "--json").document
+    options = [] if case["allocated_cpu"] is None else ["--allocated-cpu", str(case["allocated_cpu"])]
+    document = job_status("read", str(tmp_path), *options, "--at", str(case["now"]), "--json").document
     result = {**DOCUMENT["gives"], **case["gives"]}
-    assert {name: shown[name] for name in result} == result
-    assert shown["formula_without_limits"] == {**result, **case["plain"]}
-    assert shown["flags"] == case["flags"]
+    assert {name: document[name] for name in result} == result
+    assert document["formula_without_limits"] == {**result, **case["plain"]}
+    assert document["flags"] == case["flags"]
 
 
 def test_write_then_read(job_status: Command, tmp_path: Path) -> None:
-    done = job_status("write", str(tmp_path), "used_CPU=6", "priority_factor=-2", "can_postpone_last_job=False")
-    assert (done.status, done.out) == (0, "")
-    shown = job_status("read", str(tmp_path), "--json").document
-    assert shown["files"] == {"used_CPU": 6, "can_postpone_last_job": False, "priority_factor": -2}
+    result = job_status("write", str(tmp_path), "used_CPU=6", "priority_factor=-2", "can_postpone_last_job=False")
+    assert (result.status, result.out) == (0, "")
+    document = job_status("read", str(tmp_path), "--json").document
+    assert document["files"] == {"used_CPU": 6, "can_postpone_last_job": False, "priority_factor": -2}
     table = job_status("read", str(tmp_path))
     assert table.status == 0 and "priority_factor" in table.out
 
 
-def test_the_directory_is_that_of_the_environment(
+def test_the_directory_comes_from_the_environment(
     job_status: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert job_status("write", "used_CPU=6").status == 2
     assert job_status("read", "--json").document["flags"] == ["directory:not-set"]
     assert job_status("report", "--pandaid", "7").status == 3
-    own = tmp_path / "a=b"
-    own.mkdir()
+    own_directory = tmp_path / "a=b"
+    own_directory.mkdir()
     (tmp_path / "site").mkdir()
     monkeypatch.setenv("JOBSTATUS", str(tmp_path / "site"))
     assert job_status("write", "used_CPU=6").status == 0
-    assert job_status("write", str(own), "used_CPU=4").status == 0
+    assert job_status("write", str(own_directory), "used_CPU=4").status == 0
     assert job_status("read", "--json").document["files"] == {"used_CPU": 6}
-    assert job_status("read", str(own), "--json").document["files"] == {"used_CPU": 4}
+    assert job_status("read", str(own_directory), "--json").document["files"] == {"used_CPU": 4}
     assert job_status("write", "used_cpu=6").status == 3
 
 
-def test_a_job_that_takes_more_payloads_again_leaves_its_record_for_a_while(
+def test_a_job_that_accepts_payloads_again_holds_off_its_record(
     job_status: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_status("write", str(tmp_path), "used_CPU=6", "can_postpone_last_job=False", "--at", "1000")
-    new = ("write", str(tmp_path), "used_CPU=8", "can_postpone_last_job=True", "--json", "--at")
-    held = job_status(*new, "1010")
-    assert held.document == {"used_CPU": 6, "can_postpone_last_job": True}
-    assert "held off until 1610" in held.err and "used_CPU" in held.err
-    assert job_status(*new, "1609").document["used_CPU"] == 6
+    write_new = ("write", str(tmp_path), "used_CPU=8", "can_postpone_last_job=True", "--json", "--at")
+    held_result = job_status(*write_new, "1010")
+    assert held_result.document == {"used_CPU": 6, "can_postpone_last_job": True}
+    assert "held off until 1610" in held_result.err and "used_CPU" in held_result.err
+    assert job_status(*write_new, "1609").document["used_CPU"] == 6
     monkeypatch.setenv("BROKER_JOB_STATUS_HOLD_OFF_S", "30")
-    done = job_status(*new, "1041")
-    assert (done.document["used_CPU"], done.err) == (8, "")
+    result = job_status(*write_new, "1041")
+    assert (result.document["used_CPU"], result.err) == (8, "")
 
 
-def test_rank_takes_any_number_that_a_user_may_write(job_status: Command, tmp_path: Path) -> None:
+def test_rank_accepts_any_number(job_status: Command, tmp_path: Path) -> None:
     huge = 10**400
     jobs = [
         {"id": "a", "user": "u", "cores": 8, "kill_waste": huge, "remaining_time_max": huge, "draining_waste": huge},
@@ -90,24 +90,24 @@ def test_rank_takes_any_number_that_a_user_may_write(job_status: Command, tmp_pa
 
 
 @pytest.mark.parametrize("case", DOCUMENT["pilots"], ids=lambda case: case["what"])
-def test_write_what_a_pilot_runs(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
+def test_write_the_payloads_of_a_pilot(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
     (tmp_path / "d").mkdir()
     file = tmp_path / "payloads.json"
     file.write_text(json.dumps(case))
     assert job_status("write", str(tmp_path / "d"), "--payloads", str(file), "--json").document == case["files"]
-    shown = job_status(
+    document = job_status(
         "read", str(tmp_path / "d"), "--allocated-cpu", str(case["allocated_cpu"]), "--at", str(case["now"]), "--json"
     ).document
-    assert (shown["draining_waste"], shown["kill_waste"]) == (case["draining_waste"], case["kill_waste"])
+    assert (document["draining_waste"], document["kill_waste"]) == (case["draining_waste"], case["kill_waste"])
 
 
 @pytest.mark.parametrize("case", DOCUMENT["rankings"], ids=lambda case: case["what"])
 def test_rank(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
     file = tmp_path / "jobs.json"
     file.write_text(json.dumps({name: value for name, value in case.items() if name != "result"}))
-    done = job_status("rank", str(file), "--json")
-    assert done.status == 0
-    assert {name: done.document[name] for name in case["result"]} == case["result"]
+    outcome = job_status("rank", str(file), "--json")
+    assert outcome.status == 0
+    assert {name: outcome.document[name] for name in case["result"]} == case["result"]
     table = job_status("rank", str(file))
     assert table.status == 0 and "what to do" in table.out
 
@@ -124,9 +124,11 @@ def test_rank(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None
         (("read", "DIR", "--allocated-cpu", "0"), 2),
     ],
 )
-def test_what_cannot_be_done(job_status: Command, tmp_path: Path, arguments: tuple[str, ...], status: int) -> None:
-    done = job_status(*(word.replace("DIR", str(tmp_path)) for word in arguments))
-    assert (done.status, done.out) == (status, "")
+def test_invalid_commands_are_refused(
+    job_status: Command, tmp_path: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    result = job_status(*(word.replace("DIR", str(tmp_path)) for word in arguments))
+    assert (result.status, result.out) == (status, "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,28 +145,32 @@ def test_what_cannot_be_done(job_status: Command, tmp_path: Path, arguments: tup
         '{"cores_needed": 1, "jobs": [{"id": "a"}]}',
     ],
 )
-def test_documents_that_are_not_what_is_needed(job_status: Command, tmp_path: Path, text: str) -> None:
+def test_invalid_documents_are_refused(job_status: Command, tmp_path: Path, text: str) -> None:
     file = tmp_path / "jobs.json"
     file.write_text(text)
     assert job_status("rank", str(file), "--json").status == 3
 
 
-def test_no_record_is_told_and_is_no_failure(job_status: Command, tmp_path: Path) -> None:
-    done = job_status("read", str(tmp_path / "none"), "--json")
-    assert (done.status, done.document["flags"], done.document["remaining_time"]) == (0, ["directory:missing"], None)
+def test_a_missing_record_is_reported_without_failure(job_status: Command, tmp_path: Path) -> None:
+    result = job_status("read", str(tmp_path / "none"), "--json")
+    assert (result.status, result.document["flags"], result.document["remaining_time"]) == (
+        0,
+        ["directory:missing"],
+        None,
+    )
 
 
-def test_a_pilot_passes_the_record_on(database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pilot_reports_its_record(database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     command = runner(capsys, "--db", database.url, "job-status")
     command("write", str(tmp_path), "used_CPU=6", "last_job_start=1699999400", "add_uncom_time=1200")
     options = ("--pandaid", "7", "--allocated-cpu", "8", "--at")
-    done = command("report", str(tmp_path), *options, "1700000000", "--json")
-    assert (done.document["kept"], done.document["kill_waste"]) == (True, 4800)
+    result = command("report", str(tmp_path), *options, "1700000000", "--json")
+    assert (result.document["kept"], result.document["kill_waste"]) == (True, 4800)
     assert "newer record" in command("report", str(tmp_path), *options, "1699999999").err
     assert command("report", str(tmp_path / "none"), *options, "1700000000").status == 3
 
 
-def test_a_drain_of_a_queue_chooses_by_what_its_jobs_reported(
+def test_draining_a_queue_chooses_jobs_by_their_reports(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     command = runner(capsys, "--db", database.url, "job-status")
@@ -177,20 +183,25 @@ def test_a_drain_of_a_queue_chooses_by_what_its_jobs_reported(
         (5, "bo", 8, None),
     ]
     with database.begin() as connection:
-        for pandaid, user, cores, started in rows:
+        for pandaid, user, cores, start_time in rows:
             statement = """
                 INSERT INTO doma_panda.jobsactive4
                     (pandaid, computingsite, jobstatus, produsername, corecount, starttime)
                 VALUES (:pandaid, 'Q', :status, :user, :cores, :started)"""
-            values = {"pandaid": pandaid, "user": user, "cores": cores, "started": started}
+            values = {"pandaid": pandaid, "user": user, "cores": cores, "started": start_time}
             connection.execute(sa.text(statement), values | {"status": "running" if pandaid < 5 else "holding"})
-    for pandaid, lost in ((1, 4000), (2, 900)):
-        command("write", str(tmp_path), "used_CPU=0", "last_job_start=1699990000", f"add_uncom_time={lost}")
+    for pandaid, loss in ((1, 4000), (2, 900)):
+        command("write", str(tmp_path), "used_CPU=0", "last_job_start=1699990000", f"add_uncom_time={loss}")
         command("report", str(tmp_path), "--pandaid", str(pandaid), "--allocated-cpu", "8", "--at", "1699999900")
-    chosen = command("drain", "Q", "--cores", "12", "--at", "1700000000", "--json").document
-    assert (chosen["victims"], chosen["cores_freed"], chosen["enough"]) == (["2", "1"], 16, True)
-    assert {one["id"]: one["cost"] for one in chosen["reasons"]} == {"1": 4000, "2": 900, "3": 80_000, "4": None}
+    choice = command("drain", "Q", "--cores", "12", "--at", "1700000000", "--json").document
+    assert (choice["victims"], choice["cores_freed"], choice["enough"]) == (["2", "1"], 16, True)
+    assert {reason["id"]: reason["cost"] for reason in choice["reasons"]} == {
+        "1": 4000,
+        "2": 900,
+        "3": 80_000,
+        "4": None,
+    }
     late = command("drain", "Q", "--cores", "12", "--at", "1700000600", "--json").document
-    assert late["victims"] == ["1", "2"]  # an old report says nothing of losses
+    assert late["victims"] == ["1", "2"]  # an old report gives no losses
     assert command("drain", "Q", "--cores", "0").status == 2
     assert "not enough" in command("drain", "R", "--cores", "1").err

@@ -1,4 +1,4 @@
-"""``broker sss`` and ``broker submit`` as users see them."""
+"""``broker sss`` and ``broker submit`` as users run them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def path(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_validate_takes_good_documents(sss: Command, name: str) -> None:
-    done = sss("validate", path(name))
-    assert (done.status, done.out) == (0, "")
-    shown = sss("validate", path(name), "--json").document
-    assert (shown["kind"], shown["problems"]) == ("valid", [])
+def test_validate_accepts_good_documents(sss: Command, name: str) -> None:
+    result = sss("validate", path(name))
+    assert (result.status, result.out) == (0, "")
+    report = sss("validate", path(name), "--json").document
+    assert (report["kind"], report["problems"]) == ("valid", [])
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_validate_takes_good_documents(sss: Command, name: str) -> None:
          "2: Interactive: not true or false; expected true or false", "invalid-values"),
     ],
 )  # fmt: skip
-def test_validate_says_where_and_what_was_expected(
+def test_validate_reports_the_line_and_the_expected_content(
     sss: Command, tmp_path: Path, text: str, line: str, kind: str
 ) -> None:
     file = tmp_path / "bad.xml"
     file.write_text(text)
-    done = sss("validate", str(file))
-    assert (done.status, done.out) == (1, f"{file}:{line}\n")
-    shown = sss("validate", str(file), "--json")
-    assert (shown.status, shown.document["kind"]) == (1, kind)
+    result = sss("validate", str(file))
+    assert (result.status, result.out) == (1, f"{file}:{line}\n")
+    result_as_json = sss("validate", str(file), "--json")
+    assert (result_as_json.status, result_as_json.document["kind"]) == (1, kind)
     assert sss("show", str(file)).status == 3
 
 
-def test_validate_of_no_file(sss: Command, tmp_path: Path) -> None:
-    done = sss("validate", str(tmp_path / "none.xml"))
-    assert (done.status, done.out) == (1, "")
-    assert "cannot read" in done.err
+def test_validate_reports_a_missing_file(sss: Command, tmp_path: Path) -> None:
+    result = sss("validate", str(tmp_path / "none.xml"))
+    assert (result.status, result.out) == (1, "")
+    assert "cannot read" in result.err
 
 
 def test_standard_input(sss: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,13 +76,13 @@ def test_standard_input(sss: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_show(sss: Command, name: str) -> None:
-    shown = sss("show", path(name), "--json")
-    assert shown.status == 0 and shown.document["jobs"]
+    result = sss("show", path(name), "--json")
+    assert result.status == 0 and result.document["jobs"]
     table = sss("show", path(name))
     assert table.status == 0 and "JobId" in table.out
 
 
-def test_show_has_request_delivery_and_columns(sss: Command) -> None:
+def test_show_includes_request_delivery_and_columns(sss: Command) -> None:
     (job,) = sss("show", path("delivered"), "--share", "gold=Express", "--json").document["jobs"]
     assert job["requested"] == {
         "Processors": [["GE", 12]], "Memory_bytes": [["GE", 2 * 2**30]], "WallDuration": [["EQ", 5400]],
@@ -109,15 +109,15 @@ def test_show_single_properties(sss: Command) -> None:
 
 
 def test_import_and_export(broker: Command, tmp_path: Path) -> None:
-    done = broker("sss", "import", path("delivered"), "--json", "--at", "1700000000")
-    assert (done.status, done.document["unmapped"]) == (0, ["InitialWorkingDirectory", "Charge", "Environment"])
-    number = str(done.document["pandaid"])
+    result = broker("sss", "import", path("delivered"), "--json", "--at", "1700000000")
+    assert (result.status, result.document["unmapped"]) == (0, ["InitialWorkingDirectory", "Charge", "Environment"])
+    number = str(result.document["pandaid"])
     file = tmp_path / "out.xml"
     assert broker("sss", "export", "--job", number, "--output", str(file)).status == 0
     assert '<Charge units="EUR">12.75</Charge>' in file.read_text()
     assert broker("sss", "validate", str(file)).status == 0
-    shown = broker("sss", "export", "--job", number, "--instance", "here", "--json").document
-    assert shown["jobs"][0]["panda_job"]["jobStatus"] == "finished"
+    document = broker("sss", "export", "--job", number, "--instance", "here", "--json").document
+    assert document["jobs"][0]["panda_job"]["jobStatus"] == "finished"
     table = broker("sss", "import", path("simple"))
     assert table.status == 0 and "farm.81.0" in table.out
 
@@ -127,25 +127,25 @@ def test_import_and_export(broker: Command, tmp_path: Path) -> None:
     [(("export",), 2), (("export", "--job", "1", "--task", "2"), 2), (("export", "--job", "1"), 3),
      (("export", "--task", "1"), 3)],
 )  # fmt: skip
-def test_what_cannot_be_done(broker: Command, arguments: tuple[str, ...], status: int) -> None:
-    done = broker("sss", *arguments)
-    assert (done.status, done.out) == (status, "")
+def test_invalid_commands_are_refused(broker: Command, arguments: tuple[str, ...], status: int) -> None:
+    result = broker("sss", *arguments)
+    assert (result.status, result.out) == (status, "")
 
 
-def test_a_job_of_several_task_groups_is_imported_and_not_submitted(broker: Command, tmp_path: Path) -> None:
-    done = broker("sss", "import", path("group"), "--json")
-    lines = [json.loads(line) for line in done.out.splitlines()]
+def test_a_job_of_several_task_groups_can_be_imported_but_not_submitted(broker: Command, tmp_path: Path) -> None:
+    result = broker("sss", "import", path("group"), "--json")
+    lines = [json.loads(line) for line in result.out.splitlines()]
     assert [line["JobId"] for line in lines] == ["farm.90.0", "farm.90.1", "farm.90.1"]
     file = tmp_path / "out.xml"
-    words = ("sss", "export", "--task", str(lines[0]["jeditaskid"]), "--original-ids", "--output", str(file))
-    assert broker(*words).status == 0
+    arguments = ("sss", "export", "--task", str(lines[0]["jeditaskid"]), "--original-ids", "--output", str(file))
+    assert broker(*arguments).status == 0
     assert content(read_xml(file.read_bytes())) == content(read_xml(data("group")))
-    refused = broker("submit", path("group"))
-    assert refused.status == 3
+    refusal = broker("submit", path("group"))
+    assert refusal.status == 3
 
 
-def test_show_has_every_value_with_its_unit(sss: Command) -> None:
-    shown = sss("show", path("delivered")).out
+def test_show_includes_every_value_with_its_unit(sss: Command) -> None:
+    text = sss("show", path("delivered")).out
     for words in (
         ["Charge", "12.75", "EUR"],
         ["Delivered/Processors", "16", "processors", "consumptionRate=0.5", "(fraction)"],
@@ -153,7 +153,7 @@ def test_show_has_every_value_with_its_unit(sss: Command) -> None:
         ["StartTime", "1600003600", "s", "since", "1970", "UTC"],
         ["maxRSS", "1572864", "KB"],
     ):
-        assert words in [line.split() for line in shown.splitlines()], words
+        assert words in [line.split() for line in text.splitlines()], words
     group = sss("show", path("group"), "--json").document
     assert {"path": "JobDefaults/Requested/Memory", "value": "1000", "unit": "MB", "attributes": ""} in group["group"][
         "values"
@@ -163,9 +163,9 @@ def test_show_has_every_value_with_its_unit(sss: Command) -> None:
 
 
 def test_submit(broker: Command, tmp_path: Path) -> None:
-    done = broker("submit", path("simple"), "--json", "--user", "asta")
-    assert done.status == 0
-    assert (done.document["taskname"], done.document["status"], done.document["jobs"]) == (
+    result = broker("submit", path("simple"), "--json", "--user", "asta")
+    assert result.status == 0
+    assert (result.document["taskname"], result.document["status"], result.document["jobs"]) == (
         "farm.81.0", "assigning", ["farm.81.0"],
     )  # fmt: skip
     table = broker("submit", path("simple"), "--nucleus", "CERN")
@@ -177,6 +177,6 @@ def test_submit(broker: Command, tmp_path: Path) -> None:
     assert broker("submit", str(unknown)).status == 2
 
 
-def test_nothing_but_json_is_printed_with_json(broker: Command) -> None:
-    done = broker("submit", path("simple"), "--json")
-    assert [json.loads(line)["status"] for line in done.out.splitlines()] == ["assigning"]
+def test_only_json_is_printed_with_the_json_option(broker: Command) -> None:
+    result = broker("submit", path("simple"), "--json")
+    assert [json.loads(line)["status"] for line in result.out.splitlines()] == ["assigning"]

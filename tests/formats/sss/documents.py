@@ -1,4 +1,4 @@
-"""The documents in ``tests/contract/sss``, and short ones written in a test."""
+"""The documents in ``tests/contract/sss``, and short documents written in tests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def document(name: str) -> Document:
 
 
 def job_with(inside: str, state: str = "Idle") -> WholeJob:
-    """A job of this content."""
+    """A job with this content."""
     text = f"<Job><JobId>j</JobId><JobState>{state}</JobState>{inside}</Job>"
     (whole,) = whole_jobs(read_document(text.encode()))
     return whole
 
 
 def problems_of(text: str | bytes) -> list[str]:
-    """What is wrong with a document: line, element and finding."""
+    """The problems of a document: line, element and finding."""
     try:
         read_document(text.encode() if isinstance(text, str) else text)
     except BadDocumentError as error:
@@ -38,11 +38,11 @@ def problems_of(text: str | bytes) -> list[str]:
 
 
 def content(element: Element, without: Collection[tuple[str, str]] = ()) -> object:
-    """What an element says, whatever the order of the elements in it: for comparing two documents.
+    """The content of an element without the order of its children, for comparing two documents.
 
     Args:
-        element: of a document.
-        without: names, and the attribute ``name``, of elements that do not count.
+        element: an element of a document.
+        without: elements to ignore, by their name and their attribute ``name``.
     """
     children = [child for child in element.children if (child.name, child.attributes.get("name", "")) not in without]
     inside = sorted((content(child, without) for child in children), key=repr)

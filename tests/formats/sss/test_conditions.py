@@ -17,21 +17,21 @@ from broker.formats.model.sss.conditions import (
 from broker.formats.model.sss.model import Property
 
 
-def terms(*given: tuple[Any, ...]) -> list[Property]:
-    """Conditions as (value, op, conj, group)."""
+def terms(*conditions: tuple[Any, ...]) -> list[Property]:
+    """Properties for conditions of the form (value, op, conj, group)."""
     names = ("op", "conj", "group")
     return [
-        Property("P", one[0], {name: str(value) for name, value in zip(names, one[1:], strict=False) if value})
-        for one in given
+        Property("P", term[0], {name: str(value) for name, value in zip(names, term[1:], strict=False) if value})
+        for term in conditions
     ]
 
 
-def read(*given: tuple[Any, ...]) -> Expression:
-    return expression_of(terms(*given))
+def read(*conditions: tuple[Any, ...]) -> Expression:
+    return expression_of(terms(*conditions))
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("conditions", "text"),
     [
         ([(12,)], "P EQ 12"),
         ([(12, "GE"), (24, "LE", "And")], "(P GE 12 AND P LE 24)"),
@@ -44,16 +44,16 @@ def read(*given: tuple[Any, ...]) -> Expression:
         ([(1, "EQ", "", 2), (2, "EQ", "Or", -1), (3, "EQ", "Or", -1)], "((P EQ 1 OR P EQ 2) OR P EQ 3)"),
         ([(12, "GE"), (16, "EQ", "AndNot")], "(P GE 12 AND NOT P EQ 16)"),
         ([(12,), (16, "GE", "OrNot")], "(P EQ 12 OR NOT P GE 16)"),
-        # the first conjunction has nothing to join to
+        # the first conjunction is ignored
         ([(12, "EQ", "Or")], "P EQ 12"),
     ],
 )
-def test_what_conditions_mean(given: list[tuple[Any, ...]], words: str) -> None:
-    assert reported(read(*given)) == words
+def test_the_meaning_of_conditions(conditions: list[tuple[Any, ...]], text: str) -> None:
+    assert reported(read(*conditions)) == text
 
 
 @pytest.mark.parametrize(
-    "given",
+    "conditions",
     [
         [(1, "EQ", "", 1)],
         [(1, "EQ", "", -1)],
@@ -61,9 +61,9 @@ def test_what_conditions_mean(given: list[tuple[Any, ...]], words: str) -> None:
         [(1, "EQ", "", 2), (2, "EQ", "", -1)],
     ],
 )
-def test_parentheses_must_balance(given: list[tuple[Any, ...]]) -> None:
+def test_parentheses_must_balance(conditions: list[tuple[Any, ...]]) -> None:
     with pytest.raises(UnbalancedGroupsError):
-        read(*given)
+        read(*conditions)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,19 @@ def test_operators(operator: str, below: bool, same: bool, above: bool) -> None:
 def test_preferred_alternatives_come_first_and_others_stay_in_order() -> None:
     properties = terms((1,), (2, "EQ", "Or"), (3, "EQ", "Or"))
     properties[2] = Property("P", 3, {"conj": "Or", "preference": "2"})
-    found = alternatives_of(expression_of(properties))
-    assert [one.value for (one,) in found] == [3, 1, 2]
+    alternatives = alternatives_of(expression_of(properties))
+    assert [condition.value for (condition,) in alternatives] == [3, 1, 2]
 
 
-def test_denials_turn_and_into_or() -> None:
-    found = alternatives_of(read((1, "GE"), (2, "GE", "AndNot", 1), (3, "LE", "And", -1)))
-    assert [[f"{one.operator} {one.value}" for one in way] for way in found] == [["GE 1", "LT 2"], ["GE 1", "GT 3"]]
+def test_a_negated_conjunction_becomes_alternatives() -> None:
+    alternatives = alternatives_of(read((1, "GE"), (2, "GE", "AndNot", 1), (3, "LE", "And", -1)))
+    assert [[f"{term.operator} {term.value}" for term in way] for way in alternatives] == [
+        ["GE 1", "LT 2"],
+        ["GE 1", "GT 3"],
+    ]
 
 
-def test_too_many_alternatives_and_denied_patterns_are_refused() -> None:
+def test_too_many_alternatives_and_negated_patterns_are_refused() -> None:
     pairs = [(1, "EQ", "", 1), (2, "EQ", "Or", -1)] + [(1, "EQ", "And", 1), (2, "EQ", "Or", -1)] * 6
     with pytest.raises(NotExpandableError):
         alternatives_of(read(*pairs))
@@ -107,7 +110,7 @@ TERM = st.tuples(
 
 
 @given(st.lists(TERM, min_size=1, max_size=5), st.integers(0, 6))
-def test_the_alternatives_hold_where_the_expression_does(given: list[tuple[int, str, str]], value: int) -> None:
-    expression = read(*given)
+def test_the_alternatives_hold_where_the_expression_does(conditions: list[tuple[int, str, str]], value: int) -> None:
+    expression = read(*conditions)
     ways = alternatives_of(expression)
-    assert holds(expression, value) == any(all(holds(one, value) for one in way) for way in ways)
+    assert holds(expression, value) == any(all(holds(condition, value) for condition in way) for way in ways)

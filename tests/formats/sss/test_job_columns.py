@@ -10,12 +10,12 @@ from broker.formats.model.sss.task_columns import map_task
 from tests.formats.sss.documents import document, job_with
 
 
-def mapped(name: str, rules: MappingRules | None = None) -> list[MappedJob]:
+def mapped_jobs(name: str, rules: MappingRules | None = None) -> list[MappedJob]:
     return [map_job(whole, rules) for whole in whole_jobs(document(name))]
 
 
 def test_a_waiting_job() -> None:
-    (job,) = mapped("simple")
+    (job,) = mapped_jobs("simple")
     assert job.columns == {
         "jobStatus": "activated",
         "prodUserName": "asta",
@@ -28,7 +28,7 @@ def test_a_waiting_job() -> None:
 
 
 def test_a_finished_job() -> None:
-    (job,) = mapped("delivered")
+    (job,) = mapped_jobs("delivered")
     assert job.columns == {
         "jobStatus": "finished", "jobName": "Alignment", "workingGroup": "align", "prodUserName": "asta",
         "homepackage": "sim", "transformation": "/opt/sim/align", "computingElement": "farm",
@@ -49,47 +49,47 @@ def test_a_finished_job() -> None:
         ("<Processors op='ge'>32</Processors><Processors conj='or' op='gt'>7</Processors>", 8),
     ],
 )
-def test_the_column_takes_the_fewest_cores_that_are_accepted(inside: str, cores: int) -> None:
+def test_the_column_holds_the_fewest_accepted_cores(inside: str, cores: int) -> None:
     job = map_job(job_with(f"<Requested>{inside}</Requested>"))
     assert job.columns is not None
     assert job.columns["coreCount"] == cores
 
 
-def test_what_has_no_column_inside_a_block_is_told() -> None:
+def test_unmapped_properties_of_a_block_are_reported() -> None:
     inside = (
         "<Requested><Swap units='MB'>5</Swap><Memory units='MB'>5</Memory><Feature>f</Feature><Odd/></Requested>"
         "<Delivered><Disk units='MB'>3</Disk><Memory units='MB'>1</Memory><Processors>2</Processors></Delivered>"
     )
     assert map_job(job_with(inside)).unmapped == ("Swap", "Feature", "Odd", "Disk", "Memory")
-    placed = "<Delivered><Memory metric='max' units='MB'>1</Memory><WallDuration>5</WallDuration></Delivered>"
-    assert map_job(job_with(placed)).unmapped == ()
+    mappable = "<Delivered><Memory metric='max' units='MB'>1</Memory><WallDuration>5</WallDuration></Delivered>"
+    assert map_job(job_with(mappable)).unmapped == ()
 
 
-def test_names_are_translated_by_the_tables_of_the_installation() -> None:
+def test_names_are_translated_by_the_mapping_rules() -> None:
     rules = MappingRules(shares={"gold": "Express"}, queues={"long": "SITE_LONG"})
-    (job,) = mapped("delivered", rules)
+    (job,) = mapped_jobs("delivered", rules)
     assert job.columns is not None
     assert (job.columns["gshare"], job.columns["computingSite"]) == ("Express", "SITE_LONG")
 
 
-def test_our_own_export_has_its_number_and_exact_status() -> None:
-    (job,) = mapped("exported")
+def test_an_own_export_keeps_its_number_and_exact_status() -> None:
+    (job,) = mapped_jobs("exported")
     assert job.columns is not None
     assert (job.columns["PandaID"], job.columns["jobStatus"], job.columns["jediTaskID"]) == (7001, "holding", 12)
     assert job.columns["gshare"] == "User Analysis"
     assert job.unmapped == ("awarenessPolicy", "Extension Weather")
 
 
-def test_a_job_of_several_task_groups_is_one_job_for_each() -> None:
-    first, second = mapped("group")
+def test_each_task_group_of_a_job_becomes_a_job() -> None:
+    first, second = mapped_jobs("group")
     assert first.columns is not None
     assert first.columns["jobStatus"] == "failed"
     assert (first.columns["transExitCode"], first.columns["supErrorDiag"]) == ("3", "out of disk")
     assert (second.columns, second.refused) == (None, "multi-task-group")
     assert [part.columns for part in second.parts] == [
         {"jobStatus": "pending", "workingGroup": "survey", "prodUserName": "asta", "prodUserID": "C=XX,CN=Asta Berg",
-         "transformation": "/opt/stage", "creationHost": "login.example.org", **asks}
-        for asks in (
+         "transformation": "/opt/stage", "creationHost": "login.example.org", **request}
+        for request in (
             {"minRamCount": 4096, "minRamUnit": "MB", "maxWalltime": 3600},
             {"coreCount": 12, "minRamCount": 1000, "minRamUnit": "MB", "maxWalltime": 3600},
         )
@@ -97,7 +97,7 @@ def test_a_job_of_several_task_groups_is_one_job_for_each() -> None:
     assert "an import makes 2 jobs of it, one for each task group, and nothing starts them together" in second.notes
 
 
-def test_what_a_job_was_given_is_told_of_one_part_only() -> None:
+def test_delivered_resources_are_assigned_to_one_part_only() -> None:
     inside = (
         "<Delivered><Processors>6</Processors></Delivered><TaskGroup/><TaskGroup/>"
         "<TaskGroup><Delivered><Processors>4</Processors></Delivered></TaskGroup>"
@@ -124,11 +124,11 @@ def test_what_a_job_was_given_is_told_of_one_part_only() -> None:
         ),
     ],
 )
-def test_what_has_no_column_is_reported(inside: str, unmapped: tuple[str, ...]) -> None:
+def test_unmapped_properties_are_reported(inside: str, unmapped: tuple[str, ...]) -> None:
     assert map_job(job_with(inside, "Completed")).unmapped == unmapped
 
 
-def test_what_a_group_has_and_a_task_has_not_is_reported() -> None:
+def test_unmapped_properties_of_a_group_are_reported() -> None:
     text = b"""<JobGroup awarenessPolicy="Ignore"><JobGroupId>g</JobGroupId><Description>why</Description><Colour/>
     <NodeProperties><Feature>f</Feature></NodeProperties><Environment><Variable name="A">1</Variable></Environment>
     <Job><JobId>j</JobId></Job><Job>elsewhere</Job></JobGroup>"""
@@ -139,14 +139,14 @@ def test_what_a_group_has_and_a_task_has_not_is_reported() -> None:
     )  # fmt: skip
 
 
-def test_the_group_is_a_task() -> None:
-    task = map_task(document("group"), mapped("group"))
+def test_a_group_becomes_a_task() -> None:
+    task = map_task(document("group"), mapped_jobs("group"))
     assert task is not None
     assert task.columns == {
         "taskName": "Survey", "status": "running", "userName": "asta", "workingGroup": "survey", "ramCount": 1000,
         "ramUnit": "MB", "walltime": 3600, "walltimeUnit": "s",
     }  # fmt: skip
-    assert map_task(document("simple"), mapped("simple")) is None
+    assert map_task(document("simple"), mapped_jobs("simple")) is None
 
 
 @pytest.mark.parametrize(
@@ -159,36 +159,36 @@ def test_the_group_is_a_task() -> None:
         ("<Requested><Processors>1000</Processors></Requested>", "too-many-cores"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_never_cut(inside: str, reason: str) -> None:
+def test_values_that_do_not_fit_are_refused_and_never_truncated(inside: str, reason: str) -> None:
     job = map_job(job_with(inside))
     assert (job.columns, job.refused) == (None, reason)
 
 
-def test_the_widest_text_that_fits() -> None:
+def test_the_longest_text_that_fits_is_accepted() -> None:
     job = map_job(job_with(f"<ProjectId>{'p' * 20}</ProjectId>"))
     assert job.columns is not None and job.columns["workingGroup"] == "p" * 20
 
 
 def test_the_node_of_a_running_job() -> None:
     inside = "<TaskGroup><Task><Node>wn7</Node></Task></TaskGroup>"
-    running, over = map_job(job_with(inside, "Running")), map_job(job_with(inside, "Completed"))
-    assert running.columns is not None and running.columns["modificationHost"] == "wn7"
-    assert over.columns is not None and "modificationHost" not in over.columns
+    running_job, finished_job = map_job(job_with(inside, "Running")), map_job(job_with(inside, "Completed"))
+    assert running_job.columns is not None and running_job.columns["modificationHost"] == "wn7"
+    assert finished_job.columns is not None and "modificationHost" not in finished_job.columns
 
 
 @pytest.mark.parametrize(
-    ("state", "code", "held", "status"),
+    ("state", "code", "is_held", "status"),
     [
         ("Idle", None, False, "activated"), ("Idle", None, True, "pending"), ("Hold", None, False, "pending"),
         ("Running", None, False, "running"), ("Suspended", None, False, "running"), (None, None, False, "activated"),
         ("Completed", None, False, "finished"), ("Completed", 0, False, "finished"), ("Completed", 1, False, "failed"),
     ],
 )  # fmt: skip
-def test_states_of_jobs(state: str | None, code: int | None, held: bool, status: str) -> None:
-    assert job_status_of(state, code, held=held) == status
+def test_states_of_jobs(state: str | None, code: int | None, is_held: bool, status: str) -> None:
+    assert job_status_of(state, code, held=is_held) == status
 
 
-def test_every_status_goes_to_a_state_and_back_to_one_of_that_state() -> None:
+def test_every_status_maps_to_a_state_and_back_to_a_status_of_that_state() -> None:
     for status, state in JOB_STATE_OF.items():
         assert job_state_of(job_status_of(state, 1 if status == "failed" else None, held=False)) == state
     assert job_state_of("nonsense") == "Idle"

@@ -11,19 +11,19 @@ from tests.formats.sss.documents import document
 
 def test_every_value_has_its_unit_and_attributes() -> None:
     (whole,) = whole_jobs(document("delivered"))
-    found = {(one.path, one.attributes): (one.value, one.unit) for one in listed(whole.job)}
-    assert found["SubmissionTime", ""] == ("1600000000", "s since 1970 UTC")
-    assert found["Charge", ""] == ("12.75", "EUR")
-    assert found["Requested/Memory", "op=GE"] == ("2", "GB")
-    assert found["Requested/WallDuration", ""] == ("5400", "s")
-    assert found["Delivered/Processors", "consumptionRate=0.5 (fraction)"] == ("16", "processors")
-    assert found["Delivered/Memory", "metric=Maximum"] == ("1.5", "GB")
-    assert found["Environment/THREADS", ""] == ("16", "")
-    assert len(found) == 24
+    values = {(row.path, row.attributes): (row.value, row.unit) for row in listed(whole.job)}
+    assert values["SubmissionTime", ""] == ("1600000000", "s since 1970 UTC")
+    assert values["Charge", ""] == ("12.75", "EUR")
+    assert values["Requested/Memory", "op=GE"] == ("2", "GB")
+    assert values["Requested/WallDuration", ""] == ("5400", "s")
+    assert values["Delivered/Processors", "consumptionRate=0.5 (fraction)"] == ("16", "processors")
+    assert values["Delivered/Memory", "metric=Maximum"] == ("1.5", "GB")
+    assert values["Environment/THREADS", ""] == ("16", "")
+    assert len(values) == 24
 
 
 @pytest.mark.parametrize(
-    ("inside", "told"),
+    ("inside", "expected"),
     [
         ("<Memory>5</Memory>", Listed("Memory", "5", "MB (assumed)", "")),
         ("<Charge>5</Charge>", Listed("Charge", "5", "not said", "")),
@@ -38,15 +38,15 @@ def test_every_value_has_its_unit_and_attributes() -> None:
          Listed("NodeProperties/Name", "a.*", "", "op=Match")),
     ],
 )  # fmt: skip
-def test_where_a_value_stands_and_in_which_unit(inside: str, told: Listed) -> None:
+def test_the_path_and_unit_of_a_value(inside: str, expected: Listed) -> None:
     text = f"<Job><JobId>j</JobId>{inside}</Job>"
-    assert list(listed(read_document(text.encode()).root))[-1] == told
+    assert list(listed(read_document(text.encode()).root))[-1] == expected
 
 
-def test_times_and_amounts_have_a_unit_whatever_they_are_called() -> None:
+def test_all_times_and_amounts_have_a_unit() -> None:
     level = read_document(b"<Job><JobId>j</JobId></Job>").root
     for name, kind in KINDS.items():
         if kind.type in ("duration", "datetime", "float"):
-            one = Property(name, 1)
-            (shown,) = listed(type(level)("Job", properties=(one,)))
-            assert shown.unit, name
+            entry = Property(name, 1)
+            (row,) = listed(type(level)("Job", properties=(entry,)))
+            assert row.unit, name

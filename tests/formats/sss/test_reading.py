@@ -22,7 +22,7 @@ MANY_FAULTS = """<Job>
 </Job>"""
 
 
-def test_every_problem_is_told_with_its_line() -> None:
+def test_every_problem_is_reported_with_its_line() -> None:
     assert problems_of(MANY_FAULTS) == [
         "3: JobId: more than one",
         "4: JobState: unknown value Sleeping",
@@ -34,29 +34,29 @@ def test_every_problem_is_told_with_its_line() -> None:
     ]
 
 
-def test_a_problem_is_told_as_compilers_do() -> None:
+def test_a_problem_is_reported_in_the_form_of_a_compiler() -> None:
     with pytest.raises(BadDocumentError) as caught:
         read_document(b"<Job>\n<JobId>a</JobId><Interactive>yes</Interactive></Job>")
     assert caught.value.kind == "invalid-values"
-    shown = caught.value.problems[0].reported("f.xml")
-    assert shown == ("f.xml:2: Interactive: not true or false; expected true or false")
+    text = caught.value.problems[0].reported("f.xml")
+    assert text == ("f.xml:2: Interactive: not true or false; expected true or false")
 
 
 def job(inside: str) -> str:
     return f"<Job><JobId>j</JobId>{inside}</Job>"
 
 
-def matching(pattern: str) -> str:
+def job_with_pattern(pattern: str) -> str:
     return job(f"<Requested><NodeProperties><Name op='match'>{pattern}</Name></NodeProperties></Requested>")
 
 
 @pytest.mark.parametrize("pattern", ["wn0.*", "a?b+c*", r"x\.[a-z0-9_]+[^b]", r"\d.", "a" * 128])
 def test_simple_patterns(pattern: str) -> None:
-    assert problems_of(matching(pattern)) == []
+    assert problems_of(job_with_pattern(pattern)) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("<Work/>", "1: Work: unknown document"),
         ("<job/>", "1: job: unknown document"),
@@ -91,20 +91,20 @@ def test_simple_patterns(pattern: str) -> None:
         (job(f"<Priority>{10**30}</Priority>"), "1: Priority: not an integer"),
         (job("<Charge>NaN</Charge>"), "1: Charge: not a number"),
         (job("<Memory>-1</Memory>"), "1: Memory: negative"),
-        (matching("(a)"), "1: Name: unusable pattern (a)"),
-        (matching("a{2}"), "1: Name: unusable pattern a{2}"),
-        (matching("a|b"), "1: Name: unusable pattern a|b"),
-        (matching("a*+"), "1: Name: unusable pattern a*+"),
-        (matching("[a"), "1: Name: unusable pattern [a"),
-        (matching("[z-a]"), "1: Name: unusable pattern [z-a]"),
-        (matching("\\1"), "1: Name: unusable pattern \\1"),
-        (matching("a" * 129), f"1: Name: unusable pattern {'a' * 40}"),
+        (job_with_pattern("(a)"), "1: Name: unusable pattern (a)"),
+        (job_with_pattern("a{2}"), "1: Name: unusable pattern a{2}"),
+        (job_with_pattern("a|b"), "1: Name: unusable pattern a|b"),
+        (job_with_pattern("a*+"), "1: Name: unusable pattern a*+"),
+        (job_with_pattern("[a"), "1: Name: unusable pattern [a"),
+        (job_with_pattern("[z-a]"), "1: Name: unusable pattern [z-a]"),
+        (job_with_pattern("\\1"), "1: Name: unusable pattern \\1"),
+        (job_with_pattern("a" * 129), f"1: Name: unusable pattern {'a' * 40}"),
         (job("<JobName>a\nb</JobName>"), "1: JobName: control characters"),
         (job('<Strange awarenessPolicy="Reject"/>').replace("<Job>", '<Job awarenessPolicy="Reject">'), "1: Strange: unknown element"),  # noqa: E501
     ],
 )  # fmt: skip
-def test_one_problem(text: str, found: str) -> None:
-    assert found in problems_of(text)
+def test_a_document_with_one_problem(text: str, expected: str) -> None:
+    assert expected in problems_of(text)
 
 
 @pytest.mark.parametrize("name", ["simple", "delivered", "group", "exported"])
@@ -115,39 +115,39 @@ def test_good_documents(name: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "warnings", "valid"), [("Warn", 2, True), ("Ignore", 0, True), ("Reject", 0, False), ("", 2, True)]
 )
-def test_what_is_not_known_is_kept_as_the_policy_says(policy: str, warnings: int, valid: bool) -> None:
-    own = f' awarenessPolicy="{policy}"' if policy else ""
-    text = f'<Job{own}><JobId>j</JobId><Colour depth="8"><Red/></Colour><UserId hue="x">u</UserId></Job>'
+def test_unknown_elements_are_handled_by_the_policy(policy: str, warnings: int, valid: bool) -> None:
+    policy_attribute = f' awarenessPolicy="{policy}"' if policy else ""
+    text = f'<Job{policy_attribute}><JobId>j</JobId><Colour depth="8"><Red/></Colour><UserId hue="x">u</UserId></Job>'
     if not valid:
         assert len(problems_of(text)) == 2
         return
-    read = read_document(text.encode())
-    assert len(read.warnings) == warnings
-    assert [element.name for element in read.root.unknown] == ["Colour"]
+    document_read = read_document(text.encode())
+    assert len(document_read.warnings) == warnings
+    assert [element.name for element in document_read.root.unknown] == ["Colour"]
 
 
 def test_spelling_does_not_matter_in_attributes_and_choices() -> None:
-    (read,) = read_document(
+    (level,) = read_document(
         job('<JobState>idle</JobState><Requested><Memory OP="x" units="MB" op="ge">1</Memory></Requested>').encode()
     ).jobs
-    assert read.text("JobState") == "Idle"
-    assert read.requested is not None
-    assert read.requested.properties[0].attributes["op"] == "GE"
+    assert level.text("JobState") == "Idle"
+    assert level.requested is not None
+    assert level.requested.properties[0].attributes["op"] == "GE"
 
 
-def test_a_size_without_units_is_taken_as_mb_and_told() -> None:
-    read = read_document(job("<Requested><Memory>512</Memory></Requested>").encode())
-    assert read.warnings == ("line 1: Memory without units: MB assumed",)
+def test_a_size_without_units_is_read_as_mb_with_a_warning() -> None:
+    document_read = read_document(job("<Requested><Memory>512</Memory></Requested>").encode())
+    assert document_read.warnings == ("line 1: Memory without units: MB assumed",)
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.text(max_size=20)), max_size=6))
-def test_no_value_raises_anything_but_problems(properties: list[tuple[str, str]]) -> None:
+def test_any_value_gives_only_problems(properties: list[tuple[str, str]]) -> None:
     inside = "".join(f"<{name}><![CDATA[{text.replace(']]>', '')}]]></{name}>" for name, text in properties)
     for problem in problems_of(job(inside).encode("utf-8", "replace")):
         assert ": " in problem
 
 
-def conditions_of(groups: list[int]) -> str:
+def job_with_conditions(groups: list[int]) -> str:
     inside = "".join(
         f'<Processors conj="Or" group="{group}">{number}</Processors>' for number, group in enumerate(groups)
     )
@@ -155,13 +155,15 @@ def conditions_of(groups: list[int]) -> str:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("opened", "depth"), [([20, 20, 20, 4], 0), ([20, 20, 20, 5], 65), ([20] * 20, 400)])
-def test_parentheses_nest_as_deeply_as_anybody_means(opened: list[int], depth: int, sign: int) -> None:
-    found = problems_of(conditions_of([sign * group for group in (*opened, *(-group for group in opened))]))
-    assert found == ([f"1: group attributes open {depth} parentheses inside each other"] if depth else [])
+@pytest.mark.parametrize(("opening_groups", "depth"), [([20, 20, 20, 4], 0), ([20, 20, 20, 5], 65), ([20] * 20, 400)])
+def test_the_nesting_of_parentheses_is_limited(opening_groups: list[int], depth: int, sign: int) -> None:
+    problems = problems_of(
+        job_with_conditions([sign * group for group in (*opening_groups, *(-group for group in opening_groups))])
+    )
+    assert problems == ([f"1: group attributes open {depth} parentheses inside each other"] if depth else [])
 
 
-def many(defaults: str, jobs: int, inside: str = "") -> str:
+def group_of_jobs(defaults: str, jobs: int, inside: str = "") -> str:
     members = "".join(f"<Job><JobId>j{number}</JobId>{inside}</Job>" for number in range(jobs))
     return f"<JobGroup><JobGroupId>g</JobGroupId><JobDefaults>{defaults}</JobDefaults>{members}</JobGroup>"
 
@@ -177,30 +179,30 @@ def variables(count: int) -> str:
 @pytest.mark.parametrize(
     ("text", "inherited"),
     [
-        (many(extensions(250), 2000), 500_000),
-        (many(extensions(250), 2001), 500_250),
-        (many(extensions(3000), 3400), 10_200_000),
-        (many(f"<Environment>{variables(600)}</Environment>", 900), 540_000),
-        (many("<Requested>" + "<Feature>f</Feature>" * 600 + "</Requested>", 900), 540_000),
-        (many("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900), 541_800),
-        (many("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900, "<Hold>User</Hold>"), 542_700),
-        (many("<TaskGroup/>" * 3000, 3400), 20_400_000),
-        (many("<TaskGroup/>" * 300, 900, "<TaskGroupDefaults><Queue>q</Queue></TaskGroupDefaults>"), 810_000),
+        (group_of_jobs(extensions(250), 2000), 500_000),
+        (group_of_jobs(extensions(250), 2001), 500_250),
+        (group_of_jobs(extensions(3000), 3400), 10_200_000),
+        (group_of_jobs(f"<Environment>{variables(600)}</Environment>", 900), 540_000),
+        (group_of_jobs("<Requested>" + "<Feature>f</Feature>" * 600 + "</Requested>", 900), 540_000),
+        (group_of_jobs("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900), 541_800),
+        (group_of_jobs("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900, "<Hold>User</Hold>"), 542_700),
+        (group_of_jobs("<TaskGroup/>" * 3000, 3400), 20_400_000),
+        (group_of_jobs("<TaskGroup/>" * 300, 900, "<TaskGroupDefaults><Queue>q</Queue></TaskGroupDefaults>"), 810_000),
     ],
 )  # fmt: skip
-def test_a_document_that_is_large_by_what_its_jobs_inherit_is_refused(text: str, inherited: int) -> None:
-    found = problems_of(text)
-    assert found == ([] if inherited <= 500_000 else [f"1: {inherited} inherited values"])
+def test_the_number_of_inherited_values_is_limited(text: str, inherited: int) -> None:
+    problems = problems_of(text)
+    assert problems == ([] if inherited <= 500_000 else [f"1: {inherited} inherited values"])
 
 
-def test_3000_defaults_of_3400_jobs_are_refused_at_once() -> None:
-    text = many(extensions(3000), 3400)
-    began = time.process_time()
+def test_3000_defaults_of_3400_jobs_are_refused_quickly() -> None:
+    text = group_of_jobs(extensions(3000), 3400)
+    start = time.process_time()
     assert problems_of(text)
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - start < 2.0
 
 
-def test_20_levels_inside_each_other_are_a_problem_like_any_other() -> None:
+def test_20_nested_levels_are_reported_as_a_problem() -> None:
     for name in ("JobGroup", "Job", "TaskGroup", "Requested", "Odd"):
         text = f"<JobGroup>{f'<{name}>' * 20}{f'</{name}>' * 20}</JobGroup>"
         assert problems_of(text) == ["1: elements 13 deep"]

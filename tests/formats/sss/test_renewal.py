@@ -14,9 +14,9 @@ def job(inside: str) -> Element:
 
 
 @pytest.mark.parametrize(
-    ("came", "then", "now", "result"),
+    ("original", "exported_then", "exported_now", "result"),
     [
-        # what did not change stays as it came, whatever the row makes of it
+        # an unchanged value stays in its original form
         ("<Memory units='GB'>2</Memory>", "<Requested><Memory units='MB'>2048</Memory></Requested>",
          "<Requested><Memory units='MB'>2048</Memory></Requested>", "<Memory units='GB'>2</Memory>"),
         ("<Queue>a</Queue>", "<Queue>a</Queue>", "<Queue>b</Queue>", "<Queue>b</Queue>"),
@@ -40,7 +40,7 @@ def job(inside: str) -> Element:
          "<Requested><Memory>2</Memory></Requested><TaskGroup/>"),
         ("<CompletionCode>3</CompletionCode>", "<ExitCode>3</ExitCode>", "<ExitCode>4</ExitCode>",
          "<ExitCode>4</ExitCode>"),
-        # the exact status changed although the state of the row did not
+        # the exact status changed while the state of the row did not
         ("<JobState>Suspended</JobState>",
          "<JobState>Running</JobState><Extension name='PandaJobStatus'>running</Extension>",
          "<JobState>Running</JobState><Extension name='PandaJobStatus'>holding</Extension>",
@@ -51,24 +51,28 @@ def job(inside: str) -> Element:
          "<JobState>Suspended</JobState>"),
     ],
 )  # fmt: skip
-def test_an_element_gives_way_where_its_columns_changed(came: str, then: str, now: str, result: str) -> None:
-    assert content(renewed(job(came), job(then), job(now), PLAIN)) == content(job(result))
+def test_an_element_is_replaced_where_its_columns_changed(
+    original: str, exported_then: str, exported_now: str, result: str
+) -> None:
+    assert content(renewed(job(original), job(exported_then), job(exported_now), PLAIN)) == content(job(result))
 
 
-def test_an_inherited_value_that_is_gone_is_taken_away() -> None:
-    how = Renewal(inherited=("Queue",), own=False)
-    assert content(renewed(job(""), job("<Queue>a</Queue>"), job(""), how)) == content(job("<Queue/>"))
+def test_a_removed_inherited_value_becomes_an_empty_element() -> None:
+    renewal = Renewal(inherited=("Queue",), own=False)
+    assert content(renewed(job(""), job("<Queue>a</Queue>"), job(""), renewal)) == content(job("<Queue/>"))
 
 
-def test_what_changed_of_a_part_is_said_of_its_group() -> None:
-    how = Renewal(is_part=True)
-    came = job("<JobId>x</JobId><Queue>a</Queue><TaskGroup><TaskCount>1</TaskCount></TaskGroup>")
-    made = renewed(came, job("<JobId>5</JobId><Queue>a</Queue>"), job("<JobId>5</JobId><Queue>b</Queue>"), how)
-    wanted = "<JobId>5</JobId><Queue>a</Queue><TaskGroup><TaskCount>1</TaskCount><Queue>b</Queue></TaskGroup>"
-    assert content(made) == content(job(wanted))
+def test_changes_of_a_part_are_written_in_its_task_group() -> None:
+    renewal = Renewal(is_part=True)
+    original = job("<JobId>x</JobId><Queue>a</Queue><TaskGroup><TaskCount>1</TaskCount></TaskGroup>")
+    result = renewed(
+        original, job("<JobId>5</JobId><Queue>a</Queue>"), job("<JobId>5</JobId><Queue>b</Queue>"), renewal
+    )
+    expected = "<JobId>5</JobId><Queue>a</Queue><TaskGroup><TaskCount>1</TaskCount><Queue>b</Queue></TaskGroup>"
+    assert content(result) == content(job(expected))
 
 
-def test_our_own_names_are_written_unless_those_that_came_are_wanted() -> None:
-    came, row = job("<JobId>x</JobId>"), job("<JobId>5</JobId><Extension name='JediTaskID'>9</Extension>")
-    assert content(renewed(came, row, row, Renewal())) == content(row)
-    assert content(renewed(came, row, row, PLAIN)) == content(came)
+def test_own_names_are_written_unless_the_original_names_are_requested() -> None:
+    original, row = job("<JobId>x</JobId>"), job("<JobId>5</JobId><Extension name='JediTaskID'>9</Extension>")
+    assert content(renewed(original, row, row, Renewal())) == content(row)
+    assert content(renewed(original, row, row, PLAIN)) == content(original)

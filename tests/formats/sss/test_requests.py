@@ -7,12 +7,12 @@ from broker.formats.model.sss.requests import CannotAskError, Request, request_o
 from tests.formats.sss.documents import job_with
 
 
-def asked(inside: str) -> Request:
+def request_for(inside: str) -> Request:
     return request_of(job_with(f"<Requested>{inside}</Requested>").job.requested)
 
 
 def ways(inside: str) -> list[WayToRun]:
-    return [one.way for one in asked(inside).alternatives]
+    return [alternative.way for alternative in request_for(inside).alternatives]
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_cores(inside: str, cores: list[str | None]) -> None:
     assert [way.accepted_cores and str(way.accepted_cores) for way in ways(inside)] == cores
 
 
-def test_every_combination_of_alternatives_in_the_order_of_the_document() -> None:
-    found = ways(
+def test_alternatives_are_combined_in_the_order_of_the_document() -> None:
+    alternatives = ways(
         '<Processors>8</Processors><Processors conj="or">16</Processors>'
         '<Memory units="GB">16</Memory><Memory units="GB" conj="or">8</Memory>'
     )
-    assert [(way.accepted_cores and str(way.accepted_cores), way.memory_mb) for way in found] == [
+    assert [(way.accepted_cores and str(way.accepted_cores), way.memory_mb) for way in alternatives] == [
         ("8", 16384), ("8", 8192), ("16", 16384), ("16", 8192),
     ]  # fmt: skip
 
@@ -75,23 +75,23 @@ def test_a_walltime_is_an_upper_limit_whatever_the_operator(operator: str) -> No
         ('<Processors op="Match">8.*</Processors>', "not-a-number"),
     ],
 )
-def test_what_no_job_can_ask(inside: str, reason: str) -> None:
+def test_impossible_requests_are_refused(inside: str, reason: str) -> None:
     with pytest.raises(CannotAskError) as caught:
-        asked(inside)
+        request_for(inside)
     assert caught.value.reason == reason
 
 
-def test_999_cores_can_be_asked_for() -> None:
-    assert asked("<Processors>999</Processors>").first.fewest_cores == 999
+def test_999_cores_can_be_requested() -> None:
+    assert request_for("<Processors>999</Processors>").first.fewest_cores == 999
 
 
 @pytest.mark.parametrize(
-    ("inside", "fuzzy"),
+    ("inside", "is_fuzzy"),
     [("<Processors>8</Processors>", False), ('<Processors op="GE">8</Processors>', True), ("", False),
      ('<Memory units="MB">1</Memory><Memory units="MB" conj="or">2</Memory>', True)],
 )  # fmt: skip
-def test_where_there_is_a_choice(inside: str, fuzzy: bool) -> None:
-    assert asked(inside).is_fuzzy is fuzzy
+def test_which_requests_are_fuzzy(inside: str, is_fuzzy: bool) -> None:
+    assert request_for(inside).is_fuzzy is is_fuzzy
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.formats.sss.documents import data
 RULES = SubmissionRules(queues=frozenset({"SITE_A"}))
 
 
-def planned(text: str | bytes, rules: SubmissionRules = RULES) -> tuple[TaskPlan, ...]:
+def plan_document(text: str | bytes, rules: SubmissionRules = RULES) -> tuple[TaskPlan, ...]:
     return plan(read_document(text.encode() if isinstance(text, str) else text), rules)
 
 
@@ -24,8 +24,8 @@ def group(*jobs: str) -> str:
     return f"<JobGroup><JobGroupId>g</JobGroupId><JobGroupName>Many</JobGroupName>{''.join(jobs)}</JobGroup>"
 
 
-def test_a_job_is_a_task_with_one_file() -> None:
-    (task,) = planned(data("simple"))
+def test_a_job_becomes_a_task_with_one_file() -> None:
+    (task,) = plan_document(data("simple"))
     assert task.columns == {
         "taskname": "farm.81.0", "status": "assigning", "superstatus": "submitted", "prodsourcelabel": "managed",
         "vo": "atlas", "cloud": "WORLD", "tasktype": "prod", "splitrule": "NF=1", "processingtype": "sss",
@@ -38,7 +38,7 @@ def test_a_job_is_a_task_with_one_file() -> None:
     assert task.parameters["nFiles"] == 1
 
 
-def test_equal_jobs_are_one_task_and_others_are_not() -> None:
+def test_only_equal_jobs_share_a_task() -> None:
     text = group(
         job("<Arguments>1</Arguments>", "a"),
         job("<Arguments>2</Arguments>", "b"),
@@ -46,8 +46,8 @@ def test_equal_jobs_are_one_task_and_others_are_not() -> None:
         job("<Priority>900</Priority>", "d"),
         job("<Hold>User</Hold>", "e"),
     )
-    tasks = planned(text)
-    assert [[one.job_id for one in task.files] for task in tasks] == [["a", "b"], ["c"], ["d"], ["e"]]
+    tasks = plan_document(text)
+    assert [[file.job_id for file in task.files] for task in tasks] == [["a", "b"], ["c"], ["d"], ["e"]]
     assert [task.columns["taskname"] for task in tasks] == ["Many.1", "Many.2", "Many.3", "Many.4"]
     assert [task.columns["status"] for task in tasks] == ["assigning", "assigning", "assigning", "paused"]
     assert tasks[1].columns["ramcount"] == 4552  # x 0.9, whole MB: 4096
@@ -56,22 +56,24 @@ def test_equal_jobs_are_one_task_and_others_are_not() -> None:
 
 
 def test_alternatives_are_kept_in_order() -> None:
-    (task,) = planned(job('<Requested><Processors>12</Processors><Processors conj="or">16</Processors></Requested>'))
+    (task,) = plan_document(
+        job('<Requested><Processors>12</Processors><Processors conj="or">16</Processors></Requested>')
+    )
     assert [way.accepted_cores and str(way.accepted_cores) for way in task.alternatives] == ["12", "16"]
     assert task.columns["corecount"] == 12
-    (plain,) = planned(job("<Requested><Memory units='GB'>4</Memory></Requested>"))
+    (plain,) = plan_document(job("<Requested><Memory units='GB'>4</Memory></Requested>"))
     assert plain.alternatives == ()
 
 
 @pytest.mark.parametrize(("queue", "site"), [("SITE_A", "SITE_A"), ("elsewhere", None)])
 def test_only_a_queue_that_exists_is_pre_assigned(queue: str, site: str | None) -> None:
-    (task,) = planned(job(f"<Queue>{queue}</Queue>"))
+    (task,) = plan_document(job(f"<Queue>{queue}</Queue>"))
     assert task.columns.get("site") == site
     assert any("is no queue here" in note for note in task.notes) is (site is None)
 
 
-def test_with_a_nucleus_the_task_is_ready() -> None:
-    (task,) = planned(job(), dataclasses.replace(RULES, nucleus="CERN"))
+def test_a_task_with_a_nucleus_is_ready() -> None:
+    (task,) = plan_document(job(), dataclasses.replace(RULES, nucleus="CERN"))
     assert (task.columns["status"], task.columns["nucleus"]) == ("ready", "CERN")
 
 
@@ -93,19 +95,19 @@ def test_with_a_nucleus_the_task_is_ready() -> None:
         ("<TaskGroup/><TaskGroup/>", "multi-task-group"),
     ],
 )
-def test_what_could_not_be_honoured_is_refused(inside: str, reason: str) -> None:
+def test_requests_that_cannot_be_honoured_are_refused(inside: str, reason: str) -> None:
     text = f"<Job><JobId>j</JobId>{'' if 'Executable' in inside else '<Executable>/bin/x</Executable>'}{inside}</Job>"
     with pytest.raises(CannotSubmitError) as caught:
-        planned(text, dataclasses.replace(RULES, user="asta"))
+        plan_document(text, dataclasses.replace(RULES, user="asta"))
     assert caught.value.reason == reason
 
 
 def test_a_job_without_a_program_is_refused() -> None:
     with pytest.raises(CannotSubmitError, match="no-executable"):
-        planned("<Job><JobId>j</JobId></Job>")
+        plan_document("<Job><JobId>j</JobId></Job>")
 
 
-def test_requests_for_nodes_may_be_passed_over_when_told() -> None:
+def test_node_requests_are_ignored_with_the_option() -> None:
     text = job("<NodeProperties><Feature>x</Feature></NodeProperties>")
-    (task,) = planned(text, dataclasses.replace(RULES, ignore_nodes=True))
+    (task,) = plan_document(text, dataclasses.replace(RULES, ignore_nodes=True))
     assert any(row.path == "NodeProperties[1]/Feature[1]" for row in task.files[0].kept)

@@ -20,26 +20,26 @@ NAMES = ("simple", "delivered", "group", "exported")
 
 
 def without_lines(level: JobLevel) -> object:
-    """A level as plain values, for comparing two documents."""
+    """A level as plain values without line numbers, for comparing two documents."""
 
     def plain(properties: tuple[Property, ...]) -> list[object]:
-        return [(one.name, one.value, dict(one.attributes)) for one in properties]
+        return [(row.name, row.value, dict(row.attributes)) for row in properties]
 
     blocks = [
         None if block is None else (plain(block.properties), plain(block.nodes))
         for block in (level.requested, level.delivered)
     ]
-    own = (level.level, level.reference, level.policy, plain(level.properties), plain(level.nodes), blocks)
-    return own, level.environment, [without_lines(child) for child in level.children]
+    values = (level.level, level.reference, level.policy, plain(level.properties), plain(level.nodes), blocks)
+    return values, level.environment, [without_lines(child) for child in level.children]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_written_is_read_again_the_same(name: str) -> None:
-    read = document(name)
-    written = write_document(read)
-    again = read_document(written)
-    assert without_lines(again.root) == without_lines(read.root)
-    assert write_document(again) == written
+def test_a_written_document_is_read_back_unchanged(name: str) -> None:
+    original = document(name)
+    xml = write_document(original)
+    reread = read_document(xml)
+    assert without_lines(reread.root) == without_lines(original.root)
+    assert write_document(reread) == xml
 
 
 def test_unknown_elements_survive() -> None:
@@ -48,12 +48,12 @@ def test_unknown_elements_survive() -> None:
 
 
 def test_spelling_becomes_canonical() -> None:
-    written = write_document(document("delivered")).decode()
-    assert 'op="GE"' in written and 'metric="Maximum"' in written and 'op="ge"' not in written
+    xml = write_document(document("delivered")).decode()
+    assert 'op="GE"' in xml and 'metric="Maximum"' in xml and 'op="ge"' not in xml
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_texts_are_escaped_and_stripped_of_what_xml_cannot_hold(value: str, name: str) -> None:
+def test_texts_are_escaped_and_characters_invalid_in_xml_are_removed(value: str, name: str) -> None:
     level = JobLevel(
         "Job",
         properties=(Property("JobId", "j"), Property("Arguments", value), Property("Extension", value, {"name": name})),
@@ -67,7 +67,7 @@ def test_texts_are_escaped_and_stripped_of_what_xml_cannot_hold(value: str, name
     ("value", "text"),
     [(None, ""), (True, "true"), (8, "8"), (1.89, "1.89"), (1e-7, "0.0000001"), (1 / 3, "0.333333333")],
 )
-def test_values_are_written_plainly(value: object, text: str) -> None:
+def test_values_are_written_as_plain_text(value: object, text: str) -> None:
     assert text_of(value) == text  # type: ignore[arg-type]
 
 
@@ -78,54 +78,69 @@ def test_units_are_powers_of_1024() -> None:
 
 
 @pytest.mark.parametrize("name", ["simple", "delivered", "exported"])
-def test_what_has_no_column_is_put_back(name: str) -> None:
+def test_unmapped_properties_are_restored(name: str) -> None:
     (whole,) = whole_jobs(document(name))
-    mapped = map_job(whole)
-    rows = kept_rows(whole.job, mapped.unmapped, mapped.request)
-    columns = {key.lower(): value for key, value in (mapped.columns or {}).items()}
+    mapped_job = map_job(whole)
+    rows = kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)
+    columns = {key.lower(): value for key, value in (mapped_job.columns or {}).items()}
     for column in ("creationtime", "starttime", "endtime"):
         if column in columns:
             columns[column] = datetime.fromisoformat(str(columns[column]))
-    (again,) = whole_jobs(job_document({**columns, "pandaid": 5}, rows))
-    assert again.job.text("JobId") == "5"
-    assert again.job.environment == whole.job.environment
+    (restored,) = whole_jobs(job_document({**columns, "pandaid": 5}, rows))
+    assert restored.job.text("JobId") == "5"
+    assert restored.job.environment == whole.job.environment
     for element in ("UserId", "Executable", "Queue", "StartTime", "EndTime", "InitialWorkingDirectory", "Charge"):
-        assert again.job.get(element) == whole.job.get(element), element
-    assert len(again.job.all_of("Extension")) == len({one.key for one in again.job.all_of("Extension")})
-    second = map_job(again)
-    assert second.request == mapped.request
-    both = {"jobStatus", "coreCount", "minRamCount", "maxDiskCount", "maxWalltime", "maxRSS", "cpuConsumptionTime"}
-    first_columns, second_columns = mapped.columns or {}, second.columns or {}
-    assert {key: first_columns.get(key) for key in both} == {key: second_columns.get(key) for key in both}
+        assert restored.job.get(element) == whole.job.get(element), element
+    assert len(restored.job.all_of("Extension")) == len(
+        {extension.key for extension in restored.job.all_of("Extension")}
+    )
+    second = map_job(restored)
+    assert second.request == mapped_job.request
+    shared_columns = {
+        "jobStatus",
+        "coreCount",
+        "minRamCount",
+        "maxDiskCount",
+        "maxWalltime",
+        "maxRSS",
+        "cpuConsumptionTime",
+    }
+    first_columns, second_columns = mapped_job.columns or {}, second.columns or {}
+    assert {key: first_columns.get(key) for key in shared_columns} == {
+        key: second_columns.get(key) for key in shared_columns
+    }
 
 
-def test_task_groups_and_their_tasks_are_kept_whole() -> None:
+def test_task_groups_and_their_tasks_are_stored_whole() -> None:
     whole = whole_jobs(document("group"))[0]
-    mapped = map_job(whole)
-    rows = kept_rows(whole.job, mapped.unmapped, mapped.request)
+    mapped_job = map_job(whole)
+    rows = kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)
     assert KeptRow("TaskGroup[1]/Task[2]/Node[1]", {}, "wn2") in rows
-    (again,) = whole_jobs(job_document({"pandaid": 5, "jobstatus": "failed"}, rows))
-    assert [task.text("Node") for task in again.job.of_level("TaskGroup")[0].of_level("Task")] == ["wn1", "wn2"]
+    (restored,) = whole_jobs(job_document({"pandaid": 5, "jobstatus": "failed"}, rows))
+    assert [task.text("Node") for task in restored.job.of_level("TaskGroup")[0].of_level("Task")] == ["wn1", "wn2"]
 
 
-def test_a_block_that_the_columns_cannot_hold_is_kept_whole() -> None:
+def test_a_block_that_the_columns_cannot_hold_is_stored_whole() -> None:
     whole = job_with(
         "<Requested><Processors>8</Processors><Swap units='MB'>5</Swap><Feature>f</Feature></Requested>"
         "<Delivered><Processors>7</Processors><Disk units='MB'>3</Disk></Delivered>"
     )
-    mapped = map_job(whole)
+    mapped_job = map_job(whole)
     row = {"pandaid": 5, "jobstatus": "finished", "corecount": 8, "actualcorecount": 7}
-    (again,) = whole_jobs(job_document(row, kept_rows(whole.job, mapped.unmapped, mapped.request)))
-    for block, wanted in ((again.job.requested, whole.job.requested), (again.job.delivered, whole.job.delivered)):
+    (restored,) = whole_jobs(job_document(row, kept_rows(whole.job, mapped_job.unmapped, mapped_job.request)))
+    for block, expected in (
+        (restored.job.requested, whole.job.requested),
+        (restored.job.delivered, whole.job.delivered),
+    ):
         assert block is not None
-        assert wanted is not None
-        assert [(one.name, one.value) for one in block.properties] == [
-            (one.name, one.value) for one in wanted.properties
+        assert expected is not None
+        assert [(entry.name, entry.value) for entry in block.properties] == [
+            (entry.name, entry.value) for entry in expected.properties
         ]
 
 
 @pytest.mark.parametrize("paths", [["x"], ["A[1]/B[1]"], ["A[0]"], ["A[1]", "A[1]/B[1]/C[1]"], ["A[1]x"]])
-def test_rows_that_do_not_fit_together_are_refused(paths: list[str]) -> None:
+def test_inconsistent_rows_are_refused(paths: list[str]) -> None:
     with pytest.raises(ValueError, match="kept path"):
         elements_of([KeptRow(path, {}, "") for path in paths])
 
@@ -133,8 +148,10 @@ def test_rows_that_do_not_fit_together_are_refused(paths: list[str]) -> None:
 def test_a_task_with_its_jobs() -> None:
     task = {"jeditaskid": 9, "status": "scouting", "taskname": "t", "username": "u", "taskpriority": 5,
             "creationdate": datetime(2020, 9, 13, 12, 26, 40), "endtime": datetime(1970, 1, 1)}  # fmt: skip  # noqa: DTZ001
-    read = task_document(task, [({"pandaid": 1, "jobstatus": "sent"}, ()), ({"pandaid": 2, "jobstatus": "failed"}, ())])
-    group = read.group
+    document_of_task = task_document(
+        task, [({"pandaid": 1, "jobstatus": "sent"}, ()), ({"pandaid": 2, "jobstatus": "failed"}, ())]
+    )
+    group = document_of_task.group
     assert group is not None
     assert (group.text("JobGroupId"), group.text("JobGroupState"), group.integer("CreationTime")) == (
         "9",
@@ -142,8 +159,8 @@ def test_a_task_with_its_jobs() -> None:
         1600000000,
     )
     assert group.extension("PandaTaskStatus") == "scouting"
-    assert not group.has("EndTime")  # the first day of 1970 means that it is not set
-    assert [job.text("JobState") for job in read.jobs] == ["Idle", "Completed"]
+    assert not group.has("EndTime")  # 1 January 1970 means that it is not set
+    assert [job.text("JobState") for job in document_of_task.jobs] == ["Idle", "Completed"]
     with pytest.raises(ValueError, match="without jobs"):
         task_document(task, [])
 
@@ -181,6 +198,8 @@ def test_anything_but_a_simple_path_is_refused(path: str) -> None:
 
 
 def test_a_job_with_a_diagnostic_and_without_times() -> None:
-    read = job_document({"pandaid": 1, "jobstatus": "failed", "exeerrordiag": "bad\x07 luck", "transexitcode": "65"})
-    assert (read.root.text("StatusMessage"), read.root.integer("ExitCode")) == ("bad luck", 65)
+    document_of_job = job_document(
+        {"pandaid": 1, "jobstatus": "failed", "exeerrordiag": "bad\x07 luck", "transexitcode": "65"}
+    )
+    assert (document_of_job.root.text("StatusMessage"), document_of_job.root.integer("ExitCode")) == ("bad luck", 65)
     assert job_with("<JobName>x</JobName>").job.text("JobName") == "x"

@@ -1,4 +1,4 @@
-"""Documents brought into a database, and what is in it then."""
+"""Imports documents into a database and reads its rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from broker.store.connection.database import Database
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
 
-def bring(database: Database, read: Document, **options: Any) -> Imported:
-    wholes = whole_jobs(read)
-    mapped = [map_job(one) for one in wholes]
-    jobs = list(zip(wholes, mapped, strict=True))
-    return import_document(database, map_task(read, mapped), jobs, NOW, group=read.group, **options)
+def import_into(database: Database, document: Document, **options: Any) -> Imported:
+    wholes = whole_jobs(document)
+    mapped_jobs = [map_job(whole) for whole in wholes]
+    jobs = list(zip(wholes, mapped_jobs, strict=True))
+    return import_document(database, map_task(document, mapped_jobs), jobs, NOW, group=document.group, **options)
 
 
 def rows(database: Database, statement: str) -> list[Any]:

@@ -18,7 +18,7 @@ REPORT = Report("Q", "p1", NOW.timestamp(), 8, 12.5, 3600, 2**34, 2**35, True, 6
 HOUR = timedelta(hours=1)
 
 
-def test_a_report_is_read_as_it_was_saved(database: Database) -> None:
+def test_a_saved_report_is_read_back(database: Database) -> None:
     with database.begin() as connection:
         assert feature_rows.save_report(connection, REPORT, {"hs06": 400.0}, ["hs06:zero"], 5)
         empty = Report("R", "p1", NOW.timestamp())
@@ -41,8 +41,8 @@ def test_only_the_window_is_read_and_old_reports_are_removed(database: Database)
         for number, minutes in enumerate((-1, 0, 59, 60, 61)):
             when = (NOW - timedelta(minutes=minutes)).timestamp()
             feature_rows.save_report(connection, Report("Q", f"p{number}", when), {}, [])
-        found = [one.reporter for one in feature_rows.read_reports(connection, NOW, HOUR)]
-        assert found == ["p1", "p2"]  # neither those of the future nor those of an hour ago
+        reporters = [report.reporter for report in feature_rows.read_reports(connection, NOW, HOUR)]
+        assert reporters == ["p1", "p2"]  # neither future reports nor those of an hour ago
         assert feature_rows.forget_reports(connection, NOW - HOUR) == 2
 
 
@@ -50,7 +50,7 @@ def source_of(connection: sa.Connection, database: Database) -> RawSource:
     return SourceReader(connection, TableCatalogue.read(connection, database.names), NOW).read(FEATURES)
 
 
-def test_figures_replace_the_last_ones_and_are_a_source(database: Database) -> None:
+def test_summaries_replace_the_previous_ones_and_are_a_source(database: Database) -> None:
     first = QueueSummary(5, None, None, None, None, None, "OLD", 0)
     second = QueueSummary(30, 12.5, 3000.0, 2000.0, 9000.0, NOW.timestamp() + 60, "Q", 20)
     with database.begin() as connection:

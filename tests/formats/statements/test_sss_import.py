@@ -17,7 +17,7 @@ from broker.store.reads import task_alternatives
 from broker.store.schema import migrate
 from broker.tasks.statements import task_rows as sss_submissions
 from tests.formats.sss.documents import document
-from tests.formats.statements.imported import bring, rows
+from tests.formats.statements.imported import import_into, rows
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 TWO_JOBS = b"""<JobGroup><JobGroupId>g1</JobGroupId><JobGroupName>Pair</JobGroupName>
@@ -32,8 +32,8 @@ def exported_job(database: Database, pandaid: int, instance: str = "") -> JobLev
     return document_of(export_job(database, pandaid, Naming(instance))).root
 
 
-def test_a_finished_job_goes_to_the_archive_with_what_has_no_column_beside_it(database: Database) -> None:
-    (job,) = bring(database, document("delivered")).jobs
+def test_a_finished_job_is_archived_and_its_unmapped_properties_are_stored(database: Database) -> None:
+    (job,) = import_into(database, document("delivered")).jobs
     assert (job.job_id, job.table, job.unmapped) == (
         "farm.82.0", "jobsarchived4", ("InitialWorkingDirectory", "Charge", "Environment"),
     )  # fmt: skip
@@ -47,76 +47,76 @@ def test_a_finished_job_goes_to_the_archive_with_what_has_no_column_beside_it(da
     assert identity.job_id == "farm.82.0"
 
 
-def test_a_job_comes_out_as_it_went_in_but_for_its_number(database: Database) -> None:
-    (job,) = bring(database, document("delivered")).jobs
-    again = exported_job(database, job.pandaid, "here")
-    assert again.text("JobId") == str(job.pandaid)
-    assert again.text("GlobalJobId") == f"panda://here/{job.pandaid}"
-    assert again.environment == {"PATH": "/usr/bin:~/bin:", "THREADS": "16"}
-    assert again.text("Charge") == "12.75"
-    assert again.requested is not None and again.requested.all_of("Processors")[0].attributes["op"] == "GE"
+def test_an_exported_job_equals_the_import_except_for_its_number(database: Database) -> None:
+    (job,) = import_into(database, document("delivered")).jobs
+    level = exported_job(database, job.pandaid, "here")
+    assert level.text("JobId") == str(job.pandaid)
+    assert level.text("GlobalJobId") == f"panda://here/{job.pandaid}"
+    assert level.environment == {"PATH": "/usr/bin:~/bin:", "THREADS": "16"}
+    assert level.text("Charge") == "12.75"
+    assert level.requested is not None and level.requested.all_of("Processors")[0].attributes["op"] == "GE"
 
 
-def test_a_group_is_a_task_with_its_jobs(database: Database) -> None:
-    done = bring(database, read_document(TWO_JOBS))
-    assert done.jeditaskid is not None
-    assert [job.table for job in done.jobs] == ["jobsactive4", "jobsactive4"]
+def test_a_group_becomes_a_task_with_its_jobs(database: Database) -> None:
+    result = import_into(database, read_document(TWO_JOBS))
+    assert result.jeditaskid is not None
+    assert [job.table for job in result.jobs] == ["jobsactive4", "jobsactive4"]
     assert rows(database, "SELECT jeditaskid, taskname, status, username FROM doma_panda.jedi_tasks") == [
-        (done.jeditaskid, "Pair", "running", "asta")
+        (result.jeditaskid, "Pair", "running", "asta")
     ]
-    group = document_of(export_task(database, done.jeditaskid))
+    group = document_of(export_task(database, result.jeditaskid))
     assert [job.text("JobState") for job in group.jobs] == ["Running", "Idle"]
     assert group.jobs[1].text("Arguments") == "-v"
-    assert [job.extension("JediTaskID") for job in group.jobs] == [str(done.jeditaskid)] * 2
+    assert [job.extension("JediTaskID") for job in group.jobs] == [str(result.jeditaskid)] * 2
     assert len(group.jobs[1].requested.properties) == 2  # type: ignore[union-attr]
 
 
-def test_the_host_that_a_job_came_from_has_pandas_column(database: Database) -> None:
-    said = TWO_JOBS.replace(b"<Arguments>-v", b"<SubmitHost>login.example.org</SubmitHost><Arguments>-v")
-    pandaid = bring(database, read_document(said)).jobs[1].pandaid
-    written = rows(database, f"SELECT creationhost FROM doma_panda.jobsactive4 WHERE pandaid = {pandaid}")
-    assert written == [("login.example.org",)]
+def test_the_submit_host_of_a_job_is_stored_in_the_column_of_panda(database: Database) -> None:
+    text = TWO_JOBS.replace(b"<Arguments>-v", b"<SubmitHost>login.example.org</SubmitHost><Arguments>-v")
+    pandaid = import_into(database, read_document(text)).jobs[1].pandaid
+    hosts = rows(database, f"SELECT creationhost FROM doma_panda.jobsactive4 WHERE pandaid = {pandaid}")
+    assert hosts == [("login.example.org",)]
     assert exported_job(database, pandaid).text("SubmitHost") == "login.example.org"
 
 
-def test_nothing_is_written_of_a_document_with_a_job_that_cannot_be_one(database: Database) -> None:
-    refused = TWO_JOBS.replace(b"<Arguments>-v", b"<ProjectId>a project of too many letters</ProjectId><Arguments>-v")
+def test_a_document_with_an_invalid_job_writes_nothing(database: Database) -> None:
+    text = TWO_JOBS.replace(b"<Arguments>-v", b"<ProjectId>a project of too many letters</ProjectId><Arguments>-v")
     with pytest.raises(Refused, match="too-wide"):
-        bring(database, read_document(refused))
+        import_into(database, read_document(text))
     assert rows(database, "SELECT count(*) FROM doma_panda.jedi_tasks") == [(0,)]
     assert rows(database, "SELECT count(*) FROM doma_panda.jobsarchived4") == [(0,)]
     assert rows(database, "SELECT count(*) FROM broker.sss_property") == [(0,)]
 
 
-def test_our_own_export_keeps_its_number_once(database: Database) -> None:
-    (job,) = bring(database, document("exported"), same_instance=True).jobs
+def test_an_own_export_keeps_its_number_on_the_first_import(database: Database) -> None:
+    (job,) = import_into(database, document("exported"), same_instance=True).jobs
     assert job.pandaid == 7001
     with pytest.raises(AlreadyThere):
-        bring(database, document("exported"), same_instance=True)
-    (copy,) = bring(database, document("exported")).jobs
-    assert copy.pandaid > 7001  # numbers that are given out later do not meet it
-    again = exported_job(database, 7001)
-    assert (again.extension("PandaJobStatus"), again.extension("Weather")) == ("holding", "fine")
-    assert len(again.all_of("Extension")) == 4
+        import_into(database, document("exported"), same_instance=True)
+    (copy,) = import_into(database, document("exported")).jobs
+    assert copy.pandaid > 7001  # numbers assigned later do not collide with it
+    level = exported_job(database, 7001)
+    assert (level.extension("PandaJobStatus"), level.extension("Weather")) == ("holding", "fine")
+    assert len(level.all_of("Extension")) == 4
 
 
-def test_what_is_not_there(database: Database) -> None:
+def test_a_missing_job_or_task_cannot_be_exported(database: Database) -> None:
     with pytest.raises(NotThere):
         export_job(database, 1)
     with pytest.raises(NotThere):
         export_task(database, 1)
 
 
-def submitted(database: Database, text: bytes, **changes: Any) -> list[sss_submissions.Submitted]:
-    planned = plan(read_document(text), SubmissionRules(**changes))
-    return list(sss_submissions.submit(database, [sss_submissions.Submission(one) for one in planned], NOW))
+def submit_document(database: Database, text: bytes, **changes: Any) -> list[sss_submissions.Submitted]:
+    plans = plan(read_document(text), SubmissionRules(**changes))
+    return list(sss_submissions.submit(database, [sss_submissions.Submission(task_plan) for task_plan in plans], NOW))
 
 
 WAITING = TWO_JOBS.replace(b"<JobState>Running</JobState><StartTime>1600003600</StartTime>", b"")
 
 
 def test_submitted_jobs_are_files_of_a_pseudo_input(database: Database) -> None:
-    first, second = submitted(database, WAITING, nucleus="N")
+    first, second = submit_document(database, WAITING, nucleus="N")
     assert (first.job_ids, second.job_ids, second.alternatives) == (("a",), ("b",), 2)
     assert first.jeditaskid != second.jeditaskid
     assert rows(
@@ -131,22 +131,22 @@ def test_submitted_jobs_are_files_of_a_pseudo_input(database: Database) -> None:
     with database.read_snapshot() as connection:
         ways = task_alternatives.read(connection, [first.jeditaskid, second.jeditaskid])
         (identity,) = sss_rows.identities(connection, "task", second.jeditaskid)
-        kept = sss_rows.properties(connection, "task", second.jeditaskid, "b")
+        properties = sss_rows.properties(connection, "task", second.jeditaskid, "b")
     assert [str(way.accepted_cores) for way in ways[second.jeditaskid]] == ["12", "16"]
     assert (identity.job_id, identity.group_id) == ("b", "g1")
     assert identity.fileid is not None
-    assert "Requested[1]/Processors[2]" in [row.path for row in kept]
+    assert "Requested[1]/Processors[2]" in [row.path for row in properties]
 
 
-def test_two_submissions_at_once_get_different_numbers(database: Database) -> None:
-    first = submitted(database, WAITING)
-    second = submitted(database, WAITING)
-    assert len({one.jeditaskid for one in (*first, *second)}) == 4
+def test_two_submissions_get_different_numbers(database: Database) -> None:
+    first = submit_document(database, WAITING)
+    second = submit_document(database, WAITING)
+    assert len({task.jeditaskid for task in (*first, *second)}) == 4
 
 
-def test_beside_panda_nothing_is_written(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_beside_panda(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "check", lambda database: migrate.BESIDE)
     with pytest.raises(NotOurTables):
-        submitted(database, WAITING)
+        submit_document(database, WAITING)
     with pytest.raises(NotOurTables):
-        bring(database, document("simple"))
+        import_into(database, document("simple"))

@@ -1,4 +1,4 @@
-"""What goes in as an SSS Job Object comes out as the same, but for what has changed meanwhile."""
+"""An imported SSS Job Object is exported unchanged, except for what has changed in the database since."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from broker.formats.model.sss.xml_reading import Element, read_xml
 from broker.formats.statements.sss_exchange import export_job, export_task
 from broker.store.connection.database import Database
 from tests.formats.sss.documents import content, data
-from tests.formats.statements.imported import bring, rows
+from tests.formats.statements.imported import import_into, rows
 
-AS_IT_CAME = Naming(original=True)
+ORIGINAL_NAMES = Naming(original=True)
 OWN = {("JobId", ""), ("JobGroupId", ""), ("Extension", "PandaJobStatus"), ("Extension", "PandaTaskStatus"),
        ("Extension", "JediTaskID")}  # fmt: skip
 
@@ -104,58 +104,58 @@ DOCUMENTS: dict[str, str] = {
 }
 
 
-def came_back(database: Database, text: str, naming: Naming) -> Element:
-    done = bring(database, read_document(text.encode()))
-    written = (
-        export_job(database, done.jobs[0].pandaid, naming)
-        if done.jeditaskid is None
-        else export_task(database, done.jeditaskid, naming)
+def import_and_export(database: Database, text: str, naming: Naming) -> Element:
+    result = import_into(database, read_document(text.encode()))
+    element = (
+        export_job(database, result.jobs[0].pandaid, naming)
+        if result.jeditaskid is None
+        else export_task(database, result.jeditaskid, naming)
     )
-    return read_xml(write_element(written))
+    return read_xml(write_element(element))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_an_export_is_the_import(database: Database, name: str) -> None:
+def test_an_export_equals_the_import(database: Database, name: str) -> None:
     text = DOCUMENTS[name]
-    assert content(came_back(database, text, AS_IT_CAME)) == content(read_xml(text.encode()))
+    assert content(import_and_export(database, text, ORIGINAL_NAMES)) == content(read_xml(text.encode()))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_with_our_own_names_all_else_is_the_same(database: Database, name: str) -> None:
+def test_an_export_with_own_names_equals_the_import_otherwise(database: Database, name: str) -> None:
     text = DOCUMENTS[name]
-    written = came_back(database, text, Naming())
-    assert content(written, without=OWN) == content(read_xml(text.encode()), without=OWN)
-    read_document(write_element(written))
+    element = import_and_export(database, text, Naming())
+    assert content(element, without=OWN) == content(read_xml(text.encode()), without=OWN)
+    read_document(write_element(element))
 
 
-def test_a_job_of_a_group_has_what_it_inherits(database: Database) -> None:
-    done = bring(database, read_document(DOCUMENTS["a group with more than a task has"].encode()))
-    alone = document_of(export_job(database, done.jobs[0].pandaid)).root
-    assert (alone.text("UserId"), alone.text("Executable"), alone.text("QualityOfService")) == (
+def test_an_exported_job_of_a_group_has_its_inherited_values(database: Database) -> None:
+    result = import_into(database, read_document(DOCUMENTS["a group with more than a task has"].encode()))
+    level = document_of(export_job(database, result.jobs[0].pandaid)).root
+    assert (level.text("UserId"), level.text("Executable"), level.text("QualityOfService")) == (
         "asta",
         "/bin/x",
         "gold",
     )
-    assert alone.requested is not None and alone.requested.all_of("CpuDuration")[0].value == 60
+    assert level.requested is not None and level.requested.all_of("CpuDuration")[0].value == 60
 
 
-def test_each_task_group_is_a_job_and_the_export_one_again(database: Database) -> None:
+def test_each_task_group_becomes_a_job_and_is_exported_as_a_group_again(database: Database) -> None:
     text = DOCUMENTS["several task groups"]
-    done = bring(database, read_document(text.encode()))
-    assert [one.job_id for one in done.jobs] == ["farm.1", "farm.1", "farm.2"]
+    result = import_into(database, read_document(text.encode()))
+    assert [job.job_id for job in result.jobs] == ["farm.1", "farm.1", "farm.2"]
     statement = "SELECT pandaid, jobstatus, transformation, corecount, jeditaskid FROM doma_panda."
-    found = rows(database, f"{statement}jobsdefined4") + rows(database, f"{statement}jobsactive4")
-    task = done.jeditaskid
-    assert sorted(found) == [
-        (done.jobs[0].pandaid, "pending", "/opt/a", None, task),
-        (done.jobs[1].pandaid, "pending", "/opt/b", 12, task),
-        (done.jobs[2].pandaid, "activated", "/opt/b", 12, task),
+    job_rows = rows(database, f"{statement}jobsdefined4") + rows(database, f"{statement}jobsactive4")
+    task = result.jeditaskid
+    assert sorted(job_rows) == [
+        (result.jobs[0].pandaid, "pending", "/opt/a", None, task),
+        (result.jobs[1].pandaid, "pending", "/opt/b", 12, task),
+        (result.jobs[2].pandaid, "activated", "/opt/b", 12, task),
     ]
-    for number in (done.jobs[0].pandaid, done.jobs[1].pandaid):
-        assert content(export_job(database, number, AS_IT_CAME)) == content(read_xml(text.encode()).children[1])
+    for number in (result.jobs[0].pandaid, result.jobs[1].pandaid):
+        assert content(export_job(database, number, ORIGINAL_NAMES)) == content(read_xml(text.encode()).children[1])
 
 
-def changed(database: Database, pandaid: int, **columns: Any) -> None:
+def update_job(database: Database, pandaid: int, **columns: Any) -> None:
     settings = ", ".join(f"{name} = :{name}" for name in columns)
     with database.begin() as connection:
         for table in ("jobsdefined4", "jobsactive4", "jobsarchived4"):
@@ -165,56 +165,56 @@ def changed(database: Database, pandaid: int, **columns: Any) -> None:
             )
 
 
-def test_what_changed_since_is_written_as_it_is_now(database: Database) -> None:
+def test_values_changed_since_the_import_are_exported_as_they_are_now(database: Database) -> None:
     text = group(
         "<JobDefaults><Queue>long</Queue><UserId>asta</UserId></JobDefaults>",
         job("<JobState>Suspended</JobState><Processors>8</Processors><StatusMessage>sleeps</StatusMessage>"),
     )
-    done = bring(database, read_document(text.encode()))
-    number = done.jobs[0].pandaid
-    changed(database, number, jobstatus="failed", computingsite="SITE_B", corecount=16, exeerrordiag="bad luck",
+    result = import_into(database, read_document(text.encode()))
+    number = result.jobs[0].pandaid
+    update_job(database, number, jobstatus="failed", computingsite="SITE_B", corecount=16, exeerrordiag="bad luck",
             produsername=None)  # fmt: skip
-    (read,) = document_of(export_task(database, done.jeditaskid or 0)).jobs
-    assert (read.text("JobState"), read.text("Queue"), read.text("StatusMessage")) == (
+    (level,) = document_of(export_task(database, result.jeditaskid or 0)).jobs
+    assert (level.text("JobState"), level.text("Queue"), level.text("StatusMessage")) == (
         "Completed",
         "SITE_B",
         "bad luck",
     )
-    assert read.extension("PandaJobStatus") == "failed"
-    assert not read.has("Processors")
-    assert read.requested is not None and read.requested.all_of("Processors")[0].value == 16
-    assert read.has("UserId") and read.text("UserId") is None  # nobody's now, and no longer inherited
-    assert export_task(database, done.jeditaskid or 0, AS_IT_CAME).children[0].text == "farm.g"
+    assert level.extension("PandaJobStatus") == "failed"
+    assert not level.has("Processors")
+    assert level.requested is not None and level.requested.all_of("Processors")[0].value == 16
+    assert level.has("UserId") and level.text("UserId") is None  # no user now, and no longer inherited
+    assert export_task(database, result.jeditaskid or 0, ORIGINAL_NAMES).children[0].text == "farm.g"
 
 
-def test_what_changed_of_a_task_group_is_said_of_that_group(database: Database) -> None:
-    done = bring(database, read_document(DOCUMENTS["several task groups"].encode()))
-    changed(database, done.jobs[1].pandaid, jobstatus="running", corecount=16, computingsite="SITE_B")
-    first, _ = document_of(export_task(database, done.jeditaskid or 0)).jobs
+def test_changes_of_a_task_group_are_exported_in_that_group(database: Database) -> None:
+    result = import_into(database, read_document(DOCUMENTS["several task groups"].encode()))
+    update_job(database, result.jobs[1].pandaid, jobstatus="running", corecount=16, computingsite="SITE_B")
+    first, _ = document_of(export_task(database, result.jeditaskid or 0)).jobs
     master, slave = first.of_level("TaskGroup")
     assert (first.text("JobState"), first.text("Queue"), slave.text("Queue"), master.has("Queue")) == (
         "Running", None, "SITE_B", False,
     )  # fmt: skip
     assert slave.requested is not None
-    assert [one.value for one in slave.requested.all_of("Processors")] == [16]
+    assert [processors.value for processors in slave.requested.all_of("Processors")] == [16]
 
 
 def test_an_import_of_an_earlier_release_is_exported_from_its_columns(database: Database) -> None:
-    done = bring(database, read_document(DOCUMENTS["delivered"].encode()))
-    number = done.jobs[0].pandaid
+    result = import_into(database, read_document(DOCUMENTS["delivered"].encode()))
+    number = result.jobs[0].pandaid
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.sss_identity SET written = NULL"))
         connection.execute(sa.text("DELETE FROM broker.sss_property WHERE path NOT LIKE 'Job[1]/Charge%'"))
         connection.execute(sa.text("UPDATE broker.sss_property SET path = 'Charge[1]'"))
-    read = document_of(export_job(database, number)).root
-    assert (read.text("JobId"), read.text("Charge"), read.text("Queue")) == (str(number), "12.75", "long")
-    assert (read.text("QualityOfService"), read.extension("GlobalShare")) == ("gold", "gold")
+    level = document_of(export_job(database, number)).root
+    assert (level.text("JobId"), level.text("Charge"), level.text("Queue")) == (str(number), "12.75", "long")
+    assert (level.text("QualityOfService"), level.extension("GlobalShare")) == ("gold", "gold")
 
 
-def test_our_own_export_of_a_task_comes_back_as_it_was(database: Database) -> None:
-    done = bring(database, read_document(DOCUMENTS["several task groups"].encode()))
-    written = write_element(export_task(database, done.jeditaskid or 0))
-    again = bring(database, read_document(written))
-    assert content(export_task(database, again.jeditaskid or 0, AS_IT_CAME), without=OWN) == content(
-        read_xml(written), without=OWN
+def test_an_own_export_of_a_task_is_reimported_unchanged(database: Database) -> None:
+    first_import = import_into(database, read_document(DOCUMENTS["several task groups"].encode()))
+    xml = write_element(export_task(database, first_import.jeditaskid or 0))
+    second_import = import_into(database, read_document(xml))
+    assert content(export_task(database, second_import.jeditaskid or 0, ORIGINAL_NAMES), without=OWN) == content(
+        read_xml(xml), without=OWN
     )

@@ -1,4 +1,4 @@
-"""``broker snapshot`` and ``broker replay --file``: what is kept, files of it, scenarios of it, and what is damaged."""
+"""``broker snapshot`` and ``broker replay --file``: stored snapshots, their files and scenarios, and damaged ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.conftest import TestServer
 
 
 @pytest.fixture(scope="module")
-def stored(test_server: TestServer) -> Iterator[Database]:
-    """Two cycles, between which only jobs have changed."""
+def cycles_database(test_server: TestServer) -> Iterator[Database]:
+    """A database with two cycles between which only jobs have changed."""
     url = test_server.create()
     with Database(url) as database:
         store_jobs(database)
@@ -38,53 +38,59 @@ def stored(test_server: TestServer) -> Iterator[Database]:
 
 
 @pytest.fixture
-def broker(stored: Database, capsys: pytest.CaptureFixture[str]) -> Command:
-    return runner(capsys, "--db", stored.url)
+def broker(cycles_database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", cycles_database.url)
 
 
-def listed(broker: Command) -> list[dict[str, Any]]:
-    done = broker("snapshot", "list", "--json")
-    assert done.status == 0, done.err
-    found = [json.loads(line) for line in done.out.splitlines()]
-    return sorted(found, key=lambda one: -int(one["decisions"]))  # both are of the same instant
+def listed_snapshots(broker: Command) -> list[dict[str, Any]]:
+    result = broker("snapshot", "list", "--json")
+    assert result.status == 0, result.err
+    snapshots = [json.loads(line) for line in result.out.splitlines()]
+    return sorted(snapshots, key=lambda snapshot: -int(snapshot["decisions"]))  # both have the same time stamp
 
 
-def test_a_source_that_is_unchanged_costs_nothing(stored: Database, broker: Command) -> None:
-    first, second = listed(broker)
+def test_an_unchanged_source_is_stored_once(cycles_database: Database, broker: Command) -> None:
+    first, second = listed_snapshots(broker)
     assert first["sources"] == second["sources"] >= 14 and first["decisions"] == 3
-    with stored.begin() as connection:
+    with cycles_database.begin() as connection:
         sizes = dict(connection.execute(sa.text("SELECT sha256, octet_length(data) FROM broker.snapshot_blobs")).all())
-    assert len(sizes) == first["sources"] + 1  # of the second snapshot only the jobs are new
+    assert len(sizes) == first["sources"] + 1  # only the jobs of the second snapshot are new
     assert first["bytes"] + second["own_bytes"] == sum(sizes.values())
-    shown = broker("snapshot", "show", first["id"], "--json").document
-    sources = {one["name"]: one for one in shown["sources"]}
-    assert {name for name, one in sources.items() if one["snapshots"] == 1} == {"jobs"}
-    assert sources["queues"]["state"] == "ok" and sources["queues"]["rows"] > 4 and shown["corrupt"] is None
-    assert sum(one["bytes"] for one in sources.values()) == first["bytes"]
-    assert all(sizes[one["sha256"]] == one["bytes"] for one in sources.values())
+    document = broker("snapshot", "show", first["id"], "--json").document
+    sources = {source["name"]: source for source in document["sources"]}
+    assert {name for name, source in sources.items() if source["snapshots"] == 1} == {"jobs"}
+    assert sources["queues"]["state"] == "ok" and sources["queues"]["rows"] > 4 and document["corrupt"] is None
+    assert sum(source["bytes"] for source in sources.values()) == first["bytes"]
+    assert all(sizes[source["sha256"]] == source["bytes"] for source in sources.values())
 
 
 def test_tables_for_people(broker: Command) -> None:
-    first, second = listed(broker)
-    told = broker("snapshot", "list")
-    assert told.status == 0 and first["id"] in told.out and second["id"] in told.out
+    first, second = listed_snapshots(broker)
+    table = broker("snapshot", "list")
+    assert table.status == 0 and first["id"] in table.out and second["id"] in table.out
     newest = broker("snapshot", "show")
-    assert (newest.status == 0 and newest.out.startswith(f"Snapshot {first['id']}")) or second["id"] in newest.out
+    lower_id = min(first["id"], second["id"])  # it is shown, since both have the same time stamp
+    assert newest.status == 0 and newest.out.startswith(f"Snapshot {lower_id}")
     assert broker("snapshot", "list", "--last", "24h", "--json").out.count("\n") == 2
 
 
 @pytest.mark.parametrize("name", ["one.json", "one.json.gz"])
-def test_a_file_and_back(stored: Database, broker: Command, database: Database, tmp_path: Path, name: str) -> None:
-    wanted, file = listed(broker)[0]["id"], tmp_path / name
-    told = broker("snapshot", "export", wanted, str(file), "--decisions", "--json").document
-    assert (told["id"], told["bytes"]) == (wanted, file.stat().st_size)
+def test_export_and_import(
+    cycles_database: Database, broker: Command, database: Database, tmp_path: Path, name: str
+) -> None:
+    snapshot, file = listed_snapshots(broker)[0]["id"], tmp_path / name
+    export = broker("snapshot", "export", snapshot, str(file), "--decisions", "--json").document
+    assert (export["id"], export["bytes"]) == (snapshot, file.stat().st_size)
     replayed = broker("replay", "--file", str(file), "--json")
     assert replayed.status == 0 and replayed.out.count('"identical": true') == 3
-    done = broker("--db", database.url, "snapshot", "import", str(file), "--json")
-    assert done.status == 0 and done.document["id"] == wanted and "3 decisions are not stored" in done.err
-    shown = [broker("--db", one.url, "snapshot", "show", wanted, "--json").document for one in (stored, database)]
-    assert [one["sha256"] for one in shown[0]["sources"]] == [one["sha256"] for one in shown[1]["sources"]]
-    assert broker("--db", database.url, "snapshot", "import", str(file)).status == 0  # once more is nothing new
+    imported = broker("--db", database.url, "snapshot", "import", str(file), "--json")
+    assert imported.status == 0 and imported.document["id"] == snapshot and "3 decisions are not stored" in imported.err
+    documents = [
+        broker("--db", target.url, "snapshot", "show", snapshot, "--json").document
+        for target in (cycles_database, database)
+    ]
+    assert [part["sha256"] for part in documents[0]["sources"]] == [part["sha256"] for part in documents[1]["sources"]]
+    assert broker("--db", database.url, "snapshot", "import", str(file)).status == 0  # a second import adds nothing
     assert len(broker("--db", database.url, "snapshot", "list", "--json").out.splitlines()) == 1
 
 
@@ -109,22 +115,22 @@ def test_a_damaged_file_is_refused(broker: Command, tmp_path: Path, damage: str)
     file = tmp_path / "one.json"
     broker("snapshot", "export", str(file), "--decisions")
     document = json.loads(file.read_text())
-    change, told = DAMAGES[damage]
+    change, message = DAMAGES[damage]
     change(document)
     file.write_text(json.dumps(document))
     for command in (("snapshot", "import", str(file)), ("replay", "--file", str(file))):
-        done = broker(*command)
-        assert done.status == 3 and told in done.err and not done.out
+        result = broker(*command)
+        assert result.status == 3 and message in result.err and not result.out
 
 
-def test_a_tuning_that_the_file_lacks(broker: Command, tmp_path: Path) -> None:
+def test_replay_needs_the_tuning_in_the_file(broker: Command, tmp_path: Path) -> None:
     file = tmp_path / "one.json.gz"
     broker("snapshot", "export", str(file), "--decisions")
     document = json.loads(gzip.decompress(file.read_bytes()))
     document["tunings"] = []
     file.write_bytes(gzip.compress(json.dumps(document).encode()))
-    done = broker("replay", "--file", str(file))
-    assert done.status == 1 and "no version 1 of the tuning" in done.err
+    result = broker("replay", "--file", str(file))
+    assert result.status == 1 and "no version 1 of the tuning" in result.err
 
 
 @pytest.mark.parametrize(
@@ -139,37 +145,37 @@ def test_a_tuning_that_the_file_lacks(broker: Command, tmp_path: Path) -> None:
         (("list", "--last", "x"), 2),
     ],
 )
-def test_bad_requests(broker: Command, tmp_path: Path, arguments: tuple[str, ...], status: int) -> None:
-    done = broker("snapshot", *(word.replace("FILE", str(tmp_path / "x.json")) for word in arguments))
-    assert done.status == status and not done.out and done.err
+def test_invalid_arguments(broker: Command, tmp_path: Path, arguments: tuple[str, ...], status: int) -> None:
+    result = broker("snapshot", *(word.replace("FILE", str(tmp_path / "x.json")) for word in arguments))
+    assert result.status == status and not result.out and result.err
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "5", "not JSON", '{"now": "x", "tables": {}}'])
-def test_files_that_are_neither(broker: Command, tmp_path: Path, content: str) -> None:
+def test_files_that_are_neither_snapshot_nor_scenario(broker: Command, tmp_path: Path, content: str) -> None:
     file = tmp_path / "x.json"
     file.write_text(content)
-    done = broker("snapshot", "import", str(file))
-    assert done.status == 3 and not done.out and str(file) in done.err
+    result = broker("snapshot", "import", str(file))
+    assert result.status == 3 and not result.out and str(file) in result.err
     assert broker("replay", "--file", str(file)).status == 3
 
 
-def test_no_snapshot_at_all(database: Database, broker: Command) -> None:
-    done = broker("--db", database.url, "snapshot", "show")
-    assert done.status == 4 and "no snapshot is stored" in done.err
-    assert broker("--db", database.url, "snapshot", "list", "--json") == type(done)(0, "", "")
+def test_without_any_snapshot(database: Database, broker: Command) -> None:
+    result = broker("--db", database.url, "snapshot", "show")
+    assert result.status == 4 and "no snapshot is stored" in result.err
+    assert broker("--db", database.url, "snapshot", "list", "--json") == type(result)(0, "", "")
 
 
-def test_a_snapshot_that_is_damaged_is_shown_as_such(database: Database, broker: Command) -> None:
+def test_a_damaged_snapshot_is_reported(database: Database, broker: Command) -> None:
     store_analyses(database)
     part = "SELECT sources -> 'parts' ->> 'links' FROM broker.snapshots"
     with database.begin() as connection:
         connection.execute(sa.text(f"UPDATE broker.snapshot_blobs SET data = 'xxxx' WHERE sha256 = ({part})"))
     for command in (("show",), ("export", "/nowhere/x.json")):
-        done = broker("--db", database.url, "snapshot", *command)
-        assert done.status == 1 and "source links: the stored source" in done.err
+        result = broker("--db", database.url, "snapshot", *command)
+        assert result.status == 1 and "source links: the stored source" in result.err
 
 
-def test_importing_a_snapshot_mends_the_damaged_one(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_an_import_repairs_a_damaged_snapshot(database: Database, broker: Command, tmp_path: Path) -> None:
     store_analyses(database)
     file = tmp_path / "whole.json"
     assert broker("--db", database.url, "snapshot", "export", str(file)).status == 0
@@ -180,20 +186,20 @@ def test_importing_a_snapshot_mends_the_damaged_one(database: Database, broker: 
     assert broker("--db", database.url, "snapshot", "show").status == 0
 
 
-def test_a_snapshot_of_an_older_version_lacks_columns(database: Database, broker: Command, tmp_path: Path) -> None:
-    """A column that a version did not read yet is NULL; of this version the file would be damaged."""
+def test_a_snapshot_of_an_older_version_may_lack_columns(database: Database, broker: Command, tmp_path: Path) -> None:
+    """A column that an older version did not read is NULL; in a file of this version it is an error."""
     file = tmp_path / "one.json"
     broker("snapshot", "export", str(file), "--decisions")
     document = json.loads(file.read_text())
     for name, table, column in (("queues", "site", "state"), ("jobs", "job_counts", "prodsourcelabel")):
         rows = document["sources"][name]["content"]["tables"][table]
-        at = rows["columns"].index(column)
-        rows["columns"].pop(at)
+        index = rows["columns"].index(column)
+        rows["columns"].pop(index)
         for row in rows["values"]:
-            row.pop(at)
+            row.pop(index)
         text = json.dumps(document["sources"][name]["content"], sort_keys=True, separators=(",", ":"))
         document["sources"][name]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    digests = [(name, one["sha256"]) for name, one in document["sources"].items()]
+    digests = [(name, part["sha256"]) for name, part in document["sources"].items()]
     document["id"] = snapshot_id(datetime.fromisoformat(document["taken_at"]), digests)
     for engine, status in (("0.0.1", 0), (document["engine"], 3)):
         document["engine"] = engine
@@ -205,25 +211,25 @@ def test_a_snapshot_of_an_older_version_lacks_columns(database: Database, broker
 
 
 @pytest.mark.slow
-def test_a_scenario_and_a_snapshot_turn_into_each_other(
+def test_a_scenario_and_a_snapshot_convert_into_each_other(
     database: Database, make_database: Callable[..., Database], broker: Command, tmp_path: Path
 ) -> None:
-    """The analysis jobs count twice in a snapshot of analysis; all of its sources come out again.
+    """All sources survive the conversion, though an analysis snapshot counts analysis jobs twice.
 
-    But for what was learned from how jobs ended, which is no part of a scenario.
+    The exception is what was learned from ended jobs, which a scenario does not contain.
     """
     rows = [{**row, "produsername": "ann"} for row in jobs("BETA", 900, running=3, activated=2)]
     assert one_cycle(database, analysis(jobsactive4=rows), agent="analysis_job")[0].outcome == "done"
     file = tmp_path / "grid.scenario.json"
-    wanted = broker("--db", database.url, "snapshot", "export", str(file), "--json").document["id"]
-    again = broker("--db", database.url, "snapshot", "import", str(file), "--json")
-    assert again.status == 0
+    exported_id = broker("--db", database.url, "snapshot", "export", str(file), "--json").document["id"]
+    imported = broker("--db", database.url, "snapshot", "import", str(file), "--json")
+    assert imported.status == 0
     sources = []
-    for number, name in enumerate((wanted, again.document["id"])):
+    for number, name in enumerate((exported_id, imported.document["id"])):
         exported = tmp_path / f"{number}.json"
         assert broker("--db", database.url, "snapshot", "export", name, str(exported)).status == 0
         sources.append(json.loads(exported.read_text(encoding="utf-8"))["sources"])
-    for learned in ("queue_health", "task_failures", "failed_inputs", "queue_capacity"):
-        assert sources[0].pop(learned)["content"]["tables"][learned]["values"] == []
+    for learned_source in ("queue_health", "task_failures", "failed_inputs", "queue_capacity"):
+        assert sources[0].pop(learned_source)["content"]["tables"][learned_source]["values"] == []
     assert sources[0] == sources[1] and len(sources[1]) > 10
     assert load(make_database(), read_scenario(file))["jobsactive4"] == 5

@@ -1,4 +1,4 @@
-"""What may become of the tree of shares."""
+"""Checks of changes to the tree of shares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from broker.errors import NotFound
 from broker.grid.model.share_tree import LARGEST_VALUE, GlobalShare, ShareRefused, check_removal, check_share
 
-KNOWN = {one.name: one for one in (GlobalShare("Top", 1), GlobalShare("Leaf", 1, "Top"))}
+KNOWN = {share.name: share for share in (GlobalShare("Top", 1), GlobalShare("Leaf", 1, "Top"))}
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ KNOWN = {one.name: one for one in (GlobalShare("Top", 1), GlobalShare("Leaf", 1,
         GlobalShare("x" * 32, 1, prodsourcelabel="managed|test"),
     ],
 )
-def test_shares_that_fit(share: GlobalShare) -> None:
+def test_valid_shares(share: GlobalShare) -> None:
     check_share(share, KNOWN)
 
 
@@ -36,18 +36,18 @@ def test_shares_that_fit(share: GlobalShare) -> None:
         (GlobalShare("Top", 1, "Leaf"), "Top would be below itself"),
     ],
 )
-def test_shares_that_do_not_fit(share: GlobalShare, words: str) -> None:
-    with pytest.raises(ShareRefused) as refused:
+def test_invalid_shares_are_refused(share: GlobalShare, words: str) -> None:
+    with pytest.raises(ShareRefused) as refusal:
         check_share(share, KNOWN)
-    assert words in str(refused.value)
+    assert words in str(refusal.value)
 
 
-def test_a_parent_that_is_not_there_is_named_with_what_is_like_it() -> None:
+def test_an_unknown_parent_is_refused_with_a_suggestion() -> None:
     with pytest.raises(NotFound, match="did you mean Leaf"):
         check_share(GlobalShare("A", 1, "leaf"), KNOWN)
 
 
-def test_a_share_goes_when_nothing_needs_it() -> None:
+def test_only_unused_shares_can_be_removed() -> None:
     check_removal("Leaf", KNOWN.values(), 0)
     with pytest.raises(ShareRefused, match="Leaf would lose the parent"):
         check_removal("Top", KNOWN.values(), 0)

@@ -21,8 +21,10 @@ NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 TASK = 77
 
 
-def decide(database: Database, minute: int, reason: str = "", queues: str = "", tuning: int = 1, **more: Any) -> None:
-    """A decision on the task; brokered when there is no reason."""
+def save_decision(
+    database: Database, minute: int, reason: str = "", queues: str = "", tuning: int = 1, **more: Any
+) -> None:
+    """Save a decision on the task; without a reason it is brokered."""
     outcome = "pending" if reason else "brokered"
     chosen = tuple(Candidate(name, 1.0, {}) for name in queues.split())
     decision = Decision(TASK, more.get("dataset", 8), 1000.0, "production_job", outcome, reason, chosen, {}, ())
@@ -44,8 +46,8 @@ STATUS = """
 
 
 @pytest.fixture(scope="module")
-def told(test_server: TestServer) -> Iterator[Database]:
-    """Three times no queue; then, with another version of the tuning, one, and then another."""
+def task_database(test_server: TestServer) -> Iterator[Database]:
+    """A task without a queue three times, then brokered twice under another tuning version, with changing queues."""
     url = test_server.create()
     with Database(url) as database:
         with database.begin() as connection:
@@ -53,10 +55,10 @@ def told(test_server: TestServer) -> Iterator[Database]:
             store.sync_outside_changes(connection)
             store.set_value(connection, "NQUEUED_SAT_CAP", 200, vo="atlas", editor="ann", reason="more links")
         for minute in (0, 5, 10):
-            decide(database, minute, "no_candidates")
-            decide(database, minute, "no_candidates", dataset=9)
-        decide(database, 20, queues="Q1 Q2", tuning=2)
-        decide(database, 30, queues="Q2 Q3", tuning=2)
+            save_decision(database, minute, "no_candidates")
+            save_decision(database, minute, "no_candidates", dataset=9)
+        save_decision(database, 20, queues="Q1 Q2", tuning=2)
+        save_decision(database, 30, queues="Q2 Q3", tuning=2)
         with database.begin() as connection:
             connection.execute(sa.text(ACTION), [{"pandaid": 1}, {"pandaid": 2}])
             connection.execute(sa.text(LEFT))
@@ -66,19 +68,19 @@ def told(test_server: TestServer) -> Iterator[Database]:
 
 
 @pytest.fixture
-def broker(told: Database, capsys: pytest.CaptureFixture[str]) -> Command:
-    return runner(capsys, "--db", told.url)
+def broker(task_database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", task_database.url)
 
 
 @pytest.fixture
 def events(broker: Command) -> list[dict[str, Any]]:
-    done = broker("story", str(TASK), "--json")
-    assert done.status == 0, done.err
-    return [json.loads(line) for line in done.out.splitlines()]
+    result = broker("story", str(TASK), "--json")
+    assert result.status == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
 
 
 def test_events_come_in_the_order_of_time(events: list[dict[str, Any]]) -> None:
-    assert [(one["at"][11:16], one["event"]) for one in events] == [
+    assert [(event["at"][11:16], event["event"]) for event in events] == [
         ("12:00", "tuning"),
         ("12:00", "decision"),
         ("12:00", "decision"),
@@ -91,12 +93,12 @@ def test_events_come_in_the_order_of_time(events: list[dict[str, Any]]) -> None:
     ]
 
 
-def test_decisions_alike_are_one_event_and_changes_are_told(events: list[dict[str, Any]]) -> None:
-    decisions = [one for one in events if one["event"] == "decision"]
+def test_equal_decisions_are_one_event_and_changes_are_listed(events: list[dict[str, Any]]) -> None:
+    decisions = [event for event in events if event["event"] == "decision"]
     assert decisions[0]["until"][11:16] == "12:10"
-    waited, other, first, second = (one["about"] for one in decisions)
-    assert (waited["times"], waited["reason"]) == (3, "no_candidates")
-    assert waited["decisions"] == [1, 1] and waited["changed"] is None and other["datasetid"] == 9
+    waiting, other_dataset, first, second = (event["about"] for event in decisions)
+    assert (waiting["times"], waiting["reason"]) == (3, "no_candidates")
+    assert waiting["decisions"] == [1, 1] and waiting["changed"] is None and other_dataset["datasetid"] == 9
     assert first["changed"] == {
         "was_outcome": "pending", "was_reason": "no_candidates", "gained": ["Q1", "Q2"], "lost": []
     }  # fmt: skip
@@ -104,18 +106,18 @@ def test_decisions_alike_are_one_event_and_changes_are_told(events: list[dict[st
     assert (first["assigned"], second["assigned"]) == ({"Q1": 25}, {"Q2": 25})
 
 
-def test_versions_of_the_tuning_name_who_changed_what(events: list[dict[str, Any]]) -> None:
-    first, second = (one["about"] for one in events if one["event"] == "tuning")
+def test_tuning_versions_name_the_editor_and_the_changes(events: list[dict[str, Any]]) -> None:
+    first, second = (event["about"] for event in events if event["event"] == "tuning")
     assert (first["version"], first["was"], first["changes"]) == (1, None, [])
     assert (second["version"], second["was"], second["editor"], second["reason"]) == (2, 1, "ann", "more links")
     (change,) = second["changes"]
     assert (change["key"], change["old"], change["new"]) == ("NQUEUED_SAT_CAP", None, "200")
 
 
-def test_what_was_done_to_its_jobs(events: list[dict[str, Any]]) -> None:
-    action, left = (one["about"] for one in events[6:8])
+def test_actions_on_jobs_of_the_task(events: list[dict[str, Any]]) -> None:
+    action, departure = (event["about"] for event in events[6:8])
     assert (action["jobs"], action["rule"], action["action"], action["queue"]) == (2, "queued", "reassigned", "Q1")
-    assert (action["value_s"], action["limit_s"], left["queue"]) == (90000, 86400, "Q1")
+    assert (action["value_s"], action["limit_s"], departure["queue"]) == (90000, 86400, "Q1")
     status = events[3]["about"]
     assert status["status"] == "pending" and status["reason"] == "no_candidates"
 
@@ -134,8 +136,8 @@ def test_in_words(broker: Command) -> None:
         assert words in out
 
 
-def test_a_time_and_tasks_of_which_nothing_is_known(broker: Command) -> None:
+def test_a_time_or_a_task_without_records(broker: Command) -> None:
     assert broker("history", "5").status == 4
     recent = broker("history", str(TASK), "--last", "1h")
-    assert recent.status == 4 and "no record of task 77" in recent.err  # the test's clock is the real one
+    assert recent.status == 4 and "no record of task 77" in recent.err  # the clock of the test is real
     assert broker("history", "x").status == 2 and broker("history", str(TASK), "--last", "x").status == 2

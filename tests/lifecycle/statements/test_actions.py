@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.lifecycle.model.jobs import LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT
+from broker.lifecycle.model.jobs import FAILURES, LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT, watcher_code
 from broker.lifecycle.statements.actions import ActionContext, ActOutcome, JobAction, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -23,7 +23,7 @@ LOST = JobAction(5, "jobsactive4", "running", SEEN, "Q", 1, "heartbeat", "failed
 
 
 def job(pandaid: int = 5, **columns: Any) -> dict[str, Any]:
-    plain = {
+    defaults = {
         "jobstatus": "activated",
         "computingsite": "Q",
         "jeditaskid": 1,
@@ -31,13 +31,15 @@ def job(pandaid: int = 5, **columns: Any) -> dict[str, Any]:
         "lockedby": "jedi",
     }
     times = {"modificationtime": SEEN.isoformat(), "statechangetime": SEEN.isoformat(), "creationtime": "2026-07-29"}
-    return {"pandaid": pandaid} | plain | times | columns
+    return {"pandaid": pandaid} | defaults | times | columns
 
 
 def file(fileid: int = 100, datasetid: int = 10, pandaid: int | None = 5, **columns: Any) -> dict[str, Any]:
-    plain = {"type": "input", "status": "running", "proc_status": "queued", "lfn": f"f{fileid}", "nevents": 50}
+    defaults = {"type": "input", "status": "running", "proc_status": "queued", "lfn": f"f{fileid}", "nevents": 50}
     attempts = {"attemptnr": 0, "maxattempt": 3, "failedattempt": 0, "keeptrack": 1}
-    return {"jeditaskid": 1, "datasetid": datasetid, "fileid": fileid, "pandaid": pandaid} | plain | attempts | columns
+    return (
+        {"jeditaskid": 1, "datasetid": datasetid, "fileid": fileid, "pandaid": pandaid} | defaults | attempts | columns
+    )
 
 
 def dataset(datasetid: int = 10, **columns: Any) -> dict[str, Any]:
@@ -56,8 +58,8 @@ def do(database: Database, *moves: JobAction, standalone: bool = True) -> ActOut
         return act(connection, moves, ActionContext(catalogue, "timeouts", 7, NOW, standalone))
 
 
-def one(database: Database, table: str, where: str = "true") -> dict[str, Any]:
-    (row,) = all_rows(database, f"SELECT * FROM {table} WHERE {where}")
+def only_row(database: Database, table: str, condition: str = "true") -> dict[str, Any]:
+    (row,) = all_rows(database, f"SELECT * FROM {table} WHERE {condition}")
     return row
 
 
@@ -65,7 +67,7 @@ def archived(database: Database) -> dict[str, Any]:
     assert (
         all_rows(database, "SELECT 1 FROM doma_panda.jobsactive4 UNION ALL SELECT 1 FROM doma_panda.jobsdefined4") == []
     )
-    return one(database, "doma_panda.jobsarchived4")
+    return only_row(database, "doma_panda.jobsarchived4")
 
 
 def columns_of(row: dict[str, Any], names: str) -> tuple[Any, ...]:
@@ -73,16 +75,16 @@ def columns_of(row: dict[str, Any], names: str) -> tuple[Any, ...]:
 
 
 def counters(database: Database, datasetid: int = 10) -> tuple[Any, ...]:
-    row = one(database, "doma_panda.jedi_datasets", f"datasetid = {datasetid}")
+    row = only_row(database, "doma_panda.jedi_datasets", f"datasetid = {datasetid}")
     return columns_of(row, "nfilesused nfilesfailed nfilesonhold neventsused")
 
 
 def content(database: Database, fileid: int = 100) -> tuple[Any, ...]:
-    row = one(database, "doma_panda.jedi_dataset_contents", f"fileid = {fileid}")
+    row = only_row(database, "doma_panda.jedi_dataset_contents", f"fileid = {fileid}")
     return columns_of(row, "status proc_status attemptnr failedattempt pandaid")
 
 
-def test_a_job_that_is_taken_back_is_closed_and_its_input_given_back(shared: Database) -> None:
+def test_a_withdrawn_job_is_closed_and_its_input_released(shared: Database) -> None:
     store(shared, [job(nevents=77)], [file()])
     assert do(shared, BACK) == ActOutcome((5,), (), 1, 0)
     row = archived(shared)
@@ -92,9 +94,9 @@ def test_a_job_that_is_taken_back_is_closed_and_its_input_given_back(shared: Dat
     assert "rule activated, 200000 s, limit 172800 s" in row["taskbuffererrordiag"]
     assert content(shared) == ("ready", "ready", 1, 0, 5)
     assert counters(shared) == (3, 0, 2, 150)
-    assert one(shared, "doma_panda.jedi_tasks")["queuedtime"] == NAIVE_NOW
-    assert one(shared, "doma_panda.jobs_statuslog")["jobstatus"] == "closed"
-    assert columns_of(one(shared, "broker.rebrokered_from"), "jeditaskid datasetid queue rebrokered_at") == (
+    assert only_row(shared, "doma_panda.jedi_tasks")["queuedtime"] == NAIVE_NOW
+    assert only_row(shared, "doma_panda.jobs_statuslog")["jobstatus"] == "closed"
+    assert columns_of(only_row(shared, "broker.rebrokered_from"), "jeditaskid datasetid queue rebrokered_at") == (
         1,
         10,
         "Q",
@@ -102,10 +104,10 @@ def test_a_job_that_is_taken_back_is_closed_and_its_input_given_back(shared: Dat
     )
 
 
-def test_what_was_done_is_kept_with_rule_value_and_limit(shared: Database) -> None:
+def test_actions_are_recorded_with_rule_value_and_limit(shared: Database) -> None:
     store(shared, [job()], [])
     do(shared, replace(BACK, detail={"excess": 3}))
-    row = one(shared, "broker.job_actions")
+    row = only_row(shared, "broker.job_actions")
     assert columns_of(row, "agent_run agent pandaid jeditaskid queue") == (7, "timeouts", 5, 1, "Q")
     assert columns_of(row, "old_status new_status rule action code") == (
         "activated",
@@ -117,7 +119,7 @@ def test_what_was_done_is_kept_with_rule_value_and_limit(shared: Database) -> No
     assert columns_of(row, "value_s limit_s detail acted_at") == (200_000.0, 172_800.0, {"excess": 3}, NOW)
 
 
-def test_a_lost_job_counts_as_a_failure_too(shared: Database) -> None:
+def test_a_lost_job_also_counts_as_a_failure(shared: Database) -> None:
     store(shared, [job(jobstatus="running", jobsubstatus="was")], [file()])
     do(shared, LOST)
     row = archived(shared)
@@ -128,7 +130,7 @@ def test_a_lost_job_counts_as_a_failure_too(shared: Database) -> None:
     assert all_rows(shared, "SELECT 1 FROM broker.rebrokered_from") == []
 
 
-def test_the_two_codes_101_go_into_different_columns(shared: Database) -> None:
+def test_the_two_codes_101_are_stored_in_different_columns(shared: Database) -> None:
     store(shared, [job(jobstatus="transferring", endtime="2026-07-20")], [])
     do(shared, replace(LOST, old_status="transferring", code=TRANSFER_TIMEOUT, error="taskbuffer"))
     row = archived(shared)
@@ -143,17 +145,18 @@ def test_the_two_codes_101_go_into_different_columns(shared: Database) -> None:
     assert columns_of(row, "taskbuffererrorcode jobdispatchererrorcode taskbuffererrordiag") == (None, 101, "kept")
 
 
-def test_what_the_dispatcher_said_before_stays_with_its_code(shared: Database) -> None:
-    new = "lost heartbeat: rule heartbeat, 8000 s, limit 7200 s"
-    for code, diag, found, says in [(120, "x", 120, "x"), (None, "x", 0, "x"), (100, "", 100, new), (9, "x", 100, new)]:
+def test_an_earlier_dispatcher_error_is_kept_with_its_code(shared: Database) -> None:
+    cases = [(9, "x", False, 9, "x"), (None, "x", False, 0, "x"), (100, "", False, 100, ""), (9, "x", True, 101, "")]
+    for code, diag, has_error, final, kept in cases:
         store(shared, [job(jobstatus="running", jobdispatchererrorcode=code, jobdispatchererrordiag=diag)], [])
-        do(shared, replace(LOST, code=found))
-        row = archived(shared)
-        assert columns_of(row, "jobdispatchererrorcode jobdispatchererrordiag") == (found, says)
+        new = watcher_code("running", has_ended=False, has_error=has_error, dispatcher_diag=diag, dispatcher_code=code)
+        do(shared, replace(LOST, code=new))
+        text = kept or f"{FAILURES['jobdispatcher', final]}: rule heartbeat, 8000 s, limit 7200 s"
+        assert columns_of(archived(shared), "jobdispatchererrorcode jobdispatchererrordiag") == (final, text)
 
 
 ATTEMPTS = [
-    # attemptnr, maxattempt, failedattempt, maxfailure -> released after code 51, after a lost heartbeat
+    # attemptnr, maxattempt, failedattempt, maxfailure; released after code 51, released after a lost heartbeat
     (1, 3, 0, None, True, True),
     (2, 3, 0, None, False, False),
     (0, 3, 1, 3, True, True),
@@ -164,18 +167,18 @@ ATTEMPTS = [
 
 @pytest.mark.parametrize("move", [BACK, LOST], ids=["code 51", "lost heartbeat"])
 def test_the_last_attempt_counts_as_failed(shared: Database, move: JobAction) -> None:
-    for attempt, most, failed, most_failed, after_51, after_lost in ATTEMPTS:
-        numbers = {"attemptnr": attempt, "maxattempt": most, "failedattempt": failed, "maxfailure": most_failed}
+    for attempt, max_attempt, failed, max_failure, after_51, after_lost in ATTEMPTS:
+        numbers = {"attemptnr": attempt, "maxattempt": max_attempt, "failedattempt": failed, "maxfailure": max_failure}
         store(shared, [job(jobstatus=move.old_status)], [file(**numbers)])
-        again = after_51 if move is BACK else after_lost
-        assert do(shared, move).files_lost == (not again), numbers
+        is_released = after_51 if move is BACK else after_lost
+        assert do(shared, move).files_lost == (not is_released), numbers
         count = failed + (move is LOST)
-        assert content(shared) == ("ready", "ready" if again else "failed", attempt + 1, count, 5), numbers
-        assert counters(shared) == ((3, 0, 2, 150) if again else (4, 1, 2, 200)), numbers
-        assert bool(all_rows(shared, "SELECT 1 FROM broker.rebrokered_from")) == (again and move is BACK)
+        assert content(shared) == ("ready", "ready" if is_released else "failed", attempt + 1, count, 5), numbers
+        assert counters(shared) == ((3, 0, 2, 150) if is_released else (4, 1, 2, 200)), numbers
+        assert bool(all_rows(shared, "SELECT 1 FROM broker.rebrokered_from")) == (is_released and move is BACK)
 
 
-def test_counters_know_neither_secondary_files_nor_those_of_other_attempts(shared: Database) -> None:
+def test_counters_ignore_secondary_files_and_files_of_other_attempts(shared: Database) -> None:
     files = [
         file(100, maxattempt=None),
         file(101, keeptrack=0),
@@ -200,29 +203,29 @@ def test_counters_know_neither_secondary_files_nor_those_of_other_attempts(share
 
 
 @pytest.mark.parametrize(
-    ("status", "touched"), [("running", True), ("exhausted", True), ("done", False), ("aborted", False)]
+    ("status", "is_changed"), [("running", True), ("exhausted", True), ("done", False), ("aborted", False)]
 )
-def test_files_of_a_task_that_has_ended_are_left_as_they_are(shared: Database, status: str, touched: bool) -> None:
+def test_files_of_an_ended_task_are_not_changed(shared: Database, status: str, is_changed: bool) -> None:
     files = [file(100), file(105, datasetid=11, type="output")]
     datasets = [dataset(nfilesfailed=0), dataset(11, type="output", nfilesfailed=0)]
     store(shared, [job()], files, jedi_datasets=datasets, jedi_tasks=[{"jeditaskid": 1, "status": status}])
-    assert do(shared, BACK) == ActOutcome((5,), (), int(touched), 0)
+    assert do(shared, BACK) == ActOutcome((5,), (), int(is_changed), 0)
     assert archived(shared)["jobstatus"] == "closed"
-    assert [content(shared, one)[0] for one in (100, 105)] == (["ready", "cancelled"] if touched else ["running"] * 2)
-    assert counters(shared) == ((3, 0, 2, 150) if touched else (4, 0, 2, 200))
-    assert counters(shared, 11)[1] == int(touched)
+    assert [content(shared, n)[0] for n in (100, 105)] == (["ready", "cancelled"] if is_changed else ["running"] * 2)
+    assert counters(shared) == ((3, 0, 2, 150) if is_changed else (4, 0, 2, 200))
+    assert counters(shared, 11)[1] == int(is_changed)
 
 
-@pytest.mark.parametrize(("move", "becomes"), [(BACK, "cancelled"), (LOST, "failed")], ids=["closed", "failed"])
-def test_output_ends_as_its_job_does(shared: Database, move: JobAction, becomes: str) -> None:
+@pytest.mark.parametrize(("move", "status"), [(BACK, "cancelled"), (LOST, "failed")], ids=["closed", "failed"])
+def test_output_gets_the_status_of_its_job(shared: Database, move: JobAction, status: str) -> None:
     files = [file(105, datasetid=11, type="output"), file(106, datasetid=11, type="log", keeptrack=0)]
     store(shared, [job(jobstatus=move.old_status)], files, jedi_datasets=[dataset(11, type="output")])
     do(shared, move)
-    assert [content(shared, one)[0] for one in (105, 106)] == [becomes, "running"]
+    assert [content(shared, number)[0] for number in (105, 106)] == [status, "running"]
     assert counters(shared, 11)[1] == 1
 
 
-def test_files_are_found_by_the_record_of_the_job_too(shared: Database) -> None:
+def test_files_are_also_found_by_the_record_of_the_job(shared: Database) -> None:
     def record(fileid: int, attemptnr: int, kind: str = "input") -> dict[str, Any]:
         return {"row_id": fileid, "pandaid": 5, "datasetid": 10, "fileid": fileid, "attemptnr": attemptnr, "type": kind}
 
@@ -247,63 +250,65 @@ def test_files_are_found_by_the_record_of_the_job_too(shared: Database) -> None:
     ("of_record", "of_file", "released"),
     [(0, 0, True), (1, 0, False), (0, 1, False), (None, 1, True), (0, None, False)],
 )
-def test_a_marked_file_is_the_jobs_in_the_attempt_that_its_record_tells(
+def test_a_marked_file_belongs_to_the_job_in_the_attempt_of_its_record(
     shared: Database, of_record: int | None, of_file: int | None, released: bool
 ) -> None:
-    """Input and output alike; a record without an attempt tells nothing."""
+    """The same holds for input and output; a record without an attempt is ignored."""
     kinds = {100: "input", 105: "output"}
     files = [file(number, type=kind, attemptnr=of_file) for number, kind in kinds.items()]
-    told = {"pandaid": 5, "datasetid": 10, "attemptnr": of_record}
-    records = [{"row_id": at, "fileid": at, "type": kind, **told} for at, kind in kinds.items()]
+    common = {"pandaid": 5, "datasetid": 10, "attemptnr": of_record}
+    records = [{"row_id": fileid, "fileid": fileid, "type": kind, **common} for fileid, kind in kinds.items()]
     store(shared, [job()], files, filestable4=records)
     assert do(shared, BACK).files == released
     assert [content(shared, number)[0] for number in kinds] == (["ready", "cancelled"] if released else ["running"] * 2)
 
 
-def test_output_is_found_by_the_record_of_the_job_too(shared: Database) -> None:
-    """Marked with none and in the attempt of the record; what another job has, or another attempt, stays."""
+def test_output_is_also_found_by_the_record_of_the_job(shared: Database) -> None:
+    """An unmarked file in the attempt of the record counts; files of other jobs or attempts are not changed."""
     marks: list[tuple[int, int | None, int]] = [(105, None, 0), (106, None, 1), (107, 6, 0)]
     files = [file(number, pandaid=mark, type="output", attemptnr=attempt) for number, mark, attempt in marks]
-    told = {"pandaid": 5, "datasetid": 10, "attemptnr": 0, "type": "output"}
-    store(shared, [job()], files, filestable4=[{"row_id": at, "fileid": at, **told} for at, _, _ in marks])
+    common = {"pandaid": 5, "datasetid": 10, "attemptnr": 0, "type": "output"}
+    store(
+        shared, [job()], files, filestable4=[{"row_id": number, "fileid": number, **common} for number, _, _ in marks]
+    )
     do(shared, BACK)
     assert [content(shared, number)[0] for number, _, _ in marks] == ["cancelled", "running", "running"]
 
 
-def test_transferring_jobs_give_back_what_is_on_hold_and_their_output_is_failed(shared: Database) -> None:
+def test_transferring_jobs_release_held_input_and_their_output_fails(shared: Database) -> None:
     record = {"row_id": 1, "pandaid": 5, "datasetid": 11, "fileid": 105, "type": "output", "status": "transferring"}
     store(shared, [job(jobstatus="transferring")], [file()], filestable4=[record])
     do(shared, replace(LOST, old_status="transferring", error="taskbuffer", code=TRANSFER_TIMEOUT))
     assert counters(shared) == (3, 0, 1, 150)
-    assert one(shared, "doma_panda.filestable4")["status"] == "failed"
+    assert only_row(shared, "doma_panda.filestable4")["status"] == "failed"
 
 
-def test_a_running_job_that_is_killed_is_only_told(shared: Database) -> None:
+def test_a_killed_running_job_only_gets_a_command(shared: Database) -> None:
     store(shared, [job(jobstatus="running")], [file()])
-    told = JobAction(5, "jobsactive4", "running", SEEN, "Q", 1, "running", "killed", 2, 2e6, 1814400.0)
-    assert do(shared, told) == ActOutcome((5,), ())
-    row = one(shared, "doma_panda.jobsactive4")
+    kill = JobAction(5, "jobsactive4", "running", SEEN, "Q", 1, "running", "killed", 2, 2e6, 1814400.0)
+    assert do(shared, kill) == ActOutcome((5,), ())
+    row = only_row(shared, "doma_panda.jobsactive4")
     assert columns_of(row, "jobstatus commandtopilot modificationtime endtime") == ("running", "tobekilled", SEEN, None)
     assert content(shared)[0] == "running"
-    assert one(shared, "broker.job_actions")["new_status"] == "running"
+    assert only_row(shared, "broker.job_actions")["new_status"] == "running"
     do(shared, LOST)
     assert archived(shared)["jobstatus"] == "failed"
 
 
-def test_a_starting_job_never_ran(shared: Database) -> None:
+def test_a_starting_job_gets_the_current_time_as_start_and_end(shared: Database) -> None:
     store(shared, [job(jobstatus="starting", starttime="1970-01-01", endtime="1970-01-01")], [])
     do(shared, replace(BACK, old_status="starting"))
     assert columns_of(archived(shared), "starttime endtime") == (NAIVE_NOW, NAIVE_NOW)
 
 
 @pytest.mark.parametrize("columns", [{"eventservice": 1}, {"eventservice": 6}, {"specialhandling": "sj,eventservice"}])
-def test_jobs_of_the_event_service_are_left_alone(shared: Database, columns: dict[str, Any]) -> None:
+def test_jobs_of_the_event_service_are_skipped(shared: Database, columns: dict[str, Any]) -> None:
     store(shared, [job(**columns)], [file()])
     assert do(shared, BACK) == ActOutcome((), (5,))
     assert content(shared)[0] == "running"
 
 
-def test_the_fast_rebrokerage_leaves_the_substatus(shared: Database) -> None:
+def test_the_fast_rebrokerage_keeps_the_substatus(shared: Database) -> None:
     store(shared, [], [], jobsdefined4=[job(jobstatus="assigned", jobsubstatus="was")])
     do(shared, replace(BACK, table="jobsdefined4", old_status="assigned", code=10, value_s=None))
     assert columns_of(archived(shared), "jobstatus jobsubstatus taskbuffererrorcode") == ("closed", "was", 130)
@@ -318,14 +323,14 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("columns", CHANGED.values(), ids=CHANGED)
-def test_a_job_that_has_moved_on_is_left_alone(shared: Database, columns: dict[str, Any]) -> None:
+def test_a_job_that_has_changed_is_skipped(shared: Database, columns: dict[str, Any]) -> None:
     store(shared, [job(**columns)], [file()])
     assert do(shared, BACK) == ActOutcome((), (5,))
     assert content(shared)[0] == "running"
     assert all_rows(shared, "SELECT 1 FROM broker.job_actions") == []
 
 
-def test_a_second_time_nothing_happens(shared: Database) -> None:
+def test_repeated_actions_have_no_effect(shared: Database) -> None:
     store(shared, [job(), job(6)], [file()])
     assert do(shared, BACK, BACK, replace(BACK, pandaid=6)).acted == (5, 6)
     before = (content(shared), counters(shared))
@@ -334,31 +339,31 @@ def test_a_second_time_nothing_happens(shared: Database) -> None:
     assert do(shared) == ActOutcome((), ())
 
 
-def test_a_job_that_somebody_writes_to_is_left_alone(shared: Database) -> None:
+def test_a_locked_job_is_skipped(shared: Database) -> None:
     store(shared, [job()], [file()])
-    with shared.begin() as other:
-        other.execute(sa.text("UPDATE doma_panda.jobsactive4 SET batchid = 'x' WHERE pandaid = 5"))
+    with shared.begin() as concurrent:
+        concurrent.execute(sa.text("UPDATE doma_panda.jobsactive4 SET batchid = 'x' WHERE pandaid = 5"))
         assert do(shared, BACK).skipped == (5,)
     assert do(shared, BACK).acted == (5,)
 
 
-def test_jobs_of_a_task_that_somebody_has_locked_are_left_alone(shared: Database) -> None:
+def test_jobs_of_a_locked_task_are_skipped(shared: Database) -> None:
     store(shared, [job(), job(6, jeditaskid=2), job(7, jeditaskid=3)], [file()], jedi_tasks=[
         {"jeditaskid": 1, "status": "running"}, {"jeditaskid": 2, "status": "running"}
     ])  # fmt: skip
     moves = (BACK, replace(BACK, pandaid=6, jeditaskid=2), replace(BACK, pandaid=7, jeditaskid=3))
-    with shared.begin() as other:
-        other.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 1 FOR NO KEY UPDATE"))
+    with shared.begin() as concurrent:
+        concurrent.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 1 FOR NO KEY UPDATE"))
         assert do(shared, *moves) == ActOutcome((6, 7), (5,))
     assert do(shared, *moves).acted == (5,)
 
 
-def test_a_job_that_is_archived_already_is_left_alone(shared: Database) -> None:
+def test_an_archived_job_is_skipped(shared: Database) -> None:
     store(shared, [job()], [], jobsarchived4=[job(jobstatus="finished")])
     assert do(shared, BACK).skipped == (5,)
 
 
-def test_unknown_times_tasks_and_queues(shared: Database) -> None:
+def test_times_tasks_and_queues_may_be_unknown(shared: Database) -> None:
     store(shared, [job(modificationtime=None, jeditaskid=None, computingsite=None)], [file()])
     assert do(
         shared, replace(LOST, old_status="activated", modificationtime=None, jeditaskid=None, queue=None)
@@ -366,7 +371,7 @@ def test_unknown_times_tasks_and_queues(shared: Database) -> None:
     assert archived(shared)["endtime"] == NAIVE_NOW
 
 
-def test_beside_panda_columns_may_differ_and_events_are_not_ours(database: Database) -> None:
+def test_columns_may_differ_alongside_panda_and_events_are_not_counted(database: Database) -> None:
     store(database, [job()], [file()])
     with database.begin() as connection:
         connection.execute(sa.text("ALTER TABLE doma_panda.jobsactive4 ADD COLUMN news text"))
@@ -375,20 +380,20 @@ def test_beside_panda_columns_may_differ_and_events_are_not_ours(database: Datab
     assert counters(database) == (3, 0, 2, 200)
 
 
-def test_what_was_given_back_is_brokered_like_any_other(shared: Database) -> None:
+def test_released_files_are_brokered_again(shared: Database) -> None:
     load(shared, Scenario(NOW, {}), replace=True)
     seed(shared, tasks=(1,), files=2)
     with shared.begin() as connection:
         connection.execute(sa.text("UPDATE doma_panda.jedi_dataset_contents SET maxattempt = NULL WHERE fileid = 101"))
-    used = []
+    used_counts = []
     for attempt in range(2):
-        placed = placement([(1, "Q", [100, 101])])
-        placed.files.attemptnr[:] = attempt
+        assignment = placement([(1, "Q", [100, 101])])
+        assignment.files.attemptnr[:] = attempt
         with shared.begin() as connection:
-            AssignmentWriter(Database.raw(connection), shared.names, NOW - timedelta(days=1)).write(placed)
-        row = one(shared, "doma_panda.jobsdefined4")
-        used.append(counters(shared)[0])
+            AssignmentWriter(Database.raw(connection), shared.names, NOW - timedelta(days=1)).write(assignment)
+        row = only_row(shared, "doma_panda.jobsdefined4")
+        used_counts.append(counters(shared)[0])
         move = replace(BACK, pandaid=row["pandaid"], table="jobsdefined4", old_status="defined")
         assert do(shared, replace(move, modificationtime=row["modificationtime"])).files == 2
-    assert used == [2, 2]
-    assert counters(shared) == (1, 0, 0, 50)  # a secondary file stays counted, once
+    assert used_counts == [2, 2]
+    assert counters(shared) == (1, 0, 0, 50)  # a secondary file stays counted once

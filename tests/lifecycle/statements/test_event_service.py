@@ -1,4 +1,4 @@
-"""Jobs of the event service are left alone by every timeout, however old; 0 and NULL say that a job is none."""
+"""No timeout acts on jobs of the event service, however old they are; 0 and NULL mark ordinary jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = (1, 2, 3, 4, 5, 6, 7, -1)
 
 
 def old_jobs(kind: int | None) -> tuple[Rows, Rows]:
-    """A job on which each rule would act, by its table: active, defined."""
+    """For each rule a job on which it would act, by table: active, defined."""
     tables: tuple[Rows, Rows] = ([], [])
     for number, rule in enumerate(RULES):
         row: dict[str, Any] = {
@@ -52,7 +52,7 @@ def test_no_rule_acts_on_a_job_of_the_event_service(shared: Database, kind: int)
     assert due(shared) == {}
 
 
-def test_the_one_job_engine_says_why(shared: Database) -> None:
+def test_the_check_of_one_job_gives_the_reason(shared: Database) -> None:
     store(shared, *old_jobs(1))
     with shared.read_snapshot() as connection:
         job = find_job(connection, TableCatalogue.read(connection, shared.names), 100)
@@ -62,7 +62,7 @@ def test_the_one_job_engine_says_why(shared: Database) -> None:
     assert all("event_service" in verdict.excused and not verdict.fired for verdict in verdicts)
 
 
-def test_a_cycle_of_the_agent_leaves_them_and_their_events_as_they_are(database: Database) -> None:
+def test_a_cycle_of_the_agent_changes_neither_jobs_nor_events(database: Database) -> None:
     events: Rows = [{"jeditaskid": 1, "pandaid": 100, "fileid": 3, "job_processid": 4, "datasetid": 5, "status": 2}]
     active, defined = old_jobs(1)
     store(database, active, defined, jedi_events=events)

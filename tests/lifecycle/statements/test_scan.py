@@ -1,4 +1,4 @@
-"""Every timeout rule one second each side of its limit, every exception, and all jobs against the one-job engine."""
+"""Timeout rules one second before and after their limits, all exceptions, and the scan compared with single checks."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ TIMES = ("modificationtime", "statechangetime", "creationtime", "starttime", "en
 
 
 def job(status: str, queue: str = "ON", **columns: Any) -> dict[str, Any]:
-    """A production job of JEDI's of which nothing is old; times are given in seconds before now."""
-    made = {"prodsourcelabel": "managed", "lockedby": "jedi", "relocationflag": 0, "processingtype": "simul"}
-    given = {name: ago(columns[name]) for name in TIMES if isinstance(columns.get(name), int | float)}
+    """A recent production job of JEDI; times are given in seconds before now."""
+    defaults = {"prodsourcelabel": "managed", "lockedby": "jedi", "relocationflag": 0, "processingtype": "simul"}
+    times = {name: ago(columns[name]) for name in TIMES if isinstance(columns.get(name), int | float)}
     fresh = {"modificationtime": ago(1), "statechangetime": ago(1), "creationtime": ago(1), "currentpriority": 100}
-    return {"jobstatus": status, "computingsite": queue} | made | fresh | columns | given
+    return {"jobstatus": status, "computingsite": queue} | defaults | fresh | columns | times
 
 
 def edges(
-    status: str, clock: str, limit: float, told: tuple[str, str, int], **columns: Any
+    status: str, clock: str, limit: float, verdict: tuple[str, str, int], **columns: Any
 ) -> list[tuple[Any, Outcome]]:
-    """The same job one second before its limit, at it, and one second over it."""
-    rule, action, code = told
-    over: Outcome = (rule, limit + 1, limit, action, code)
+    """The same job one second before its limit, at the limit, and one second over it."""
+    rule, action, code = verdict
+    overdue: Outcome = (rule, limit + 1, limit, action, code)
     return [
-        (job(status, **columns, **{clock: age}), over if age > limit else None) for age in (limit - 1, limit, limit + 1)
+        (job(status, **columns, **{clock: age}), overdue if age > limit else None)
+        for age in (limit - 1, limit, limit + 1)
     ]
 
 
-def first(status: str, **columns: Any) -> tuple[Any, Outcome]:
+def not_due(status: str, **columns: Any) -> tuple[Any, Outcome]:
     """A job on which no rule acts."""
     return job(status, **columns), None
 
@@ -70,15 +71,15 @@ M, S, C = "modificationtime", "statechangetime", "creationtime"
 
 ACTIVE_CASES: list[tuple[Any, Outcome]] = [
     *edges("sent", M, 30 * MINUTE, ("sent", "failed", 102)),
-    # holding: the priority decides about the limit; its end counts like its last change
+    # holding: the priority selects the limit; the end of the job counts like its last change
     *edges("holding", M, 3 * HOUR, ("holding_high", "failed", 100), **HIGH),
     *edges("holding", M, 3 * HOUR, ("holding_high", "failed", 100), currentpriority=801),
     *edges("holding", M, 48 * HOUR, ("holding", "failed", 100), **LOW),
     *edges("holding", M, 48 * HOUR, ("holding", "failed", 100), currentpriority=None),
     *edges("holding", "endtime", 3 * HOUR, ("holding_high", "failed", 103), **HIGH),
     (job("holding", modificationtime=49 * HOUR, endtime=50 * HOUR), ("holding", 50 * HOUR, 48 * HOUR, "failed", 103)),
-    first("holding", endtime="1970-01-01T00:00:00"),
-    first("holding", modificationtime=None),
+    not_due("holding", endtime="1970-01-01T00:00:00"),
+    not_due("holding", modificationtime=None),
     # heartbeats
     *edges("running", M, 2 * HOUR, ("heartbeat", "failed", 100)),
     *edges("starting", M, 2 * HOUR, ("heartbeat", "failed", 100)),
@@ -99,27 +100,27 @@ ACTIVE_CASES: list[tuple[Any, Outcome]] = [
      ("heartbeat", 9000, 7200, "failed", 42)),
     (job("running", modificationtime=9000, endtime=1), ("heartbeat", 9000, 7200, "failed", 105)),
     (job("running", modificationtime=9000, endtime="1970-01-01T00:00:00"), ("heartbeat", 9000, 7200, "failed", 100)),
-    first("running", modificationtime=None),
-    first("running", modificationtime=-DAY),
-    first("merging", **ANCIENT),
+    not_due("running", modificationtime=None),
+    not_due("running", modificationtime=-DAY),
+    not_due("merging", **ANCIENT),
     # transfers
     *edges("transferring", M, 2 * HOUR, ("own_stage_out", "failed", 100), jobsubstatus="x"),
     *edges("transferring", M, 10 * HOUR, ("own_stage_out", "failed", 100), jobsubstatus="x", queue="PUSH"),
     *edges("transferring", M, 2 * HOUR, ("own_stage_out", "failed", 100), jobsubstatus="x", prodsourcelabel="user"),
     (job("transferring", modificationtime=9000, endtime=9000, jobsubstatus="x"),
      ("own_stage_out", 9000, 7200, "failed", 104)),
-    first("transferring", modificationtime=5 * DAY),
-    first("transferring", modificationtime=5 * DAY, jobsubstatus=""),
-    first("transferring", modificationtime=5 * DAY, jobsubstatus="x", queue="UNKNOWN"),
-    first("transferring", modificationtime=5 * DAY, jobsubstatus="x", queue="STRANGE"),
+    not_due("transferring", modificationtime=5 * DAY),
+    not_due("transferring", modificationtime=5 * DAY, jobsubstatus=""),
+    not_due("transferring", modificationtime=5 * DAY, jobsubstatus="x", queue="UNKNOWN"),
+    not_due("transferring", modificationtime=5 * DAY, jobsubstatus="x", queue="STRANGE"),
     *edges("transferring", "endtime", 2 * DAY, ("transferring_high", "failed", 101), **HIGH),
     *edges("transferring", "endtime", 6 * DAY, ("transferring_low", "failed", 101), **LOW),
     *edges("transferring", "starttime", 6 * DAY, ("transferring_low", "failed", 101), queue="UNKNOWN"),
-    first("transferring", endtime=5 * DAY, starttime=9 * DAY, currentpriority=None),
-    # running for ever: by its start, else by its creation; told once
+    not_due("transferring", endtime=5 * DAY, starttime=9 * DAY, currentpriority=None),
+    # running for ever: by its start or else its creation; killed once
     *edges("running", "starttime", 21 * DAY, ("running", "killed", 2), creationtime=30 * DAY),
     *edges("running", C, 21 * DAY, ("running", "killed", 2)),
-    first("running", starttime=22 * DAY, commandtopilot="tobekilled"),
+    not_due("running", starttime=22 * DAY, commandtopilot="tobekilled"),
     (job("running", starttime=22 * DAY, commandtopilot="debug"), ("running", 22 * DAY, 21 * DAY, "killed", 2)),
     (job("running", starttime=22 * DAY, modificationtime=9000), ("heartbeat", 9000, 7200, "failed", 100)),
     # inactive queues
@@ -129,31 +130,31 @@ ACTIVE_CASES: list[tuple[Any, Outcome]] = [
     *edges("activated", M, 4 * HOUR, INACTIVE, queue="STRANGE", **HIGH),
     (job("activated", queue="OLD", modificationtime=3 * DAY, **HIGH),
      ("inactive_queue", 3 * DAY, 4 * HOUR, "reassigned", 51)),
-    *[first("activated", queue=name, modificationtime=5 * HOUR, **HIGH)
+    *[not_due("activated", queue=name, modificationtime=5 * HOUR, **HIGH)
       for name in ("EDGE", "FRESH", "NULLSTART", "ON", "PLAIN", "UNKNOWN")],
-    *[first("activated", queue="OFF", modificationtime=5 * HOUR, **{**HIGH, **columns})
+    *[not_due("activated", queue="OFF", modificationtime=5 * HOUR, **{**HIGH, **columns})
       for columns in (LOW, {"prodsourcelabel": "user"}, {"lockedby": None}, {"processingtype": "pmerge"},
                       {"processingtype": None}, {"relocationflag": 2}, {"relocationflag": None})],
     (job("activated", queue="OFF", modificationtime=5 * HOUR, relocationflag=1, **HIGH),
      ("inactive_queue", 5 * HOUR, 4 * HOUR, "reassigned", 51)),
-    # one job that waited for too long has the queue looked at; the others are judged by any of their times
-    first("activated", queue="TEST", statechangetime=3 * HOUR, **HIGH),
+    # one job that waited too long triggers the check of its queue; any time of the other jobs counts
+    not_due("activated", queue="TEST", statechangetime=3 * HOUR, **HIGH),
     (job("activated", queue="CROWD", modificationtime=5 * HOUR, **HIGH),
      ("inactive_queue", 5 * HOUR, 4 * HOUR, "reassigned", 51)),
     (job("activated", queue="CROWD", statechangetime=6 * HOUR, **HIGH),
      ("inactive_queue", 6 * HOUR, 4 * HOUR, "reassigned", 51)),
-    first("starting", queue="NICK", statechangetime=5 * HOUR, **HIGH),
+    not_due("starting", queue="NICK", statechangetime=5 * HOUR, **HIGH),
     # waiting
     *edges("activated", M, 2 * DAY, ("activated", "reassigned", 51)),
     *edges("activated", M, 2 * DAY, ("activated", "reassigned", 51), relocationflag=None, processingtype=None),
     *edges("activated", M, 2 * DAY, ("activated", "reassigned", 51), queue="UNKNOWN", prodsourcelabel=None),
     *edges("starting", S, 2 * DAY, ("starting", "reassigned", 51), relocationflag=1),
-    *[first(status, **{**ANCIENT, M: 3 * DAY if status == "activated" else 60, **columns})
+    *[not_due(status, **{**ANCIENT, M: 3 * DAY if status == "activated" else 60, **columns})
       for status in ("activated", "starting")
       for columns in (*LABELS_LEFT_ALONE, {"lockedby": None}, {"relocationflag": 2})],
-    first("activated", statechangetime=9 * DAY),
+    not_due("activated", statechangetime=9 * DAY),
     *edges("throttled", C, 7 * DAY, ("throttled", "killed", 2), prodsourcelabel="user", lockedby=None),
-    first("throttled", creationtime=None, modificationtime=30 * DAY),
+    not_due("throttled", creationtime=None, modificationtime=30 * DAY),
 ]  # fmt: skip
 
 DEFINED_CASES: list[tuple[Any, Outcome]] = [
@@ -163,14 +164,14 @@ DEFINED_CASES: list[tuple[Any, Outcome]] = [
     *edges("defined", M, 4 * HOUR, ("defined", "reassigned", 51), prodsourcelabel="test"),
     *edges("defined", C, 4 * HOUR, ("defined_other", "killed", 2), lockedby=None, prodsourcelabel="user"),
     *edges("defined", C, 4 * HOUR, ("defined_other", "killed", 2), **BUILD),
-    first("defined", prodsourcelabel="panda", transformation="runGen", **{C: 9 * DAY, M: 9 * DAY}),
-    first("defined", prodsourcelabel="user", **{C: 9 * DAY, M: 9 * DAY}),
-    first("defined", creationtime=9 * DAY),
-    first("defined", modificationtime=None, creationtime=9 * DAY),
+    not_due("defined", prodsourcelabel="panda", transformation="runGen", **{C: 9 * DAY, M: 9 * DAY}),
+    not_due("defined", prodsourcelabel="user", **{C: 9 * DAY, M: 9 * DAY}),
+    not_due("defined", creationtime=9 * DAY),
+    not_due("defined", modificationtime=None, creationtime=9 * DAY),
     *edges("assigned", M, 12 * HOUR, ("assigned", "reassigned", 51)),
-    first("assigned", prodsourcelabel="test", modificationtime=9 * DAY),
-    first("assigned", lockedby=None, modificationtime=9 * DAY, creationtime=9 * DAY),
-    first("waiting", **ANCIENT),
+    not_due("assigned", prodsourcelabel="test", modificationtime=9 * DAY),
+    not_due("assigned", lockedby=None, modificationtime=9 * DAY, creationtime=9 * DAY),
+    not_due("waiting", **ANCIENT),
 ]  # fmt: skip
 
 
@@ -185,25 +186,29 @@ def outcomes(database: Database) -> dict[int, Outcome]:
     }
 
 
-def judged(database: Database) -> dict[int, Outcome]:
-    """The same by the engine that looks at one job at a time."""
-    found: dict[int, Outcome] = {}
+def outcomes_one_by_one(database: Database) -> dict[int, Outcome]:
+    """The same outcomes, from the check of one job at a time."""
+    result: dict[int, Outcome] = {}
     timeout_context = read_inputs(database).timeout_context
     with database.read_snapshot() as connection:
         inactive_queue_triggered = triggered_inactive_queues(
             connection, TableCatalogue.read(connection, database.names), timeout_context
         )
-    for one in jobs_of(database):
-        where = timeout_context.queues.get(one.computingsite or "")
+    for job_checked in jobs_of(database):
+        job_queue = timeout_context.queues.get(job_checked.computingsite or "")
         verdicts = check_job(
-            one, where, timeout_context.limits, timeout_context.now, one.computingsite in inactive_queue_triggered
+            job_checked,
+            job_queue,
+            timeout_context.limits,
+            timeout_context.now,
+            job_checked.computingsite in inactive_queue_triggered,
         )
         acts = acting(verdicts)
         if acts is not None and acts.since is not None and acts.limit_s is not None:
             age_s = (timeout_context.now - acts.since).total_seconds()
-            found[one.pandaid] = (acts.rule.name, age_s, acts.limit_s, acts.rule.action, acts.code)
+            result[job_checked.pandaid] = (acts.rule.name, age_s, acts.limit_s, acts.rule.action, acts.code)
             assert acts.fires_at == acts.since + timedelta(seconds=acts.limit_s) < timeout_context.now
-    return found
+    return result
 
 
 def jobs_of(database: Database) -> list[Job]:
@@ -219,12 +224,14 @@ def test_one_job_is_found_in_either_table(shared: Database) -> None:
     store(shared, [{"pandaid": 1, **job("running")}], [{"pandaid": 2, **job("pending")}])
     with shared.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, shared.names)
-        found = [find_job(connection, catalogue, pandaid) for pandaid in (1, 2, 3)]
-    assert [one for one in found if one is not None] == sorted(jobs_of(shared), key=lambda one: one.pandaid)
+        jobs_found = [find_job(connection, catalogue, pandaid) for pandaid in (1, 2, 3)]
+    assert [job_found for job_found in jobs_found if job_found is not None] == sorted(
+        jobs_of(shared), key=lambda job_found: job_found.pandaid
+    )
 
 
 def test_every_rule_has_both_sides_of_its_limit() -> None:
-    names = {told[0] for _, told in ACTIVE_CASES + DEFINED_CASES if told is not None}
+    names = {outcome[0] for _, outcome in ACTIVE_CASES + DEFINED_CASES if outcome is not None}
     assert names == {rule.name for rule in RULES}
 
 
@@ -232,33 +239,39 @@ def test_each_case(shared: Database) -> None:
     active, defined = as_rows(ACTIVE_CASES, 1000), as_rows(DEFINED_CASES, 5000)
     store(shared, active, defined)
     expected = {
-        row["pandaid"]: told
-        for row, (_, told) in zip(active + defined, ACTIVE_CASES + DEFINED_CASES, strict=True)
-        if told is not None
+        row["pandaid"]: outcome
+        for row, (_, outcome) in zip(active + defined, ACTIVE_CASES + DEFINED_CASES, strict=True)
+        if outcome is not None
     }
-    found = outcomes(shared)
+    actual = outcomes(shared)
     rows = {row["pandaid"]: row for row in active + defined}
-    wrong = {str(rows[one]): (expected.get(one), found.get(one)) for one in rows if expected.get(one) != found.get(one)}
+    wrong = {
+        str(rows[pandaid]): (expected.get(pandaid), actual.get(pandaid))
+        for pandaid in rows
+        if expected.get(pandaid) != actual.get(pandaid)
+    }
     assert wrong == {}
-    assert judged(shared) == expected
+    assert outcomes_one_by_one(shared) == expected
 
 
 EXEMPT = ("PAUSED", "CATCHALL", "PARAMS", "BAD", "NICK", "ROW")
-OVERDUE = [columns for columns, told in ACTIVE_CASES if told is not None and columns["computingsite"] != "CROWD"]
-OVERDUE_DEFINED = [columns for columns, told in DEFINED_CASES if told is not None]
+OVERDUE = [columns for columns, outcome in ACTIVE_CASES if outcome is not None and columns["computingsite"] != "CROWD"]
+OVERDUE_DEFINED = [columns for columns, outcome in DEFINED_CASES if outcome is not None]
 
 
 def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared: Database) -> None:
-    def at(name: str, jobs: Rows, start: int) -> Rows:
-        return [{**one, "pandaid": start + number, "computingsite": name} for number, one in enumerate(jobs)]
+    def jobs_at(name: str, jobs: Rows, start: int) -> Rows:
+        return [{**columns, "pandaid": start + number, "computingsite": name} for number, columns in enumerate(jobs)]
 
-    active = [row for number, name in enumerate(EXEMPT) for row in at(name, OVERDUE, 1000 * (number + 1))]
-    defined = [row for number, name in enumerate(EXEMPT) for row in at(name, OVERDUE_DEFINED, 100_000 + 1000 * number)]
+    active = [row for number, name in enumerate(EXEMPT) for row in jobs_at(name, OVERDUE, 1000 * (number + 1))]
+    defined = [
+        row for number, name in enumerate(EXEMPT) for row in jobs_at(name, OVERDUE_DEFINED, 100_000 + 1000 * number)
+    ]
     queues = [*QUEUES, queue("BAD", status=7)]
-    store(shared, active + at("OTHERWISE", OVERDUE, 900_000), defined, schedconfig_json=queues)
-    found = due(shared)
-    assert {move.queue for move in found.values()} == {"OTHERWISE"}
-    assert {move.rule for move in found.values()} >= {
+    store(shared, active + jobs_at("OTHERWISE", OVERDUE, 900_000), defined, schedconfig_json=queues)
+    moves = due(shared)
+    assert {move.queue for move in moves.values()} == {"OTHERWISE"}
+    assert {move.rule for move in moves.values()} >= {
         "sent",
         "holding",
         "heartbeat",
@@ -268,7 +281,7 @@ def test_no_rule_touches_a_job_at_a_queue_with_an_exception(shared: Database) ->
     }
 
 
-def test_limits_are_read_from_the_rows_of_their_own_component(shared: Database) -> None:
+def test_limits_are_read_from_the_rows_of_their_component(shared: Database) -> None:
     config = [
         *CONFIG,
         setting("job_timeout", "TIMEOUT_defined", 30, type="int", vo="wlcg"),
@@ -286,20 +299,24 @@ def test_limits_are_read_from_the_rows_of_their_own_component(shared: Database) 
         {"pandaid": 4, **job("running", modificationtime=10 * HOUR, queue="PUSH")},
     ]
     store(shared, active, [{"pandaid": 5, **job("defined", modificationtime=30 * HOUR)}], config=config)
-    assert {one: told[2] for one, told in outcomes(shared).items() if told} == {1: 5400.0, 2: DAY, 3: 4 * HOUR}
+    assert {pandaid: outcome[2] for pandaid, outcome in outcomes(shared).items() if outcome} == {
+        1: 5400.0,
+        2: DAY,
+        3: 4 * HOUR,
+    }
 
 
-def test_silent_pilots_make_no_queue_inactive(shared: Database) -> None:
-    waits = {"pandaid": 1, **job("activated", "OLD", modificationtime=5 * HOUR, currentpriority=900)}
+def test_stale_pilot_data_makes_no_queue_inactive(shared: Database) -> None:
+    waiting_job = {"pandaid": 1, **job("activated", "OLD", modificationtime=5 * HOUR, currentpriority=900)}
     stale = [{"site": "OLD", "flag": "production", "hours": 3, "laststart": ago(9 * HOUR), "lastmod": ago(7 * HOUR)}]
-    store(shared, [waits], sitedata=stale)
+    store(shared, [waiting_job], sitedata=stale)
     assert due(shared) == {}
     assert read_inputs(shared).notes[0].startswith("source pilots is stale")
-    store(shared, [waits], sitedata=[{**stale[0], "lastmod": ago(HOUR)}])
+    store(shared, [waiting_job], sitedata=[{**stale[0], "lastmod": ago(HOUR)}])
     assert list(due(shared)) == [1]
 
 
-def test_queues_that_cannot_be_read_are_told(shared: Database) -> None:
+def test_unreadable_queues_are_noted(shared: Database) -> None:
     rows = [
         queue("ON"),
         queue("A", catchall=["disableReassign"]),
@@ -310,7 +327,7 @@ def test_queues_that_cannot_be_read_are_told(shared: Database) -> None:
     assert read_inputs(shared).notes == ["queues that cannot be read, where no timeout acts: 3, first A"]
 
 
-def test_a_clock_in_the_past_finds_nothing_and_one_in_the_future_everything(shared: Database) -> None:
+def test_a_past_clock_finds_no_job_and_a_future_clock_finds_more(shared: Database) -> None:
     active, defined = as_rows(ACTIVE_CASES, 1000), as_rows(DEFINED_CASES, 5000)
     store(shared, active, defined)
     assert due(shared, NOW - timedelta(days=500)) == {}
@@ -344,10 +361,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
 
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**31))
-def test_all_jobs_at_once_and_one_at_a_time_are_judged_the_same(shared: Database, seed: int) -> None:
+def test_the_scan_agrees_with_the_check_of_single_jobs(shared: Database, seed: int) -> None:
     random = Random(seed)
     rows = [
         {"pandaid": number} | {name: random.choice(values) for name, values in VALUES.items()} for number in range(300)
     ]
     store(shared, rows[:200], rows[200:])
-    assert outcomes(shared) == judged(shared)
+    assert outcomes(shared) == outcomes_one_by_one(shared)

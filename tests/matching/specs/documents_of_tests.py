@@ -1,4 +1,4 @@
-"""Jobs and nodes in the forms of v0.1 and v0.2, with something changed in them."""
+"""Documents of jobs and nodes in the formats v0.1 and v0.2, with changes applied."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ REMOVED = object()
 
 
 def changed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with other values, by name: ``cpu.ram-mb``; ``REMOVED`` takes a field out."""
-    found = {name: changed(value, {}) if isinstance(value, Mapping) else value for name, value in document.items()}
+    """Copy a document and set fields by their dotted names, such as ``cpu.ram-mb``; ``REMOVED`` deletes a field."""
+    copy = {name: changed(value, {}) if isinstance(value, Mapping) else value for name, value in document.items()}
     for name, value in changes.items():
         first, dot, rest = name.partition(".")
         if dot:
-            found[first] = changed(found.get(first) or {}, {rest: value})
+            copy[first] = changed(copy.get(first) or {}, {rest: value})
         elif value is REMOVED:
-            found.pop(first, None)
+            copy.pop(first, None)
         else:
-            found[first] = value
-    return found
+            copy[first] = value
+    return copy
 
 
 SPEC: dict[str, Any] = {
@@ -60,18 +60,18 @@ GPU_NEED: dict[str, Any] = {
 
 
 def job(*changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A job in the form of v0.1 with a spec for each of the changes."""
+    """A job in format v0.1, with one spec for each set of changes."""
     return {
         "submit_time": "2026-03-28T10:00:00Z",
         "owner": "lbprods",
         "group": "lhcb_mc",
         "type": "MCSimulation",
-        "matching_specs": [changed(SPEC, one) for one in changes or ({},)],
+        "matching_specs": [changed(SPEC, change) for change in changes or ({},)],
     }
 
 
 def node(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Node A with changes."""
+    """Node A with changes applied."""
     return changed(NODE_A, changes or {})
 
 
@@ -101,6 +101,6 @@ NODE_V02: dict[str, Any] = {
 }  # fmt: skip
 
 
-def alone(changes: Mapping[str, Any] | None = None, **beside: Any) -> dict[str, Any]:
-    """A job in the form of v0.2, with changes of its requirements and fields beside them."""
-    return {"requirements": changed(REQUIREMENTS, changes or {}), **beside}
+def alone(changes: Mapping[str, Any] | None = None, **other_fields: Any) -> dict[str, Any]:
+    """A job in format v0.2, with changed requirements and with other fields beside them."""
+    return {"requirements": changed(REQUIREMENTS, changes or {}), **other_fields}

@@ -1,4 +1,4 @@
-"""Random specs and nodes that often nearly fit: few values, so that every boundary is met from both sides."""
+"""Random specs and nodes that often nearly fit: few values, so that both sides of every boundary occur."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PANDA = ("#x86_64", "#(x86_64|aarch64)-*-avx2", "&nvidia:vram>=16384", "&nvidia:
 
 
 class Dice:
-    """Values from a seed."""
+    """Random values from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._generator = random.Random(seed)
@@ -36,13 +36,13 @@ class Dice:
         return self._generator.choice(values) if self._generator.random() < chance else None
 
     def some(self, values: Sequence[Any], chance: float = 0.3) -> tuple[Any, ...]:
-        """Some of the values, sorted; often none."""
+        """Some of the values, sorted; often an empty tuple."""
         if self._generator.random() > chance:
             return ()
         return tuple(sorted(self._generator.sample(values, self._generator.randint(1, len(values)))))
 
     def bounds(self, least: Sequence[int], width: Sequence[int | None]) -> Bounds:
-        """A range."""
+        """A random range."""
         low, more = self._generator.choice(least), self._generator.choice(width)
         return Bounds(low, None if more is None else low + more)
 

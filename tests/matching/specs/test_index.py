@@ -1,4 +1,4 @@
-"""The index over groups against each spec judged alone, on random groups and nodes."""
+"""The index over groups agrees with a separate judgement of each spec, on random groups and nodes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tests.matching.specs.random_specs import Dice, random_job, random_node
 
 
 @pytest.mark.parametrize("profile", [OWN, V02])
-def test_the_index_finds_what_brute_force_finds(profile: Profile) -> None:
-    compared, fitting = compare(profile, groups=150, nodes=200, seed=37)
-    assert compared == 30_000 and 0.005 < fitting / compared < 0.5
+def test_the_index_agrees_with_brute_force(profile: Profile) -> None:
+    pairs, fitting = compare(profile, groups=150, nodes=200, seed=37)
+    assert pairs == 30_000 and 0.005 < fitting / pairs < 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("profile", [OWN, V02])
-def test_the_index_finds_what_brute_force_finds_in_a_million_pairs(profile: Profile, seed: int) -> None:
-    compared, fitting = compare(profile, groups=1000, nodes=1000, seed=seed)
-    assert compared == 1_000_000 and 0.005 < fitting / compared < 0.5
+def test_the_index_agrees_with_brute_force_in_a_million_pairs(profile: Profile, seed: int) -> None:
+    pairs, fitting = compare(profile, groups=1000, nodes=1000, seed=seed)
+    assert pairs == 1_000_000 and 0.005 < fitting / pairs < 0.5
 
 
 def compare(profile: Profile, *, groups: int, nodes: int, seed: int, alone_each: int = 10) -> tuple[int, int]:
-    """Compares all pairs, and asks twice, so that answers that are kept count; how many there are, and how many fit.
+    """Compare all pairs, twice to cover cached answers; return the number of pairs and of fitting pairs.
 
-    Every tenth group is looked at alone too.
+    Every tenth group is also checked separately.
     """
     dice = Dice(seed)
     jobs = [random_job(dice) for _ in range(groups)]
@@ -48,19 +48,19 @@ def compare(profile: Profile, *, groups: int, nodes: int, seed: int, alone_each:
     return groups * nodes, fitting
 
 
-def test_groups_that_miss_by_one_condition_are_told_by_its_field() -> None:
+def test_groups_that_fail_one_condition_are_reported_by_its_field() -> None:
     dice = Dice(5)
     jobs = [JobSpecs((job.specs[0],)) for job in (random_job(dice) for _ in range(300))]
     index = SpecIndex(jobs)
-    seen = set()
+    reported_fields = set()
     for node in [random_node(dice) for _ in range(100)]:
         near = index.missing_one(node)
         for place, job in enumerate(jobs):
-            missed = [miss.field for miss in misses(job.specs[0], node)]
-            told = [field for field, flags in near.items() if flags[place]]
-            assert told == (missed if len(missed) == 1 else []), (job, node)
-            seen.update(told)
-    assert {"wall-time", "tags", "site", "cpu.ram-mb.request", "gpu.count.min"} <= seen
+            missed_fields = [miss.field for miss in misses(job.specs[0], node)]
+            reported = [field for field, flags in near.items() if flags[place]]
+            assert reported == (missed_fields if len(missed_fields) == 1 else []), (job, node)
+            reported_fields.update(reported)
+    assert {"wall-time", "tags", "site", "cpu.ram-mb.request", "gpu.count.min"} <= reported_fields
 
 
 def test_no_groups_and_one_group() -> None:
@@ -71,7 +71,7 @@ def test_no_groups_and_one_group() -> None:
     assert SpecIndex((job,)).fits(Node("S.One")).tolist() == [False]
 
 
-def test_nodes_that_no_bound_tells_apart_have_one_signature() -> None:
+def test_nodes_that_no_bound_separates_have_one_signature() -> None:
     index = SpecIndex([JobSpecs((Spec(wall_time_s=3600, tags=parse_tags("a")),))])
     node = Node("S.One", wall_time_s=3600, tags=frozenset(("a",)))
     assert index.signature(node) == index.signature(Node("S.Two", wall_time_s=9999, tags=frozenset(("a", "b"))))

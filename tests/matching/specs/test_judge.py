@@ -1,4 +1,4 @@
-"""Verdicts of the profiles, at both sides of each boundary. Source: the worked examples and tables of DiracX, run."""
+"""Verdicts of each profile on both sides of each boundary. The worked examples and tables are those of DiracX."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.matching.specs.documents_of_tests import (
 Changes = dict[str, Any]
 
 
-def verdict(profile: Profile, asked: Changes, has: Changes | None = None) -> Verdict:
-    return judge(read_job(job(asked), profile), read_node(node(has), profile), profile)
+def verdict(profile: Profile, job_changes: Changes, node_changes: Changes | None = None) -> Verdict:
+    return judge(read_job(job(job_changes), profile), read_node(node(node_changes), profile), profile)
 
 
 def ram(request: tuple[int, int], limit: tuple[int, int]) -> Changes:
@@ -46,7 +46,7 @@ SCRATCH = {"io": {"scratch-mb": 50_000, "scratch-iops": 1000}}
 LEVEL = "cpu.architecture.microarchitecture-level"
 TAGS = "(os:el9 | os:ubuntu24) & ~net:degraded"
 WORKED = [
-    # number of the example, what is asked, what the node has beside, verdicts of v0.1 and v0.2
+    # number of the example, changes to the job, changes to the node, verdicts of v0.1 and v0.2
     ("1", {"wall-time": 172_800}, {}, True, True),
     ("1 more", {"wall-time": 172_801}, {}, False, False),
     ("2", FULL, {}, True, True),
@@ -70,11 +70,13 @@ WORKED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "has", "v01", "v02"), [case[1:] for case in WORKED], ids=[c[0] for c in WORKED])
-def test_the_worked_examples(asked: Changes, has: Changes, v01: bool, v02: bool | None) -> None:
-    assert verdict(V01, asked, has).fits is v01
+@pytest.mark.parametrize(
+    ("job_changes", "node_changes", "v01", "v02"), [case[1:] for case in WORKED], ids=[c[0] for c in WORKED]
+)
+def test_the_worked_examples(job_changes: Changes, node_changes: Changes, v01: bool, v02: bool | None) -> None:
+    assert verdict(V01, job_changes, node_changes).fits is v01
     if v02 is not None:
-        assert verdict(V02, asked, has).fits is v02
+        assert verdict(V02, job_changes, node_changes).fits is v02
 
 
 BOTH_SIDES = [
@@ -119,72 +121,82 @@ BOTH_SIDES = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "has", "missed"), BOTH_SIDES)
-def test_each_check_of_v01_at_both_sides(asked: Changes, has: Changes, missed: str | None) -> None:
-    found = verdict(V01, asked, has)
-    assert (found.fits, [one.field for of_spec in found.missed for one in of_spec]) == (
-        missed is None,
-        [missed] if missed else [],
+@pytest.mark.parametrize(("job_changes", "node_changes", "missed_field"), BOTH_SIDES)
+def test_each_check_of_v01_on_both_sides(job_changes: Changes, node_changes: Changes, missed_field: str | None) -> None:
+    result = verdict(V01, job_changes, node_changes)
+    assert (result.fits, [miss.field for of_spec in result.missed for miss in of_spec]) == (
+        missed_field is None,
+        [missed_field] if missed_field else [],
     )
 
 
-def test_v01_tells_the_first_check_that_fails_and_the_others_tell_all() -> None:
-    asked = {"wall-time": 200_000, "cpu-work": 500_000, "cpu.num-cores": {"min": 9, "max": 9}}
-    assert [one.field for one in verdict(V01, asked).missed[0]] == ["wall-time"]
-    assert [one.field for one in verdict(V02, asked).missed[0]] == ["wall-time", "cpu-work", "cpu.num-cores.min"]
+def test_v01_reports_the_first_failed_check_and_v02_reports_all() -> None:
+    job_changes = {"wall-time": 200_000, "cpu-work": 500_000, "cpu.num-cores": {"min": 9, "max": 9}}
+    assert [miss.field for miss in verdict(V01, job_changes).missed[0]] == ["wall-time"]
+    assert [miss.field for miss in verdict(V02, job_changes).missed[0]] == [
+        "wall-time",
+        "cpu-work",
+        "cpu.num-cores.min",
+    ]
 
 
-def test_the_first_spec_that_fits_is_told() -> None:
+def test_the_first_spec_that_fits_is_reported() -> None:
     specs = read_job(job({"site": "S.Two"}, {"site": "S.One"}, {}), V01)
-    found = judge(specs, read_node(node(), V01), V01)
-    assert (found.spec, found.missed) == (1, ())
+    result = judge(specs, read_node(node(), V01), V01)
+    assert (result.spec, result.missed) == (1, ())
 
 
 @pytest.mark.parametrize("profile", [V01, V02, OWN])
-def test_arm64_is_aarch64_unless_it_is_switched_off(profile: Profile) -> None:
-    asked, has = {"cpu.architecture.name": "arm64"}, {"cpu.architecture.name": "aarch64"}
-    assert verdict(profile, asked, has).fits
-    assert not verdict(profile.with_distinct_arm(), asked, has).fits
+def test_arm64_equals_aarch64_unless_they_are_kept_distinct(profile: Profile) -> None:
+    job_changes, node_changes = {"cpu.architecture.name": "arm64"}, {"cpu.architecture.name": "aarch64"}
+    assert verdict(profile, job_changes, node_changes).fits
+    assert not verdict(profile.with_distinct_arm(), job_changes, node_changes).fits
 
 
-def test_cores_are_allotted_as_far_as_memory_goes() -> None:
+def test_memory_limits_the_cores_that_are_allotted() -> None:
     cases = [
         (GREEDY, {}, 4),
         (GREEDY, {"cpu.ram-mb": 6999}, None),
         (GREEDY, {"cpu.ram-mb": 7000}, 1),
         (CORES_1_8, {}, 8),
     ]
-    for asked, has, cores in cases:
-        found = verdict(V02, asked, has).allotment
-        assert (None if found is None else found.cores) == cores
-    got = verdict(V02, GREEDY).allotment
-    assert got is not None
-    assert (got.ram_mb, got.ram_limit_mb, got.gpus) == (16_000, 16_000, 0)
+    for job_changes, node_changes, cores in cases:
+        allotment = verdict(V02, job_changes, node_changes).allotment
+        assert (None if allotment is None else allotment.cores) == cores
+    whole = verdict(V02, GREEDY).allotment
+    assert whole is not None
+    assert (whole.ram_mb, whole.ram_limit_mb, whole.gpus) == (16_000, 16_000, 0)
 
 
 def test_one_of_two_gpus_is_allotted() -> None:
-    found = verdict(OWN, {"gpu": changed(GPU_NEED, {"count.max": 1})}, {"gpu": GPUS}).allotment
-    assert found is not None and found.gpus == 1
+    allotment = verdict(OWN, {"gpu": changed(GPU_NEED, {"count.max": 1})}, {"gpu": GPUS}).allotment
+    assert allotment is not None and allotment.gpus == 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "v02", "own"),
+    ("job_changes", "node_changes", "v02", "own"),
     [
         ({"io": {"scratch-mb": 1, "scratch-iops": 1}}, {}, True, False),
         ({"cpu.ram-mb": ram((1, 1), (1, 1))}, {"cpu.ram-mb": REMOVED}, True, False),
         ({}, {"cpu.ram-mb": REMOVED}, True, True),
     ],
 )
-def test_a_missing_value_never_satisfies_a_lower_limit_in_the_own_profile(
-    asked: Changes, has: Changes, v02: bool, own: bool
+def test_a_missing_value_never_satisfies_a_lower_limit_of_the_own_profile(
+    job_changes: Changes, node_changes: Changes, v02: bool, own: bool
 ) -> None:
-    assert (verdict(V02, asked, has).fits, verdict(OWN, asked, has).fits) == (v02, own)
+    assert (verdict(V02, job_changes, node_changes).fits, verdict(OWN, job_changes, node_changes).fits) == (v02, own)
     if not own:
-        assert verdict(OWN, asked, has).missed[0][0].kind == "unknown"
+        assert verdict(OWN, job_changes, node_changes).missed[0][0].kind == "unknown"
 
 
-def of_v02(asked: Changes, has: Changes | None = None, profile: Profile = V02, **beside: Any) -> Verdict:
-    return judge(read_job(alone(asked, **beside), profile), read_node(changed(NODE_V02, has or {}), profile), profile)
+def verdict_v02(
+    job_changes: Changes, node_changes: Changes | None = None, profile: Profile = V02, **other_fields: Any
+) -> Verdict:
+    return judge(
+        read_job(alone(job_changes, **other_fields), profile),
+        read_node(changed(NODE_V02, node_changes or {}), profile),
+        profile,
+    )
 
 
 _GPU = {"vendor": "nvidia", "arch": "sm_89", "vram_mb_per_gpu": 16_384}
@@ -192,7 +204,7 @@ WORK_OF_8 = 86_400 * 8 * 11.5
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "missed"),
+    ("job_changes", "node_changes", "missed_fields"),
     [
         ({}, {}, []),
         ({"cpu.architecture.level": "x86-64-v4"}, {}, [f"{LEVEL}.min"]),
@@ -230,23 +242,23 @@ WORK_OF_8 = 86_400 * 8 * 11.5
         ({"cpu": {}, "tags": "arch:ppc64le"}, {"cpu.architecture": {"name": "ppc64le"}, "tags": ["arch:ppc64le"]}, []),
     ],
 )
-def test_rules_of_v02(asked: Changes, has: Changes, missed: list[str]) -> None:
-    found = of_v02(asked, has)
-    assert [one.field for of_spec in found.missed for one in of_spec] == missed
+def test_rules_of_v02(job_changes: Changes, node_changes: Changes, missed_fields: list[str]) -> None:
+    result = verdict_v02(job_changes, node_changes)
+    assert [miss.field for of_spec in result.missed for miss in of_spec] == missed_fields
 
 
 def test_sites_and_bans_of_v02() -> None:
-    assert of_v02({}, sites=["SiteA", "SiteB"]).fits
-    assert not of_v02({}, sites=["SiteB"]).fits
-    assert not of_v02({}, banned_sites=["SiteA"]).fits
-    assert of_v02({}, banned_sites=["sitea"]).fits
+    assert verdict_v02({}, sites=["SiteA", "SiteB"]).fits
+    assert not verdict_v02({}, sites=["SiteB"]).fits
+    assert not verdict_v02({}, banned_sites=["SiteA"]).fits
+    assert verdict_v02({}, banned_sites=["sitea"]).fits
 
 
 ARM = {"name": "aarch64"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "fits"),
+    ("job_changes", "node_changes", "fits"),
     [
         ({"profile": "armv8.2-a"}, {"profile": "armv8.2-a"}, True),
         ({"profile": "armv8.3-a"}, {"profile": "armv8.2-a"}, False),
@@ -260,13 +272,13 @@ ARM = {"name": "aarch64"}
         ({"profile": "armv8.0-a"}, {}, False),
     ],
 )
-def test_profiles_and_flags_of_aarch64(asked: Changes, has: Changes, fits: bool) -> None:
-    found = of_v02({"cpu.architecture": ARM | asked}, {"cpu.architecture": ARM | has})
-    assert found.fits is fits
+def test_profiles_and_flags_of_aarch64(job_changes: Changes, node_changes: Changes, fits: bool) -> None:
+    result = verdict_v02({"cpu.architecture": ARM | job_changes}, {"cpu.architecture": ARM | node_changes})
+    assert result.fits is fits
 
 
 @pytest.mark.parametrize(
-    ("architecture", "has", "fits"),
+    ("architecture", "node_changes", "fits"),
     [
         ("#x86_64", {}, True),
         ("#aarch64", {}, False),
@@ -280,22 +292,24 @@ def test_profiles_and_flags_of_aarch64(asked: Changes, has: Changes, fits: bool)
         ("x86_64-el9-gcc13-opt", {}, True),
     ],
 )
-def test_the_architecture_of_a_panda_task_is_judged_at_the_node(architecture: str, has: Changes, fits: bool) -> None:
-    gpu = {"gpu": {"count": {"min": 1, "max": 1}, "vendor": "nvidia"}} if "gpu" in has else {}
-    asked = {"requirements": {"panda_architecture": architecture, **gpu}}
-    found = judge(read_job(asked, OWN), read_node(changed(NODE_V02, has), OWN))
-    assert found.fits is fits
+def test_the_architecture_of_a_panda_task_is_judged_at_the_node(
+    architecture: str, node_changes: Changes, fits: bool
+) -> None:
+    gpu = {"gpu": {"count": {"min": 1, "max": 1}, "vendor": "nvidia"}} if "gpu" in node_changes else {}
+    document = {"requirements": {"panda_architecture": architecture, **gpu}}
+    result = judge(read_job(document, OWN), read_node(changed(NODE_V02, node_changes), OWN))
+    assert result.fits is fits
 
 
 @pytest.mark.parametrize(
-    ("asked", "gpus", "fits"),
+    ("architecture", "gpus", "fits"),
     [("&nvidia", 2, True), ("&nvidia", 0, False), ("#x86_64", 0, True), ("#x86_64", 2, False), ("&amd", 2, False)],
 )
-def test_the_architecture_of_a_panda_task_that_asks_for_a_gpu_gets_nodes_with_gpus(
-    asked: str, gpus: int, fits: bool
+def test_a_gpu_in_the_architecture_of_a_panda_task_selects_nodes_with_gpus(
+    architecture: str, gpus: int, fits: bool
 ) -> None:
-    job_specs = JobSpecs((Spec(panda_architecture=asked),))
-    has = Node("S.One", architecture="x86_64", gpus=gpus, gpu_vendor="nvidia", gpu_model="A100")
-    found = judge(job_specs, has)
-    assert found.fits is fits and SpecIndex((job_specs,)).fits(has).tolist() == [fits]
-    assert found.allotment is None or found.allotment.gpus == gpus
+    job_specs = JobSpecs((Spec(panda_architecture=architecture),))
+    gpu_node = Node("S.One", architecture="x86_64", gpus=gpus, gpu_vendor="nvidia", gpu_model="A100")
+    result = judge(job_specs, gpu_node)
+    assert result.fits is fits and SpecIndex((job_specs,)).fits(gpu_node).tolist() == [fits]
+    assert result.allotment is None or result.allotment.gpus == gpus

@@ -1,4 +1,4 @@
-"""Nodes that are read again are those that are read at once."""
+"""Reading a node through the cache equals reading it directly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.matching.specs.problems import SpecRefused
 GPU = {"count": 2, "vendor": "nvidia", "ram-mb": 16_384, "compute-capability": "9.0"}
 
 
-def test_all_that_changes_is_told() -> None:
+def test_presented_nodes_equal_nodes_that_are_read_directly() -> None:
     for pilot, body in pilots_of(300, 20):
         assert read_presented(pilot.site, body["node"]) == pilot.node == read_node({"site": pilot.site, **body["node"]})
 
@@ -31,17 +31,17 @@ def test_all_that_changes_is_told() -> None:
         {"node-id": "another"},
     ],
 )
-def test_a_change_of_a_node_that_was_read_before_is_seen(change: dict[str, Any]) -> None:
-    known: dict[str, Any] = {
+def test_a_change_of_a_cached_node_is_noticed(change: dict[str, Any]) -> None:
+    document: dict[str, Any] = {
         "tags": ["a", "b"], "system": {"name": "Linux", "user-namespaces": True}, "cpu_power_db12": 11.5,
         "wall-time": 60, "gpu": {"count": 0}, "node-id": "one",
         "cpu": {"num-cores": 4, "ram-mb": 900, "architecture": {"name": "x86_64", "level": "x86-64-v3"}},
     }  # fmt: skip
-    before = read_presented("S.One", known)
-    found = read_presented("S.One", known | change)
-    expected = read_node({"site": "S.One", **known, **change})
-    assert found == expected and (found, found.number) != (before, before.number) and found.number == expected.number
-    assert read_presented("S.One", known) == before
+    before = read_presented("S.One", document)
+    node = read_presented("S.One", document | change)
+    expected = read_node({"site": "S.One", **document, **change})
+    assert node == expected and (node, node.number) != (before, before.number) and node.number == expected.number
+    assert read_presented("S.One", document) == before
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_other_documents(document: dict[str, Any]) -> None:
         {"cpu": {"num-cores": 8, "ram-mb": 1.0}},
     ],
 )
-def test_what_is_refused_is_refused_in_the_same_words(document: dict[str, Any]) -> None:
-    with pytest.raises(SpecRefused) as expected:
+def test_refusals_have_the_same_message(document: dict[str, Any]) -> None:
+    with pytest.raises(SpecRefused) as expected_refusal:
         read_node({"site": "S.One", **document})
-    with pytest.raises(SpecRefused) as found:
+    with pytest.raises(SpecRefused) as refusal:
         read_presented("S.One", document)
-    assert str(found.value) == str(expected.value)
+    assert str(refusal.value) == str(expected_refusal.value)

@@ -1,4 +1,4 @@
-"""Jobs and nodes that are read or refused, with field and value, and the canonical text and hash of what was read."""
+"""Reading of jobs and nodes, refusals with field and value, and the canonical text and hash of specs."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ RAM = {"request": {"overhead": 1000, "per-core": 500}, "limit": {"overhead": 200
         ({"system.glibc": "new"}, "system.glibc", "'new'"),
     ],
 )
-def test_a_wrong_job_of_v01_is_refused_with_field_and_value(
+def test_an_invalid_job_of_v01_is_refused_with_field_and_value(
     changes: dict[str, Any], field: str, value: str | None
 ) -> None:
-    with pytest.raises(SpecRefused) as refused:
+    with pytest.raises(SpecRefused) as refusal:
         read_job(read_yaml_of(job(changes)), V01)
-    assert refused.value.field.startswith(f"{SPEC}.{field}")
-    assert refused.value.value == value
+    assert refusal.value.field.startswith(f"{SPEC}.{field}")
+    assert refusal.value.value == value
 
 
 def read_yaml_of(document: object) -> Any:
-    """The document as its YAML is read: numbers keep their text."""
+    """The document after a round trip through YAML, where numbers keep their text."""
 
     return read_yaml(yaml.safe_dump(document))
 
@@ -83,15 +83,15 @@ def read_yaml_of(document: object) -> Any:
         ({"system.user-namespaces": "perhaps"}, "system.user-namespaces", "'perhaps'"),
     ],
 )
-def test_a_wrong_node_of_v01_is_refused_with_field_and_value(
+def test_an_invalid_node_of_v01_is_refused_with_field_and_value(
     changes: dict[str, Any], field: str, value: str | None
 ) -> None:
-    with pytest.raises(SpecRefused) as refused:
+    with pytest.raises(SpecRefused) as refusal:
         read_node(read_yaml_of(node(changes)), V01)
-    assert (refused.value.field, refused.value.value) == (field, value)
+    assert (refusal.value.field, refusal.value.value) == (field, value)
 
 
-def test_an_empty_list_of_specs_and_no_list_are_refused() -> None:
+def test_a_missing_or_empty_list_of_specs_is_refused() -> None:
     documents: tuple[Any, ...] = ({**job(), "matching_specs": []}, {**job(), "matching_specs": None}, None, [])
     for document in documents:
         for profile in (V01, V02, OWN):
@@ -100,12 +100,12 @@ def test_an_empty_list_of_specs_and_no_list_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["86400", 86_400, "86400.0", " 86400 ", "86_400"])
-def test_digits_in_quotes_are_a_number(value: object) -> None:
+def test_quoted_digits_are_read_as_a_number(value: object) -> None:
     assert read_job(read_yaml_of(job({"wall-time": value})), V01).specs[0].wall_time_s == 86_400
 
 
 @pytest.mark.parametrize(
-    ("written", "v01", "others"),
+    ("version_text", "v01", "own"),
     [
         ('"2.30"', "2.30", "2.30"),
         ("2.30", None, None),
@@ -116,27 +116,25 @@ def test_digits_in_quotes_are_a_number(value: object) -> None:
         ("3.50e+0", None, None),
     ],
 )
-def test_a_version_that_yaml_reads_as_a_number_with_a_fraction(
-    written: str, v01: str | None, others: str | None
-) -> None:
+def test_an_unquoted_version_that_yaml_reads_as_a_float(version_text: str, v01: str | None, own: str | None) -> None:
     text = f"""
 submit_time: 2026-03-28T10:00:00Z
 owner: a
 group: b
 type: User
 matching_specs:
-- system: {{name: Linux, glibc: {written}}}
+- system: {{name: Linux, glibc: {version_text}}}
   wall-time: 1
   cpu: {{num-cores: {{min: 1, max: 1}}, architecture: {{name: x86_64, microarchitecture-level: {{min: 1}}}}}}
   tags: ''
 """
-    for profile, expected in ((V01, v01), (OWN, others)):
+    for profile, expected in ((V01, v01), (OWN, own)):
         if expected is not None:
             assert read_job(read_yaml(text), profile).specs[0].glibc == expected
             continue
-        with pytest.raises(SpecRefused, match="quotes") as refused:
+        with pytest.raises(SpecRefused, match="quotes") as refusal:
             read_job(read_yaml(text), profile)
-        assert (refused.value.field, refused.value.value) == (f"{SPEC}.system.glibc", written)
+        assert (refusal.value.field, refusal.value.value) == (f"{SPEC}.system.glibc", version_text)
 
 
 @pytest.mark.parametrize(
@@ -163,26 +161,26 @@ matching_specs:
         ({**alone(), **job()}, "requirements"),
     ],
 )
-def test_what_v02_refuses(document: dict[str, Any], field: str) -> None:
-    with pytest.raises(SpecRefused) as refused:
+def test_invalid_jobs_of_v02_are_refused(document: dict[str, Any], field: str) -> None:
+    with pytest.raises(SpecRefused) as refusal:
         read_job(document, V02)
-    assert refused.value.field.startswith(field)
+    assert refusal.value.field.startswith(field)
 
 
-def test_v02_doubles_the_request_where_no_limit_is_written() -> None:
+def test_v02_doubles_the_request_where_no_limit_is_set() -> None:
     spec = read_job(alone({"cpu.ram_mb": {"request": {"overhead": 500, "per_core": 250}}}), V02).specs[0]
     assert spec.ram_limit is not None
     assert (spec.ram_limit.overhead_mb, spec.ram_limit.per_core_mb) == (1000, 500)
 
 
-def test_v01_ignores_unknown_fields_and_the_others_refuse_them() -> None:
+def test_v01_ignores_unknown_fields_and_the_other_profiles_refuse_them() -> None:
     read_job(job({"cpu.threads": 2}), V01)
     for profile in (V02, OWN):
         with pytest.raises(SpecRefused, match="no such field"):
             read_job(job({"cpu.threads": 2}), profile)
 
 
-def test_what_is_not_said_is_not_asked_for_in_the_own_profile() -> None:
+def test_omitted_fields_are_no_requirements_in_the_own_profile() -> None:
     (spec,) = read_job({"matching_specs": [{"tags": "cvmfs:lhcb"}]}, OWN).specs
     assert spec.document() == {"cores": {"least": 1, "most": 1}, "tags": "cvmfs:lhcb"}
     assert read_node({"site": "A"}, OWN).cores is None
@@ -196,10 +194,10 @@ def test_levels_are_read_from_the_flags_of_a_node() -> None:
 
 
 @pytest.mark.parametrize("missing", ["site", "system", "wall_time", "cpu_power_db12", "cpu", "gpu"])
-def test_a_node_of_v02_without_what_is_wanted_is_refused(missing: str) -> None:
-    with pytest.raises(SpecRefused) as refused:
+def test_a_node_of_v02_without_a_required_field_is_refused(missing: str) -> None:
+    with pytest.raises(SpecRefused) as refusal:
         read_node(changed(NODE_V02, {missing: REMOVED}), V02)
-    assert refused.value.field == missing
+    assert refusal.value.field == missing
 
 
 MANY = [
@@ -213,19 +211,23 @@ MANY = [
 
 
 @pytest.mark.parametrize("document", MANY)
-def test_the_canonical_text_of_what_a_canonical_text_says_is_itself(document: dict[str, Any]) -> None:
-    found = read_job(document, OWN, "LHCb")
-    again = parse_canonical(found.canonical)
-    assert (again.canonical, again.spec_id, set(again.specs)) == (found.canonical, found.spec_id, set(found.specs))
+def test_a_canonical_text_is_read_back_unchanged(document: dict[str, Any]) -> None:
+    specs = read_job(document, OWN, "LHCb")
+    reparsed = parse_canonical(specs.canonical)
+    assert (reparsed.canonical, reparsed.spec_id, set(reparsed.specs)) == (
+        specs.canonical,
+        specs.spec_id,
+        set(specs.specs),
+    )
 
 
-def test_two_ways_to_write_a_need_have_one_identifier() -> None:
+def test_equal_specs_have_one_identifier() -> None:
     first = read_job(job({"tags": "a & (b | c)"}, {"site": "S"}), OWN, "lhcb")
     second = read_job(job({"site": "S"}, {"tags": "((c|b)&a)&a"}, {"site": "S"}), OWN, "LHCb")
     assert first.canonical == second.canonical
     assert first.spec_id.startswith("ms1-") and len(first.spec_id) == 36
-    other = read_job(job({"tags": "a & (b | c)"}, {"site": "S"}), OWN, "atlas")
-    assert other.spec_id != first.spec_id
+    specs_of_other_vo = read_job(job({"tags": "a & (b | c)"}, {"site": "S"}), OWN, "atlas")
+    assert specs_of_other_vo.spec_id != first.spec_id
     forms = (
         read_job(job({"cpu.architecture.microarchitecture-level": {"min": 3}}), OWN),
         read_job(alone({"system.name": "Linux", "cpu.num_cores": {"min": 1, "max": 1}}), OWN),
@@ -233,14 +235,14 @@ def test_two_ways_to_write_a_need_have_one_identifier() -> None:
     assert forms[0].spec_id == forms[1].spec_id
 
 
-def test_other_texts_are_not_canonical() -> None:
+def test_texts_that_are_not_canonical_are_refused() -> None:
     text = read_job(MANY[1], OWN).canonical
-    for wrong in (text.replace("/1", "/2"), text + " ", text.replace("a & b", "b & a"), "[]", "{", text[:-1]):
+    for invalid_text in (text.replace("/1", "/2"), text + " ", text.replace("a & b", "b & a"), "[]", "{", text[:-1]):
         with pytest.raises(NotCanonical):
-            parse_canonical(wrong)
+            parse_canonical(invalid_text)
 
 
-def test_documents_that_cannot_be_read() -> None:
+def test_unreadable_documents_are_refused() -> None:
     for text in ("a: [", "a: 1\na: 2", "a: &x 1\nb: *x", "- " * 17 + "a", "a" * 70_000, "a: !!python/name:os.system"):
         with pytest.raises(DocumentUnreadable):
             read_yaml(text)
@@ -249,7 +251,7 @@ def test_documents_that_cannot_be_read() -> None:
             read_json(text)
 
 
-def test_any_bytes_end_in_a_document_or_a_refusal() -> None:
+def test_any_text_gives_a_document_or_a_refusal() -> None:
     generator = random.Random(37)
     signs = "ab:{}[],-&*!|>'\"\n 0123.~%@`é\t"
     for _ in range(2000):
@@ -264,6 +266,6 @@ def test_any_bytes_end_in_a_document_or_a_refusal() -> None:
                     read_job(document, profile)
 
 
-def test_which_documents_ask_for_specs() -> None:
+def test_which_documents_contain_specs() -> None:
     assert asks_specs(job()) and asks_specs(alone())
     assert not asks_specs({"Memory": 4000}) and not asks_specs({"requirements": "other"}) and not asks_specs([])

@@ -1,4 +1,4 @@
-"""Many expressions over tags together against each by itself."""
+"""The index over many tag expressions agrees with a separate evaluation of each."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ def expression(dice: random.Random, depth: int) -> str:
     return f"({expression(dice, depth - 1)} {dice.choice('&|')} {expression(dice, depth - 1)})"
 
 
-def parsed(text: str) -> Tags:
-    found = parse_tags(text)
-    assert found is not None
-    return found
+def parse(text: str) -> Tags:
+    tags = parse_tags(text)
+    assert tags is not None
+    return tags
 
 
-def test_each_expression_holds_where_it_does_by_itself() -> None:
+def test_the_index_agrees_with_each_expression() -> None:
     dice = random.Random(3)
-    expressions = [parsed(expression(dice, 5)) for _ in range(400)]
-    index, held = TagIndex(expressions), 0
+    expressions = [parse(expression(dice, 5)) for _ in range(400)]
+    index, true_results = TagIndex(expressions), 0
     for _ in range(200):
         tags = frozenset(dice.sample([*ATOMS, "unused"], dice.randint(0, 6)))
-        found = index.holds(tags).tolist()
-        assert found == [one.holds(tags) for one in expressions]
-        held += sum(found)
-    assert 0.2 < held / (200 * 400) < 0.8
+        results = index.holds(tags).tolist()
+        assert results == [tag_expression.holds(tags) for tag_expression in expressions]
+        true_results += sum(results)
+    assert 0.2 < true_results / (200 * 400) < 0.8
 
 
-def test_an_expression_with_too_many_alternatives_is_looked_at_by_itself() -> None:
-    many = " & ".join(f"(a{number} | b{number})" for number in range(8))
-    assert MOST_ALTERNATIVES < 2**8 and alternatives(parsed(many), holds=True) is None
-    index = TagIndex([parsed(many), parsed("a0"), parsed("a & ~a")])
+def test_an_expression_with_too_many_alternatives_is_evaluated_separately() -> None:
+    conjunction = " & ".join(f"(a{number} | b{number})" for number in range(8))
+    assert MOST_ALTERNATIVES < 2**8 and alternatives(parse(conjunction), holds=True) is None
+    index = TagIndex([parse(conjunction), parse("a0"), parse("a & ~a")])
     assert index.holds([f"a{number}" for number in range(8)]).tolist() == [True, True, False]
     assert index.holds(["a0", "a"]).tolist() == [False, True, False]
 

@@ -1,13 +1,14 @@
-"""Expressions over tags: their grammar in v0.1 and elsewhere, what they mean, and that all ends."""
+"""Tag expressions: their grammar in v0.1 and in the other profiles, their meaning, and termination for any text."""
 
 from __future__ import annotations
 
 import itertools
 import random
+import re
 
 import pytest
 
-from broker.matching.specs.tags import DEEPEST, MOST_ATOMS, Tags, TagsRefused, parse_tags
+from broker.matching.specs.tags import DEEPEST, MOST_ATOMS, TagsRefused, parse_tags
 
 
 @pytest.mark.parametrize(
@@ -31,9 +32,9 @@ from broker.matching.specs.tags import DEEPEST, MOST_ATOMS, Tags, TagsRefused, p
     ],
 )
 @pytest.mark.parametrize("v01", [True, False])
-def test_what_an_expression_means(text: str, tags: str, holds: bool, v01: bool) -> None:
-    found = parse_tags(text, v01=v01)
-    assert found is not None and found.holds(set(tags.split())) is holds
+def test_the_meaning_of_an_expression(text: str, tags: str, holds: bool, v01: bool) -> None:
+    expression = parse_tags(text, v01=v01)
+    assert expression is not None and expression.holds(set(tags.split())) is holds
 
 
 def test_an_empty_expression_holds_everywhere() -> None:
@@ -65,8 +66,8 @@ def test_an_empty_expression_holds_everywhere() -> None:
     ],
 )
 def test_the_two_grammars(text: str, v01: bool, v02: bool) -> None:
-    for is_v01, accepted in ((True, v01), (False, v02)):
-        if accepted:
+    for is_v01, is_accepted in ((True, v01), (False, v02)):
+        if is_accepted:
             assert parse_tags(text, v01=is_v01) is not None
         else:
             with pytest.raises(TagsRefused):
@@ -86,46 +87,47 @@ def test_limits_of_length_depth_and_tags() -> None:
             parse_tags(text)
 
 
-def test_a_place_is_told() -> None:
+def test_a_refusal_names_the_position() -> None:
     with pytest.raises(TagsRefused, match="character 5"):
         parse_tags("a & | b")
 
 
-def test_the_text_of_an_expression_means_the_same_and_is_its_own_text() -> None:
+def test_the_text_of_an_expression_is_read_back_unchanged() -> None:
     generator = random.Random(37)
     for _ in range(500):
-        text = _random(generator, 4)
-        found = parse_tags(text)
-        assert found is not None
-        again = parse_tags(str(found))
-        assert again == found and str(again) == str(found)
+        text = _random_text(generator, 4)
+        expression = parse_tags(text)
+        assert expression is not None
+        reparsed = parse_tags(str(expression))
+        assert reparsed == expression and str(reparsed) == str(expression)
         for size in range(4):
             for tags in itertools.combinations("abc", size):
-                assert again.holds(tags) is _truth(text, set(tags))
+                assert reparsed.holds(tags) is _truth(text, set(tags))
 
 
-def _random(generator: random.Random, depth: int) -> str:
+def _random_text(generator: random.Random, depth: int) -> str:
     if depth == 0 or generator.random() < 0.2:
         return generator.choice("abc")
     if generator.random() < 0.3:
-        return "~" + f"({_random(generator, depth - 1)})"
+        return "~" + f"({_random_text(generator, depth - 1)})"
     sign = generator.choice(["&", " | ", "|", " & "])
-    return f"({_random(generator, depth - 1)}){sign}({_random(generator, depth - 1)})"
+    return f"({_random_text(generator, depth - 1)}){sign}({_random_text(generator, depth - 1)})"
 
 
 def _truth(text: str, tags: set[str]) -> bool:
     signs = {"&": " and ", "|": " or ", "~": " not "} | {tag: str(tag in tags) for tag in "abc"}
-    plain = "".join(signs.get(sign, sign) for sign in text)
-    return bool(eval(plain.strip()))  # noqa: S307 - made here, of letters and operators
+    python_expression = "".join(signs.get(sign, sign) for sign in text)
+    return bool(eval(python_expression.strip()))  # noqa: S307 - built here from letters and operators
 
 
-def test_any_text_ends_in_an_expression_or_a_refusal() -> None:
+def test_any_text_gives_an_expression_or_a_refusal() -> None:
     generator = random.Random(1)
     for _ in range(5000):
         text = "".join(generator.choices("ab&|~() _:/-\n", k=generator.randrange(30)))
         for v01 in (True, False):
             try:
-                found = parse_tags(text, v01=v01)
+                expression = parse_tags(text, v01=v01)
             except TagsRefused:
                 continue
-            assert found is None or isinstance(found, Tags)
+            assert (set() if expression is None else expression.atoms) == set(re.findall(r"[ab_:/-]+", text)), text
+            assert expression is None or parse_tags(str(expression), v01=v01) == expression

@@ -1,4 +1,4 @@
-"""Which incidents rules are for, and what is wrong with settings, field by field."""
+"""Incidents selected by rules, and errors in settings, field by field."""
 
 from __future__ import annotations
 
@@ -26,67 +26,67 @@ def alarm(code: str = "queue_failing", about: str = "BNL", severity: Any = "warn
     return Incident("alarm", code, about, severity, "s")
 
 
-def rule(**given: Any) -> NotificationRule:
-    return NotificationRule.model_validate({"name": "r", "to": ["ops"], **given})
+def rule(**changes: Any) -> NotificationRule:
+    return NotificationRule.model_validate({"name": "r", "to": ["ops"], **changes})
 
 
-def asked(one: NotificationRule, *found: Incident) -> list[tuple[str, str]]:
-    return [(each.code, each.about) for each in one.asks_for(found)]
+def pairs_for(notification_rule: NotificationRule, *incidents: Incident) -> list[tuple[str, str]]:
+    return [(incident.code, incident.about) for incident in notification_rule.asks_for(incidents)]
 
 
 def test_alarms_are_chosen_by_code_subject_and_severity() -> None:
-    found = alarm(), alarm("no_leader", "timeouts", "critical"), alarm("agent_paused", "cric", "info")
-    assert len(asked(rule(alarms=["*"]), *found)) == 2
-    assert asked(rule(alarms=["queue_*"]), *found) == [("queue_failing", "BNL")]
-    assert asked(rule(alarms=["*"], about=["B*"]), *found) == [("queue_failing", "BNL")]
-    assert asked(rule(alarms=["*"], severity="critical"), *found) == [("no_leader", "timeouts")]
-    assert len(asked(rule(alarms=["*"], severity="info"), *found)) == 3
-    assert asked(rule(reasons=["*"]), *found) == []
+    incidents = alarm(), alarm("no_leader", "timeouts", "critical"), alarm("agent_paused", "cric", "info")
+    assert len(pairs_for(rule(alarms=["*"]), *incidents)) == 2
+    assert pairs_for(rule(alarms=["queue_*"]), *incidents) == [("queue_failing", "BNL")]
+    assert pairs_for(rule(alarms=["*"], about=["B*"]), *incidents) == [("queue_failing", "BNL")]
+    assert pairs_for(rule(alarms=["*"], severity="critical"), *incidents) == [("no_leader", "timeouts")]
+    assert len(pairs_for(rule(alarms=["*"], severity="info"), *incidents)) == 3
+    assert pairs_for(rule(reasons=["*"]), *incidents) == []
 
 
-def test_a_reason_is_told_when_enough_tasks_wait_for_it() -> None:
+def test_a_reason_is_reported_when_enough_tasks_wait_for_it() -> None:
     few, many = (Incident("reason", "lowmemory", "", "warning", "s", tasks=tasks) for tasks in (19, 20))
-    one = rule(reasons=["low*"], tasks=20)
-    assert asked(one, few, many) == [("lowmemory", "r")]
-    assert asked(rule(alarms=["*"]), many) == []
+    by_reason = rule(reasons=["low*"], tasks=20)
+    assert pairs_for(by_reason, few, many) == [("lowmemory", "r")]
+    assert pairs_for(rule(alarms=["*"]), many) == []
 
 
-def test_what_does_not_last_is_not_told() -> None:
-    one = rule(alarms=["*"], lasts_min=10)
-    assert not one.lasts_enough(NOW - timedelta(minutes=9), NOW)
-    assert one.lasts_enough(NOW - timedelta(minutes=10), NOW)
+def test_short_incidents_are_not_reported() -> None:
+    lasting = rule(alarms=["*"], lasts_min=10)
+    assert not lasting.lasts_enough(NOW - timedelta(minutes=9), NOW)
+    assert lasting.lasts_enough(NOW - timedelta(minutes=10), NOW)
 
 
-def test_the_shipped_settings_tell_nobody() -> None:
-    found = load_settings(None)
-    assert (found.channels, found.rules) == ({}, ())
+def test_the_shipped_settings_notify_no_channel() -> None:
+    settings = load_settings(None)
+    assert (settings.channels, settings.rules) == ({}, ())
 
 
-def test_good_settings_are_taken(tmp_path: Path) -> None:
+def test_valid_settings_are_accepted(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(yaml.safe_dump(GOOD))
-    found = load_settings(tmp_path)
-    assert [rule.to for rule in found.rules] == [("ops",)]
-    assert found.channels["hook"].where == "https://example.org/hook"
+    settings = load_settings(tmp_path)
+    assert [rule.to for rule in settings.rules] == [("ops",)]
+    assert settings.channels["hook"].where == "https://example.org/hook"
 
 
-def test_the_examples_in_the_shipped_file_are_good(tmp_path: Path) -> None:
-    """As an operator would: the lines of comment below each key are its value."""
+def test_the_examples_in_the_shipped_file_are_valid(tmp_path: Path) -> None:
+    """Uncomment the examples as an operator would: the comment lines below each key are its value."""
     text = Path("config/notifications.yaml").read_text(encoding="utf-8")
     for empty in ("channels: {}", "rules: []", "subscriptions: {}"):
         assert empty in text
         text = text.replace(empty, empty.split(":")[0] + ":")
     head, _, rest = text.partition("channels:")
     (tmp_path / FILE).write_text(head + "channels:" + rest.replace("\n#", "\n"))
-    found = load_settings(tmp_path)
-    assert (len(found.channels), len(found.rules), found.subscriptions.mail) == (5, 3, "ops")
+    settings = load_settings(tmp_path)
+    assert (len(settings.channels), len(settings.rules), settings.subscriptions.mail) == (5, 3, "ops")
 
 
-def with_rule(**given: Any) -> dict[str, Any]:
-    return {**GOOD, "rules": [{**RULE, **given}]}
+def with_rule(**changes: Any) -> dict[str, Any]:
+    return {**GOOD, "rules": [{**RULE, **changes}]}
 
 
-def with_channel(base: dict[str, Any], **given: Any) -> dict[str, Any]:
-    return {**GOOD, "channels": {**GOOD["channels"], "new": {**base, **given}}}
+def with_channel(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**GOOD, "channels": {**GOOD["channels"], "new": {**base, **changes}}}
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def with_channel(base: dict[str, Any], **given: Any) -> dict[str, Any]:
         ({"pages": "x"}, "pages: is not known here"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_field_and_value(tmp_path: Path, content: Any, words: str) -> None:
+def test_an_invalid_setting_is_named_with_its_field_and_value(tmp_path: Path, content: Any, words: str) -> None:
     (tmp_path / FILE).write_text(yaml.safe_dump(content))
-    with pytest.raises(ConfigurationError) as found:
+    with pytest.raises(ConfigurationError) as error:
         load_settings(tmp_path)
-    assert words in found.value.what
-    assert str(tmp_path / FILE) in found.value.where
+    assert words in error.value.what
+    assert str(tmp_path / FILE) in error.value.where

@@ -1,4 +1,4 @@
-"""A client that speaks to an application in the same process, from any thread."""
+"""A client of an application in the same process, usable from any thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 
 class Client:
-    """Requests to an ASGI application; each in an event loop of its own."""
+    """Sends requests to an ASGI application, each in its own event loop."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

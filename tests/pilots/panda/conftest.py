@@ -9,5 +9,5 @@ from tests.pilots.panda.client import Client
 
 @pytest.fixture(scope="module")
 def client(shared: Database) -> Client:
-    """A client of the interface on the database of the module."""
+    """A client of the pilot interface on the module's database."""
     return Client(pilot_app(shared))

@@ -1,4 +1,4 @@
-"""A small grid with jobs that wait for pilots, and a client that speaks like the pilot."""
+"""A small grid with jobs that wait for pilots, and a client that behaves like the pilot."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ QUEUES = [queue("Q"), queue("R"), queue("TEST", status="test")]
 
 def job(pandaid: int, jobstatus: str = "activated", **columns: Any) -> dict[str, Any]:
     """A job of task 1 at Q."""
-    plain = {
+    defaults = {
         "pandaid": pandaid, "jobstatus": jobstatus, "jeditaskid": 1, "computingsite": "Q", "lockedby": "jedi",
         "prodsourcelabel": "managed", "transformation": "run", "attemptnr": 0, "vo": "atlas", "currentpriority": 100,
         "creationtime": "2026-08-01T10:00:00", "modificationtime": "2026-08-01T10:00:00", "jobdefinitionid": 0,
     }  # fmt: skip
-    return plain | columns
+    return defaults | columns
 
 
 def task(jeditaskid: int = 1, **columns: Any) -> dict[str, Any]:
@@ -59,39 +59,45 @@ def task(jeditaskid: int = 1, **columns: Any) -> dict[str, Any]:
 
 def dataset(datasetid: int = 10, type: str = "input", **columns: Any) -> dict[str, Any]:
     counts = {"nfiles": 2, "nfilestobeused": 2, "nfilesused": 1, "nfilesfinished": 0, "nfilesfailed": 0}
-    plain = {"jeditaskid": 1, "datasetid": datasetid, "datasetname": f"ds{datasetid}", "type": type, "status": "ready"}
-    return plain | counts | {"nfilesonhold": 0, "neventsused": 0} | columns
+    defaults = {
+        "jeditaskid": 1,
+        "datasetid": datasetid,
+        "datasetname": f"ds{datasetid}",
+        "type": type,
+        "status": "ready",
+    }
+    return defaults | counts | {"nfilesonhold": 0, "neventsused": 0} | columns
 
 
 def content(fileid: int, pandaid: int | None = None, datasetid: int = 10, **columns: Any) -> dict[str, Any]:
-    plain = {
+    defaults = {
         "jeditaskid": 1, "datasetid": datasetid, "fileid": fileid, "lfn": f"file{fileid}", "type": "input",
         "status": "running" if pandaid else "ready", "attemptnr": 0, "maxattempt": 3, "failedattempt": 0,
         "keeptrack": 1, "pandaid": pandaid,
     }  # fmt: skip
-    return plain | columns
+    return defaults | columns
 
 
 def record(pandaid: int, fileid: int, datasetid: int = 10, **columns: Any) -> dict[str, Any]:
-    plain = {
+    defaults = {
         "row_id": 1000 * pandaid + fileid, "pandaid": pandaid, "lfn": f"file{fileid}", "type": "input",
         "status": "ready", "jeditaskid": 1, "datasetid": datasetid, "fileid": fileid, "attemptnr": 0,
         "scope": "s", "dataset": f"ds{datasetid}", "fsize": 5,
     }  # fmt: skip
-    return plain | columns
+    return defaults | columns
 
 
 def fill(database: Database, jobs: Rows, **tables: Rows) -> None:
-    """Replace the scenario; activated jobs wait in task queues."""
+    """Replace the scenario and put activated jobs into task queues."""
     names = ", ".join(OWN_TABLES)
     with database.begin() as connection:
-        # numbers of task queues are not used again: what a matcher remembers of them is true or of no use
+        # ids of task queues are never reused: a matcher's cache of them is correct or unused
         connection.execute(sa.text(f"TRUNCATE {names} CASCADE"))
-    archived = [one for one in jobs if one["jobstatus"] in ("finished", "failed", "closed")]
-    defined = [one for one in jobs if one["jobstatus"] in ("defined", "assigned")]
-    active = [one for one in jobs if one not in archived and one not in defined]
-    rows: dict[str, Rows] = {"schedconfig_json": QUEUES, "jedi_tasks": [task()], "jobsactive4": active}
-    rows |= {"jobsdefined4": defined, "jobsarchived4": archived}
+    archived_jobs = [values for values in jobs if values["jobstatus"] in ("finished", "failed", "closed")]
+    defined_jobs = [values for values in jobs if values["jobstatus"] in ("defined", "assigned")]
+    active_jobs = [values for values in jobs if values not in archived_jobs and values not in defined_jobs]
+    rows: dict[str, Rows] = {"schedconfig_json": QUEUES, "jedi_tasks": [task()], "jobsactive4": active_jobs}
+    rows |= {"jobsdefined4": defined_jobs, "jobsarchived4": archived_jobs}
     load(database, Scenario(NOW, rows | tables), replace=True)
     follow(database)
 
@@ -116,14 +122,14 @@ def row(database: Database, statement: str) -> dict[str, Any]:
 
 
 def post(client: Client, method: str, **fields: Any) -> Any:
-    """What the older interface answers."""
+    """The answer of the older interface."""
     answer = client.post(f"/server/panda/{method}", data=fields, headers=AGENT)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 def call(client: Client, method: str, **values: Any) -> Any:
-    """What API v1 answers."""
+    """The answer of API v1."""
     answer = client.post(f"/api/v1/{method}", json=values)
     assert answer.status_code == 200, answer.text
     assert set(answer.json()) == {"success", "message", "data"}
@@ -133,15 +139,15 @@ def call(client: Client, method: str, **values: Any) -> Any:
 def run_agent(
     database: Database, name: str, now: datetime = NOW, dry: bool = False, options: dict[str, Any] | None = None
 ) -> tuple[RunRecord, Rows]:
-    """One cycle of an agent, and what it emitted."""
+    """Run one cycle of an agent; return its record and the emitted documents."""
     agent = registry.make(name, options or {}, ProcessSettings())
-    emitted: Rows = []
-    request = CycleRequest(dry_run=dry, emit=emitted.append)
+    documents: Rows = []
+    request = CycleRequest(dry_run=dry, emit=documents.append)
     if dry:
-        return run_cycle(agent, CycleContext(database, now, 1, 60.0, request)), emitted
+        return run_cycle(agent, CycleContext(database, now, 1, 60.0, request)), documents
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM broker.leases"))
         lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
     assert lease is not None
     run_id = open_run(database, name, lease)
-    return run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id)), emitted
+    return run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id)), documents

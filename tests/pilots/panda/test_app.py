@@ -13,7 +13,7 @@ from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
 from tests.pilots.panda.pilot_grid import AGENT, fill, job, post
 
-WHO = {
+IDENTITIES = {
     "pilot": Identity("p"),
     "pilot of Q": Identity("p", paths=("/Q",)),
     "user": Identity("ann", has_role=False),
@@ -21,29 +21,29 @@ WHO = {
 
 
 @pytest.fixture(scope="module")
-def guarded(shared: Database) -> Client:
+def restricted_client(shared: Database) -> Client:
     async def identify(connection: HTTPConnection) -> Identity | None:
-        return WHO.get(connection.headers.get("authorization", ""))
+        return IDENTITIES.get(connection.headers.get("authorization", ""))
 
     return Client(pilot_app(shared, identify))
 
 
-def ask(client: Client, who: str, method: str, **fields: str) -> int:
-    headers = {**AGENT, "authorization": who}
+def status_code_of(client: Client, identity: str, method: str, **fields: str) -> int:
+    headers = {**AGENT, "authorization": identity}
     answer = client.post(f"/server/panda/{method}", data=fields, headers=headers)
     assert answer.status_code == 200
     return int(answer.json()["StatusCode"])
 
 
-def test_without_a_token_a_refusal_is_a_body(guarded: Client) -> None:
+def test_a_request_without_a_token_is_refused(restricted_client: Client) -> None:
     for method in ("getJob", "updateJob", "updateWorkerPilotStatus"):
-        assert ask(guarded, "nobody", method, siteName="Q") == 70
-    answer = guarded.post("/api/v1/pilot/update_job", json={})
+        assert status_code_of(restricted_client, "nobody", method, siteName="Q") == 70
+    answer = restricted_client.post("/api/v1/pilot/update_job", json={})
     assert (answer.status_code, answer.text) == (403, "SSL secure connection is required")
 
 
 @pytest.mark.parametrize(
-    ("who", "fields", "code"),
+    ("identity", "fields", "code"),
     [
         ("pilot", {"siteName": "Q"}, 0),
         ("pilot of Q", {"siteName": "Q"}, 0),
@@ -54,22 +54,24 @@ def test_without_a_token_a_refusal_is_a_body(guarded: Client) -> None:
         ("user", {"siteName": "Q", "prodSourceLabel": "user", "prodUserID": "bob"}, 0),
     ],
 )
-def test_who_may_take_jobs(shared: Database, guarded: Client, who: str, fields: dict[str, str], code: int) -> None:
-    label = "user" if who == "user" else "managed"
+def test_which_identities_may_take_jobs(
+    shared: Database, restricted_client: Client, identity: str, fields: dict[str, str], code: int
+) -> None:
+    label = "user" if identity == "user" else "managed"
     fill(shared, [job(5, prodsourcelabel=label, produserid="ann"), job(6, prodsourcelabel="user", produserid="bob")])
-    assert ask(guarded, who, "getJob", **fields) == code
-    if who == "user" and code == 0:
-        assert ask(guarded, who, "getJob", **fields) == 20
+    assert status_code_of(restricted_client, identity, "getJob", **fields) == code
+    if identity == "user" and code == 0:
+        assert status_code_of(restricted_client, identity, "getJob", **fields) == 20
 
 
-@pytest.mark.parametrize(("who", "code"), [("pilot", 0), ("pilot of Q", 70), ("user", 60)])
-def test_who_may_report(shared: Database, guarded: Client, who: str, code: int) -> None:
+@pytest.mark.parametrize(("identity", "code"), [("pilot", 0), ("pilot of Q", 70), ("user", 60)])
+def test_which_identities_may_report(shared: Database, restricted_client: Client, identity: str, code: int) -> None:
     fill(shared, [job(5, "running", computingsite="R")])
-    assert ask(guarded, who, "updateJob", jobId="5", state="running", siteName="Q") == code
+    assert status_code_of(restricted_client, identity, "updateJob", jobId="5", state="running", siteName="Q") == code
 
 
-def test_without_the_role_the_newer_methods_refuse(guarded: Client) -> None:
-    answer = guarded.post("/api/v1/harvester/update_workers", json={"harvester_id": "h", "workers": []},
+def test_the_newer_methods_refuse_an_identity_without_the_role(restricted_client: Client) -> None:
+    answer = restricted_client.post("/api/v1/harvester/update_workers", json={"harvester_id": "h", "workers": []},
                           headers={"authorization": "user"})  # fmt: skip
     assert (answer.status_code, answer.json()["success"]) == (200, False)
 
@@ -83,7 +85,7 @@ def test_without_the_role_the_newer_methods_refuse(guarded: Client) -> None:
         ({}, None),
     ],
 )
-def test_a_token_is_a_pilot_a_user_or_nobody(grants: dict[Role, Grant], expected: Identity | None) -> None:
+def test_a_token_is_a_pilot_a_user_or_no_identity(grants: dict[Role, Grant], expected: Identity | None) -> None:
     assert of_token(policies.Identity("sub", "iss", grants, username="ann")) == expected
 
 
@@ -111,15 +113,15 @@ def test_other_methods_are_forbidden(client: Client, method: str, path: str) -> 
     ],
 )
 def test_two_applications_on_one_port(shared: Database, path: str, expected: bool) -> None:
-    async def other(scope: Scope, receive: Receive, send: Send) -> None:
+    async def other_app(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse("other", 418)(scope, receive, send)
 
     assert is_for_pilots(path) == expected
-    answer = Client(beside(other, pilot_app(shared))).get(path)
+    answer = Client(beside(other_app, pilot_app(shared))).get(path)
     assert (answer.status_code != 418) == expected
 
 
-def test_the_schema_is_its_own(client: Client) -> None:
+def test_the_pilot_interface_has_its_own_schema(client: Client) -> None:
     schema = client.get("/api/v1/pilot/openapi.json").json()
     assert {"/server/panda/getJob", "/api/v1/pilot/update_job", "/api/v1/harvester/heartbeat"} <= set(schema["paths"])
     body = schema["paths"]["/api/v1/pilot/update_job"]["post"]["requestBody"]["content"]["application/json"]["schema"]
@@ -127,20 +129,20 @@ def test_the_schema_is_its_own(client: Client) -> None:
     assert body["properties"]["job_id"] == {"type": "integer"}
 
 
-def test_without_a_database_a_final_report_is_sent_again() -> None:
+def test_without_a_database_pilots_are_asked_to_retry() -> None:
     with Database("postgresql://nobody@127.0.0.1:1/none") as nowhere:
         client = Client(pilot_app(nowhere))
         assert post(client, "getJob", siteName="Q") == {"StatusCode": 30, "errorDialog": "database error"}
         answer = client.post("/server/panda/updateJob", data={"jobId": "5", "state": "finished"}, headers=AGENT)
         assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (503, "text/plain")
-        found = client.post("/api/v1/pilot/update_job", json={"job_id": 5, "job_status": "running"}).json()
-        assert found == {"success": True, "message": "Database error", "data": {"StatusCode": 30}}
-        found = client.post("/api/v1/harvester/heartbeat", json={"harvester_id": "h"}).json()
-        assert found == {"success": False, "message": "Database error", "data": None}
+        document = client.post("/api/v1/pilot/update_job", json={"job_id": 5, "job_status": "running"}).json()
+        assert document == {"success": True, "message": "Database error", "data": {"StatusCode": 30}}
+        document = client.post("/api/v1/harvester/heartbeat", json={"harvester_id": "h"}).json()
+        assert document == {"success": False, "message": "Database error", "data": None}
         assert client.get("/cache/schedconfig/Q.json").status_code == 503
 
 
-async def in_a_hurry(connection: HTTPConnection) -> Identity | None:
+async def identify_with_rate_limit(connection: HTTPConnection) -> Identity | None:
     raise TooManyRequests(1.5)
 
 
@@ -153,7 +155,7 @@ async def in_a_hurry(connection: HTTPConnection) -> Identity | None:
         ("GET", "/cache/ddmendpoints.json"),
     ],
 )
-def test_who_asks_too_often_is_told_when_to_come_again(shared: Database, method: str, path: str) -> None:
-    answer = Client(pilot_app(shared, in_a_hurry)).request(method, path)
+def test_a_client_over_its_rate_limit_is_told_when_to_retry(shared: Database, method: str, path: str) -> None:
+    answer = Client(pilot_app(shared, identify_with_rate_limit)).request(method, path)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     assert "{" not in answer.text, "pilots take any JSON for success"

@@ -51,15 +51,15 @@ def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> 
         ],
     )  # fmt: skip
     answer = post(client, "getJob", **PILOT)
-    wanted = {"StatusCode": 0, "PandaID": 5, "taskID": 1, "jobPars": "-i file1 -o out", "inFiles": "file1",
+    expected = {"StatusCode": 0, "PandaID": 5, "taskID": 1, "jobPars": "-i file1 -o out", "inFiles": "file1",
               "scopeIn": "s", "outFiles": "out,a.log", "logFile": "a.log",
               "ddmEndPointIn": "DISK", "ddmEndPointOut": "DISK,DISK",
               "scopeOut": "s", "scopeLog": "s"}  # fmt: skip
-    assert {name: answer[name] for name in wanted} == wanted
-    found = row(shared, "SELECT * FROM doma_panda.jobsactive4")
-    assert (found["jobstatus"], found["modificationhost"], found["computingelement"]) == ("sent", "n1", "CE")
-    assert found["starttime"] == found["modificationtime"] is not None
-    assert found["jobexecutionid"] == 0
+    assert {name: answer[name] for name in expected} == expected
+    job_row = row(shared, "SELECT * FROM doma_panda.jobsactive4")
+    assert (job_row["jobstatus"], job_row["modificationhost"], job_row["computingelement"]) == ("sent", "n1", "CE")
+    assert job_row["starttime"] == job_row["modificationtime"] is not None
+    assert job_row["jobexecutionid"] == 0
     assert rows(shared, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "sent")]
     assert post(client, "getJob", **PILOT) == NOTHING
 
@@ -95,7 +95,7 @@ def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> 
         ({}, {"siteName": "NOWHERE"}, False),
     ],
 )
-def test_who_gets_which_job(
+def test_which_jobs_a_pilot_gets(
     shared: Database, client: Client, columns: dict[str, Any], fields: dict[str, str], gets: bool
 ) -> None:
     fill(shared, [job(5, **columns)])
@@ -104,12 +104,12 @@ def test_who_gets_which_job(
 
 
 @pytest.mark.parametrize(("corepower", "gets"), [(10, True), (9.9, False), (None, True)])
-def test_a_job_that_needs_cpu_time_goes_where_there_is_enough(
+def test_a_job_with_a_cpu_time_goes_to_a_queue_with_enough(
     shared: Database, client: Client, corepower: float | None, gets: bool
 ) -> None:
-    at = queue("Q", maxtime=100, corepower=corepower)
-    fill(shared, [], schedconfig_json=[at])
-    fill(shared, [job(5)], schedconfig_json=[at])
+    queue_row = queue("Q", maxtime=100, corepower=corepower)
+    fill(shared, [], schedconfig_json=[queue_row])
+    fill(shared, [job(5)], schedconfig_json=[queue_row])
     with shared.begin() as connection:
         connection.exec_driver_sql("INSERT INTO broker.task_requirements (jeditaskid, cputime_s) VALUES (1, 1000)")
         connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
@@ -120,37 +120,37 @@ def test_a_job_that_needs_cpu_time_goes_where_there_is_enough(
 def test_several_jobs_at_once(shared: Database, client: Client) -> None:
     fill(shared, [job(5), job(6), job(7)])
     answer = post(client, "getJob", **PILOT, nJobs="2")
-    assert [one["PandaID"] for one in answer["jobs"]] == [5, 6]
-    found = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", n_jobs=5, node="n1")
-    assert (found["success"], [one["PandaID"] for one in found["data"]["jobs"]]) == (True, [7])
-    found = call(client, "pilot/acquire_jobs", site_name="Q")
-    assert (found["success"], found["message"]) == (False, "No jobs in PanDA")
+    assert [document["PandaID"] for document in answer["jobs"]] == [5, 6]
+    response = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", n_jobs=5, node="n1")
+    assert (response["success"], [document["PandaID"] for document in response["data"]["jobs"]]) == (True, [7])
+    response = call(client, "pilot/acquire_jobs", site_name="Q")
+    assert (response["success"], response["message"]) == (False, "No jobs in PanDA")
 
 
 def test_each_job_goes_to_one_pilot(shared: Database, client: Client) -> None:
     fill(shared, [job(number) for number in range(100, 130)])
 
-    def ask(number: int) -> list[int]:
-        found = []
+    def take_all(number: int) -> list[int]:
+        pandaids = []
         while (answer := post(client, "getJob", **PILOT | {"node": f"n{number}"}))["StatusCode"] == 0:
-            found.append(int(answer["PandaID"]))
-        return found
+            pandaids.append(int(answer["PandaID"]))
+        return pandaids
 
     with ThreadPoolExecutor(4) as pool:
-        given = [pandaid for found in pool.map(ask, range(4)) for pandaid in found]
-    assert sorted(given) == list(range(100, 130))
+        jobs = [pandaid for pandaids in pool.map(take_all, range(4)) for pandaid in pandaids]
+    assert sorted(jobs) == list(range(100, 130))
 
 
 def test_the_worker_of_a_known_harvester_runs(shared: Database, client: Client) -> None:
     worker = {"harvesterid": "h", "workerid": 12, "status": "submitted", "lastupdate": "2026-08-01T10:00:00"}
-    known = [{"harvester_id": "h"}]
-    fill(shared, [job(5), job(6)], harvester_workers=[worker], harvester_instances=known)
+    instances = [{"harvester_id": "h"}]
+    fill(shared, [job(5), job(6)], harvester_workers=[worker], harvester_instances=instances)
     post(client, "getJob", **PILOT, harvester_id="h", worker_id="12")
     assert rows(shared, "SELECT status, njobs FROM doma_panda.harvester_workers") == [("running", 1)]
-    related = "SELECT harvesterid, workerid, pandaid FROM doma_panda.harvester_rel_jobs_workers"
-    assert rows(shared, related) == [("h", 12, 5)]
+    query = "SELECT harvesterid, workerid, pandaid FROM doma_panda.harvester_rel_jobs_workers"
+    assert rows(shared, query) == [("h", 12, 5)]
     assert post(client, "getJob", **PILOT, harvester_id="other", worker_id="3")["PandaID"] == 6
-    assert rows(shared, related) == [("h", 12, 5)]
+    assert rows(shared, query) == [("h", 12, 5)]
 
 
 def test_requests_are_counted_at_known_queues(shared: Database, client: Client) -> None:
@@ -158,11 +158,11 @@ def test_requests_are_counted_at_known_queues(shared: Database, client: Client) 
     post(client, "getJob", **PILOT)
     post(client, "getJob", **PILOT)
     post(client, "getJob", **PILOT | {"siteName": "NOWHERE"})
-    counted = rows(shared, "SELECT panda_queue, method, node, requests FROM broker.pilot_requests ORDER BY 2")
-    assert counted == [("Q", "getjob", "n1", 2), ("Q", "nojob", "n1", 1)]
+    counts = rows(shared, "SELECT panda_queue, method, node, requests FROM broker.pilot_requests ORDER BY 2")
+    assert counts == [("Q", "getjob", "n1", 2), ("Q", "nojob", "n1", 1)]
 
 
-def test_who_does_not_accept_json_gets_text(shared: Database, client: Client) -> None:
+def test_a_client_that_does_not_accept_json_gets_a_form(shared: Database, client: Client) -> None:
     fill(shared, [job(5)])
     answer = client.post("/server/panda/getJob", data=PILOT, headers={"accept": "*/*"})
     fields = parse_qs(answer.text, keep_blank_values=True)
@@ -195,22 +195,22 @@ def test_a_request_without_a_queue_is_invalid(client: Client, fields: dict[str, 
     assert post(client, "getJob", **fields)["StatusCode"] == code
 
 
-def test_queues_of_the_grid_are_there() -> None:
-    assert [one["panda_queue"] for one in QUEUES] == ["Q", "R", "TEST"]
+def test_the_grid_has_its_queues() -> None:
+    assert [values["panda_queue"] for values in QUEUES] == ["Q", "R", "TEST"]
 
 
-def test_what_is_on_record_of_a_host_decides_with_what_its_pilot_tells(shared: Database, client: Client) -> None:
-    def asking(**spec: Any) -> str:
+def test_the_recorded_host_and_the_request_of_its_pilot_decide_together(shared: Database, client: Client) -> None:
+    def specs_with(**spec: Any) -> str:
         return JobSpecs((Spec(**spec),), "atlas").canonical
 
-    def ask(specs: str) -> int | None:
+    def pandaid_for(specs: str) -> int | None:
         fill(shared, [job(5)], worker_node=nodes, worker_node_gpus=gpus)
         with shared.begin() as connection:
             connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues, broker.task_requirements"))
             attach(connection, 1, None, Asked(specs=specs))
         follow(shared)
-        found: int | None = post(client, "getJob", **PILOT | {"node": "slot1@n1"}).get("PandaID")
-        return found
+        pandaid: int | None = post(client, "getJob", **PILOT | {"node": "slot1@n1"}).get("PandaID")
+        return pandaid
 
     nodes: list[dict[str, Any]] = [
         {"site": "SITE", "host_name": "n1", "cpu_model": "a", "cpu_architecture": "x86_64",
@@ -219,27 +219,27 @@ def test_what_is_on_record_of_a_host_decides_with_what_its_pilot_tells(shared: D
          "last_seen": NOW.isoformat()},
     ]  # fmt: skip
     gpus: list[dict[str, Any]] = []
-    assert ask(asking(architecture="x86_64", level_least=3, ram_request=Memory(4000))) == 5
-    assert ask(asking(level_least=4)) is None and ask(asking(architecture="aarch64")) is None
-    assert ask(asking(ram_request=Memory(4001))) is None
+    assert pandaid_for(specs_with(architecture="x86_64", level_least=3, ram_request=Memory(4000))) == 5
+    assert pandaid_for(specs_with(level_least=4)) is None and pandaid_for(specs_with(architecture="aarch64")) is None
+    assert pandaid_for(specs_with(ram_request=Memory(4001))) is None
     one_gpu = GpuNeed(Bounds(1), ram_mb=5000, vendor="NVIDIA")
-    assert ask(asking(gpu=one_gpu)) is None
+    assert pandaid_for(specs_with(gpu=one_gpu)) is None
     gpus.append({"site": "SITE", "host_name": "n1", "vendor": "NVIDIA", "model": "T4", "count": 2, "vram": 5000})
-    assert ask(asking(gpu=one_gpu)) == 5 and ask(asking(gpu=GpuNeed(Bounds(3)))) is None
-    # who asks for no GPU leaves a node that has some to others
-    assert ask(asking()) is None
+    assert pandaid_for(specs_with(gpu=one_gpu)) == 5 and pandaid_for(specs_with(gpu=GpuNeed(Bounds(3)))) is None
+    # a job without a GPU requirement gets no node with GPUs
+    assert pandaid_for(specs_with()) is None
     gpus.append({"site": "SITE", "host_name": "n1", "vendor": "AMD", "model": "MI", "count": 1, "vram": 9000})
-    assert ask(asking(gpu=GpuNeed(Bounds(3)))) == 5 and ask(asking(gpu=one_gpu)) is None
+    assert pandaid_for(specs_with(gpu=GpuNeed(Bounds(3)))) == 5 and pandaid_for(specs_with(gpu=one_gpu)) is None
     nodes.clear()
-    assert ask(asking(architecture="x86_64", gpu=GpuNeed(Bounds(1)))) is None
+    assert pandaid_for(specs_with(architecture="x86_64", gpu=GpuNeed(Bounds(1)))) is None
 
 
 @pytest.mark.parametrize(
-    ("node", "held", "minutes", "gets"),
+    ("node", "held_node", "minutes", "gets"),
     [("n1", "n1", 10, False), ("slot1_2@n1", "n1", 10, False), ("n2", "n1", 10, True), ("n1", "n1", -1, True)],
 )
-def test_the_pilot_of_a_node_that_is_held_gets_nothing(
-    shared: Database, client: Client, node: str, held: str, minutes: int, gets: bool
+def test_the_pilot_of_a_held_node_gets_no_job(
+    shared: Database, client: Client, node: str, held_node: str, minutes: int, gets: bool
 ) -> None:
     fill(shared, [job(5)])
     with shared.begin() as connection:
@@ -247,14 +247,14 @@ def test_the_pilot_of_a_node_that_is_held_gets_nothing(
             sa.text(
                 "INSERT INTO broker.held_nodes VALUES ('Q', :node, now() + make_interval(mins => :minutes), 7, 7, 2)"
             ),
-            {"node": held, "minutes": minutes},
+            {"node": held_node, "minutes": minutes},
         )
     answer = post(client, "getJob", **{**PILOT, "node": node})
     assert (answer["StatusCode"], answer.get("errorDialog", "")) == ((0, "") if gets else (20, AVOIDED))
-    told = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node=node)
-    assert told["message"] == ("No jobs in PanDA" if gets else AVOIDED)
-    asked = rows(shared, "SELECT method FROM broker.pilot_requests ORDER BY method")
-    assert ("nojob",) in asked or gets
+    response = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node=node)
+    assert response["message"] == ("No jobs in PanDA" if gets else AVOIDED)
+    counts = rows(shared, "SELECT method, requests FROM broker.pilot_requests ORDER BY method")
+    assert counts == [("getjob", 2), ("nojob", 1 if gets else 2)]
 
 
 def test_the_pilot_of_a_node_at_which_the_input_failed_gets_other_jobs(shared: Database, client: Client) -> None:
@@ -262,13 +262,13 @@ def test_the_pilot_of_a_node_at_which_the_input_failed_gets_other_jobs(shared: D
     with shared.begin() as connection:
         connection.exec_driver_sql("TRUNCATE broker.held_jobs")
         connection.exec_driver_sql("INSERT INTO broker.held_jobs VALUES (5, 'n1', 'Q', '2099-01-01 12:00Z')")
-    asked = {**PILOT, "node": "slot1@n1"}
-    assert post(client, "getJob", **asked)["PandaID"] == 6
-    said = (
+    request = {**PILOT, "node": "slot1@n1"}
+    assert post(client, "getJob", **request)["PandaID"] == 6
+    message = (
         "retry elsewhere: input of jobs that wait here failed at node n1, which gets them again from 2099-01-01T12:00"
     )
-    answer = post(client, "getJob", **asked)
-    assert (answer["StatusCode"], answer["errorDialog"]) == (20, f"{said}:00+00:00")
-    told = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node="n1")
-    assert told["message"] == answer["errorDialog"]
+    answer = post(client, "getJob", **request)
+    assert (answer["StatusCode"], answer["errorDialog"]) == (20, f"{message}:00+00:00")
+    response = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node="n1")
+    assert response["message"] == answer["errorDialog"]
     assert post(client, "getJob", **{**PILOT, "node": "n2"})["PandaID"] == 5

@@ -14,14 +14,14 @@ NODE = {"site": "S", "host_name": "slot1@h", "cpu_model": "AMD EPYC"}
 GPU = {"site": "S", "host_name": "h", "vendor": "NVIDIA", "model": "A100", "count": 4}
 
 
-def test_a_pilot_says_that_it_starts_and_ends(shared: Database, client: Client) -> None:
+def test_a_pilot_reports_its_start_and_end(shared: Database, client: Client) -> None:
     fill(shared, [], harvester_workers=[{"harvesterid": "h", "workerid": 12, "status": "running"}])
     for status in ("started", "finished"):
         answer = post(client, "updateWorkerPilotStatus", workerID="12", harvesterID="h", status=status, node_id="n")
         assert answer == {"StatusCode": 0}
-    found = row(shared, "SELECT * FROM doma_panda.harvester_workers")
-    assert (found["pilotstatus"], found["nodeid"]) == ("finished", "n")
-    assert found["pilotstarttime"] <= found["pilotendtime"] == found["pilotstatussynctime"]
+    worker = row(shared, "SELECT * FROM doma_panda.harvester_workers")
+    assert (worker["pilotstatus"], worker["nodeid"]) == ("finished", "n")
+    assert worker["pilotstarttime"] <= worker["pilotendtime"] == worker["pilotstatussynctime"]
     values = {"worker_id": "13", "harvester_id": "h", "status": "started"}
     assert call(client, "pilot/update_worker_status", **values) == DONE
     assert call(client, "pilot/update_worker_status", **values | {"status": "idle"})["success"] is False
@@ -38,7 +38,7 @@ def test_a_bad_status_is_refused(client: Client, fields: dict[str, str]) -> None
     assert post(client, "updateWorkerPilotStatus", **fields)["StatusCode"] == 50
 
 
-def test_a_node_is_kept_and_its_gpus_brought_up_to_date(shared: Database, client: Client) -> None:
+def test_a_node_is_stored_and_its_gpus_are_updated(shared: Database, client: Client) -> None:
     fill(shared, [])
     assert call(client, "pilot/update_worker_node", **NODE, panda_queue="Q", n_logical_cpus=64) == DONE
     level = {"cpu_architecture_level": "x86-64-v3", "n_logical_cpus": 32}
@@ -83,8 +83,8 @@ def test_harvester_reports_its_workers(shared: Database, client: Client) -> None
     answer = call(client, "harvester/update_workers", harvester_id="h", workers=workers)
     assert answer == {"success": True, "message": "", "data": [True, False]}
     call(client, "harvester/update_workers", harvester_id="h", workers=[{"workerID": 1, "status": "running"}])
-    found = row(shared, "SELECT * FROM doma_panda.harvester_workers")
-    assert (found["status"], found["computingsite"], found["ncore"]) == ("running", "Q", 8)
+    worker = row(shared, "SELECT * FROM doma_panda.harvester_workers")
+    assert (worker["status"], worker["computingsite"], worker["ncore"]) == ("running", "Q", 8)
     data = {"startTime": "2026-08-01 10:00:00", "sw_version": "0.5"}
     assert call(client, "harvester/heartbeat", harvester_id="h", data=data) == DONE
     assert call(client, "harvester/heartbeat", harvester_id="h") == DONE
@@ -92,7 +92,7 @@ def test_harvester_reports_its_workers(shared: Database, client: Client) -> None
     assert (instance["owner"], instance["sw_version"], instance["starttime"].hour) == ("local", "0.5", 10)
 
 
-def test_numbers_of_workers_are_rewritten(shared: Database, client: Client) -> None:
+def test_worker_statistics_are_replaced(shared: Database, client: Client) -> None:
     fill(shared, [])
     first = {"managed": {"SCORE": {"running": 1, "submitted": 2}, "Undefined": {"running": 9}}}
     second = {"user": {"MCORE": {"running": 3}}}
@@ -100,13 +100,13 @@ def test_numbers_of_workers_are_rewritten(shared: Database, client: Client) -> N
     assert call(client, "harvester/report_worker_statistics", **report, statistics=json.dumps(first)) == DONE
     query = "SELECT jobtype, resourcetype, status, n_workers FROM doma_panda.harvester_worker_stats ORDER BY 3"
     assert rows(shared, query) == [("managed", "SCORE", "running", 1), ("managed", "SCORE", "submitted", 2)]
-    other = report | {"panda_queue": "R"}
-    assert call(client, "harvester/report_worker_statistics", **other, statistics=second) == DONE
+    other_queue = report | {"panda_queue": "R"}
+    assert call(client, "harvester/report_worker_statistics", **other_queue, statistics=second) == DONE
     assert call(client, "harvester/report_worker_statistics", **report, statistics=second) == DONE
     assert rows(shared, query) == [("user", "MCORE", "running", 3)] * 2
 
 
-def test_what_pilots_read_of_queues(shared: Database, client: Client) -> None:
+def test_pilots_read_the_data_of_queues(shared: Database, client: Client) -> None:
     fill(shared, [], schedconfig_json=[
         {"panda_queue": "Q", "data": {"nickname": "Q", "maxwdir": 100, "timefloor": None}},
         {"panda_queue": "BAD", "data": []},

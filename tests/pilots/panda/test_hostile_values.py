@@ -1,4 +1,4 @@
-"""Whatever stands in a request, there is an answer of the usual form, and no error of the server."""
+"""Any content of a request gets an answer of the usual form, never a server error."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ json_values = st.one_of(
 
 
 @PATIENT
-@given(st.dictionaries(st.sampled_from([one.form for one in FIELDS]), form_values, max_size=len(FIELDS)),
+@given(st.dictionaries(st.sampled_from([field.form for field in FIELDS]), form_values, max_size=len(FIELDS)),
        st.sampled_from(STATES), st.sampled_from(TEXTS))  # fmt: skip
-def test_reports_of_any_values(
+def test_reports_with_any_values(
     running: Database, client: Client, fields: dict[str, str], state: str, report: str
 ) -> None:
     with running.begin() as connection:
@@ -54,7 +54,7 @@ def test_reports_of_any_values(
 
 @PATIENT
 @given(st.sampled_from(sorted(set(METHODS) - set(READING))), st.data())
-def test_calls_of_any_values(shared: Database, client: Client, method: str, data: st.DataObject) -> None:
+def test_calls_with_any_values(shared: Database, client: Client, method: str, data: st.DataObject) -> None:
     names = [name.rstrip("!") for name in METHODS[method].arguments]
     values = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(names, json_values)))
     body = json.dumps(values, ensure_ascii=True).encode()
@@ -64,7 +64,7 @@ def test_calls_of_any_values(shared: Database, client: Client, method: str, data
 
 
 @pytest.mark.parametrize("path", ["%00", "%ED%A0%80", "..%2F..", "'", "a" * 3000, "%25s"])
-def test_queue_data_of_any_name(client: Client, path: str) -> None:
+def test_queue_data_for_any_name(client: Client, path: str) -> None:
     assert client.get(f"/cache/schedconfig/{path}.json").status_code == 404
 
 

@@ -1,4 +1,4 @@
-"""Pilots name a PanDA queue only: which place that is, and so which SubmitPools they bring."""
+"""Pilots name only a PanDA queue: it determines their place and so their SubmitPools."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from tests.store.pool_grid import emptied, pool_for, publish_places, refresh
 
 
 @pytest.mark.parametrize(
-    ("memory_mb", "at", "gets"),
+    ("memory_mb", "queue_name", "gets"),
     [(3000, "QUEUE_B", True), (5000, "QUEUE_B", False), (1000, "QUEUE_A", False), (None, "QUEUE_A", True)],
 )
-def test_a_queue_at_one_place_brings_its_pools(shared: Database, memory_mb: int | None, at: str, gets: bool) -> None:
-    fill(shared, [], schedconfig_json=[queue(at)])
+def test_a_queue_at_one_place_presents_its_pools(
+    shared: Database, memory_mb: int | None, queue_name: str, gets: bool
+) -> None:
+    fill(shared, [], schedconfig_json=[queue(queue_name)])
     publish_places(emptied(shared))
-    fill(shared, [job(5, computingsite=at, vo="lhcb")], schedconfig_json=[queue(at)])
+    fill(shared, [job(5, computingsite=queue_name, vo="lhcb")], schedconfig_json=[queue(queue_name)])
     with shared.begin() as connection:
         if memory_mb is not None:
             pool = pool_for(Memory=memory_mb)
@@ -29,13 +31,13 @@ def test_a_queue_at_one_place_brings_its_pools(shared: Database, memory_mb: int 
         connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
     refresh(shared, 0)
     follow(shared)
-    # numbers of task queues begin anew in emptied tables, so a server that remembers some is of no use
+    # ids of task queues restart in emptied tables: a server with cached ids cannot be used
     client = Client(pilot_app(shared))
-    assert post(client, "getJob", siteName=at)["StatusCode"] == (0 if gets else 20)
+    assert post(client, "getJob", siteName=queue_name)["StatusCode"] == (0 if gets else 20)
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("document", "expected"),
     [
         ('{"arguments": "-n 4"}', "-n 4"),
         ('{"arguments": null}', ""),
@@ -47,11 +49,11 @@ def test_a_queue_at_one_place_brings_its_pools(shared: Database, memory_mb: int 
         (None, ""),
     ],
 )
-def test_parameters_of_tasks(written: str | None, expected: str) -> None:
-    assert parameters_of(written) == expected
+def test_parameters_of_tasks(document: str | None, expected: str) -> None:
+    assert parameters_of(document) == expected
 
 
-def test_each_job_of_a_document_has_its_own_arguments(shared: Database, client: Client) -> None:
+def test_each_job_has_its_own_arguments(shared: Database, client: Client) -> None:
     fill(
         shared,
         [job(5), job(6)],
@@ -62,5 +64,5 @@ def test_each_job_of_a_document_has_its_own_arguments(shared: Database, client: 
     )
     with shared.begin() as connection:
         connection.exec_driver_sql("INSERT INTO broker.file_arguments VALUES (1, 1, 'of its own')")
-    given = [post(client, "getJob", siteName="Q")["jobPars"] for _ in range(2)]
-    assert given == ["of its own", "of the task"]
+    arguments = [post(client, "getJob", siteName="Q")["jobPars"] for _ in range(2)]
+    assert arguments == ["of its own", "of the task"]

@@ -39,18 +39,23 @@ def test_the_life_of_a_job(shared: Database, client: Client) -> None:
     assert report(client, "starting", node="n1", pilotID="id|t|3.7.0.36") == OK
     assert (state(shared)["jobstatus"], state(shared)["pilotid"]) == ("starting", "id|t|3.7.0.36")
     assert report(client, "running", startTime="1700000000", cpuConsumptionTime="3", totRBYTES="4096") == OK
-    found = state(shared)
-    assert (found["jobstatus"], found["cpuconsumptiontime"], found["totrbytes"]) == ("running", 3, 4)
-    assert found["starttime"] is not None
+    job_row = state(shared)
+    assert (job_row["jobstatus"], job_row["cpuconsumptiontime"], job_row["totrbytes"]) == ("running", 3, 4)
+    assert job_row["starttime"] is not None
     assert rows(shared, "SELECT proc_status FROM doma_panda.jedi_dataset_contents") == [("running",)]
-    assert row(shared, "SELECT laststart FROM doma_pandameta.sitedata")["laststart"] == found["starttime"]
+    assert row(shared, "SELECT laststart FROM doma_pandameta.sitedata")["laststart"] == job_row["starttime"]
     xml = json.dumps({"a.log": {"guid": "g", "fsize": 1, "adler32": "01"}})
     assert report(client, "finished", xml=xml, pilotTiming="1|2|3|4|5|6", endTime="1700000001", pilotLog="end") == OK
-    found = state(shared)
-    assert (found["jobstatus"], found["pilottiming"]) == ("holding", "1|2|3|4|5|6")
-    assert found["endtime"] is not None
-    held = row(shared, "SELECT * FROM doma_panda.job_output_report")
-    assert (held["pandaid"], held["attemptnr"], held["jobstatus"], held["data"]) == (5, 0, "finished", xml)
+    job_row = state(shared)
+    assert (job_row["jobstatus"], job_row["pilottiming"]) == ("holding", "1|2|3|4|5|6")
+    assert job_row["endtime"] is not None
+    output_report = row(shared, "SELECT * FROM doma_panda.job_output_report")
+    assert (
+        output_report["pandaid"],
+        output_report["attemptnr"],
+        output_report["jobstatus"],
+        output_report["data"],
+    ) == (5, 0, "finished", xml)
     assert rows(shared, "SELECT text FROM broker.pilot_logs") == [("end",)]
     log = rows(shared, "SELECT jobstatus FROM doma_panda.jobs_statuslog ORDER BY modificationtime")
     assert log == [("starting",), ("running",), ("holding",)]
@@ -61,7 +66,7 @@ def test_the_life_of_a_job(shared: Database, client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "fields", "command"),
+    ("jobs", "fields", "command"),
     [
         ([], {}, "tobekilled"),
         ([job(5, "running", attemptnr=1)], {}, "tobekilled"),
@@ -75,18 +80,18 @@ def test_the_life_of_a_job(shared: Database, client: Client) -> None:
         ([job(5, "running", batchid="a.1")], {"batchID": "a.1"}, "NULL"),
     ],
 )
-def test_what_the_pilot_is_told(
-    shared: Database, client: Client, found: list[dict[str, Any]], fields: dict[str, str], command: str
+def test_which_command_the_pilot_gets(
+    shared: Database, client: Client, jobs: list[dict[str, Any]], fields: dict[str, str], command: str
 ) -> None:
-    fill(shared, found)
+    fill(shared, jobs)
     assert report(client, "running", **fields) == {"StatusCode": 0, "command": command}
 
 
 def test_a_changed_batch_id_is_noted(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "running", batchid="a.1")])
     report(client, "running", batchID="a.2")
-    found = state(shared)
-    assert (found["superrorcode"], found["batchid"], found["superrordiag"]) == (
+    job_row = state(shared)
+    assert (job_row["superrorcode"], job_row["batchid"], job_row["superrordiag"]) == (
         1,
         "a.1",
         "the batch id was a.1 and is a.2",
@@ -101,7 +106,7 @@ def test_a_changed_batch_id_is_noted(shared: Database, client: Client) -> None:
         ({"jobId": "5"}, {"StatusCode": 50, "errorDialog": "state is missing or no value"}),
     ],
 )
-def test_a_report_of_nothing_changes_nothing(
+def test_an_incomplete_report_changes_nothing(
     shared: Database, client: Client, fields: dict[str, str], answer: dict[str, Any]
 ) -> None:
     fill(shared, [job(5, "running")])
@@ -110,15 +115,15 @@ def test_a_report_of_nothing_changes_nothing(
     assert state(shared) == before
 
 
-def test_hostile_texts_are_kept_as_texts(shared: Database, client: Client) -> None:
+def test_hostile_texts_are_stored_as_texts(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "running")])
     diag = "'; DROP TABLE doma_panda.jobsactive4; --\0\n\u202e" + "x" * 10_000
     assert report(client, "failed", pilotErrorDiag=diag, jobMetrics="%s %(now)s :pandaid") == OK
-    found = state(shared)
-    assert (len(found["piloterrordiag"]), found["jobmetrics"]) == (500, "%s %(now)s :pandaid")
+    job_row = state(shared)
+    assert (len(job_row["piloterrordiag"]), job_row["jobmetrics"]) == (500, "%s %(now)s :pandaid")
 
 
-def test_json_with_gzip_is_read_too(shared: Database, client: Client) -> None:
+def test_compressed_json_is_also_read(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "running")])
     body = gzip.compress(json.dumps({"jobId": 5, "attemptNr": 0, "state": "running", "coreCount": 8}).encode())
     headers = {**AGENT, "content-type": "application/json", "content-encoding": "gzip"}
@@ -138,7 +143,7 @@ WHERE wait_event_type = 'Lock' AND datname = current_database() AND application_
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "expected"),
     [
         ("finished", "running", ("already_done", "alreadydone")),
         ("finished", "failed", ("already_done", "alreadydone")),
@@ -146,60 +151,60 @@ WHERE wait_event_type = 'Lock' AND datname = current_database() AND application_
         ("running", "starting", ("reported", None)),
     ],
 )
-def test_two_reports_of_a_job_at_once_count_one_after_the_other(
-    shared: Database, first: str, second: str, told: tuple[str, str | None]
+def test_two_concurrent_reports_of_a_job_are_applied_in_sequence(
+    shared: Database, first: str, second: str, expected: tuple[str, str | None]
 ) -> None:
-    """The second one is judged by what the first has made of the job, and overwrites nothing of it."""
+    """The second report is judged by the state after the first, and overwrites none of its values."""
     fill(shared, [job(5, "sent")])
     reports = [
         JobReport(5, state, 0, "Q", {"pilottiming": state, "modificationhost": "node"}) for state in (first, second)
     ]
-    with shared.sibling("second report", 1) as other, ThreadPoolExecutor(1) as threads:
+    with shared.sibling("second report", 1) as sibling, ThreadPoolExecutor(1) as threads:
         with shared.begin() as connection:
-            found = read_state(connection, shared.names, 5)
-            change = transition(found, reports[0], NOW.replace(tzinfo=None))
+            before_change = read_state(connection, shared.names, 5)
+            change = transition(before_change, reports[0], NOW.replace(tzinfo=None))
             write_transition(connection, shared.names, reports[0], change, NOW)
-            waiting = threads.submit(update, other, reports[1], lambda queue: True)
-            while not waiting.done() and rows(shared, WAITS_FOR_LOCK) == [(0,)]:
+            second_update = threads.submit(update, sibling, reports[1], lambda queue: True)
+            while not second_update.done() and rows(shared, WAITS_FOR_LOCK) == [(0,)]:
                 pass
-            assert not waiting.done()
-        answer = waiting.result()
-    assert (answer.reason, answer.command) == told
-    kept = second if answer.is_applied else first
+            assert not second_update.done()
+        answer = second_update.result()
+    assert (answer.reason, answer.command) == expected
+    last_state = second if answer.is_applied else first
     after = state(shared)
-    assert (after["jobstatus"], after["pilottiming"]) == (change.status, kept)
+    assert (after["jobstatus"], after["pilottiming"]) == (change.status, last_state)
     log = rows(shared, "SELECT jobstatus FROM doma_panda.jobs_statuslog ORDER BY modificationtime")
     assert log == [(change.status,)]
 
 
 def test_reports_in_bulk(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "sent"), job(6, "sent")])
-    jobs = [{"jobId": one, "attemptNr": 0, "state": "running"} for one in (5, 6, 7)]
+    jobs = [{"jobId": pandaid, "attemptNr": 0, "state": "running"} for pandaid in (5, 6, 7)]
     answer = post(client, "updateJobsInBulk", jobList=json.dumps(jobs), harvester_id="h")
     assert answer == [True, [OK, OK, {"StatusCode": 0, "command": "tobekilled"}]]
     assert post(client, "updateJobsInBulk", jobList="{") == [False, "jobList is no list of objects"]
-    found = call(
+    response = call(
         client, "pilot/update_jobs_bulk",
         job_list=[{"job_id": 5, "job_status": "finished"}, {"job_id": 6, "job_status": "running", "x": 1}],
     )  # fmt: skip
-    assert [one["success"] for one in found["data"]] == [True, False]
+    assert [result["success"] for result in response["data"]] == [True, False]
 
 
-@pytest.mark.parametrize(("reports", "taken"), [(MOST_REPORTS, True), (MOST_REPORTS + 1, False)])
-def test_reports_in_bulk_have_a_limit(shared: Database, client: Client, reports: int, taken: bool) -> None:
+@pytest.mark.parametrize(("reports", "is_accepted"), [(MOST_REPORTS, True), (MOST_REPORTS + 1, False)])
+def test_reports_in_bulk_have_a_limit(shared: Database, client: Client, reports: int, is_accepted: bool) -> None:
     legacy = [{"jobId": 5, "state": "of no kind"}] * reports
     answer = post(client, "updateJobsInBulk", jobList=json.dumps(legacy))
-    assert answer[0] is taken and (taken or f"more than {MOST_REPORTS}" in answer[1])
-    found = call(client, "pilot/update_jobs_bulk", job_list=[{"job_id": 5, "job_status": "of no kind"}] * reports)
-    assert found["success"] is taken and (taken or f"more than {MOST_REPORTS}" in found["message"])
+    assert answer[0] is is_accepted and (is_accepted or f"more than {MOST_REPORTS}" in answer[1])
+    response = call(client, "pilot/update_jobs_bulk", job_list=[{"job_id": 5, "job_status": "of no kind"}] * reports)
+    assert response["success"] is is_accepted and (is_accepted or f"more than {MOST_REPORTS}" in response["message"])
 
 
 def test_status_of_jobs(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "running", attemptnr=2), job(6, "finished")])
     answer = post(client, "getStatus", ids="5,6,7,x")
     assert answer == {"StatusCode": 0, "status": "running,finished,notfound,notfound", "attemptNr": "2,0,0,0"}
-    found = client.get("/api/v1/pilot/get_job_status", params={"job_ids": [5, 7]}).json()
-    assert found["data"] == [
+    response = client.get("/api/v1/pilot/get_job_status", params={"job_ids": [5, 7]}).json()
+    assert response["data"] == [
         {"job_id": 5, "status": "running", "attempt_number": 2},
         {"job_id": 7, "status": "not found", "attempt_number": 0},
     ]
@@ -208,10 +213,10 @@ def test_status_of_jobs(shared: Database, client: Client) -> None:
 
 def test_the_newer_interface(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "sent")])
-    found = call(client, "pilot/update_job", job_id=5, job_status="running", attempt_nr=0, max_rss=10.5)
-    assert found == {"success": True, "message": "", "data": {"StatusCode": 0, "command": None}}
-    found = call(client, "pilot/update_job", job_id=5, job_status="flying")
-    assert (found["success"], found["data"]) == (False, {"StatusCode": 50})
+    response = call(client, "pilot/update_job", job_id=5, job_status="running", attempt_nr=0, max_rss=10.5)
+    assert response == {"success": True, "message": "", "data": {"StatusCode": 0, "command": None}}
+    response = call(client, "pilot/update_job", job_id=5, job_status="flying")
+    assert (response["success"], response["data"]) == (False, {"StatusCode": 50})
 
 
 @pytest.mark.parametrize(
@@ -226,11 +231,11 @@ def test_the_newer_interface(shared: Database, client: Client) -> None:
     ],
 )
 def test_types_are_enforced(shared: Database, client: Client, values: dict[str, Any]) -> None:
-    found = call(client, "pilot/update_job", **values)
-    assert (found["success"], found["message"].startswith("Argument error: ")) == (False, True)
+    response = call(client, "pilot/update_job", **values)
+    assert (response["success"], response["message"].startswith("Argument error: ")) == (False, True)
 
 
-def test_the_end_of_the_output_in_debug_mode(shared: Database, client: Client) -> None:
+def test_the_end_of_the_output_is_stored_in_debug_mode(shared: Database, client: Client) -> None:
     fill(shared, [job(5, "running", specialhandling="debug")])
     report(client, "running", stdout="x" * 3000 + "end", metaData="<meta/>")
     (stdout,) = rows(shared, "SELECT stdout FROM doma_panda.jobsdebug")[0]

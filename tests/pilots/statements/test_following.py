@@ -1,4 +1,4 @@
-"""How task queues follow the jobs: what our activation moves, what others do, and parts where there are many jobs."""
+"""How task queues follow the jobs: own activations, changes by others, and comparison in parts for many jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.task_queue_rows import CHANNEL, add_activated, follow_jobs, weigh
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from tests.pilots.statements.test_job_match import LONG, add_jobs, given
+from tests.pilots.statements.test_job_match import LONG, add_jobs, match_once
 from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 QUEUES = ["QUEUE_A", *(f"Q{number}" for number in range(9))]
@@ -39,7 +39,7 @@ def follow(database: Database, seconds: float = 0, most_at_once: int = 5) -> dic
 
 
 def activate(database: Database, *jobs: int) -> dict[str, int]:
-    """Jobs at QUEUE_A whose input is there, as the agent writes them."""
+    """Activate jobs at QUEUE_A whose input is available, as the agent does."""
     add_jobs(database, min(jobs), len(jobs), jobstatus="defined", table="jobsdefined4")
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
@@ -54,7 +54,7 @@ def test_jobs_wait_from_the_commit_that_activates_them(database: Database) -> No
     assert rows(database, "SELECT priority, jobs, weight FROM broker.task_queue_levels, broker.task_queues") == [
         (1, 3, 1000.0)
     ]
-    assert isinstance(given(database, LONG), Match)
+    assert isinstance(match_once(database, LONG), Match)
     assert follow(database) == {"queued": 0, "left": 0, "new_queues": 0, "dropped_queues": 0}
 
 
@@ -68,90 +68,90 @@ def test_a_transaction_that_fails_leaves_neither_the_job_nor_its_row(database: D
     assert rows(database, WAITING) == [] and rows(database, "SELECT count(*) FROM doma_panda.jobsactive4") == [(0,)]
 
 
-def test_what_others_activate_waits_after_the_next_cycle_however_many_parts_there_are(database: Database) -> None:
+def test_jobs_activated_by_others_wait_after_the_next_cycle_for_any_number_of_parts(database: Database) -> None:
     for number, queue in enumerate(QUEUES):
         add_jobs(database, 100 * number, 10, computingsite=queue)
-    assert follow(database)["queued"] == 100  # nothing waited yet: all is compared
+    assert follow(database)["queued"] == 100  # no job waited yet: all are compared
     add_jobs(database, 5000, 2, computingsite="Q3")
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'sent' WHERE pandaid = 7")
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated' WHERE pandaid = 7")
     add_jobs(database, 6000, computingsite="UNKNOWN")
     add_jobs(database, 7000, jobstatus="running")
-    assert follow(database, 1)["queued"] == 3  # job 7 waited all the time
+    assert follow(database, 1)["queued"] == 3  # job 7 never stopped waiting
     assert follow(database, 2)["queued"] == 0
     assert len(rows(database, WAITING)) == 103
     assert rows(database, "SELECT sum(jobs) FROM broker.task_queue_levels") == [(103,)]
 
 
-def test_what_went_another_way_is_found_within_as_many_cycles_as_there_are_parts(database: Database) -> None:
+def test_jobs_changed_by_others_are_found_within_one_cycle_per_part(database: Database) -> None:
     for number, queue in enumerate(QUEUES):
         add_jobs(database, 100 * number, 10, computingsite=queue)
     follow(database)
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid % 100 = 1")
     execute(database, "UPDATE doma_panda.jobsactive4 SET computingsite = 'Q8' WHERE pandaid = 2")
-    # a row that was lost, of which no trigger tells
+    # a lost row, which no trigger reports
     execute(database, "DELETE FROM broker.waiting_jobs WHERE pandaid = 105")
-    found = [follow(database, second, 10) for second in range(1, 11)]
-    assert [sum(one[name] for one in found) for name in ("left", "queued")] == [11, 2]
-    assert max(one["left"] for one in found) < 11
+    cycles = [follow(database, second, 10) for second in range(1, 11)]
+    assert [sum(cycle[name] for cycle in cycles) for name in ("left", "queued")] == [11, 2]
+    assert max(cycle["left"] for cycle in cycles) < 11
     query = (
         "SELECT count(*) FROM broker.waiting_jobs AS w JOIN broker.task_queues AS q ON q.id = w.task_queue"
         " FULL JOIN (SELECT * FROM doma_panda.jobsactive4 WHERE jobstatus = 'activated') AS j USING (pandaid)"
         " WHERE q.panda_queue IS DISTINCT FROM j.computingsite"
     )
     assert rows(database, query) == [(0,)]
-    counted = "SELECT task_queue, priority, count(*) FROM broker.waiting_jobs GROUP BY 1, 2 ORDER BY 1, 2"
-    assert rows(database, counted) == rows(
+    count_query = "SELECT task_queue, priority, count(*) FROM broker.waiting_jobs GROUP BY 1, 2 ORDER BY 1, 2"
+    assert rows(database, count_query) == rows(
         database, "SELECT task_queue, priority, jobs FROM broker.task_queue_levels ORDER BY 1, 2"
     )
 
 
-def test_all_is_built_anew_from_the_jobs_while_pilots_go_on(database: Database) -> None:
+def test_task_queues_are_rebuilt_from_the_jobs_while_pilots_ask(database: Database) -> None:
     add_jobs(database, 1, 20)
     follow(database)
-    assert isinstance(given(database, LONG), Match)
+    assert isinstance(match_once(database, LONG), Match)
     execute(database, "TRUNCATE broker.waiting_jobs, broker.task_queue_levels, broker.task_queues")
-    assert isinstance(given(database, LONG), NoMatch)
-    assert follow(database, 1)["queued"] == 19 and isinstance(given(database, LONG), Match)
+    assert isinstance(match_once(database, LONG), NoMatch)
+    assert follow(database, 1)["queued"] == 19 and isinstance(match_once(database, LONG), Match)
 
 
-def test_matchers_are_told_where_jobs_came(database: Database) -> None:
-    with psycopg.connect(database.url, autocommit=True) as listening:
-        listening.execute(f"LISTEN {CHANNEL}")
+def test_matchers_are_notified_of_task_queues_with_new_jobs(database: Database) -> None:
+    with psycopg.connect(database.url, autocommit=True) as listener:
+        listener.execute(f"LISTEN {CHANNEL}")
         add_jobs(database, 1, computingsite="Q1")
         add_jobs(database, 2, computingsite='Q "2" é')
         follow(database)
-        follow(database)  # nothing new: nothing is told
+        follow(database)  # no new jobs: no message
         activate(database, 10)
-        told = [json.loads(news.payload) for news in listening.notifies(timeout=5, stop_after=2)]
-    assert told == [[1, 2], [3]]
+        messages = [json.loads(notification.payload) for notification in listener.notifies(timeout=5, stop_after=2)]
+    assert messages == [[1, 2], [3]]
 
 
-def test_more_task_queues_than_a_message_holds_are_told_as_any(database: Database) -> None:
-    with psycopg.connect(database.url, autocommit=True) as listening:
-        listening.execute(f"LISTEN {CHANNEL}")
+def test_a_message_for_too_many_task_queues_is_empty(database: Database) -> None:
+    with psycopg.connect(database.url, autocommit=True) as listener:
+        listener.execute(f"LISTEN {CHANNEL}")
         execute(database, "ALTER SEQUENCE broker.task_queues_id_seq RESTART WITH 1000000000000000000")
         for number in range(420):
             add_jobs(database, number, computingsite=f"Q{number}")
         follow(database)
-        assert [news.payload for news in listening.notifies(timeout=5, stop_after=1)] == [""]
+        assert [notification.payload for notification in listener.notifies(timeout=5, stop_after=1)] == [""]
 
 
-def test_jobs_of_no_panda_queue_are_compared_too_some_each_cycle(database: Database) -> None:
+def test_jobs_without_a_panda_queue_are_compared_a_part_each_cycle(database: Database) -> None:
     add_jobs(database, 1, 100, computingsite=None)
     assert follow(database)["queued"] == 100
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid % 10 = 1")
     execute(database, "DELETE FROM broker.waiting_jobs WHERE pandaid IN (7, 77)")
-    found = [follow(database, second, 10) for second in range(1, 11)]
-    assert [one["left"] for one in found] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 0]
-    assert [sum(one[name] for one in found) for name in ("left", "queued")] == [10, 2]
-    assert [one["queued"] for one in found] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+    cycles = [follow(database, second, 10) for second in range(1, 11)]
+    assert [cycle["left"] for cycle in cycles] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 0]
+    assert [sum(cycle[name] for cycle in cycles) for name in ("left", "queued")] == [10, 2]
+    assert [cycle["queued"] for cycle in cycles] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     # the next round begins
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 2")
     assert follow(database, 11, 10)["left"] == 1
 
 
-def test_more_than_waits_is_not_told_bit_by_bit(database: Database) -> None:
+def test_more_new_jobs_than_waiting_jobs_are_queued_at_once(database: Database) -> None:
     add_jobs(database, 1, 20)
     assert follow(database)["queued"] == 20
     add_jobs(database, 100, 15)

@@ -1,4 +1,4 @@
-"""A job whose input failed at a node is given to pilots of other nodes alone, until its time is over."""
+"""A job whose input failed at a node goes only to pilots of other nodes until the hold expires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker.pilots.statements.held_jobs import hold_jobs, release_jobs
 from broker.pilots.statements.matches import RETRY_ELSEWHERE, Match, MatchFound, NoMatch
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
-from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, given, matcher, states
+from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, match_once, matcher, states
 from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 BAD, OTHER = replace(LONG, host="bad"), replace(LONG, host="good")
@@ -40,75 +40,80 @@ def hold(database: Database, job: int, node: str = "bad", until: datetime = UNTI
     )  # fmt: skip
 
 
-def jobs_of(found: list[tuple[MatchFound, bool]]) -> list[int | None]:
-    return [one.pandaid if isinstance(one, Match) else None for one, _ in found]
+def jobs_of(results: list[tuple[MatchFound, bool]]) -> list[int | None]:
+    return [result.pandaid if isinstance(result, Match) else None for result, _ in results]
 
 
 @pytest.mark.parametrize(
     ("seconds", "host", "gets"),
     [
         (99.999, "bad", 11),
-        (100, "bad", 10),  # the instant at which it is released
+        (100, "bad", 10),  # the instant of release
         (99.999, "good", 10),
         (99.999, None, 10),  # a pilot that does not name its node
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("queue", ["QUEUE_A", ""])
-def test_who_gets_a_job_that_is_held(
+def test_which_pilots_get_a_held_job(
     database: Database, seconds: float, host: str | None, gets: int, together: bool, queue: str
 ) -> None:
     add_jobs(database, 10, 2)
     follow(database)
     hold(database, 10, queue=queue)
     pilot, now = replace(LONG, host=host), at(seconds)
-    with matcher(database) as one:
+    with matcher(database) as job_matcher:
         if together:
-            assert jobs_of(one.match_together([(pilot, None)], now)) == [gets]
+            assert jobs_of(job_matcher.match_together([(pilot, None)], now)) == [gets]
         else:
-            assert jobs_of([(one.match(pilot, now), False)]) == [gets]
+            assert jobs_of([(job_matcher.match(pilot, now), False)]) == [gets]
     assert states(database) == {"activated": 1, "sent": 1}
 
 
-def test_one_statement_for_several_pilots_gives_a_job_that_is_held_to_none_of_its_node(database: Database) -> None:
+def test_matching_several_pilots_at_once_gives_a_held_job_to_no_pilot_of_its_node(database: Database) -> None:
     add_jobs(database, 10, 4)
     follow(database)
-    with matcher(database) as one:
-        one.look([(BAD, None)], at(0))
+    with matcher(database) as job_matcher:
+        job_matcher.look([(BAD, None)], at(0))
         hold(database, 10)  # after the place was read
-        asked = [(BAD, ("bad", 1)), (OTHER, ("good", 1)), (BAD, ("bad", 2))]
-        assert jobs_of(one.match_together(asked, at(1))) == [11, 12, 13]
-        assert jobs_of(one.match_together([(BAD, ("bad", 3))], at(21))) == [None]
-        # who asks again gets what it got, also where it would not get it now
+        requests = [(BAD, ("bad", 1)), (OTHER, ("good", 1)), (BAD, ("bad", 2))]
+        assert jobs_of(job_matcher.match_together(requests, at(1))) == [11, 12, 13]
+        assert jobs_of(job_matcher.match_together([(BAD, ("bad", 3))], at(21))) == [None]
+        # a repeated request gets the same job, even one that is held by now
         hold(database, 11)
-        assert one.match_together([(BAD, ("bad", 1))], at(22))[0][1]
-        assert jobs_of(one.match_together([(BAD, ("bad", 1)), (OTHER, ("good", 2))], at(22))) == [11, 10]
+        assert job_matcher.match_together([(BAD, ("bad", 1))], at(22))[0][1]
+        assert jobs_of(job_matcher.match_together([(BAD, ("bad", 1)), (OTHER, ("good", 2))], at(22))) == [11, 10]
     assert states(database) == {"sent": 4}
 
 
-def test_what_the_pilot_of_the_node_leaves_the_others_find_at_once(database: Database) -> None:
+def test_a_job_skipped_by_the_pilot_of_its_node_is_found_by_others_at_once(database: Database) -> None:
     add_jobs(database, 10, 3)
     follow(database)
     hold(database, 10)
-    with matcher(database) as one:
-        taken = [one.match(BAD, at(0)), one.match(BAD, at(1)), one.match(BAD, at(2)), one.match(OTHER, at(3))]
-    assert [found.pandaid for found in taken if isinstance(found, Match)] == [11, 12, 10]
-    assert taken[2] == NoMatch("QUEUE_A", RETRY_ELSEWHERE, {}, "bad", at(100))
+    with matcher(database) as job_matcher:
+        results = [
+            job_matcher.match(BAD, at(0)),
+            job_matcher.match(BAD, at(1)),
+            job_matcher.match(BAD, at(2)),
+            job_matcher.match(OTHER, at(3)),
+        ]
+    assert [result.pandaid for result in results if isinstance(result, Match)] == [11, 12, 10]
+    assert results[2] == NoMatch("QUEUE_A", RETRY_ELSEWHERE, {}, "bad", at(100))
 
 
 @pytest.mark.parametrize("queue", ["QUEUE_A", ""])
-def test_a_search_of_others_begins_before_the_jobs_that_a_pilot_left(database: Database, queue: str) -> None:
+def test_a_search_for_other_pilots_begins_before_the_jobs_that_a_pilot_skipped(database: Database, queue: str) -> None:
     add_jobs(database, 10, 3)
     follow(database)
     hold(database, 10, queue=queue)
-    with matcher(database) as one:
-        assert one.match(BAD, at(0)) == Match(11, 1, 1, "QUEUE_A", None)
-        group = one.group([(OTHER, None), (BAD, None)], at(1))
+    with matcher(database) as job_matcher:
+        assert job_matcher.match(BAD, at(0)) == Match(11, 1, 1, "QUEUE_A", None)
+        group = job_matcher.group([(OTHER, None), (BAD, None)], at(1))
         take = group.next_take()
         assert take is not None
-        group.settle(one._take(take))
-        # the pilot of the node is matched alone
-        assert [None if found is None else found.pandaid for found in group.found] == [10, None]
+        group.settle(job_matcher._take(take))
+        # the pilot of the node is matched separately
+        assert [None if match is None else match.pandaid for match in group.found] == [10, None]
 
 
 def test_each_job_is_given_once_while_some_are_held(database: Database) -> None:
@@ -116,51 +121,53 @@ def test_each_job_is_given_once_while_some_are_held(database: Database) -> None:
     follow(database)
     for job in range(1, 61, 3):
         hold(database, job)
-    taken: list[int] = []
-    with matcher(database, 1) as one, matcher(database, 2) as two:
+    pandaids: list[int] = []
+    with matcher(database, 1) as odd_matcher, matcher(database, 2) as even_matcher:
         for number in range(12):
-            asked = [(BAD if (number + place) % 2 else OTHER, None) for place in range(6)]
-            found = (one if number % 2 else two).match_together(asked, at(number))
-            for (pilot, _), got in zip(asked, jobs_of(found), strict=True):
-                if got is not None:
-                    taken.append(got)
-                    assert pilot is OTHER or got % 3 != 1
-    assert sorted(taken) == list(range(1, 61)) and states(database) == {"sent": 60}
+            requests = [(BAD if (number + place) % 2 else OTHER, None) for place in range(6)]
+            results = (odd_matcher if number % 2 else even_matcher).match_together(requests, at(number))
+            for (pilot, _), pandaid in zip(requests, jobs_of(results), strict=True):
+                if pandaid is not None:
+                    pandaids.append(pandaid)
+                    assert pilot is OTHER or pandaid % 3 != 1
+    assert sorted(pandaids) == list(range(1, 61)) and states(database) == {"sent": 60}
 
 
-def test_a_job_that_is_gone_is_no_reason(database: Database) -> None:
+def test_a_hold_on_a_job_that_no_longer_waits_is_not_reported(database: Database) -> None:
     add_jobs(database, 10, jobstatus="running")
     add_jobs(database, 11)
     follow(database)
     hold(database, 10)
-    with database.begin() as other:
-        other.execute(sa.text("SELECT FROM broker.waiting_jobs FOR UPDATE"))
-        assert given(database, BAD, 1) == NoMatch("QUEUE_A", "taken_by_others", {})
+    with database.begin() as blocker:
+        blocker.execute(sa.text("SELECT FROM broker.waiting_jobs FOR UPDATE"))
+        assert match_once(database, BAD, 1) == NoMatch("QUEUE_A", "taken_by_others", {})
         hold(database, 11, until=at(50))
-        assert given(database, BAD, 1) == NoMatch("QUEUE_A", RETRY_ELSEWHERE, {}, "bad", at(50))
-        assert given(database, OTHER, 1) == NoMatch("QUEUE_A", "taken_by_others", {})
+        assert match_once(database, BAD, 1) == NoMatch("QUEUE_A", RETRY_ELSEWHERE, {}, "bad", at(50))
+        assert match_once(database, OTHER, 1) == NoMatch("QUEUE_A", "taken_by_others", {})
 
 
-def test_why_a_job_waits_and_what_a_node_is_not_given(database: Database) -> None:
+def test_why_a_job_waits_and_which_jobs_are_held_from_a_node(database: Database) -> None:
     add_jobs(database, 10, 3)
     follow(database)
     hold(database, 10, until=at(200))
     hold(database, 11)
     hold(database, 11, "worse", at(90))
     with database.begin() as connection:
-        told = why_job(Asking(connection, database.names, at(90)), 11)
-        assert [(one.node, one.held_until) for one in told.held_from] == [("bad", at(100))]
+        answer = why_job(Asking(connection, database.names, at(90)), 11)
+        assert [(row.node, row.held_until) for row in answer.held_from] == [("bad", at(100))]
         sentence = "input of the job failed at node bad: its pilots are given the job again from"
-        assert told.sentences[0] == f"{sentence} 2026-08-01T00:01:40+00:00"
+        assert answer.sentences[0] == f"{sentence} 2026-08-01T00:01:40+00:00"
         raw = Database.raw(connection)
-        here = why_node(raw, database.names, BAD, at(90)).held
-        assert here is not None and (here.node, here.jobs, here.held_until) == ("bad", 2, at(100))
+        held_here = why_node(raw, database.names, BAD, at(90)).held
+        assert held_here is not None and (held_here.node, held_here.jobs, held_here.held_until) == ("bad", 2, at(100))
         for pilot in (OTHER, LONG):
             assert why_node(raw, database.names, pilot, at(90)).held is None
         assert why_node(raw, database.names, BAD, at(200)).held is None
 
 
-def failed_at(database: Database, seconds: float, node: str = "bad", queue: str = "QUEUE_A", file: int = 3) -> None:
+def add_failed_input(
+    database: Database, seconds: float, node: str = "bad", queue: str = "QUEUE_A", file: int = 3
+) -> None:
     execute(
         database,
         "INSERT INTO broker.failed_inputs VALUES (1, 5, :file, :queue, :node, :at)",
@@ -168,7 +175,7 @@ def failed_at(database: Database, seconds: float, node: str = "bad", queue: str 
     )  # fmt: skip
 
 
-def input_of(database: Database, job: int, file: int = 3) -> None:
+def add_input(database: Database, job: int, file: int = 3) -> None:
     execute(
         database,
         "INSERT INTO doma_panda.jedi_dataset_contents (jeditaskid, datasetid, fileid, status, pandaid)"
@@ -177,7 +184,7 @@ def input_of(database: Database, job: int, file: int = 3) -> None:
     )  # fmt: skip
 
 
-def ended_at(database: Database, *nodes: str, queue: str = "QUEUE_A") -> None:
+def add_ended_jobs(database: Database, *nodes: str, queue: str = "QUEUE_A") -> None:
     for node in nodes:
         execute(
             database,
@@ -188,11 +195,11 @@ def ended_at(database: Database, *nodes: str, queue: str = "QUEUE_A") -> None:
         )  # fmt: skip
 
 
-def held(database: Database) -> list[tuple[object, ...]]:
+def held_rows(database: Database) -> list[tuple[object, ...]]:
     return [tuple(row) for row in rows(database, "SELECT * FROM broker.held_jobs ORDER BY 1, 2")]
 
 
-def holding(database: Database, seconds: float, jobs: list[int] | None = None, on: bool = True) -> int:
+def update_holds(database: Database, seconds: float, jobs: list[int] | None = None, on: bool = True) -> int:
     with database.begin() as connection:
         if on:
             hold_jobs(connection, database.names, at(seconds), HOUR, jobs)
@@ -203,11 +210,11 @@ def holding(database: Database, seconds: float, jobs: list[int] | None = None, o
     ("job", "nodes", "now", "only", "held_from"),
     [
         ({}, ("bad", "good"), 3599, None, True),
-        ({}, ("bad", "good"), 3600, None, False),  # its time is over
-        ({}, ("", "bad"), 10, None, False),  # nobody else would come for it
+        ({}, ("bad", "good"), 3600, None, False),  # the hold has expired
+        ({}, ("", "bad"), 10, None, False),  # no other node could take it
         ({}, (), 10, None, False),
         ({"jobstatus": "running"}, ("bad", "good"), 10, None, False),
-        ({"computingsite": "QUEUE_B"}, ("bad", "good"), 10, None, False),  # of which no node is known
+        ({"computingsite": "QUEUE_B"}, ("bad", "good"), 10, None, False),  # no node of that queue is known
         ({"computingsite": None}, (), 10, None, True),
         ({}, ("bad", "good"), 10, [10], True),
         ({}, ("bad", "good"), 10, [11], False),
@@ -218,36 +225,36 @@ def test_which_jobs_are_held(
     held_from: bool,
 ) -> None:  # fmt: skip
     add_jobs(database, 10, **job)
-    input_of(database, 10)
-    failed_at(database, 0)
-    failed_at(database, -5000, "long ago")
-    failed_at(database, 0, "")
-    ended_at(database, *nodes)
+    add_input(database, 10)
+    add_failed_input(database, 0)
+    add_failed_input(database, -5000, "long ago")
+    add_failed_input(database, 0, "")
+    add_ended_jobs(database, *nodes)
     queue = job.get("computingsite", "QUEUE_A") or ""
-    wanted = [(10, "bad", queue, at(3600))] if held_from else []
+    expected = [(10, "bad", queue, at(3600))] if held_from else []
     with database.begin() as connection:
-        assert hold_jobs(connection, database.names, at(now), HOUR, only) == len(wanted)
-    assert held(database) == wanted
-    assert (holding(database, now, only), held(database)) == (len(wanted), wanted)
+        assert hold_jobs(connection, database.names, at(now), HOUR, only) == len(expected)
+    assert held_rows(database) == expected
+    assert (update_holds(database, now, only), held_rows(database)) == (len(expected), expected)
 
 
-def test_the_last_failure_at_a_node_counts_whichever_the_queue_and_the_file(database: Database) -> None:
+def test_the_last_failure_at_a_node_counts_for_any_queue_and_file(database: Database) -> None:
     add_jobs(database, 10)
-    input_of(database, 10)
-    input_of(database, 10, 4)
-    failed_at(database, 5)
-    failed_at(database, 20, queue="QUEUE_B")
-    failed_at(database, 10, file=4)
-    failed_at(database, 7, "worse", file=4)
-    ended_at(database, "bad", "good", "worse")
-    assert holding(database, 30) == 1
-    assert held(database) == [(10, "bad", "QUEUE_A", at(3620)), (10, "worse", "QUEUE_A", at(3607))]
-    failed_at(database, 40, queue="QUEUE_C")
-    holding(database, 50)
-    assert held(database)[0] == (10, "bad", "QUEUE_A", at(3640))
-    # the last instant of the other has come
-    holding(database, 3607)
-    assert held(database) == [(10, "bad", "QUEUE_A", at(3640))]
+    add_input(database, 10)
+    add_input(database, 10, 4)
+    add_failed_input(database, 5)
+    add_failed_input(database, 20, queue="QUEUE_B")
+    add_failed_input(database, 10, file=4)
+    add_failed_input(database, 7, "worse", file=4)
+    add_ended_jobs(database, "bad", "good", "worse")
+    assert update_holds(database, 30) == 1
+    assert held_rows(database) == [(10, "bad", "QUEUE_A", at(3620)), (10, "worse", "QUEUE_A", at(3607))]
+    add_failed_input(database, 40, queue="QUEUE_C")
+    update_holds(database, 50)
+    assert held_rows(database)[0] == (10, "bad", "QUEUE_A", at(3640))
+    # the hold at the other node has expired
+    update_holds(database, 3607)
+    assert held_rows(database) == [(10, "bad", "QUEUE_A", at(3640))]
 
 
 @pytest.mark.parametrize(
@@ -258,11 +265,11 @@ def test_the_last_failure_at_a_node_counts_whichever_the_queue_and_the_file(data
         ("SELECT 1", False),
     ],
 )
-def test_a_job_that_ends_or_the_key_releases(database: Database, change: str, on: bool) -> None:
+def test_holds_end_when_the_job_leaves_or_holding_is_switched_off(database: Database, change: str, on: bool) -> None:
     add_jobs(database, 10)
-    input_of(database, 10)
-    failed_at(database, 0)
-    ended_at(database, "bad", "good")
-    assert holding(database, 1) == 1
+    add_input(database, 10)
+    add_failed_input(database, 0)
+    add_ended_jobs(database, "bad", "good")
+    assert update_holds(database, 1) == 1
     execute(database, f"{change} WHERE true")
-    assert holding(database, 2, on=on) == 0 and held(database) == []
+    assert update_holds(database, 2, on=on) == 0 and held_rows(database) == []

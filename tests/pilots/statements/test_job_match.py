@@ -69,9 +69,9 @@ def matcher(database: Database, seed: int = 1) -> Iterator[Matcher]:
         yield Matcher(connection, database.names, np.random.default_rng(seed))
 
 
-def given(database: Database, pilot: Pilot, seconds: float = 0) -> Match | NoMatch:
-    with matcher(database) as one:
-        return one.match(pilot, at(seconds))
+def match_once(database: Database, pilot: Pilot, seconds: float = 0) -> Match | NoMatch:
+    with matcher(database) as job_matcher:
+        return job_matcher.match(pilot, at(seconds))
 
 
 def states(database: Database) -> dict[str, int]:
@@ -81,27 +81,27 @@ def states(database: Database) -> dict[str, int]:
 def test_a_pilot_gets_one_job_which_is_then_sent(database: Database) -> None:
     add_jobs(database, 10, 2)
     assert follow(database) == {"queued": 2, "left": 0, "new_queues": 1, "dropped_queues": 0}
-    assert given(database, LONG, 7) == Match(10, 1, 1, "QUEUE_A", None)
+    assert match_once(database, LONG, 7) == Match(10, 1, 1, "QUEUE_A", None)
     [job] = rows(database, "SELECT jobstatus, statechangetime FROM doma_panda.jobsactive4 WHERE pandaid = 10")
     assert job == ("sent", at(7).replace(tzinfo=None))
     log = rows(database, "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog")
     assert log == [(10, "sent", "QUEUE_A", at(7).replace(tzinfo=None))]
-    assert isinstance(given(database, SHORT), Match)
-    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+    assert isinstance(match_once(database, SHORT), Match)
+    assert match_once(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
     assert states(database) == {"sent": 2}
 
 
-def test_a_pilot_elsewhere_is_told_why_it_gets_nothing(database: Database) -> None:
-    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+def test_a_pilot_of_another_queue_gets_a_reason_instead_of_a_job(database: Database) -> None:
+    assert match_once(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
     add_jobs(database, 1)
     add_jobs(database, 2, vo="atlas")
     follow(database)
     elsewhere = Pilot("SITE_B", "ce1", "QUEUE_B", "atlas")
-    assert given(database, elsewhere) == NoMatch("QUEUE_B", "nothing_waits", {})
-    with matcher(database) as one:
-        assert one.explain(elsewhere, at(0)) == NoMatch("QUEUE_B", "queue", {"vo": 1, "queue": 1})
-    # a place that nobody knows goes by the name of its queue
-    assert isinstance(given(database, Pilot("NOWHERE", "x", "QUEUE_A", "atlas")), Match)
+    assert match_once(database, elsewhere) == NoMatch("QUEUE_B", "nothing_waits", {})
+    with matcher(database) as job_matcher:
+        assert job_matcher.explain(elsewhere, at(0)) == NoMatch("QUEUE_B", "queue", {"vo": 1, "queue": 1})
+    # an unknown place is addressed by the name of its queue
+    assert isinstance(match_once(database, Pilot("NOWHERE", "x", "QUEUE_A", "atlas")), Match)
 
 
 def test_only_pilots_of_a_mapped_queue_get_jobs_with_requirements(database: Database) -> None:
@@ -111,79 +111,79 @@ def test_only_pilots_of_a_mapped_queue_get_jobs_with_requirements(database: Data
     add_jobs(database, 1, 2)
     add_jobs(database, 5, jeditaskid=2)
     follow(database)
-    assert given(database, SHORT) == Match(5, 2, 2, "QUEUE_A", None)
-    assert given(database, SHORT) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
+    assert match_once(database, SHORT) == Match(5, 2, 2, "QUEUE_A", None)
+    assert match_once(database, SHORT) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
     pool = pool_for(Memory=5000).pool_id
-    assert given(database, LONG, 100) == Match(1, 1, 1, "QUEUE_A", pool)
+    assert match_once(database, LONG, 100) == Match(1, 1, 1, "QUEUE_A", pool)
     assert rows(database, "SELECT last_used_at FROM broker.submit_pools") == [(at(100),)]
 
 
-def test_a_view_that_is_out_of_date_does_not_let_a_job_go(database: Database) -> None:
+def test_a_stale_view_gives_out_no_job(database: Database) -> None:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
         attach(connection, 1, pool_for(Memory=5000), Asked())
     add_jobs(database, 1, 2)
     follow(database)
-    with matcher(database) as one:
-        assert isinstance(one.match(LONG, at(0)), Match)
+    with matcher(database) as job_matcher:
+        assert isinstance(job_matcher.match(LONG, at(0)), Match)
         execute(database, "DELETE FROM broker.submit_pool_links")
-        assert one.match(LONG, at(1)) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
+        assert job_matcher.match(LONG, at(1)) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
     assert states(database) == {"activated": 1, "sent": 1}
 
 
-def test_each_job_is_asked_for_its_own_cpu_time(database: Database) -> None:
+def test_each_job_is_checked_against_its_own_cpu_time(database: Database) -> None:
     for task, need in ((1, 90_000), (2, 100_000), (3, None)):
         with database.begin() as connection:
             attach(connection, task, None, Asked(cputime_s=need))
         add_jobs(database, task, jeditaskid=task)
     follow(database)
     pilot = Pilot("SITE_A", "ce1", "long", cputime_s=90_000)
-    found = given(database, pilot), given(database, pilot)
-    assert {one.pandaid for one in found if isinstance(one, Match)} == {1, 3}
-    assert given(database, pilot) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
-    assert given(database, LONG) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
-    assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=100_000)), Match)
+    results = match_once(database, pilot), match_once(database, pilot)
+    assert {result.pandaid for result in results if isinstance(result, Match)} == {1, 3}
+    assert match_once(database, pilot) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    assert match_once(database, LONG) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    assert isinstance(match_once(database, Pilot("SITE_A", "ce1", "long", cputime_s=100_000)), Match)
 
 
-def test_beyond_the_last_class_nobody_knows_the_need_but_the_job(database: Database) -> None:
+def test_cpu_time_beyond_the_last_class_is_checked_for_each_job(database: Database) -> None:
     with database.begin() as connection:
         attach(connection, 1, None, Asked(cputime_s=2_000_000))
     add_jobs(database, 1)
     follow(database)
-    short_of_it = Pilot("SITE_A", "ce1", "long", cputime_s=1_999_999)
-    assert given(database, short_of_it) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
-    with matcher(database) as one:
-        assert one.explain(short_of_it, at(0)).reason == "cpu_time"
-    assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=2_000_000)), Match)
+    short_pilot = Pilot("SITE_A", "ce1", "long", cputime_s=1_999_999)
+    assert match_once(database, short_pilot) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    with matcher(database) as job_matcher:
+        assert job_matcher.explain(short_pilot, at(0)).reason == "cpu_time"
+    assert isinstance(match_once(database, Pilot("SITE_A", "ce1", "long", cputime_s=2_000_000)), Match)
 
 
-def test_rows_of_jobs_that_went_another_way_mean_nothing(database: Database) -> None:
+def test_rows_of_jobs_that_are_no_longer_activated_are_ignored(database: Database) -> None:
     add_jobs(database, 1, 5)
     follow(database)
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid < 3")
     execute(database, "DELETE FROM doma_panda.jobsactive4 WHERE pandaid = 3")
-    assert given(database, LONG) == Match(4, 1, 1, "QUEUE_A", None)
+    assert match_once(database, LONG) == Match(4, 1, 1, "QUEUE_A", None)
     assert rows(database, "SELECT pandaid FROM broker.waiting_jobs") == [(5,)]
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 5")
     assert follow(database)["left"] == 1
-    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+    assert match_once(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
 
 
 def test_an_empty_task_queue_is_dropped_after_a_while(database: Database) -> None:
     add_jobs(database, 1)
     follow(database)
-    assert isinstance(given(database, LONG), Match)
+    assert isinstance(match_once(database, LONG), Match)
     assert [follow(database, second)["dropped_queues"] for second in (299, 300, 301)] == [0, 1, 0]
 
 
 def test_a_job_that_comes_back_waits_behind_the_others(database: Database) -> None:
     add_jobs(database, 1, 3)
     follow(database)
-    assert isinstance(first := given(database, LONG), Match)
+    assert isinstance(first := match_once(database, LONG), Match)
     assert first.pandaid == 1
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated' WHERE pandaid = 1")
     assert follow(database)["queued"] == 1
-    order = [found.pandaid for found in (given(database, LONG) for _ in range(3)) if isinstance(found, Match)]
+    order = [result.pandaid for result in (match_once(database, LONG) for _ in range(3)) if isinstance(result, Match)]
     assert order == [2, 3, 1]
 
 
@@ -192,16 +192,18 @@ def test_weights_and_levels_follow_the_jobs(database: Database) -> None:
     add_jobs(database, 3, produsername="bob", currentpriority=7)
     add_jobs(database, 4, produsername="bob", currentpriority=9)
     follow(database)
-    found = rows(database, "SELECT owner, weight FROM broker.task_queues ORDER BY 1")
-    assert found == [("ann", 500.0), ("bob", 500.0)]
+    weights = rows(database, "SELECT owner, weight FROM broker.task_queues ORDER BY 1")
+    assert weights == [("ann", 500.0), ("bob", 500.0)]
     levels = rows(database, "SELECT priority, jobs FROM broker.task_queue_levels ORDER BY 1")
     assert levels == [(1, 2), (7, 1), (9, 1)]
-    with matcher(database) as one:
-        taken = [found.pandaid for found in (one.match(LONG, at(0)) for _ in range(4)) if isinstance(found, Match)]
-    assert sorted(taken) == [1, 2, 3, 4]
+    with matcher(database) as job_matcher:
+        pandaids = [
+            result.pandaid for result in (job_matcher.match(LONG, at(0)) for _ in range(4)) if isinstance(result, Match)
+        ]
+    assert sorted(pandaids) == [1, 2, 3, 4]
 
 
-def test_the_demand_of_a_queue_names_the_pools_of_jobs_that_wait_there(database: Database) -> None:
+def test_the_demand_of_a_queue_names_the_pools_of_its_waiting_jobs(database: Database) -> None:
     with database.begin() as connection:
         register(connection, pool_for(Memory=5000), at(0))
         attach(connection, 1, pool_for(Memory=5000), Asked())
@@ -210,12 +212,12 @@ def test_the_demand_of_a_queue_names_the_pools_of_jobs_that_wait_there(database:
     follow(database)
     add_jobs(database, 9, gshare="Users")
     with database.read_snapshot() as connection:
-        found = demand_of(connection, database.names, "QUEUE_A", None)
-    # the last job is in no task queue yet
-    assert [(row.pool, row.waiting_for_pilots) for row in found] == [(None, 4), (pool_for(Memory=5000).pool_id, 2)]
+        demand = demand_of(connection, database.names, "QUEUE_A", None)
+    # the last job is not in a task queue yet
+    assert [(row.pool, row.waiting_for_pilots) for row in demand] == [(None, 4), (pool_for(Memory=5000).pool_id, 2)]
 
 
-# Forks eight matchers, tells their numbers, lets them begin together, and tells how each ended.
+# Forks eight matchers, prints their process ids, starts them together, and prints the exit status of each.
 MATCHERS = """
 import os, sys
 from datetime import UTC, datetime, timedelta
@@ -256,7 +258,7 @@ print(*[os.waitpid(child, 0)[1] for child in children], flush=True)
 
 
 @pytest.mark.slow
-def test_no_job_is_given_twice_when_processes_match_and_one_is_killed(database: Database, tmp_path: Path) -> None:
+def test_no_job_is_given_twice_although_a_concurrent_matcher_is_killed(database: Database, tmp_path: Path) -> None:
     jobs = 400
     for owner in range(2):
         add_jobs(database, 1 + owner * 200, 200, produsername=f"u{owner}", currentpriority=owner * 5)
@@ -270,91 +272,93 @@ def test_no_job_is_given_twice_when_processes_match_and_one_is_killed(database: 
         while not files[0].exists() or files[0].read_text().count("\n") < 5:
             assert parent.poll() is None
         os.kill(children[0], signal.SIGKILL)
-        ends = [int(status) for status in parent.stdout.readline().split()]
-    assert ends == [signal.SIGKILL] + [0] * 7
-    taken = [int(line) for file in files for line in file.read_text().split()]
-    assert len(taken) == len(set(taken))
+        statuses = [int(status) for status in parent.stdout.readline().split()]
+    assert statuses == [signal.SIGKILL] + [0] * 7
+    pandaids = [int(line) for file in files for line in file.read_text().split()]
+    assert len(pandaids) == len(set(pandaids))
     assert states(database) == {"sent": jobs}
-    assert jobs - 1 <= len(taken) <= jobs  # the one that was killed may have got a job that it could not tell of
+    assert jobs - 1 <= len(pandaids) <= jobs  # the killed matcher may have taken a job without printing it
     assert rows(database, "SELECT count(*) FROM broker.waiting_jobs") == [(0,)]
 
 
 @pytest.mark.parametrize(
-    "holding",
+    "locking",
     [
         "SELECT 1 FROM broker.waiting_jobs WHERE pandaid = 10 FOR UPDATE",
         "DELETE FROM broker.waiting_jobs WHERE pandaid = 10",
     ],
 )
-def test_a_job_that_another_matcher_is_taking_keeps_no_pilot_waiting(database: Database, holding: str) -> None:
+def test_a_job_locked_by_another_matcher_blocks_no_pilot(database: Database, locking: str) -> None:
     add_jobs(database, 10, 3)
     follow(database)
-    with database.begin() as other, psycopg.connect(database.url, autocommit=True) as connection:
-        other.execute(sa.text(holding))
+    with database.begin() as blocker, psycopg.connect(database.url, autocommit=True) as connection:
+        blocker.execute(sa.text(locking))
         connection.execute("SET lock_timeout = '2s'")
-        one = Matcher(connection, database.names, np.random.default_rng(1))
-        taken = [one.match(LONG, at(number)) for number in range(3)]
-    assert [found.pandaid for found in taken[:2] if isinstance(found, Match)] == [11, 12]
-    assert taken[2] == NoMatch("QUEUE_A", "taken_by_others", {})
+        job_matcher = Matcher(connection, database.names, np.random.default_rng(1))
+        results = [job_matcher.match(LONG, at(number)) for number in range(3)]
+    assert [result.pandaid for result in results[:2] if isinstance(result, Match)] == [11, 12]
+    assert results[2] == NoMatch("QUEUE_A", "taken_by_others", {})
 
 
 @pytest.mark.parametrize(
-    "holding",
+    "locking",
     [
         "SELECT 1 FROM broker.waiting_jobs WHERE pandaid = 10 FOR UPDATE",
         "DELETE FROM broker.waiting_jobs WHERE pandaid = 10",
     ],
 )
-def test_a_job_that_another_matcher_is_taking_keeps_no_group_waiting(database: Database, holding: str) -> None:
+def test_a_job_locked_by_another_matcher_blocks_no_group(database: Database, locking: str) -> None:
     add_jobs(database, 10, 4)
     follow(database)
-    with database.begin() as other, psycopg.connect(database.url, autocommit=True) as connection:
-        other.execute(sa.text(holding))
+    with database.begin() as blocker, psycopg.connect(database.url, autocommit=True) as connection:
+        blocker.execute(sa.text(locking))
         connection.execute("SET lock_timeout = '2s'")
-        one = Matcher(connection, database.names, np.random.default_rng(1))
-        asked = [(LONG, None)] * 3
-        one.look(asked, at(0))
-        group = one.group(asked, at(0))
+        job_matcher = Matcher(connection, database.names, np.random.default_rng(1))
+        requests = [(LONG, None)] * 3
+        job_matcher.look(requests, at(0))
+        group = job_matcher.group(requests, at(0))
         take = group.next_take()
         assert take is not None
-        group.settle(one._take(take))
-    assert sorted(found.pandaid for found in group.found if found is not None) == [11, 12, 13]
+        group.settle(job_matcher._take(take))
+    assert sorted(match.pandaid for match in group.found if match is not None) == [11, 12, 13]
     assert states(database) == {"activated": 1, "sent": 3}
 
 
-def test_several_pilots_are_matched_in_one_transaction_each_with_a_job_of_its_own(database: Database) -> None:
+def test_several_pilots_are_matched_to_different_jobs_in_one_transaction(database: Database) -> None:
     add_jobs(database, 10, 3)
     follow(database)
-    with matcher(database) as one:
-        found = one.match_together([(LONG, ("group", 1)), (LONG, None), (LONG, ("group", 2)), (LONG, None)], at(0))
-        jobs = [match.pandaid for match, _ in found[:3] if isinstance(match, Match)]
-        assert sorted(jobs) == [10, 11, 12] and isinstance(found[3][0], NoMatch)
-        again = one.match_together([(LONG, ("group", 2)), (LONG, ("group", 1)), (LONG, ("group", 3))], at(1))
-    assert [(match.pandaid, told) for match, told in again[:2] if isinstance(match, Match)] == [
+    with matcher(database) as job_matcher:
+        results = job_matcher.match_together(
+            [(LONG, ("group", 1)), (LONG, None), (LONG, ("group", 2)), (LONG, None)], at(0)
+        )
+        jobs = [match.pandaid for match, _ in results[:3] if isinstance(match, Match)]
+        assert sorted(jobs) == [10, 11, 12] and isinstance(results[3][0], NoMatch)
+        repeats = job_matcher.match_together([(LONG, ("group", 2)), (LONG, ("group", 1)), (LONG, ("group", 3))], at(1))
+    assert [(match.pandaid, repeated) for match, repeated in repeats[:2] if isinstance(match, Match)] == [
         (jobs[2], True),
         (jobs[0], True),
     ]
-    assert isinstance(again[2][0], NoMatch) and states(database) == {"sent": 3}
+    assert isinstance(repeats[2][0], NoMatch) and states(database) == {"sent": 3}
     assert rows(database, "SELECT count(DISTINCT xmin::text) FROM doma_panda.jobsactive4") == [(1,)]
 
 
-def test_another_process_that_follows_at_the_same_time_finds_nothing_left_to_do(database: Database) -> None:
+def test_a_concurrent_follower_finds_nothing_left_to_do(database: Database) -> None:
     add_jobs(database, 1, 5)
     waiting = (
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         " AND application_name = 'second'"
     )
-    with database.sibling("second", 1) as other, ThreadPoolExecutor(1) as threads:
+    with database.sibling("second", 1) as sibling, ThreadPoolExecutor(1) as threads:
         with database.begin() as first:
             assert follow_jobs(first, database.names, at(0))["queued"] == 5
-            second = threads.submit(follow, other, 1)
+            second = threads.submit(follow, sibling, 1)
             while not second.done() and rows(database, waiting) == [(0,)]:
                 pass
         assert second.result() == {"queued": 0, "left": 0, "new_queues": 0, "dropped_queues": 0}
     assert rows(database, "SELECT jobs FROM broker.task_queue_levels") == [(5,)]
 
 
-def test_pilots_of_a_group_that_draw_the_same_task_queue_get_what_each_has_the_time_for(database: Database) -> None:
+def test_pilots_of_a_group_on_one_task_queue_get_jobs_that_fit_their_own_cpu_time(database: Database) -> None:
     with database.begin() as connection:
         attach(connection, 1, None, Asked(cputime_s=350))
         attach(connection, 2, None, Asked(cputime_s=300))
@@ -363,22 +367,27 @@ def test_pilots_of_a_group_that_draw_the_same_task_queue_get_what_each_has_the_t
     add_jobs(database, 20, 2, jeditaskid=2)
     follow(database)
     execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 5")
-    odd = 'a "name", with \\ and {NULL} é'
-    asked = [(Pilot("SITE_A", "ce1", "long", "lhcb", cputime_s=seconds), (odd, seconds)) for seconds in (310, 360, 200)]
-    with matcher(database) as one:
-        found = one.match_together(asked, at(0))
-        again = one.match_numbered(*asked[1][:1], at(1), asked[1][1])
-    told = [match.pandaid if isinstance(match, Match) else match.reason for match, _ in found]
-    assert told == [20, 10, "cpu_time"] and again == (found[1][0], True)
+    worker = 'a "name", with \\ and {NULL} é'
+    requests = [
+        (Pilot("SITE_A", "ce1", "long", "lhcb", cputime_s=seconds), (worker, seconds)) for seconds in (310, 360, 200)
+    ]
+    with matcher(database) as job_matcher:
+        results = job_matcher.match_together(requests, at(0))
+        repeated_result = job_matcher.match_numbered(*requests[1][:1], at(1), requests[1][1])
+    outcomes = [match.pandaid if isinstance(match, Match) else match.reason for match, _ in results]
+    assert outcomes == [20, 10, "cpu_time"] and repeated_result == (results[1][0], True)
     assert rows(database, "SELECT pandaid FROM broker.waiting_jobs ORDER BY 1") == [(11,), (21,)]
 
 
-def test_one_number_twice_at_once_gets_one_job_and_keeps_no_other_from_its_own(database: Database) -> None:
+def test_a_request_number_sent_twice_at_once_gets_one_job_and_blocks_no_other(database: Database) -> None:
     add_jobs(database, 10, 5)
     follow(database)
-    with matcher(database) as one:
-        found = [
-            match for match, _ in one.match_together([(LONG, ("twice", 1)), (LONG, ("twice", 1)), (LONG, None)], at(0))
+    with matcher(database) as job_matcher:
+        matches = [
+            match
+            for match, _ in job_matcher.match_together(
+                [(LONG, ("twice", 1)), (LONG, ("twice", 1)), (LONG, None)], at(0)
+            )
         ]
-    jobs = [match.pandaid for match in found if isinstance(match, Match)]
+    jobs = [match.pandaid for match in matches if isinstance(match, Match)]
     assert len(jobs) == 3 and jobs[0] == jobs[1] != jobs[2] and states(database) == {"activated": 3, "sent": 2}

@@ -1,4 +1,4 @@
-"""What a matcher knows of places: read for a pilot that waits, and again, of many together, before it is too old."""
+"""The matcher's cache of places: read for the first pilot, and refreshed for many places at once before it expires."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cursor(database: Database) -> Iterator[psycopg.Cursor[Any]]:
         yield connection.cursor(row_factory=tuple_row)
 
 
-def test_places_that_are_read_together_are_what_each_is_alone(database: Database, cursor: psycopg.Cursor[Any]) -> None:
+def test_places_read_together_equal_places_read_one_by_one(database: Database, cursor: psycopg.Cursor[Any]) -> None:
     views = Views()
     for pilot in PILOTS:
         views.look(cursor, pilot, at(0))
@@ -42,14 +42,14 @@ def test_places_that_are_read_together_are_what_each_is_alone(database: Database
     assert views[place_of(PILOTS[0])].tags == {"fast"}
 
 
-def test_only_places_are_read_again_that_were_asked_for_and_are_soon_too_old(cursor: psycopg.Cursor[Any]) -> None:
+def test_only_places_that_were_requested_and_expire_soon_are_refreshed(cursor: psycopg.Cursor[Any]) -> None:
     views = Views()
-    first, other = PILOTS[:2]
-    for pilot in (first, other):
+    first, second = PILOTS[:2]
+    for pilot in (first, second):
         views.look(cursor, pilot, at(0))
     views.refresh(cursor, at(5))
-    assert views[place_of(first)].read_at == at(0)  # it is not old
-    views.refresh(cursor, at(11))  # both were asked for when they were read
+    assert views[place_of(first)].read_at == at(0)  # not old enough
+    views.refresh(cursor, at(11))  # both were requested when they were read
     views.of(first, at(20))
     views.refresh(cursor, at(22))
-    assert [views[place_of(pilot)].read_at for pilot in (first, other)] == [at(22), at(11)]
+    assert [views[place_of(pilot)].read_at for pilot in (first, second)] == [at(22), at(11)]

@@ -1,4 +1,4 @@
-"""All task queues are read again in parts: what is known afterwards is what one reading of all finds."""
+"""Task queues are refreshed in parts; the result equals one read of all of them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def add(database: Database, pandaid: int, queue: str, priority: int = 900) -> No
 
 
 @contextmanager
-def reading(database: Database, part: int = PART) -> Iterator[tuple[SharedGroups, psycopg.Cursor[Any]]]:
-    """What was read of all at once, at 0 s."""
+def groups_at_start(database: Database, part: int = PART) -> Iterator[tuple[SharedGroups, psycopg.Cursor[Any]]]:
+    """Groups read in full at 0 s."""
     with psycopg.connect(database.url, autocommit=True) as connection:
         cursor, groups = connection.cursor(row_factory=tuple_row), SharedGroups(part)
         groups.read(cursor, at(0))
@@ -51,14 +51,14 @@ def read_all_parts(groups: SharedGroups, cursor: psycopg.Cursor[Any], seconds: f
     return parts
 
 
-def held(groups: WaitingGroups | None) -> dict[str, tuple[float, dict[int, int]]]:
-    """By PanDA queue what is known of the task queues that hold jobs."""
+def nonempty(groups: WaitingGroups | None) -> dict[str, tuple[float, dict[int, int]]]:
+    """By PanDA queue, the weight and levels of each task queue that holds jobs."""
     assert groups is not None
     queues = groups.queues.panda_queue.tolist()
     return {queue: (groups.at(n)[0], groups.levels[n]) for n, queue in enumerate(queues) if groups.levels[n]}
 
 
-def take(database: Database, queue: str) -> None:
+def remove_jobs(database: Database, queue: str) -> None:
     with psycopg.connect(database.url) as connection:
         connection.execute(
             "DELETE FROM broker.waiting_jobs WHERE task_queue IN"
@@ -68,36 +68,36 @@ def take(database: Database, queue: str) -> None:
 
 
 @pytest.mark.parametrize(("part", "parts"), [(1, 7), (2, 4), (4, 2), (5, 2), (6, 2), (200, 1)])
-def test_what_is_known_after_the_last_part_is_what_one_reading_finds(database: Database, part: int, parts: int) -> None:
-    with reading(database, part) as (groups, cursor):
+def test_the_state_after_the_last_part_equals_one_full_read(database: Database, part: int, parts: int) -> None:
+    with groups_at_start(database, part) as (groups, cursor):
         add(database, 1000, "B", priority=950)
         add(database, 1001, "Z")
         for queue in "AD":
-            take(database, queue)
-        before = held(groups.current)
+            remove_jobs(database, queue)
+        before = nonempty(groups.current)
         assert before.keys() == {f"QUEUE_{queue}" for queue in QUEUES}
         assert read_all_parts(groups, cursor, 5) == parts
-        assert held(groups.current) == held(read_groups(cursor, None))
-        assert held(groups.current).keys() == {"QUEUE_B", "QUEUE_C", "QUEUE_E", "QUEUE_Z"}
-        assert held(groups.current)["QUEUE_B"][1].keys() == {900, 950}
+        assert nonempty(groups.current) == nonempty(read_groups(cursor, None))
+        assert nonempty(groups.current).keys() == {"QUEUE_B", "QUEUE_C", "QUEUE_E", "QUEUE_Z"}
+        assert nonempty(groups.current)["QUEUE_B"][1].keys() == {900, 950}
 
 
-def test_a_part_says_nothing_of_the_others(database: Database) -> None:
-    with reading(database) as (groups, cursor):
+def test_reading_a_part_leaves_the_other_parts_unchanged(database: Database) -> None:
+    with groups_at_start(database) as (groups, cursor):
         for queue in "AE":
-            take(database, queue)
+            remove_jobs(database, queue)
         groups.read_part(cursor, at(5))
-        assert held(groups.current).keys() == {"QUEUE_B", "QUEUE_C", "QUEUE_D", "QUEUE_E"}
+        assert nonempty(groups.current).keys() == {"QUEUE_B", "QUEUE_C", "QUEUE_D", "QUEUE_E"}
 
 
 @pytest.mark.parametrize(("seconds", "is_due"), [(4.999, False), (5, True), (-1, False)])
-def test_parts_begin_to_be_read_once_what_is_known_grows_old(database: Database, seconds: float, is_due: bool) -> None:
-    with reading(database) as (groups, _):
+def test_parts_become_due_once_the_state_grows_old(database: Database, seconds: float, is_due: bool) -> None:
+    with groups_at_start(database) as (groups, _):
         assert groups.is_part_due(at(seconds)) is is_due
 
 
-def test_nothing_is_read_while_no_pilot_asks_but_what_was_begun_is_ended(database: Database) -> None:
-    with reading(database) as (groups, cursor):
+def test_without_requests_a_refresh_is_finished_but_none_is_started(database: Database) -> None:
+    with groups_at_start(database) as (groups, cursor):
         groups.read_part(cursor, at(5))
         assert not groups.asked and groups.is_part_due(at(5))
         read_all_parts(groups, cursor, 5)
@@ -106,8 +106,8 @@ def test_nothing_is_read_while_no_pilot_asks_but_what_was_begun_is_ended(databas
         assert groups.is_part_due(at(60))
 
 
-def test_what_is_known_is_as_old_as_the_first_part(database: Database) -> None:
-    with reading(database) as (groups, cursor):
+def test_the_state_is_as_old_as_its_oldest_part(database: Database) -> None:
+    with groups_at_start(database) as (groups, cursor):
         groups.read_part(cursor, at(10))
         assert groups.known(at(19)) is not None and groups.known(at(20)) is None
         groups.read_part(cursor, at(18))
@@ -116,30 +116,30 @@ def test_what_is_known_is_as_old_as_the_first_part(database: Database) -> None:
         assert groups.known(at(29)) is not None and groups.known(at(30)) is None
 
 
-def test_task_queues_without_jobs_are_forgotten_where_they_are_many(database: Database) -> None:
-    with reading(database) as (groups, cursor):
+def test_empty_task_queues_are_forgotten_once_there_are_many(database: Database) -> None:
+    with groups_at_start(database) as (groups, cursor):
         for queue in "AB":
-            take(database, queue)
+            remove_jobs(database, queue)
         read_all_parts(groups, cursor, 5)
         assert groups.current is not None and len(groups.current.queues) == 5
-        take(database, "C")
+        remove_jobs(database, "C")
         groups.asked = True
         read_all_parts(groups, cursor, 10)
         assert sorted(groups.current.queues.panda_queue) == ["QUEUE_D", "QUEUE_E"]
 
 
-def test_numbers_of_another_database_make_all_that_is_known_too_old(database: Database) -> None:
-    with reading(database) as (groups, cursor):
+def test_a_task_queue_with_another_identity_expires_the_whole_state(database: Database) -> None:
+    with groups_at_start(database) as (groups, cursor):
         cursor.execute("UPDATE broker.task_queues SET identity = 'another' WHERE panda_queue = 'QUEUE_A'")
         groups.read_part(cursor, at(5))
         assert groups.known(at(5)) is None
-        assert held(groups.read(cursor, at(5))) == held(read_groups(cursor, None))
+        assert nonempty(groups.read(cursor, at(5))) == nonempty(read_groups(cursor, None))
 
 
-def test_that_jobs_are_too_long_is_remembered_while_parts_are_read_and_forgotten_where_jobs_came(
+def test_too_short_notes_survive_a_part_read_and_end_when_new_jobs_come(
     database: Database,
 ) -> None:
-    with reading(database, 200) as (groups, cursor):
+    with groups_at_start(database, 200) as (groups, cursor):
         assert groups.current is not None
         groups.current.note_too_short(0, 900, 3600, at(20))
         groups.read_part(cursor, at(5))

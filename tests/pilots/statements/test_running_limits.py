@@ -1,4 +1,4 @@
-"""Limits on running jobs: what is leased, given back, reclaimed and counted against the truth."""
+"""Limits on running jobs: tokens are leased, given back, reclaimed, and corrected by a count of the jobs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(database: Database, first: int, jobs: int, **columns: Any) -> None:
     add_jobs(database, first, jobs, **{"jobstatus": "running", "processingtype": "simul", **columns})
 
 
-def test_a_limit_holds_for_all_queues_of_a_site_and_counts_what_has_a_pilot(database: Database) -> None:
+def test_a_limit_applies_to_all_queues_of_a_site_and_counts_jobs_with_a_pilot(database: Database) -> None:
     add_jobs(database, 1, processingtype="simul")
     add_jobs(database, 2, processingtype="evgen")
     follow(database)
@@ -79,7 +79,7 @@ def test_a_limit_holds_for_all_queues_of_a_site_and_counts_what_has_a_pilot(data
     assert limit(database) == 0 and rows(database, "SELECT count(*) FROM broker.running_limits") == [(0,)]
 
 
-def test_a_queue_without_a_place_or_with_places_at_two_sites_is_a_site_of_its_own(database: Database) -> None:
+def test_a_queue_without_a_place_or_with_places_at_two_sites_counts_as_a_site(database: Database) -> None:
     execute(
         database, "INSERT INTO broker.resource_queues (site, ce, queue, panda_queue) VALUES ('X', 'c', 'q', 'QUEUE_B')"
     )
@@ -88,43 +88,47 @@ def test_a_queue_without_a_place_or_with_places_at_two_sites_is_a_site_of_its_ow
         run(database, 10 * number, number, computingsite=queue)
     follow(database)
     assert limit(database, simul=10) == 3
-    assert [(one.site, one.running) for one in sorted(count(database), key=lambda one: one.site)] == [
+    assert [(row.site, row.running) for row in sorted(count(database), key=lambda row: row.site)] == [
         ("QUEUE_B", 2), ("QUEUE_C", 3), ("SITE_A", 1),
     ]  # fmt: skip
 
 
-def limited(database: Database, most: int) -> None:
-    """A limit in force at a site where nothing runs."""
+def add_limit(database: Database, most: int) -> None:
+    """Put a limit into force at a site without running jobs."""
     add_jobs(database, 1, processingtype="simul")
     follow(database)
     limit(database, simul=most)
     count(database)
 
 
-@pytest.mark.parametrize(("most", "leased"), [(0, 0), (1, 1), (3, 1), (7, 1), (8, 2), (79, 19), (80, 20), (1000, 20)])
-def test_a_process_leases_at_most_a_quarter_of_what_is_free(database: Database, most: int, leased: int) -> None:
-    limited(database, most)
+@pytest.mark.parametrize(
+    ("most", "leased_tokens"), [(0, 0), (1, 1), (3, 1), (7, 1), (8, 2), (79, 19), (80, 20), (1000, 20)]
+)
+def test_a_process_leases_at_most_a_quarter_of_the_free_tokens(
+    database: Database, most: int, leased_tokens: int
+) -> None:
+    add_limit(database, most)
     tokens = LimitTokens()
     lease(database, tokens)
-    taken = [tokens.reserve(MC, at(0)) for _ in range(leased + 1)]
-    assert taken[-1] is None and None not in taken[:-1] and free(database) == most - leased
-    assert rows(database, "SELECT tokens FROM broker.limit_leases") == ([(leased,)] if leased else [])
+    reserved_tokens = [tokens.reserve(MC, at(0)) for _ in range(leased_tokens + 1)]
+    assert reserved_tokens[-1] is None and None not in reserved_tokens[:-1] and free(database) == most - leased_tokens
+    assert rows(database, "SELECT tokens FROM broker.limit_leases") == ([(leased_tokens,)] if leased_tokens else [])
 
 
-def test_what_is_left_of_a_lease_is_free_again_when_it_is_renewed_or_the_process_ends(database: Database) -> None:
-    limited(database, 40)
+def test_unused_tokens_of_a_lease_are_freed_when_it_is_renewed_or_the_process_ends(database: Database) -> None:
+    add_limit(database, 40)
     tokens = LimitTokens()
     lease(database, tokens)
     first = tokens.reserve(MC, at(0))
     assert first is not None and free(database) == 30
     tokens.put_back(MC, first)
     assert tokens.reserve(MC, at(0)) == first
-    assert tokens.reserve(MC, at(10)) is None  # it is over
+    assert tokens.reserve(MC, at(10)) is None  # the lease has expired
     lease(database, tokens, 10)
     second = tokens.reserve(MC, at(10))
-    # 30 + 9, of which a quarter was leased
+    # a quarter of 30 + 9 was leased
     assert second not in (None, first) and free(database) == 39 - 9
-    tokens.put_back(MC, first)  # of a lease that is gone: it counts no more
+    tokens.put_back(MC, first)  # its lease has expired: the token no longer counts
     with psycopg.connect(database.url, autocommit=True) as connection:
         give_back(connection, tokens)
     assert free(database) == 38 and rows(database, "SELECT count(*) FROM broker.limit_leases") == [(0,)]
@@ -133,7 +137,7 @@ def test_what_is_left_of_a_lease_is_free_again_when_it_is_renewed_or_the_process
 
 
 def test_a_job_is_counted_twice_rather_than_not_at_all_while_its_lease_lives(database: Database) -> None:
-    limited(database, 8)
+    add_limit(database, 8)
     tokens = LimitTokens()
     lease(database, tokens)
     assert tokens.reserve(MC, at(0)) is not None
@@ -145,28 +149,28 @@ def test_a_job_is_counted_twice_rather_than_not_at_all_while_its_lease_lives(dat
     assert count(database, 2) == [Counted(*MC, 8, 1, 1)] and free(database) == 7
 
 
-@pytest.mark.parametrize(("seconds", "left"), [(30, 4), (30.001, 6)])
-def test_the_tokens_of_a_process_that_died_are_free_again(database: Database, seconds: float, left: int) -> None:
-    limited(database, 8)
+@pytest.mark.parametrize(("seconds", "free_tokens"), [(30, 4), (30.001, 6)])
+def test_the_tokens_of_a_process_that_died_are_free_again(database: Database, seconds: float, free_tokens: int) -> None:
+    add_limit(database, 8)
     lease(database, LimitTokens())
     run(database, 10, 2)
     count(database, seconds)
-    assert free(database) == left
+    assert free(database) == free_tokens
 
 
-def test_a_counter_that_is_wrong_is_corrected_and_told(database: Database) -> None:
-    limited(database, 8)
+def test_a_wrong_counter_is_corrected_and_reported(database: Database) -> None:
+    add_limit(database, 8)
     execute(database, "UPDATE broker.running_limits SET free = 100")
-    (found,) = count(database)
-    assert found == Counted(*MC, 8, 0, -92) and found.was_wrong
+    (row,) = count(database)
+    assert row == Counted(*MC, 8, 0, -92) and row.was_wrong
     assert not any(Counted(*MC, 8, 1, *counts).was_wrong for counts in ((-2, 2), (0, 0), (3, 0)))
     assert Counted(*MC, 8, 1, -3, 2).was_wrong
     assert free(database) == 8
 
 
-def test_a_process_that_finds_nothing_free_counts_again_by_itself_once_in_a_while(database: Database) -> None:
+def test_a_process_that_finds_no_free_token_recounts_after_a_while(database: Database) -> None:
     run(database, 10, 8)
-    limited(database, 8)
+    add_limit(database, 8)
     tokens = LimitTokens()
     execute(database, "DELETE FROM doma_panda.jobsactive4 WHERE pandaid = 10")
     lease(database, tokens, 4.9)
@@ -176,8 +180,8 @@ def test_a_process_that_finds_nothing_free_counts_again_by_itself_once_in_a_whil
     assert tokens.reserve(MC, at(5.9)) is not None and tokens.reserve(MC, at(5.9)) is None
 
 
-def test_a_limit_that_is_lifted_gives_no_tokens(database: Database) -> None:
-    limited(database, 8)
+def test_a_lifted_limit_gives_no_tokens(database: Database) -> None:
+    add_limit(database, 8)
     limit(database)
     tokens = LimitTokens()
     lease(database, tokens)
@@ -187,29 +191,35 @@ def test_a_limit_that_is_lifted_gives_no_tokens(database: Database) -> None:
 SIMUL, EVGEN = {"processingtype": "simul"}, {"processingtype": "evgen"}
 
 
-def taken(found: Sequence[Any]) -> list[int | str]:
-    return [one.pandaid if isinstance(one, Match) else one.reason for one in found]
+def outcomes_of(results: Sequence[Any]) -> list[int | str]:
+    return [result.pandaid if isinstance(result, Match) else result.reason for result in results]
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_no_more_jobs_of_a_type_are_given_than_may_run(database: Database, together: bool) -> None:
+def test_a_running_limit_caps_the_jobs_given(database: Database, together: bool) -> None:
     run(database, 100, 1)
     add_jobs(database, 1, 9, **SIMUL)
     add_jobs(database, 50, 2, **EVGEN)
     follow(database)
     limit(database, simul=4)
     count(database)
-    with matcher(database) as one:
+    with matcher(database) as job_matcher:
         if together:
-            found = [match for match, _ in one.match_together([(LONG, ("p", n)) for n in range(8)], at(0))]
+            results = [match for match, _ in job_matcher.match_together([(LONG, ("p", n)) for n in range(8)], at(0))]
         else:
-            found = [one.match(LONG, at(0)) for _ in range(8)]
-        # a token at a time is leased of so few
-        found += [one.match(LONG, at(seconds)) for seconds in (11, 22, 33)]
-    jobs = taken(found)
-    assert {job for job in jobs if isinstance(job, int)} == {1, 2, 3, 50, 51} and "running_limit" in jobs
+            results = [job_matcher.match(LONG, at(0)) for _ in range(8)]
+        # of so few tokens, each lease takes one
+        results += [job_matcher.match(LONG, at(seconds)) for seconds in (11, 22, 33)]
+    outcomes = outcomes_of(results)
+    assert {outcome for outcome in outcomes if isinstance(outcome, int)} == {
+        1,
+        2,
+        3,
+        50,
+        51,
+    } and "running_limit" in outcomes
     assert rows(database, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'") == [(5,)]
-    assert [(one.running, one.most) for one in count(database, 60)] == [(4, 4)]
+    assert [(row.running, row.most) for row in count(database, 60)] == [(4, 4)]
 
 
 def test_a_job_that_ends_makes_room_for_another(database: Database) -> None:
@@ -218,51 +228,54 @@ def test_a_job_that_ends_makes_room_for_another(database: Database) -> None:
     follow(database)
     limit(database, simul=2)
     count(database)
-    with matcher(database) as one:
-        assert taken([one.match(LONG, at(1))]) == ["running_limit"]
+    with matcher(database) as job_matcher:
+        assert outcomes_of([job_matcher.match(LONG, at(1))]) == ["running_limit"]
         execute(database, "DELETE FROM doma_panda.jobsactive4 WHERE pandaid = 100")
-        assert taken([one.match(LONG, at(seconds)) for seconds in (1.5, 6, 7, 20)]) == [
+        assert outcomes_of([job_matcher.match(LONG, at(seconds)) for seconds in (1.5, 6, 7, 20)]) == [
             "running_limit", 1, "running_limit", "running_limit",
         ]  # fmt: skip
 
 
-def test_a_limit_that_a_matcher_has_not_read_yet_is_not_passed(database: Database) -> None:
+def test_a_limit_that_a_matcher_has_not_read_yet_is_not_exceeded(database: Database) -> None:
     add_jobs(database, 1, 5, **SIMUL)
     follow(database)
-    with matcher(database) as one:
-        assert taken([one.match(LONG, at(0))]) == [1]
+    with matcher(database) as job_matcher:
+        assert outcomes_of([job_matcher.match(LONG, at(0))]) == [1]
         limit(database, simul=1)
-        # its view of the place knows of no limit, and the statement does
-        assert taken([one.match(LONG, at(1))]) == ["running_limit"]
-        assert taken([match for match, _ in one.match_together([(LONG, None)] * 2, at(2))]) == ["running_limit"] * 2
+        # the matcher's view of the place has no limit; the statement applies it
+        assert outcomes_of([job_matcher.match(LONG, at(1))]) == ["running_limit"]
+        assert (
+            outcomes_of([match for match, _ in job_matcher.match_together([(LONG, None)] * 2, at(2))])
+            == ["running_limit"] * 2
+        )
     assert rows(database, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'") == [(1,)]
 
 
-def test_a_lease_that_was_reclaimed_takes_no_job(database: Database) -> None:
-    limited(database, 8)
-    with matcher(database) as one:
-        one.look([(LONG, None)], at(0))
+def test_a_reclaimed_lease_takes_no_job(database: Database) -> None:
+    add_limit(database, 8)
+    with matcher(database) as job_matcher:
+        job_matcher.look([(LONG, None)], at(0))
         execute(database, "DELETE FROM broker.limit_leases")
-        assert not isinstance(one.match(LONG, at(1)), Match)
-        group = one.match_together([(LONG, None)], at(2))
+        assert not isinstance(job_matcher.match(LONG, at(1)), Match)
+        group = job_matcher.match_together([(LONG, None)], at(2))
         assert not isinstance(group[0][0], Match)
-        # the next lease is good again
-        assert taken([one.match(LONG, at(30))]) == [1]
+        # the next lease is valid
+        assert outcomes_of([job_matcher.match(LONG, at(30))]) == [1]
 
 
 def test_a_lease_cannot_be_reclaimed_while_a_job_is_taken_with_it(database: Database) -> None:
-    limited(database, 8)
-    with psycopg.connect(database.url) as taking:
-        one = Matcher(taking, database.names, np.random.default_rng(1))
-        assert taken([one.match(LONG, at(0))]) == [1]
-        with pytest.raises(psycopg.errors.LockNotAvailable), psycopg.connect(database.url) as other:
-            other.execute("SET lock_timeout = '50ms'")
-            count_running(other, database.names, at(100))
-        taking.commit()
-    assert [one.running for one in count(database, 100)] == [1] and free(database) == 7
+    add_limit(database, 8)
+    with psycopg.connect(database.url) as match_connection:
+        job_matcher = Matcher(match_connection, database.names, np.random.default_rng(1))
+        assert outcomes_of([job_matcher.match(LONG, at(0))]) == [1]
+        with pytest.raises(psycopg.errors.LockNotAvailable), psycopg.connect(database.url) as count_connection:
+            count_connection.execute("SET lock_timeout = '50ms'")
+            count_running(count_connection, database.names, at(100))
+        match_connection.commit()
+    assert [row.running for row in count(database, 100)] == [1] and free(database) == 7
 
 
-def test_types_of_an_earlier_tier_go_first_and_limits_let_the_next_through(database: Database) -> None:
+def test_job_types_of_an_earlier_tier_go_first_until_their_limit_is_reached(database: Database) -> None:
     add_jobs(database, 1, 3, **SIMUL)
     add_jobs(database, 11, 3, **EVGEN)
     add_jobs(database, 21, 3, processingtype="user")
@@ -276,26 +289,28 @@ def test_types_of_an_earlier_tier_go_first_and_limits_let_the_next_through(datab
         weigh(connection, lambda shares: np.full(len(shares), 1000.0), order, background=False)
     limit(database, simul=2)
     count(database)
-    with matcher(database) as one:
-        found = [one.match(LONG, at(11 * number)) for number in range(9)]
-    assert taken(found) == [1, 2, 11, 12, 13, 21, 22, 23, "running_limit"]
+    with matcher(database) as job_matcher:
+        results = [job_matcher.match(LONG, at(11 * number)) for number in range(9)]
+    assert outcomes_of(results) == [1, 2, 11, 12, 13, 21, 22, 23, "running_limit"]
 
 
-def test_the_same_request_draws_the_same_among_the_same_task_queues(database: Database) -> None:
+def test_the_same_request_always_draws_the_same_task_queue(database: Database) -> None:
     for number in range(8):
         add_jobs(database, 10 * number + 1, produsername=f"u{number}")
-    drawn = []
+    draws = []
     for seed in range(3):
         execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated'")
         execute(database, "TRUNCATE broker.matched_requests")
         follow(database)
-        with matcher(database, seed) as one:
-            drawn.append([one.match_numbered(LONG, at(0), ("pilot", number))[0] for number in range(4)])
+        with matcher(database, seed) as job_matcher:
+            draws.append([job_matcher.match_numbered(LONG, at(0), ("pilot", number))[0] for number in range(4)])
         execute(database, "TRUNCATE broker.waiting_jobs")
-    assert taken(drawn[0]) == taken(drawn[1]) == taken(drawn[2]) and len(set(taken(drawn[0]))) == 4
+    assert (
+        outcomes_of(draws[0]) == outcomes_of(draws[1]) == outcomes_of(draws[2]) and len(set(outcomes_of(draws[0]))) == 4
+    )
 
 
-# Two processes match against one limit; one is killed while it has leases, and the limit changes meanwhile.
+# A process that matches against a limit: three run at once, one is killed while it has leases, the limit changes.
 MATCHERS = """
 import os, sys
 from datetime import UTC, datetime, timedelta
@@ -318,13 +333,13 @@ with psycopg.connect(url, autocommit=True) as connection:
 
 
 @pytest.mark.slow
-def test_no_limit_is_passed_by_processes_one_of_which_is_killed(database: Database) -> None:
+def test_concurrent_matchers_one_of_which_is_killed_do_not_exceed_a_limit(database: Database) -> None:
     add_jobs(database, 1, 300, **SIMUL)
     follow(database)
     limit(database, simul=60)
     count(database)
     command = [sys.executable, "-c", MATCHERS, database.url]
-    got: list[list[str]] = [[], [], []]
+    lines_of_matcher: list[list[str]] = [[], [], []]
     with contextlib.ExitStack() as stack:
         parents = [
             stack.enter_context(
@@ -344,10 +359,12 @@ def test_no_limit_is_passed_by_processes_one_of_which_is_killed(database: Databa
                 if turn == 5 and number == 0:
                     parent.kill()
                     assert parent.stdout is not None
-                    got[number].extend(line.strip() for line in parent.stdout)  # it was ahead of who reads here
+                    lines_of_matcher[number].extend(
+                        line.strip() for line in parent.stdout
+                    )  # it ran ahead of this reader
                 elif parent.poll() is None:
                     assert parent.stdout is not None
-                    got[number].append(parent.stdout.readline().strip())
+                    lines_of_matcher[number].append(parent.stdout.readline().strip())
             if turn == 10:
                 limit(database, simul=50)
             if turn == 20:
@@ -356,9 +373,9 @@ def test_no_limit_is_passed_by_processes_one_of_which_is_killed(database: Databa
             assert sent <= 60
         for parent in parents[1:]:
             assert parent.stdout is not None
-            got[parents.index(parent)].extend(parent.stdout.readline().strip() for _ in range(60))
-    jobs = [one for mine in got for one in mine if one.isdigit()]
+            lines_of_matcher[parents.index(parent)].extend(parent.stdout.readline().strip() for _ in range(60))
+    jobs = [line for lines in lines_of_matcher for line in lines if line.isdigit()]
     assert len(jobs) == len(set(jobs)) > 30
     sent = rows(database, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")[0][0]
     assert len(jobs) <= sent <= 60
-    assert [one.running for one in count(database, 10_000)] == [sent]
+    assert [row.running for row in count(database, 10_000)] == [sent]

@@ -1,4 +1,4 @@
-"""Pilots without the CPU time for what is left are not tried again and again with the same task queue."""
+"""A task queue is not tried again for pilots whose CPU time is too short for its jobs."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ def add_job(database: Database, number: int, needs_s: int) -> None:
     follow(database)
 
 
-def is_tried(one: Matcher, cputime_s: int, seconds: float) -> bool:
-    asked = [(pilot(cputime_s), None)]
-    one.look(asked, at(seconds))
-    return one.group(asked, at(seconds)).next_take() is not None
+def is_tried(job_matcher: Matcher, cputime_s: int, seconds: float) -> bool:
+    requests = [(pilot(cputime_s), None)]
+    job_matcher.look(requests, at(seconds))
+    return job_matcher.group(requests, at(seconds)).next_take() is not None
 
 
-def find_nothing(one: Matcher) -> None:
-    ((found, _),) = one.match_together([(pilot(90_000), None)], at(0))
-    assert not isinstance(found, Match)
+def find_nothing(job_matcher: Matcher) -> None:
+    ((result, _),) = job_matcher.match_together([(pilot(90_000), None)], at(0))
+    assert not isinstance(result, Match)
 
 
-def test_who_has_no_more_time_than_a_pilot_that_found_nothing_is_not_tried_there(database: Database) -> None:
-    with matcher(database) as one:
-        assert is_tried(one, 90_000, 0)
-        find_nothing(one)
-        assert not is_tried(one, 90_000, 1) and not is_tried(one, 87_000, 1)
-        assert is_tried(one, 95_000, 1)
-        assert is_tried(one, 90_000, 20)  # nobody may have told of others
+def test_a_pilot_with_no_more_time_than_one_that_found_nothing_is_not_tried(database: Database) -> None:
+    with matcher(database) as job_matcher:
+        assert is_tried(job_matcher, 90_000, 0)
+        find_nothing(job_matcher)
+        assert not is_tried(job_matcher, 90_000, 1) and not is_tried(job_matcher, 87_000, 1)
+        assert is_tried(job_matcher, 95_000, 1)
+        assert is_tried(job_matcher, 90_000, 20)  # new jobs may have come without a message
 
 
-def test_a_group_says_too_that_it_found_nothing(database: Database) -> None:
-    with matcher(database) as one:
-        assert is_tried(one, 90_000, 0)
-        group = one.group([(pilot(90_000), None)], at(0))
+def test_a_group_also_notes_that_it_found_nothing(database: Database) -> None:
+    with matcher(database) as job_matcher:
+        assert is_tried(job_matcher, 90_000, 0)
+        group = job_matcher.group([(pilot(90_000), None)], at(0))
         assert group.next_take() is not None
         group.settle([])
-        assert not is_tried(one, 90_000, 1)
+        assert not is_tried(job_matcher, 90_000, 1)
 
 
-def test_a_shorter_job_of_which_a_message_tells_is_tried_at_once(database: Database) -> None:
-    with matcher(database) as one:
-        find_nothing(one)
+def test_a_shorter_job_announced_by_a_message_is_tried_at_once(database: Database) -> None:
+    with matcher(database) as job_matcher:
+        find_nothing(job_matcher)
         add_job(database, 2, 88_000)
-        assert not is_tried(one, 90_000, 1)
+        assert not is_tried(job_matcher, 90_000, 1)
         ((queue,),) = rows(database, "SELECT id FROM broker.task_queues")
-        one._views.groups.read_some(one._cursor, [queue])
-        assert is_tried(one, 90_000, 1)
+        job_matcher._views.groups.read_some(job_matcher._cursor, [queue])
+        assert is_tried(job_matcher, 90_000, 1)
 
 
-def test_a_shorter_job_of_which_nobody_tells_is_found_where_task_queues_are_few(database: Database) -> None:
-    with matcher(database) as one:
-        find_nothing(one)
+def test_a_shorter_job_without_a_message_is_found_where_task_queues_are_few(database: Database) -> None:
+    with matcher(database) as job_matcher:
+        find_nothing(job_matcher)
         add_job(database, 2, 88_000)
-        ((found, _),) = one.match_together([(pilot(90_000), None)], at(1))
-    assert isinstance(found, Match) and found.pandaid == 2
+        ((result, _),) = job_matcher.match_together([(pilot(90_000), None)], at(1))
+    assert isinstance(result, Match) and result.pandaid == 2

@@ -1,4 +1,4 @@
-"""``broker match`` as a user asks it."""
+"""``broker match`` as a user runs it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def command(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def told(done: tuple[object, str, str]) -> dict[str, Any]:
-    status, out, _ = done
+def document_of(result: tuple[object, str, str]) -> dict[str, Any]:
+    status, out, _ = result
     assert status == 0
     (line,) = out.splitlines()
-    found: dict[str, Any] = json.loads(line)
-    return found
+    document: dict[str, Any] = json.loads(line)
+    return document
 
 
-def test_who_takes_a_requirement_and_who_does_not(command: Command) -> None:
-    assert told(command("#&nvidia : vram >= 15360", "--json")) == {
+def test_queues_that_accept_or_reject_a_requirement(command: Command) -> None:
+    assert document_of(command("#&nvidia : vram >= 15360", "--json")) == {
         "requirement": {"gpu_spec": {"vendor": "nvidia", "vram": ">=15360"}},
         "accepted": ["GPU"],
         "rejected": {"ANY": "hardware_unknown", "CPU": "gpu", "DARK": "gpu_no_monitoring", "SILENT": "not_published"},
@@ -94,11 +94,11 @@ def test_who_takes_a_requirement_and_who_does_not(command: Command) -> None:
         (['{"gpu_spec": {"vendor": "nvidia", "model": ".*T4"}}', "--queue", "GPU"], ["GPU"]),
     ],
 )
-def test_options(command: Command, words: list[str], accepted: list[str]) -> None:
-    assert told(command(*words, "--json"))["accepted"] == accepted
+def test_options_of_the_command(command: Command, words: list[str], accepted: list[str]) -> None:
+    assert document_of(command(*words, "--json"))["accepted"] == accepted
 
 
-def test_the_table_says_why(command: Command) -> None:
+def test_the_table_shows_the_reason(command: Command) -> None:
     status, out, _ = command("#&nvidia:vram>=40960", "--queue", "GPU")
     assert status == 0
     assert "gpu_vram" in out and "asked >=40960, the queue has 15360" in out
@@ -106,7 +106,7 @@ def test_the_table_says_why(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "queue", "said"),
+    ("words", "queue", "detail"),
     [
         (["#aarch64"], "CPU", "asked aarch64-*-*, the queue has x86_64 / nothing described / nothing described"),
         (["#&nvidia"], "CPU", "the queue has no GPUs"),
@@ -122,20 +122,20 @@ def test_the_table_says_why(command: Command) -> None:
         (["#&nvidia:model=(?=T4)"], "GPU", "a pattern of the task cannot be used; (?=T4): invalid perl operator"),
     ],
 )
-def test_the_reason_says_what_was_asked_and_what_is_there(
-    command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], queue: str, said: str
+def test_the_reason_shows_the_requirement_and_the_value_of_the_queue(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], queue: str, detail: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "250")
     status, out, _ = command(*words, "--queue", queue)
     assert status == 0
     (line,) = [line for line in out.splitlines() if line.strip().startswith(queue)]
-    assert said in line
-    if "; " not in said and "asked" not in said:
-        assert line.rstrip().endswith(said)
+    assert detail in line
+    if "; " not in detail and "asked" not in detail:
+        assert line.rstrip().endswith(detail)
 
 
 @pytest.mark.parametrize(
-    ("written", "position"),
+    ("requirement", "position"),
     [
         ("#&nvidia:memory>=1", "character 10"),
         ('{"gpu_spec": {"vendor": "nvidia", "excl": true}}', "character 35"),
@@ -143,31 +143,31 @@ def test_the_reason_says_what_was_asked_and_what_is_there(
         ("{", "character 2"),
     ],
 )
-def test_what_does_not_parse_is_refused_with_its_place(command: Command, written: str, position: str) -> None:
-    status, out, err = command(written)
+def test_an_invalid_requirement_is_refused_with_its_position(command: Command, requirement: str, position: str) -> None:
+    status, out, err = command(requirement)
     assert (status, out) == (2, "")
     assert position in err and "accepted: " in err
 
 
-def test_a_pattern_that_cannot_be_used_is_a_reason(command: Command) -> None:
-    done = command("#&nvidia:model=(?=T4)", "--queue", "GPU", "--json")
-    assert told(done)["rejected"] == {"GPU": "pattern_unsupported"}
-    assert "(?=T4)" in done[2]
+def test_an_unsupported_pattern_is_a_reason(command: Command) -> None:
+    result = command("#&nvidia:model=(?=T4)", "--queue", "GPU", "--json")
+    assert document_of(result)["rejected"] == {"GPU": "pattern_unsupported"}
+    assert "(?=T4)" in result[2]
 
 
-def test_tags_only_is_said_of_a_container(command: Command) -> None:
+def test_only_tags_requires_a_container(command: Command) -> None:
     status, out, err = command("", "--only-tags")
     assert (status, out) == (2, "") and "--container" in err
 
 
-def test_a_queue_that_is_not_there(command: Command) -> None:
+def test_an_unknown_queue_is_refused(command: Command) -> None:
     status, out, err = command("#x86_64", "--queue", "GONE")
     assert (status, out) == (4, "") and "GONE" in err
 
 
-def test_old_tags_are_remarked_on(command: Command, database: Database) -> None:
+def test_stale_tags_give_a_warning(command: Command, database: Database) -> None:
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE doma_panda.sw_tags SET last_update = now() - interval '2 days'"))
-    done = command("#x86_64", "--json")
-    assert told(done)["accepted"] == ["CPU", "DARK", "GPU"]
-    assert "source software is stale" in done[2]
+    result = command("#x86_64", "--json")
+    assert document_of(result)["accepted"] == ["CPU", "DARK", "GPU"]
+    assert "source software is stale" in result[2]

@@ -1,4 +1,4 @@
-"""``broker pool hash`` and ``check``: what they print, where they refuse, and nothing else on stdout."""
+"""``broker pool hash`` and ``check``: their output, their refusals, and nothing else on stdout."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def grid(tmp_path: Path) -> str:
     return str(path)
 
 
-def check(broker: Command, folder: Path, name: str, text: str, vo: str, *more: str) -> Outcome:
+def check(broker: Command, folder: Path, name: str, text: str, vo: str, *options: str) -> Outcome:
     (folder / name).write_text(text, encoding="utf-8")
-    return broker("pool", "check", str(folder / name), "--vo", vo, *more, "--json")
+    return broker("pool", "check", str(folder / name), "--vo", vo, *options, "--json")
 
 
 def expected(case: dict[str, Any]) -> dict[str, Any]:
@@ -48,13 +48,13 @@ def expected(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_every_case_from_a_file_of_requirements(broker: Command, grid: str, tmp_path: Path) -> None:
+def test_every_case_of_the_requirements_file(broker: Command, grid: str, tmp_path: Path) -> None:
     for case in DATA["requirements"]:
         outcome = check(broker, tmp_path, "job.json", json.dumps(case["requires"]), case["vo"], "--resources", grid)
         if "refused" in case:
             error = outcome.document["error"]
-            named = any(f", {name}" in error["where"] for name in case["requires"])
-            assert (outcome.status, error["code"], named) == (2, "wrong_use", True), case["case"]
+            names_a_requirement = any(f", {name}" in error["where"] for name in case["requires"])
+            assert (outcome.status, error["code"], names_a_requirement) == (2, "wrong_use", True), case["case"]
             assert error["what"].startswith(f"{case['refused']}: ")
         elif "eligible" in case:
             assert (outcome.status, outcome.document) == (0, expected(case)), case["case"]
@@ -62,9 +62,7 @@ def test_every_case_from_a_file_of_requirements(broker: Command, grid: str, tmp_
             assert outcome.document["pool"] == case["pool"]
 
 
-def test_the_kind_by_the_name_or_by_the_content_and_the_shipped_declarations(
-    broker: Command, grid: str, tmp_path: Path
-) -> None:
+def test_the_format_is_detected_by_name_or_content(broker: Command, grid: str, tmp_path: Path) -> None:
     case = DATA["requirements"][0]
     cfg = "Requirements\n{\n SoftwareTag = AppVersion2, AppVersion1\n CPUModel = Intel Xeon\n Memory = 4000\n}\n"
     (tmp_path / "sites").write_text(json.dumps(DATA["resources"]), encoding="utf-8")
@@ -79,14 +77,18 @@ def test_without_requirements_there_is_no_pool(broker: Command, grid: str, tmp_p
     for name, text in (("a.json", "{}"), ("a.jdl", "[ A = 1; ]"), ("b.jdl", "[ Requirements = []; ]"), ("a.cfg", "")):
         outcome = check(broker, tmp_path, name, text, "lhcb", "--resources", grid)
         assert outcome.document == {"pool": None, "canonical": None, "eligible": None, "rejected": {}}
-        hashed = broker("pool", "hash", str(tmp_path / name), "--vo", "lhcb")
-        assert (hashed.status, hashed.out, hashed.err) == (0, "", "no requirements: no pool\n")
-        told = broker("pool", "hash", str(tmp_path / name), "--vo", "lhcb", "--json").document
-        assert told == {"pool": None, "canonical": None}
+        outcome_of_hash = broker("pool", "hash", str(tmp_path / name), "--vo", "lhcb")
+        assert (outcome_of_hash.status, outcome_of_hash.out, outcome_of_hash.err) == (
+            0,
+            "",
+            "no requirements: no pool\n",
+        )
+        document = broker("pool", "hash", str(tmp_path / name), "--vo", "lhcb", "--json").document
+        assert document == {"pool": None, "canonical": None}
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message_start"),
     [
         ("a.jdl", "[ Requirements = [\n Memory = 4GB; ] ]", "expression-not-supported: ", ),
         ("a.cfg", "Requirements\n{\n  Memory =\n}", "missing-value: "),
@@ -94,18 +96,18 @@ def test_without_requirements_there_is_no_pool(broker: Command, grid: str, tmp_p
         ("a.json", '{"Site": "CERN"}', "standard-keyword: "),
     ],
 )  # fmt: skip
-def test_what_is_refused_has_a_name_and_a_place(
-    broker: Command, grid: str, tmp_path: Path, name: str, text: str, told: str
+def test_a_refusal_has_a_name_and_a_place(
+    broker: Command, grid: str, tmp_path: Path, name: str, text: str, message_start: str
 ) -> None:
     outcome = check(broker, tmp_path, name, text, "lhcb", "--resources", grid)
     error = outcome.document["error"]
     assert outcome.status == 2 and "error:" not in outcome.err
-    assert error["what"].startswith(told)
+    assert error["what"].startswith(message_start)
     assert ("line " in error["where"]) == (name != "a.json")
     assert "Memory" in error["where"] or "Site" in error["where"]
 
 
-def test_files_that_cannot_be_used(broker: Command, tmp_path: Path) -> None:
+def test_invalid_files_are_refused(broker: Command, tmp_path: Path) -> None:
     job = tmp_path / "job.jdl"
     job.write_bytes(b'[\n A = "\xff"; ]')
     assert "not-utf-8: a byte that is no text" in broker("pool", "hash", str(job), "--vo", "lhcb").err
@@ -132,11 +134,11 @@ def test_operators_and_users_are_told_what_looks_wrong(broker: Command, grid: st
     assert "resources: there is no queue in them" in outcome.err
 
 
-def test_for_people(broker: Command, grid: str, tmp_path: Path) -> None:
+def test_the_output_as_text(broker: Command, grid: str, tmp_path: Path) -> None:
     (tmp_path / "job.jdl").write_text(RFC, encoding="utf-8")
-    shown = broker("pool", "check", str(tmp_path / "job.jdl"), "--vo", "lhcb", "--resources", grid).out
-    assert RFC_POOL in shown
-    assert "AppVersion1, AppVersion2" in shown
-    assert "no-common-value:CPUModel" in shown
-    shown = broker("pool", "hash", str(tmp_path / "job.jdl"), "--vo", "lhcb", "--json").document
-    assert shown == {"pool": RFC_POOL, "canonical": DATA["requirements"][0]["canonical"]}
+    text = broker("pool", "check", str(tmp_path / "job.jdl"), "--vo", "lhcb", "--resources", grid).out
+    assert RFC_POOL in text
+    assert "AppVersion1, AppVersion2" in text
+    assert "no-common-value:CPUModel" in text
+    document = broker("pool", "hash", str(tmp_path / "job.jdl"), "--vo", "lhcb", "--json").document
+    assert document == {"pool": RFC_POOL, "canonical": DATA["requirements"][0]["canonical"]}

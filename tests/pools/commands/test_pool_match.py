@@ -1,4 +1,4 @@
-"""``broker pool match``: verdicts, exit statuses, and what is told of wrong files."""
+"""``broker pool match``: verdicts, exit statuses, and messages about invalid files."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ def broker(capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys)
 
 
-def match(broker: Command, folder: Path, asked: Any, has: Any, *more: str) -> Outcome:
+def match(broker: Command, folder: Path, job_document: Any, node_document: Any, *options: str) -> Outcome:
     files = []
-    for name, document in (("job.yaml", asked), ("node.yaml", has)):
+    for name, document in (("job.yaml", job_document), ("node.yaml", node_document)):
         (folder / name).write_text(document if isinstance(document, str) else yaml.safe_dump(document))
         files.append(str(folder / name))
-    return broker("pool", "match", *files, *more)
+    return broker("pool", "match", *files, *options)
 
 
-def test_a_match_is_told_in_exactly_one_form(broker: Command, tmp_path: Path) -> None:
+def test_a_match_is_printed_as_one_exact_document(broker: Command, tmp_path: Path) -> None:
     for profile in ("v0.1", "v0.2", "own"):
-        found = match(broker, tmp_path, job({"site": "S.Two"}, {}), node(), "--profile", profile, "--json")
-        assert (found.status, found.out) == (0, '{"match": true, "spec": 1, "missed": []}\n')
+        outcome = match(broker, tmp_path, job({"site": "S.Two"}, {}), node(), "--profile", profile, "--json")
+        assert (outcome.status, outcome.out) == (0, '{"match": true, "spec": 1, "missed": []}\n')
 
 
 def test_no_match_is_an_answer(broker: Command, tmp_path: Path) -> None:
-    found = match(broker, tmp_path, job({"wall-time": 172_801}), node(), "--profile", "v0.1", "--json")
-    missed = [{"spec": 0, "field": "wall-time", "kind": "below", "asked": 172_801, "offered": 172_800}]
-    assert (found.status, found.document) == (0, {"match": False, "spec": None, "missed": missed})
+    outcome = match(broker, tmp_path, job({"wall-time": 172_801}), node(), "--profile", "v0.1", "--json")
+    misses = [{"spec": 0, "field": "wall-time", "kind": "below", "asked": 172_801, "offered": 172_800}]
+    assert (outcome.status, outcome.document) == (0, {"match": False, "spec": None, "missed": misses})
 
 
-def test_the_profile_is_v02_where_none_is_named(broker: Command, tmp_path: Path) -> None:
-    has = node({"gpu": GPUS})
-    assert not match(broker, tmp_path, job(), has, "--json").document["match"]
-    assert match(broker, tmp_path, job(), has, "--profile", "v0.1", "--json").document["match"]
+def test_the_default_profile_is_v02(broker: Command, tmp_path: Path) -> None:
+    node_document = node({"gpu": GPUS})
+    assert not match(broker, tmp_path, job(), node_document, "--json").document["match"]
+    assert match(broker, tmp_path, job(), node_document, "--profile", "v0.1", "--json").document["match"]
     assert match(broker, tmp_path, alone(), NODE_V02, "--json").document["match"]
 
 
-def test_arm64_is_another_architecture_when_asked(broker: Command, tmp_path: Path) -> None:
-    asked, has = job({"cpu.architecture.name": "arm64"}), node({"cpu.architecture.name": "aarch64"})
-    assert match(broker, tmp_path, asked, has, "--json").document["match"]
-    assert not match(broker, tmp_path, asked, has, "--distinct-arm", "--json").document["match"]
+def test_arm64_is_another_architecture_with_the_option(broker: Command, tmp_path: Path) -> None:
+    job_document, node_document = job({"cpu.architecture.name": "arm64"}), node({"cpu.architecture.name": "aarch64"})
+    assert match(broker, tmp_path, job_document, node_document, "--json").document["match"]
+    assert not match(broker, tmp_path, job_document, node_document, "--distinct-arm", "--json").document["match"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "field", "value"),
+    ("job_document", "node_document", "field", "value"),
     [
         (job({"cpu.num-cores": {"min": 8, "max": 2}}), node(), "cpu.num-cores.max", "2:"),
         (job(), node({"cpu.num-cores": -4}), "cpu.num-cores", "-4:"),
@@ -61,42 +61,44 @@ def test_arm64_is_another_architecture_when_asked(broker: Command, tmp_path: Pat
         ("", node(), "matching_specs", "missing"),
     ],
 )
-def test_a_wrong_file_ends_with_field_and_value(
-    broker: Command, tmp_path: Path, asked: Any, has: Any, field: str, value: str
+def test_an_invalid_file_is_refused_with_field_and_value(
+    broker: Command, tmp_path: Path, job_document: Any, node_document: Any, field: str, value: str
 ) -> None:
-    found = match(broker, tmp_path, asked, has, "--json")
-    error = found.document["error"]
-    assert (found.status, error["code"]) == (2, "wrong_use")
+    outcome = match(broker, tmp_path, job_document, node_document, "--json")
+    error = outcome.document["error"]
+    assert (outcome.status, error["code"]) == (2, "wrong_use")
     assert field in error["where"] and value in error["what"]
 
 
-def test_all_that_is_wrong_with_a_file_is_told_at_once(broker: Command, tmp_path: Path) -> None:
-    has = node({"cpu.num-cores": -4, "system.user-namespaces": REMOVED, "gpu": {"count": 1}})
-    error = match(broker, tmp_path, job(), has, "--profile", "v0.1", "--json").document["error"]
+def test_all_errors_of_a_file_are_reported_at_once(broker: Command, tmp_path: Path) -> None:
+    node_document = node({"cpu.num-cores": -4, "system.user-namespaces": REMOVED, "gpu": {"count": 1}})
+    error = match(broker, tmp_path, job(), node_document, "--profile", "v0.1", "--json").document["error"]
     for part in ("system.user-namespaces: is missing", "cpu.num-cores: -4: ", "gpu.ram-mb: is missing"):
         assert part in error["what"]
-    asked = job({"cpu.num-cores": {"min": 8, "max": 2}, "wall-time": 0}, {"tags": "a |"}) | {"type": "Other"}
-    found = match(broker, tmp_path, asked, node(), "--profile", "v0.1")
-    assert found.status == 2
+    job_document = job({"cpu.num-cores": {"min": 8, "max": 2}, "wall-time": 0}, {"tags": "a |"}) | {"type": "Other"}
+    outcome = match(broker, tmp_path, job_document, node(), "--profile", "v0.1")
+    assert outcome.status == 2
     for part in ("type: 'Other'", "[0].wall-time: 0", "[0].cpu.num-cores.max: 2", "[1].tags: 'a |'"):
-        assert part in found.err
+        assert part in outcome.err
 
 
-def test_a_file_or_a_profile_that_is_not_there(broker: Command, tmp_path: Path) -> None:
+def test_a_missing_file_or_an_unknown_profile_is_refused(broker: Command, tmp_path: Path) -> None:
     assert broker("pool", "match", str(tmp_path / "no.yaml"), str(tmp_path / "no.yaml")).status == 2
-    found = match(broker, tmp_path, job(), node(), "--profile", "v1")
-    assert found.status == 2 and "v0.1" in found.err
+    outcome = match(broker, tmp_path, job(), node(), "--profile", "v1")
+    assert outcome.status == 2 and "v0.1" in outcome.err
 
 
-def test_what_a_job_gets_is_shown(broker: Command, tmp_path: Path) -> None:
-    found = match(broker, tmp_path, job({"cpu.num-cores": {"min": 1, "max": 4}}), node())
-    assert found.status == 0 and found.out.splitlines()[0] == "match by spec 0" and "4" in found.out.splitlines()[2]
-    found = match(broker, tmp_path, job({"tags": "a"}), node())
-    assert found.status == 0 and "no match" in found.out and "tags" in found.out
+def test_the_allotment_of_a_job_is_shown(broker: Command, tmp_path: Path) -> None:
+    outcome = match(broker, tmp_path, job({"cpu.num-cores": {"min": 1, "max": 4}}), node())
+    assert (
+        outcome.status == 0 and outcome.out.splitlines()[0] == "match by spec 0" and "4" in outcome.out.splitlines()[2]
+    )
+    outcome = match(broker, tmp_path, job({"tags": "a"}), node())
+    assert outcome.status == 0 and "no match" in outcome.out and "tags" in outcome.out
 
 
-def test_json_is_read_too(broker: Command, tmp_path: Path) -> None:
+def test_json_files_are_also_read(broker: Command, tmp_path: Path) -> None:
     for name, document in (("job.json", job()), ("node.json", node())):
         (tmp_path / name).write_text(json.dumps(document))
-    found = broker("pool", "match", str(tmp_path / "job.json"), str(tmp_path / "node.json"), "--json")
-    assert found.document["match"]
+    outcome = broker("pool", "match", str(tmp_path / "job.json"), str(tmp_path / "node.json"), "--json")
+    assert outcome.document["match"]

@@ -1,4 +1,4 @@
-"""``broker pool list|show|queues|resources`` and ``broker match-job``: what they print, and where they refuse."""
+"""``broker pool list|show|queues|resources`` and ``broker match-job``: their output and their refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def grid(database: Database) -> Database:
-    """A pool of task 1 with two jobs, and a job without one."""
+    """A pool of task 1 with two jobs, and a job without a pool."""
     publish_places(database)
     refresh(database, 0)
     with database.begin() as connection:
@@ -45,36 +45,36 @@ def grid(database: Database) -> Database:
 
 
 def lines(broker: Command, *arguments: str) -> list[dict[str, Any]]:
-    done = broker(*arguments, "--json")
-    assert done.status == 0, done.err
-    return [json.loads(line) for line in done.out.splitlines()]
+    outcome = broker(*arguments, "--json")
+    assert outcome.status == 0, outcome.err
+    return [json.loads(line) for line in outcome.out.splitlines()]
 
 
-def test_pools_on_record(grid: Database, broker: Command) -> None:
-    by_id = {one["pool_id"]: one for one in lines(broker, "pool", "list")}
+def test_the_list_of_pools(grid: Database, broker: Command) -> None:
+    by_id = {row["pool_id"]: row for row in lines(broker, "pool", "list")}
     assert list(by_id) == sorted(by_id) and len(by_id) == 2
     assert by_id[POOL] == {
         "pool_id": POOL, "vo": "lhcb", "canonical": pool_for(Memory=5000).canonical,
         "created_at": "2026-08-01T00:00:00Z", "last_used_at": "2026-08-01T00:00:00Z",
         "refreshed_at": "2026-08-01T00:00:00Z", "queue_count": 1, "waiting_jobs": 2, "tasks": 1,
     }  # fmt: skip
-    assert [one["pool_id"] for one in lines(broker, "pool", "list", "--vo", "LHCb")] == [POOL]
-    assert {one["vo"] for one in lines(broker, "pool", "list", *PLACE, "short")} == {"atlas"}
+    assert [row["pool_id"] for row in lines(broker, "pool", "list", "--vo", "LHCb")] == [POOL]
+    assert {row["vo"] for row in lines(broker, "pool", "list", *PLACE, "short")} == {"atlas"}
     assert len(lines(broker, "pool", "list", *PLACE, "long")) == 2
     assert lines(broker, "pool", "list", *PLACE, "nowhere") == []
     assert broker("pool", "list", "--site", "SITE_A").status == 2
     assert POOL in broker("pool", "list").out
 
 
-def test_one_pool(grid: Database, broker: Command) -> None:
-    [one] = lines(broker, "pool", "show", POOL)
-    assert [(queue["site"], queue["ce"], queue["queue"]) for queue in one["queues"]] == [("SITE_A", "ce1", "long")]
-    assert one["rejected"] == {"SITE_A/ce1/short": "below:Memory", "SITE_B/ce1/QUEUE_B": "below:Memory"}
+def test_show_one_pool(grid: Database, broker: Command) -> None:
+    [pool] = lines(broker, "pool", "show", POOL)
+    assert [(queue["site"], queue["ce"], queue["queue"]) for queue in pool["queues"]] == [("SITE_A", "ce1", "long")]
+    assert pool["rejected"] == {"SITE_A/ce1/short": "below:Memory", "SITE_B/ce1/QUEUE_B": "below:Memory"}
     assert "below:Memory" in broker("pool", "show", POOL).out
     execute(grid, "UPDATE broker.submit_pools SET canonical = '[]' WHERE pool_id = :id", id=POOL)
     assert "cannot be read" in broker("pool", "show", POOL, "--json").err
-    missing = broker("pool", "show", "sp1-none")
-    assert (missing.status, "no pool sp1-none" in missing.err) == (4, True)
+    outcome = broker("pool", "show", "sp1-none")
+    assert (outcome.status, "no pool sp1-none" in outcome.err) == (4, True)
 
 
 def test_the_queues_of_a_pool(grid: Database, broker: Command) -> None:
@@ -99,7 +99,7 @@ def test_resources_are_published_and_shown(database: Database, broker: Command, 
     file.write_text(json.dumps(PLACES), encoding="utf-8")
     [first] = lines(broker, "pool", "resources", str(file))
     assert (first["version"], first["queues"], first["changed"]) == (1, 3, True)
-    assert [one["changed"] for one in lines(broker, "pool", "resources", str(file))] == [False]
+    assert [row["changed"] for row in lines(broker, "pool", "resources", str(file))] == [False]
     assert lines(broker, "pool", "resources")[0]["origin"] == str(file)
     file.write_text(json.dumps(PLACES), encoding="utf-8-sig")
     assert lines(broker, "pool", "resources", str(file))[0]["queues"] == 3
@@ -108,19 +108,19 @@ def test_resources_are_published_and_shown(database: Database, broker: Command, 
     assert broker("pool", "resources", str(tmp_path / "grid.txt")).status == 3
 
 
-def test_a_pilot_gets_a_job_and_then_the_reason_why_there_is_none(grid: Database, broker: Command) -> None:
+def test_a_pilot_gets_a_job_or_the_reason_for_none(grid: Database, broker: Command) -> None:
     [short] = lines(broker, "match-job", *PLACE, "short", "--vo", "lhcb")
     assert (short["pandaid"], short["pool"], short["pools"], short["reason"]) == (9, None, [], None)
-    [none] = lines(broker, "match-job", *PLACE, "short", "--vo", "lhcb")
-    assert none == {
+    [no_match] = lines(broker, "match-job", *PLACE, "short", "--vo", "lhcb")
+    assert no_match == {
         "pandaid": None, "jeditaskid": None, "task_queue": None, "panda_queue": "QUEUE_A", "pool": None,
         "reason": "submit_pool", "rejected": {"submit_pool": 1}, "repeated": False, "spec": None, "allotted": None,
         "pools": [], "node": None, "held_until": None,
     }  # fmt: skip
     [long] = lines(broker, "match-job", *PLACE, "long", "--vo", "lhcb", "--seed", "3")
     assert (long["pandaid"], long["jeditaskid"], long["pool"], long["pools"]) == (1, 1, POOL, [POOL])
-    shown = broker("match-job", *PLACE, "short")
-    assert (shown.status, "submit_pool" in shown.err) == (0, True)
+    outcome = broker("match-job", *PLACE, "short")
+    assert (outcome.status, "submit_pool" in outcome.err) == (0, True)
     assert broker("match-job", *PLACE, "long").out
     [elsewhere] = lines(broker, "match-job", *ELSEWHERE)
     assert (elsewhere["reason"], elsewhere["rejected"]) == ("nothing_waits", {})
@@ -132,16 +132,16 @@ def test_a_pilot_gets_a_job_and_then_the_reason_why_there_is_none(grid: Database
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "message"),
     [
         (("SITE_C", "ce1", "short"), "there is no site SITE_C; --site; did you mean SITE_B or SITE_A?"),
         (("SITE_A", "ce2", "short"), "there is no ce ce2; --ce; did you mean ce1?"),
         (("SITE_A", "ce1", "shor"), "there is no queue shor; --queue; did you mean short?"),
     ],
 )
-def test_a_place_that_is_nowhere_is_wrong_use(
-    grid: Database, broker: Command, place: tuple[str, str, str], said: str
+def test_an_unknown_place_is_refused(
+    grid: Database, broker: Command, place: tuple[str, str, str], message: str
 ) -> None:
     site, ce, queue = place
-    done = broker("match-job", "--site", site, "--ce", ce, "--queue", queue)
-    assert (done.status, done.out) == (2, "") and said in done.err
+    outcome = broker("match-job", "--site", site, "--ce", ce, "--queue", queue)
+    assert (outcome.status, outcome.out) == (2, "") and message in outcome.err

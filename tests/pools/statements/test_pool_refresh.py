@@ -29,7 +29,7 @@ def database(shared: Database) -> Database:
 
 @pytest.fixture
 def grid(database: Database) -> Database:
-    """Places with two pools."""
+    """Places and two pools."""
     publish_places(database)
     with database.begin() as connection:
         for memory in (1, 5000):
@@ -42,13 +42,13 @@ def state_of(database: Database) -> RefreshState:
         return refresh_state(connection)
 
 
-def changed(**of_short: Any) -> dict[str, Any]:
+def places_with(**params_of_short: Any) -> dict[str, Any]:
     places = copy.deepcopy(PLACES)
-    places["SITE_A"]["ces"]["ce1"]["queues"]["short"] = {"params": of_short}
+    places["SITE_A"]["ces"]["ce1"]["queues"]["short"] = {"params": params_of_short}
     return places
 
 
-def test_nothing_changes_but_the_time_of_confirmation(grid: Database) -> None:
+def test_a_refresh_without_changes_updates_only_the_confirmation_time(grid: Database) -> None:
     before = mapping_of(grid)
     assert refresh(grid, 900) == {"pools": 2, "queues": 3, "added": 0, "removed": 0}
     assert mapping_of(grid) == [(*row[:5], at(900)) for row in before]
@@ -56,29 +56,29 @@ def test_nothing_changes_but_the_time_of_confirmation(grid: Database) -> None:
 
 
 def test_queues_come_and_go(grid: Database) -> None:
-    publish_places(grid, changed(Memory="6000"), 10)
+    publish_places(grid, places_with(Memory="6000"), 10)
     assert refresh(grid, 20) == {"pools": 2, "queues": 3, "added": 1, "removed": 0}
     [new] = [row for row in mapping_of(grid) if row[3] == "short" and row[4] == at(20)]
     assert new[0] == pool_for(Memory=5000).pool_id
-    del (gone := changed())["SITE_A"]["ces"]["ce1"]["queues"]["short"]
-    publish_places(grid, gone, 30)
+    del (places_without_short := places_with())["SITE_A"]["ces"]["ce1"]["queues"]["short"]
+    publish_places(grid, places_without_short, 30)
     counts = refresh(grid, 40)
     assert (counts["queues"], {row[3] for row in mapping_of(grid)}) == (2, {"long", "QUEUE_B"})
     assert rows(grid, "SELECT queue_count FROM broker.submit_pools ORDER BY 1") == [(1,), (2,)]
-    publish_places(grid, changed(Memory="0"), 50)
+    publish_places(grid, places_with(Memory="0"), 50)
     assert refresh(grid, 60)["added"] == 0
     assert len(rows(grid, "SELECT 1 FROM broker.resource_queues")) == 3
 
 
 def test_the_panda_queue_of_a_place_may_change(grid: Database) -> None:
     refresh(grid, 5)
-    publish_places(grid, changed(PandaQueue="OTHER"), 10)
+    publish_places(grid, places_with(PandaQueue="OTHER"), 10)
     refresh(grid, 20)
-    found = rows(grid, "SELECT queue, panda_queue FROM broker.resource_queues ORDER BY 1")
-    assert found == [("QUEUE_B", None), ("long", "QUEUE_A"), ("short", "OTHER")]
+    panda_queues = rows(grid, "SELECT queue, panda_queue FROM broker.resource_queues ORDER BY 1")
+    assert panda_queues == [("QUEUE_B", None), ("long", "QUEUE_A"), ("short", "OTHER")]
 
 
-def test_pools_that_come_and_go_while_the_mapping_is_made(grid: Database) -> None:
+def test_pools_may_come_and_go_while_the_mapping_is_computed(grid: Database) -> None:
     with grid.begin() as connection:
         version = current(connection)
         assert version is not None
@@ -93,7 +93,7 @@ def test_pools_that_come_and_go_while_the_mapping_is_made(grid: Database) -> Non
     assert by_pool == {pool_for(Memory=5000).pool_id: 1, pool_for(Memory=3).pool_id: 3}
 
 
-def test_a_definition_that_cannot_be_read_keeps_its_queues(grid: Database) -> None:
+def test_a_pool_with_an_unreadable_definition_keeps_its_queues(grid: Database) -> None:
     bad = pool_for(Memory=1).pool_id
     execute(grid, "UPDATE broker.submit_pools SET canonical = '[]' WHERE pool_id = :id", id=bad)
     with grid.read_snapshot() as connection:
@@ -118,7 +118,7 @@ def test_when_a_refresh_is_due(state: RefreshState, due: bool) -> None:
     assert state.is_due(at(900), 900) is due
 
 
-def test_how_long_there_was_no_refresh(grid: Database) -> None:
+def test_the_time_since_the_last_refresh(grid: Database) -> None:
     assert state_of(grid).unrefreshed_s(at(70)) == 70  # since the first pool was evaluated
     refresh(grid, 100)
     assert state_of(grid) == RefreshState(1, at(100), 1, False, at(100))

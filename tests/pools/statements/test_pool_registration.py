@@ -41,57 +41,57 @@ def database(shared: Database) -> Database:
     return emptied(shared)
 
 
-def registered(database: Database, seconds: float = 0, **requirements: object) -> Registered:
+def register_pool(database: Database, seconds: float = 0, **requirements: object) -> Registered:
     with database.begin() as connection:
         return register(connection, pool_for(**requirements), at(seconds))
 
 
-def test_a_new_pool_is_evaluated_at_once_and_the_same_again_is_only_used(database: Database) -> None:
+def test_a_new_pool_is_evaluated_at_once_and_a_known_pool_is_only_used(database: Database) -> None:
     publish_places(database)
-    first = registered(database, Memory=4000)
+    first = register_pool(database, Memory=4000)
     assert (first.queue_count, first.evaluated) == (2, True)
     before = mapping_of(database)
     assert [row[1:4] for row in before] == [("SITE_A", "ce1", "long"), ("SITE_B", "ce1", "QUEUE_B")]
     assert {row[4:] for row in before} == {(at(0), at(0))}
-    again = registered(database, 50, Memory=4000)
-    assert again == Registered(first.pool_id, first.number, 2, False)
+    second = register_pool(database, 50, Memory=4000)
+    assert second == Registered(first.pool_id, first.number, 2, False)
     assert mapping_of(database) == before
     [pool] = rows(database, "SELECT vo, created_at, last_used_at, refreshed_at, queue_count FROM broker.submit_pools")
     assert pool == ("lhcb", at(0), at(50), at(0), 2)
 
 
-def test_a_use_that_is_told_late_does_not_make_the_pool_older(database: Database) -> None:
-    registered(database, 50, Memory=1)
-    registered(database, 20, Memory=1)
+def test_a_late_registration_does_not_move_the_last_use_back(database: Database) -> None:
+    register_pool(database, 50, Memory=1)
+    register_pool(database, 20, Memory=1)
     assert rows(database, "SELECT last_used_at FROM broker.submit_pools") == [(at(50),)]
 
 
-def test_without_resources_a_pool_is_kept_and_evaluated_by_the_next_registration(database: Database) -> None:
-    assert registered(database, Memory=1).evaluated is False
+def test_a_pool_without_resources_is_stored_and_evaluated_by_the_next_registration(database: Database) -> None:
+    assert register_pool(database, Memory=1).evaluated is False
     assert rows(database, "SELECT refreshed_at, queue_count FROM broker.submit_pools") == [(None, 0)]
     publish_places(database)
-    assert registered(database, Memory=1).queue_count == 3
+    assert register_pool(database, Memory=1).queue_count == 3
 
 
 def test_a_pool_that_no_queue_meets_is_kept(database: Database) -> None:
     publish_places(database)
-    assert registered(database, Memory=100_000).queue_count == 0
+    assert register_pool(database, Memory=100_000).queue_count == 0
     with database.read_snapshot() as connection:
         [row] = all_pools(connection)
     assert (row.queue_count, row.refreshed_at) == (0, at(0))
 
 
 def test_other_requirements_under_the_same_identifier_are_refused(database: Database) -> None:
-    registered(database, Memory=1)
+    register_pool(database, Memory=1)
     execute(database, "UPDATE broker.submit_pools SET canonical = 'other'")
     with pytest.raises(PoolCollision, match="other"):
-        registered(database, 10, Memory=1)
+        register_pool(database, 10, Memory=1)
     assert rows(database, "SELECT last_used_at FROM broker.submit_pools") == [(at(0),)]
 
 
 def test_the_pools_of_a_queue(database: Database) -> None:
     publish_places(database)
-    ids = sorted(registered(database, **{"Memory": memory}).pool_id for memory in (1, 5000))
+    ids = sorted(register_pool(database, **{"Memory": memory}).pool_id for memory in (1, 5000))
     with database.begin() as connection:
         atlas = register(connection, pool_for("atlas", Memory=1), at(0)).pool_id
     with database.read_snapshot() as connection:
@@ -100,46 +100,46 @@ def test_the_pools_of_a_queue(database: Database) -> None:
         assert get_submit_pools_for_queue(connection, "SITE_A", "ce1", "long", "atlas") == (atlas,)
         assert get_submit_pools_for_queue(connection, "SITE_A", "ce1", "long", "cms") == ()
         assert get_submit_pools_for_queue(connection, "SITE_A", "ce9", "long") == ()
-        assert [one.panda_queue for one in queues_of_pool(connection, atlas)] == ["QUEUE_A", "QUEUE_A"]
+        assert [row.panda_queue for row in queues_of_pool(connection, atlas)] == ["QUEUE_A", "QUEUE_A"]
         assert one_pool(connection, "sp1-none") is None
         assert one_pool(connection, atlas) == next(row for row in all_pools(connection) if row.pool_id == atlas)
 
 
-@pytest.mark.parametrize(("count", "passed"), [(0, 0), (100, 100), (101, 0)])
-def test_a_list_that_is_too_long_is_not_put_into_arguments(count: int, passed: int) -> None:
-    assert len(for_arguments([f"sp1-{number:032x}" for number in range(count)])) == passed
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (100, 100), (101, 0)])
+def test_a_list_that_is_too_long_is_not_put_into_arguments(count: int, expected: int) -> None:
+    assert len(for_arguments([f"sp1-{number:032x}" for number in range(count)])) == expected
 
 
-def test_what_the_jobs_of_a_task_ask_for(database: Database) -> None:
+def test_placement_constraints_of_the_jobs_of_a_task(database: Database) -> None:
     pool = pool_for(Memory=1)
     with database.begin() as connection:
         attach(connection, 1, pool, Asked({"Memory": 1}, ["B", "A", "B"], ["C"], ["el9"], 5000))
         attach(connection, 2, None, Asked(platforms=["el9"]))
         attach(connection, 3, None, Asked(banned_sites=["C"]))
-        asked = read_placement_constraints(connection, [1, 2, 3, 4])
-    assert asked == {
+        constraints = read_placement_constraints(connection, [1, 2, 3, 4])
+    assert constraints == {
         1: PlacementConstraints(pool.pool_id, ("A", "B"), ("C",)),
         3: PlacementConstraints(None, (), ("C",)),
     }
-    with database.begin() as connection:  # asked for anew, as after a change of the requirements
+    with database.begin() as connection:  # attached again, as after a change of the requirements
         attach(connection, 1, None, Asked())
         assert read_placement_constraints(connection, [1]) == {}
 
 
-def test_placement_constraints_are_read_back_also_from_older_work() -> None:
-    asked = PlacementConstraints("sp1-x", ('a"b', "ü"), ("c,d",))
-    assert PlacementConstraints.of_stored(asked.stored()) == asked
-    assert PlacementConstraints.of_stored(json.dumps(asked.stored())) == asked
-    assert [asked.admits(site) for site in ("ü", "c,d", None)] == [True, False, False]
+def test_placement_constraints_are_read_back_from_either_stored_form() -> None:
+    constraints = PlacementConstraints("sp1-x", ('a"b', "ü"), ("c,d",))
+    assert PlacementConstraints.of_stored(constraints.stored()) == constraints
+    assert PlacementConstraints.of_stored(json.dumps(constraints.stored())) == constraints
+    assert [constraints.admits(site) for site in ("ü", "c,d", None)] == [True, False, False]
     assert PlacementConstraints().admits(None)
 
 
-def test_a_pool_that_was_cleared_away_is_made_again_for_tasks_that_go_on(database: Database) -> None:
+def test_a_deleted_pool_is_restored_for_running_tasks(database: Database) -> None:
     publish_places(database)
-    pool, other = pool_for(Memory=1), pool_for(Memory=2)
+    pool, pool_of_done_task = pool_for(Memory=1), pool_for(Memory=2)
     with database.begin() as connection:
         attach(connection, 1, pool, Asked())
-        attach(connection, 2, other, Asked())
+        attach(connection, 2, pool_of_done_task, Asked())
         attach(connection, 3, None, Asked())
     add_task(database, 1, "running")
     add_task(database, 2, "done")
@@ -155,7 +155,7 @@ def test_versions_of_the_resources(database: Database) -> None:
     assert publish_places(database) is True
     assert publish_places(database, seconds=5) is False
     assert publish_places(database, {"SITE_A": PLACES["SITE_A"]}, 9) is True
-    assert publish_places(database, seconds=12) is True  # the first content again is a new version
+    assert publish_places(database, seconds=12) is True  # returning to the first content is a new version
     with database.begin() as connection, pytest.raises(BadResources, match="cannot be read"):
         publish(connection, ResourceText("x", "json", "[1"), at(20))
     with database.read_snapshot() as connection:

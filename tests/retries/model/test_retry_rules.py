@@ -34,8 +34,8 @@ ERROR = JobError("pilotErrorCode", 1305, "out of memory\nat line 3")
 JOB = JobScope("Athena-1", "x86_64", 7)
 
 
-def applied(*rules: RetryRule, errors: tuple[JobError, ...] = (ERROR,), job: JobScope = JOB) -> list[str]:
-    return [f"{one.rule.rule_id} {one.rule.action}" for one in judge(by_error(rules), errors, job)]
+def rules_applied(*rules: RetryRule, errors: tuple[JobError, ...] = (ERROR,), job: JobScope = JOB) -> list[str]:
+    return [f"{judgement.rule.rule_id} {judgement.rule.action}" for judgement in judge(by_error(rules), errors, job)]
 
 
 NO, LIMIT = "no_retry", "limit_retry"
@@ -46,7 +46,7 @@ OTHER = JobError("transExitCode", 137)
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        ([limit(1, "10"), limit(2, "5")], ["2 limit_retry"]),  # as numbers: as text 10 is the smaller
+        ([limit(1, "10"), limit(2, "5")], ["2 limit_retry"]),  # compared as numbers: as text, 10 would be smaller
         ([limit(1, "5"), limit(2, "7", **NARROW)], ["2 limit_retry"]),
         ([limit(1, "5"), limit(2, "7", release="other")], ["1 limit_retry"]),
         ([rule(1), limit(2, "1")], ["1 no_retry"]),
@@ -58,7 +58,7 @@ OTHER = JobError("transExitCode", 137)
         ),
         ([rule(1, diag="memory")], []),
         ([rule(1, diag=".*memory")], ["1 no_retry"]),
-        ([rule(1, diag=".*line 3")], ["1 no_retry"]),  # over lines
+        ([rule(1, diag=".*line 3")], ["1 no_retry"]),  # across lines
         ([rule(1, diag="out")], ["1 no_retry"]),  # not anchored at the end
         ([rule(1, diag="(")], []),
         ([rule(1, architecture="x86_64")], ["1 no_retry"]),
@@ -71,20 +71,24 @@ OTHER = JobError("transExitCode", 137)
     ],
 )
 def test_which_rules_apply(rules: list[RetryRule], expected: list[str]) -> None:
-    assert applied(*rules) == expected
+    assert rules_applied(*rules) == expected
 
 
 def test_a_passive_rule_does_not_keep_the_next_error_from_its_rules_but_an_active_one_does() -> None:
     memory = rule(2, "increase_memory", source="transExitCode", code=137)
-    assert applied(rule(1, active=False), memory, errors=(ERROR, OTHER)) == ["1 no_retry", "2 increase_memory"]
-    assert applied(rule(1), memory, errors=(ERROR, OTHER)) == ["1 no_retry"]
+    assert rules_applied(rule(1, active=False), memory, errors=(ERROR, OTHER)) == ["1 no_retry", "2 increase_memory"]
+    assert rules_applied(rule(1), memory, errors=(ERROR, OTHER)) == ["1 no_retry"]
 
 
-def test_errors_come_in_the_order_of_panda_and_zero_is_none() -> None:
+def test_errors_come_in_the_order_of_panda_and_zero_is_no_error() -> None:
     row = {"transexitcode": "137", "piloterrorcode": 1305, "piloterrordiag": "x", "exeerrorcode": 0,
            "ddmerrorcode": None, "taskbuffererrorcode": "NULL", "superrorcode": 9}  # fmt: skip
-    found = errors_of(row)
-    assert found == (JobError("pilotErrorCode", 1305, "x"), JobError("transExitCode", 137), JobError("supErrorCode", 9))
+    errors = errors_of(row)
+    assert errors == (
+        JobError("pilotErrorCode", 1305, "x"),
+        JobError("transExitCode", 137),
+        JobError("supErrorCode", 9),
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,18 +104,18 @@ def test_errors_come_in_the_order_of_panda_and_zero_is_none() -> None:
     ],
 )
 def test_a_rule_that_cannot_act_says_why(columns: dict[str, Any], fault: str | None) -> None:
-    found = rule(**columns).fault
-    assert (found is None) if fault is None else (found is not None and fault in found)
+    reason = rule(**columns).fault
+    assert (reason is None) if fault is None else (reason is not None and fault in reason)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [(None, {}), ("a=1", {"a": "1"}), ("a=1&b", {}), ("a=1&b=", {"a": "1", "b": ""})]
+    ("text", "expected"), [(None, {}), ("a=1", {"a": "1"}), ("a=1&b", {}), ("a=1&b=", {"a": "1", "b": ""})]
 )
-def test_parameters(text: str | None, found: dict[str, str]) -> None:
-    assert read_parameters(text) == found
+def test_parameters(text: str | None, expected: dict[str, str]) -> None:
+    assert read_parameters(text) == expected
 
 
-def test_a_class_of_errors_is_that_of_the_first_error_that_has_one() -> None:
+def test_the_first_error_that_has_a_class_gives_the_class() -> None:
     late, early = (
         ErrorRule(9, "pilotErrorCode", 1305, "out", "user", True),
         ErrorRule(3, "supErrorCode", 9, ".*", "system", True),
@@ -122,7 +126,7 @@ def test_a_class_of_errors_is_that_of_the_first_error_that_has_one() -> None:
     assert classify([replace(late, diag="memory")], errors) is None
 
 
-def test_the_version_of_rules_is_that_of_what_they_say() -> None:
+def test_the_version_of_rules_depends_on_their_content_only() -> None:
     first, second = rule(1), limit(2, "3")
     assert rules_version([first, second]) == rules_version([second, first]) != rules_version([first])
 
@@ -132,42 +136,45 @@ def memory(unit: str = "MBPerCore", **task: Any) -> TaskFacts:
     return TaskFacts(**plain | task)
 
 
-def failed(asked: int | None, cores: int = 8, **job: Any) -> FailedJob:
-    return FailedJob(1, 1, 1, cores=cores, minramcount_mb=asked, minramunit="MB", **job)
+def failed_job(minramcount_mb: int | None, cores: int = 8, **job: Any) -> FailedJob:
+    return FailedJob(1, 1, 1, cores=cores, minramcount_mb=minramcount_mb, minramunit="MB", **job)
 
 
-def brief(effect: Effect) -> tuple[str, Any]:
+def target_and_value(effect: Effect) -> tuple[str, Any]:
     return effect.target, next(iter(effect.after.values()), None)
 
 
 @pytest.mark.parametrize(
     ("job", "task", "expected"),
     [
-        (failed(14_400), memory(files_above=10), ("files", 3000)),
-        (failed(14_400), memory(files_above=30), ("files", 3000)),
-        (failed(14_400), memory(files_above=40), ("task", 3000)),
-        (failed(14_400), memory("MBPerCoreFixed", files_above=40), ("files", 3000)),
-        (failed(13_410), memory(ramcount_mb=1800, baseramcount_mb=500), ("files", 2000)),
-        (failed(3150, 4), memory("MB", ramcount_mb=3500, files_above=0), ("files", 4000)),
-        (failed(1800, 1), memory(ramcount_mb=4000), ("none", None)),
-        (failed(7200, 1), memory(ramcount_mb=8000), ("none", None)),
-        (failed(1800, 1), memory(ramcount_mb=None), ("none", None)),
-        (failed(1800, 1), memory(files=0), ("files", 3000)),
-        (failed(None, 1), memory(ramcount_mb=1000), ("files", 1000)),
+        (failed_job(14_400), memory(files_above=10), ("files", 3000)),
+        (failed_job(14_400), memory(files_above=30), ("files", 3000)),
+        (failed_job(14_400), memory(files_above=40), ("task", 3000)),
+        (failed_job(14_400), memory("MBPerCoreFixed", files_above=40), ("files", 3000)),
+        (failed_job(13_410), memory(ramcount_mb=1800, baseramcount_mb=500), ("files", 2000)),
+        (failed_job(3150, 4), memory("MB", ramcount_mb=3500, files_above=0), ("files", 4000)),
+        (failed_job(1800, 1), memory(ramcount_mb=4000), ("none", None)),
+        (failed_job(7200, 1), memory(ramcount_mb=8000), ("none", None)),
+        (failed_job(1800, 1), memory(ramcount_mb=None), ("none", None)),
+        (failed_job(1800, 1), memory(files=0), ("files", 3000)),
+        (failed_job(None, 1), memory(ramcount_mb=1000), ("files", 1000)),
     ],
 )  # worked cases of panda-server's own functions
 def test_more_memory(job: FailedJob, task: TaskFacts, expected: tuple[str, Any]) -> None:
-    assert brief(effect_of(rule(action="increase_memory"), job, task)) == expected
+    assert target_and_value(effect_of(rule(action="increase_memory"), job, task)) == expected
 
 
-def test_more_memory_by_what_was_measured_twice_at_most_then_no_more() -> None:
-    own = rule(action="increase_memory", parameters={"margin": "1.1", "times": "2"})
-    assert brief(effect_of(own, failed(1800, 1, measured_mb=5000.0), memory())) == ("files", 5500)
-    assert brief(effect_of(own, failed(1800, 1, measured_mb=500.0), memory())) == ("files", 3000)
-    assert brief(effect_of(own, failed(14_400, 8, measured_mb=40_000.0), memory())) == ("files", 5500)
-    assert brief(effect_of(own, failed(1800, 1, raised_before=1), memory())) == ("files", 3000)
-    ended = effect_of(own, failed(1800, 1, raised_before=2), memory())
-    assert (ended.target, dict(ended.after)) == ("files", {"maxattempt": None})
+def test_memory_is_raised_by_the_measurement_at_most_twice() -> None:
+    own_rule = rule(action="increase_memory", parameters={"margin": "1.1", "times": "2"})
+    assert target_and_value(effect_of(own_rule, failed_job(1800, 1, measured_mb=5000.0), memory())) == ("files", 5500)
+    assert target_and_value(effect_of(own_rule, failed_job(1800, 1, measured_mb=500.0), memory())) == ("files", 3000)
+    assert target_and_value(effect_of(own_rule, failed_job(14_400, 8, measured_mb=40_000.0), memory())) == (
+        "files",
+        5500,
+    )
+    assert target_and_value(effect_of(own_rule, failed_job(1800, 1, raised_before=1), memory())) == ("files", 3000)
+    last_effect = effect_of(own_rule, failed_job(1800, 1, raised_before=2), memory())
+    assert (last_effect.target, dict(last_effect.after)) == ("files", {"maxattempt": None})
 
 
 @pytest.mark.parametrize(
@@ -177,7 +184,7 @@ def test_more_memory_by_what_was_measured_twice_at_most_then_no_more() -> None:
 )  # fmt: skip
 def test_memory_by_the_split_rule(splitrule: str | None, above: int, expected: tuple[str, Any]) -> None:
     task = memory(splitrule=splitrule, files_above=above)
-    assert brief(effect_of(rule(action="increase_memory_xtimes"), failed(1800, 1), task)) == expected
+    assert target_and_value(effect_of(rule(action="increase_memory_xtimes"), failed_job(1800, 1), task)) == expected
 
 
 CPU = {"cpuefficiency_percent": 100, "basewalltime_s": 600, "cputime": 10, "cputimeunit": "HS06sPerEvent"}
@@ -223,10 +230,10 @@ def test_less_input(attempt: int, splitrule: str | None, expected: str | None) -
 
 
 def test_less_input_by_parameters_of_the_rule() -> None:
-    own = rule(
+    own_rule = rule(
         action="reduce_input_per_job", parameters={"steps": "1,2,3", "excluded_rules": "nEventsPerJob", "jobs": "3"}
     )
     job = FailedJob(1, 1, 1, fsize_sum=8 * 1024**3, primary_files=4)
-    assert effect_of(own, replace(job, hits_of_task=2), memory()).target == "none"
-    effect = effect_of(own, replace(job, hits_of_task=3), memory(splitrule="NF=2"))
+    assert effect_of(own_rule, replace(job, hits_of_task=2), memory()).target == "none"
+    effect = effect_of(own_rule, replace(job, hits_of_task=3), memory(splitrule="NF=2"))
     assert effect.after["splitrule"] == "NF=2,RM=NG:8|MF:4,NG=4,MF=2"

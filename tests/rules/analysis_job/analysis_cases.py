@@ -1,4 +1,4 @@
-"""Cases for rules of the analysis brokerage: as in production, with the facts of analysis."""
+"""Cases for rules of the analysis brokerage: like those of production, with the facts of analysis."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from broker.domain.analysis import AnalysisFacts
 from tests.rules.builders import Case
 
 
-def kept(**given: Any) -> Case:
-    """A case in which the candidate passes."""
-    return Case(True, given, AnalysisFacts)
+def kept(**columns: Any) -> Case:
+    """Make a case in which the candidate passes."""
+    return Case(True, columns, AnalysisFacts)
 
 
-def rejected(**given: Any) -> Case:
-    """A case in which the candidate is rejected."""
-    return Case(False, given, AnalysisFacts)
+def rejected(**columns: Any) -> Case:
+    """Make a case in which the candidate is rejected."""
+    return Case(False, columns, AnalysisFacts)

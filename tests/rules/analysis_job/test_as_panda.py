@@ -1,4 +1,4 @@
-"""Filters of the analysis brokerage under the options of the profile ``panda``, at the limits where these differ."""
+"""Filters of the analysis brokerage with the options of the profile ``panda``, at the limits that these change."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ CASES: dict[str, list[Case]] = {
     ],
     "avoid_vp": [
         rejected(is_vp=True, avoids_vp=True),
-        kept(is_vp=True, **BUSY),  # overload is asked of all queues, by another rule
+        kept(is_vp=True, **BUSY),  # another rule checks the overload of all queues
     ],
     "memory_max": [
-        kept(ramcount=2001.0, maxrss_mb=1800.0),  # 1,800.9 MB, cut to whole ones
+        kept(ramcount=2001.0, maxrss_mb=1800.0),  # 1,800.9 MB, truncated
         rejected(ramcount=2002.0, maxrss_mb=1800.0),
         kept(ramcount=2000.0, baseramcount=500.0, maxrss_mb=1800.0),  # no base is added
     ],
     "memory_min": [
         kept(ramcount=2000.0, minrss_mb=1800.0),
-        rejected(ramcount=2001.0, minrss_mb=1800.5),  # 1,800.9 MB, cut to whole ones
+        rejected(ramcount=2001.0, minrss_mb=1800.5),  # 1,800.9 MB, truncated
     ],
     "analysis_scratch": [
         kept(maxwdir_mb=1024.0),  # exactly enough
@@ -55,23 +55,23 @@ CASES: dict[str, list[Case]] = {
         kept(**LONG, maxtime_s=10_000.0),
         rejected(**LONG, maxtime_s=9_999.0),
         kept(**LONG, maxtime_s=0.0),
-        # without a core power there is no capacity
+        # without core power the capacity is zero
         rejected(**LONG, maxtime_s=10_000.0, corepower=None),
     ],
     "too_short": [
         kept(**LONG, mintime_s=10_000.0),
         rejected(**LONG, mintime_s=10_001.0),
         kept(**LONG, mintime_s=0.0),
-        kept(cputime=0.0, mintime_s=10_001.0),  # no need, no comparison
+        kept(cputime=0.0, mintime_s=10_001.0),  # without a need nothing is compared
     ],
     "scout_day": [
         kept(scout=True, **LONG, maxtime_s=86_400.0),
         rejected(scout=True, **LONG, maxtime_s=86_399.0),
-        kept(scout=True, **LONG, maxtime_s=43_200.0, corepower=20.0),  # half a day at twice the power
+        kept(scout=True, **LONG, maxtime_s=43_200.0, corepower=20.0),  # half a day at twice the core power
         kept(scout=True, **LONG, maxtime_s=0.0),
     ],
     "min_walltime": [
-        kept(merging=True, **LONG, maxtime_s=3600.0),  # merges are like other jobs
+        kept(merging=True, **LONG, maxtime_s=3600.0),  # merge jobs are not special
         rejected(walltime_undefined=True, **LONG, maxtime_s=3600.0),
         kept(walltime_undefined=True, **LONG, maxtime_s=86_400.0),
     ],
@@ -107,5 +107,5 @@ def test_at_the_limit(rule: Filter[Any], case: Case) -> None:
 def test_the_profile_chooses_these_rules() -> None:
     assert "queue_cap" not in RULES
     chosen = {name for name, rule in RULES.items() if rule.chosen and isinstance(rule, Filter)}
-    others = {"task_software", "task_platform", "bad_jobs"}  # tested where their dialect or limit is
+    others = {"task_software", "task_platform", "bad_jobs"}  # tested beside their dialect or limit
     assert chosen - set(CASES) == others

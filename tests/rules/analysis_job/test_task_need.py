@@ -1,4 +1,4 @@
-"""What a task of a user runs, by its transHome and transUses."""
+"""The release that a user task runs, by its transHome and transUses."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ NIGHTLY = Release("nightlies")
 
 
 @pytest.mark.parametrize(
-    ("transhome", "transuses", "wanted"),
+    ("transhome", "transuses", "expected"),
     [
         # a cache: neither nightly nor release
         ("AnalysisTransforms-AnalysisBase_24.2", None, Release("atlas", "AnalysisBase", "24.2")),
         ("AnalysisTransforms-Athena_24.0.41.1", "Atlas-24.0.41", Release("atlas", "Athena", "24.0.41.1")),
-        # a release, by transUses where that is no series
+        # a release; transUses wins unless it is a series
         ("AnalysisTransforms-Athena_24.0.41", "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
         ("AnalysisTransforms", "Atlas-24.0", Release("atlas", "AtlasOffline", "24.0")),
         ("AnalysisTransforms-Athena_24.0.41", None, Release("atlas", "Athena", "24.0.41")),
-        # a name of three parts does not tell its version
+        # the version of a name of three parts is unreadable
         ("AnalysisTransforms-Athena_main_24.0.41", None, Release("atlas", "Athena", "main", readable=False)),
         ("AnalysisTransforms-Athena_main_24.0.41", "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
         (None, "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
-        # nightlies: by their time, and whatever else is left
+        # nightlies: by their timestamp, and by default
         ("AnalysisTransforms-Athena_main_2026-08-01T2101", None, NIGHTLY),
         ("AnalysisTransforms-Athena_main_2026-08-01T2101", "Atlas-24.0", NIGHTLY),
         ("AnalysisTransforms-Athena_24.0.41", "Atlas-24.0", NIGHTLY),
@@ -33,5 +33,5 @@ NIGHTLY = Release("nightlies")
         (None, None, None),
     ],
 )
-def test_release(transhome: str | None, transuses: str | None, wanted: Release | None) -> None:
-    assert analysis_release(transhome, transuses) == wanted
+def test_release(transhome: str | None, transuses: str | None, expected: Release | None) -> None:
+    assert analysis_release(transhome, transuses) == expected

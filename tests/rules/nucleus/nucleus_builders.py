@@ -1,4 +1,4 @@
-"""Tables for tests of the rules on nuclei: by default everything passes; a keyword overrides a column."""
+"""Tables for tests of nucleus rules. By default everything passes; a keyword overrides a column."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ TASK_FACTS = ("job_check_failed", "examined", "total_bytes", "total_files", "bou
 NUCLEUS_FACTS = ("backlog_files", "expected_output_gb", "queues", "position")
 
 
-def column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
-    """The value, or values, as an array of the shape; None is NULL."""
+def column_array(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """Return the value or values as an array of the shape; None is NULL."""
     array: np.ndarray[Any, Any] = np.empty(shape, dtype=DTYPES[kind])
     values = np.array(value, dtype=object)
     if kind == "Floats":
@@ -71,44 +71,44 @@ def column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
     return array
 
 
-def filled(cls: Any, defaults: Mapping[str, Any], given: Mapping[str, Any], shape_of: Any) -> dict[str, Any]:
-    """The columns of a table."""
+def column_arrays(cls: Any, defaults: Mapping[str, Any], values: Mapping[str, Any], shape_of: Any) -> dict[str, Any]:
+    """Return the columns of a table as arrays."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-    assert not set(given) - set(fields), f"{cls.__name__} has no {sorted(set(given) - set(fields))}"
+    assert not set(values) - set(fields), f"{cls.__name__} has no {sorted(set(values) - set(fields))}"
     return {
-        name: column(kind, given.get(name, defaults.get(name, NEUTRAL[kind])), shape_of(name))
+        name: column_array(kind, values.get(name, defaults.get(name, NEUTRAL[kind])), shape_of(name))
         for name, kind in fields.items()
         if kind in DTYPES
     }
 
 
 def make_assigning(count: int = 1, **columns: Any) -> AssigningTable:
-    """Tasks as columns of shape (count, 1)."""
-    return AssigningTable(**filled(AssigningTable, TASK, columns, lambda _: (count, 1)))
+    """Make a table of tasks with columns of shape (count, 1)."""
+    return AssigningTable(**column_arrays(AssigningTable, TASK, columns, lambda _: (count, 1)))
 
 
 def make_nuclei(count: int = 1, **columns: Any) -> NucleusTable:
-    """Nuclei as columns of shape (1, count)."""
-    return NucleusTable(**filled(NucleusTable, NUCLEUS, columns, lambda _: (1, count)))
+    """Make a table of nuclei with columns of shape (1, count)."""
+    return NucleusTable(**column_arrays(NucleusTable, NUCLEUS, columns, lambda _: (1, count)))
 
 
 def make_task_facts(tasks: int = 1, nuclei: int = 1, **columns: Any) -> TaskFacts:
-    """Facts of so many tasks and nuclei."""
+    """Make facts for the given numbers of tasks and nuclei."""
 
     def shape(name: str) -> tuple[int, int]:
         return (tasks, 1) if name in TASK_FACTS else (1, nuclei) if name in NUCLEUS_FACTS else (tasks, nuclei)
 
     defaults = FACTS | {"position": list(range(nuclei))}
-    return TaskFacts(now_s=columns.pop("now_s", NOW_S), **filled(TaskFacts, defaults, columns, shape))
+    return TaskFacts(now_s=columns.pop("now_s", NOW_S), **column_arrays(TaskFacts, defaults, columns, shape))
 
 
 Tables = tuple[AssigningTable, NucleusTable, TaskFacts]
 
 
-def tables(given: Mapping[str, Any], tasks: int = 1, nuclei: int = 1) -> tuple[Tables, dict[str, Any]]:
-    """Keywords sorted into columns of tasks, nuclei and facts, and tuning keys (upper case)."""
-    tuning = {name: value for name, value in given.items() if name.isupper() or ("_" in name and name[0].isupper())}
-    rest = {name: value for name, value in given.items() if name not in tuning}
+def tables(columns: Mapping[str, Any], tasks: int = 1, nuclei: int = 1) -> tuple[Tables, dict[str, Any]]:
+    """Split keywords into columns of tasks, nuclei and facts, and tuning keys (upper case)."""
+    tuning = {name: value for name, value in columns.items() if name.isupper() or ("_" in name and name[0].isupper())}
+    rest = {name: value for name, value in columns.items() if name not in tuning}
     parts: list[dict[str, Any]] = []
     for cls in (AssigningTable, NucleusTable, TaskFacts):
         names = {field.name for field in dataclasses.fields(cls)}
@@ -122,15 +122,15 @@ def tables(given: Mapping[str, Any], tasks: int = 1, nuclei: int = 1) -> tuple[T
 
 
 def tuning_for(rule: Rule, values: Mapping[str, Any]) -> Tuning:
-    """Default tuning with some keys set, of which the rule sees only those that it declares."""
+    """Return default tuning with some keys set, limited to the keys that the rule declares."""
     return Tuning.defaults(vo="atlas").with_values(values).only(rule.keys)
 
 
 def passes(
-    rule: Filter[TaskPairs] | GroupFilter[TaskPairs], given: Mapping[str, Any], tasks: int = 1, nuclei: int = 1
+    rule: Filter[TaskPairs] | GroupFilter[TaskPairs], columns: Mapping[str, Any], tasks: int = 1, nuclei: int = 1
 ) -> Bools:
-    """(tasks, nuclei): what passes the rule, as the engine would have it."""
-    (table, candidates, facts), values = tables(given, tasks, nuclei)
+    """Run the rule like the engine and return a (tasks, nuclei) mask."""
+    (table, candidates, facts), values = tables(columns, tasks, nuclei)
     tuning = tuning_for(rule, values)
     applies = rule.applies(TaskPairs(table, candidates, facts, tuning))
     if isinstance(rule, GroupFilter):
@@ -145,35 +145,35 @@ def passes(
     return everywhere if applies is None else everywhere | ~np.broadcast_to(applies, (tasks, 1))
 
 
-def holds(seen: Observation) -> bool:
-    """Whether what was observed says that the candidate passes."""
-    value: Any = seen.value
-    limit: Any = seen.limit
+def holds(observation: Observation) -> bool:
+    """Whether the observation says that the candidate passes."""
+    value: Any = observation.value
+    limit: Any = observation.limit
     if value is None:
         return False
     if isinstance(value, str):
-        return bool({"==": value == limit}[seen.operator])
+        return bool({"==": value == limit}[observation.operator])
     operators = {">": value > limit, ">=": value >= limit, "<=": value <= limit, "<": value < limit}
-    return bool({**operators, "==": value == limit}[seen.operator])
+    return bool({**operators, "==": value == limit}[observation.operator])
 
 
-def observed(rule: Filter[TaskPairs] | GroupFilter[TaskPairs], given: Mapping[str, Any]) -> Observation:
-    """What the rule saw of one task and one nucleus."""
-    (table, candidates, facts), values = tables(given)
+def observed(rule: Filter[TaskPairs] | GroupFilter[TaskPairs], columns: Mapping[str, Any]) -> Observation:
+    """Return the rule's observation of one task and one nucleus."""
+    (table, candidates, facts), values = tables(columns)
     return rule.observe(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
 
 
-def check(rule: Filter[TaskPairs], keep: bool, given: Mapping[str, Any]) -> None:
-    """One task and one nucleus: the mask says ``keep``, and where the rule looks, the observation says the same."""
-    assert bool(passes(rule, given).item()) is keep
-    (table, candidates, facts), values = tables(given)
+def check(rule: Filter[TaskPairs], keep: bool, columns: Mapping[str, Any]) -> None:
+    """Check one task and one nucleus: the mask is ``keep``, and where the rule applies, the observation agrees."""
+    assert bool(passes(rule, columns).item()) is keep
+    (table, candidates, facts), values = tables(columns)
     applies = rule.applies(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
     if applies is None or bool(applies.item()):
-        assert holds(observed(rule, given)) is keep, observed(rule, given)
+        assert holds(observed(rule, columns)) is keep, observed(rule, columns)
 
 
-def factor(rule: Weight[TaskPairs], **given: Any) -> float:
-    """The factor of one task and one nucleus."""
-    (table, candidates, facts), values = tables(given)
-    found = rule.factor(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
-    return float(np.asarray(found).item())
+def factor(rule: Weight[TaskPairs], **columns: Any) -> float:
+    """Return the factor of one task and one nucleus."""
+    (table, candidates, facts), values = tables(columns)
+    factors = rule.factor(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
+    return float(np.asarray(factors).item())

@@ -1,4 +1,4 @@
-"""Random tables of tasks and nuclei: values near the limits of the rules, and NULL."""
+"""Random tables of tasks and nuclei with values near the limits of the rules, and NULL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rules.nucleus.nucleus_builders import (
     make_nuclei,
     make_task_facts,
 )
-from tests.rules.random_tables import told_by_tests
+from tests.rules.random_tables import literals_in_tests
 
 N = None
 POOLS: dict[str, list[Any]] = {
@@ -47,25 +47,25 @@ POOLS: dict[str, list[Any]] = {
     "bound_to": [-1, -1, 0, 1],
 }
 
-for _column_name, _values in told_by_tests("POOLS", "production_task", "nucleus"):
+for _column_name, _values in literals_in_tests("POOLS", "production_task", "nucleus"):
     POOLS[_column_name] = [*POOLS.get(_column_name, ()), *_values]
 
 
 def random_nuclei(seed: int, tasks: int, nuclei: int) -> tuple[AssigningTable, NucleusTable, TaskFacts]:
-    """Tables of a seed."""
+    """Draw the tables of a seed."""
     rng = np.random.default_rng(seed)
 
-    def columns(cls: Any, size_of: Any) -> dict[str, Any]:
-        found = {}
+    def random_columns(cls: Any, size_of: Any) -> dict[str, Any]:
+        values = {}
         for field in dataclasses.fields(cls):
             pool = [False, True] if str(field.type) == "Bools" else POOLS.get(field.name)
             if pool is not None:
-                found[field.name] = [pool[index] for index in rng.integers(0, len(pool), size_of(field.name))]
-        return found
+                values[field.name] = [pool[index] for index in rng.integers(0, len(pool), size_of(field.name))]
+        return values
 
     sizes = {name: tasks for name in TASK_FACTS} | {name: nuclei for name in NUCLEUS_FACTS}
     return (
-        make_assigning(tasks, **columns(AssigningTable, lambda _: tasks)),
-        make_nuclei(nuclei, **columns(NucleusTable, lambda _: nuclei)),
-        make_task_facts(tasks, nuclei, **columns(TaskFacts, lambda name: sizes.get(name, tasks * nuclei))),
+        make_assigning(tasks, **random_columns(AssigningTable, lambda _: tasks)),
+        make_nuclei(nuclei, **random_columns(NucleusTable, lambda _: nuclei)),
+        make_task_facts(tasks, nuclei, **random_columns(TaskFacts, lambda name: sizes.get(name, tasks * nuclei))),
     )

@@ -1,4 +1,4 @@
-"""What holds for every rule of the production task brokerage."""
+"""Properties of every rule of the production task brokerage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = [*FILTERS, *WEIGHTS, *LOAD_WEIGHTS]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_rule_introduces_itself(rule: Rule) -> None:
+def test_a_rule_declares_its_metadata(rule: Rule) -> None:
     assert rule.name == type(rule).__module__.rsplit(".", 1)[1]
     assert type(rule).__name__.lower() == rule.name.replace("_", "")
     assert rule.title and "\n" not in rule.title and len(rule.title) < 100
@@ -38,16 +38,16 @@ def test_the_codes_are_those_of_panda() -> None:
     ]  # fmt: skip
 
 
-def test_the_chain_has_them_all_in_order() -> None:
+def test_the_chain_has_all_rules_in_order() -> None:
     assert chain().brokerage == NAME
     assert [rule.name for rule in chain()] == [rule.name for rule in (*FILTERS, *WEIGHTS, *LOAD_WEIGHTS)]
 
 
 @pytest.mark.parametrize("profile", ["seed", "panda"])
-def test_rules_that_are_not_asked_are_rules_of_the_job_brokerage(profile: str) -> None:
+def test_skipped_rules_are_rules_of_the_job_brokerage(profile: str) -> None:
     jobs = rules_of(load_profile(profile), "production_job").chain
     assert isinstance(jobs, QueueChain)
     names = {rule.name for rule in jobs.filters}
-    # one of them is added by the profile of PanDA
+    # the profile panda adds one of them
     assert set(NOT_ASKED) - names == (set() if profile == "panda" else {"resource_type_known"})
     assert {rule.name for rule in asked_filters(jobs)} == names - set(NOT_ASKED)

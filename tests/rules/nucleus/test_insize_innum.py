@@ -1,4 +1,4 @@
-"""Data locality: thresholds, fractions, staging, waiver and period, each on both sides of its boundary."""
+"""Data locality on both sides of each boundary: thresholds, fractions, staging, waiver and period."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.rules.production_task.filters.innum import Innum
 from broker.rules.production_task.filters.insize import Insize
 from tests.rules.nucleus.nucleus_builders import DAY_S, GB, NOW_S, observed, passes
 
-# a task that cannot be waived: high IO intensity, low priority
+# a task whose check cannot be waived: high IO intensity, low priority
 STRICT: dict[str, Any] = {"iointensity": 201, "taskpriority": 799}
 SIZE: list[tuple[bool, dict[str, Any]]] = [
     (False, {"any_bytes": 10 * GB}),  # the fraction must be larger
@@ -43,7 +43,7 @@ NUMBER: list[tuple[bool, dict[str, Any]]] = [
     (False, {"any_files": 0, "input_prestaging": True}),
     (True, {"any_files": 0, "examined": False}),
 ]
-# nobody has enough: the check is waived, or not
+# no nucleus has enough: whether the check is waived
 WAIVED: list[tuple[bool, dict[str, Any]]] = [
     (True, {"iointensity": 200, "taskpriority": 1}),
     (False, {"iointensity": 201, "taskpriority": 1}),
@@ -55,53 +55,61 @@ WAIVED: list[tuple[bool, dict[str, Any]]] = [
     (False, {"iointensity": 1, "taskpriority": 1, "total_bytes": 3 * GB, "MIN_INPUT_SIZE_WITH_LOCAL_DATA": 2}),
     (True, {"iointensity": 900, "taskpriority": 800}),
     (False, {"iointensity": 900, "taskpriority": 799}),
-    (False, {"iointensity": 900, "taskpriority": 100, "currentpriority": 950}),  # it is the task's own priority
+    (False, {"iointensity": 900, "taskpriority": 100, "currentpriority": 950}),  # the priority of the task counts
     (False, {"iointensity": 900, "taskpriority": None}),
     (True, {"iointensity": 900, "taskpriority": 500, "MAX_TASK_PRIO_WITH_LOCAL_DATA": 500}),
 ]
 
 
-@pytest.mark.parametrize(("keep", "given"), SIZE)
-def test_volume(keep: bool, given: dict[str, Any]) -> None:
-    assert bool(passes(Insize(), STRICT | given).item()) is keep
+@pytest.mark.parametrize(("keep", "columns"), SIZE)
+def test_volume(keep: bool, columns: dict[str, Any]) -> None:
+    assert bool(passes(Insize(), STRICT | columns).item()) is keep
 
 
-@pytest.mark.parametrize(("keep", "given"), NUMBER)
-def test_number_of_files(keep: bool, given: dict[str, Any]) -> None:
-    assert bool(passes(Innum(), STRICT | given).item()) is keep
+@pytest.mark.parametrize(("keep", "columns"), NUMBER)
+def test_number_of_files(keep: bool, columns: dict[str, Any]) -> None:
+    assert bool(passes(Innum(), STRICT | columns).item()) is keep
 
 
-@pytest.mark.parametrize(("keep", "given"), WAIVED)
+@pytest.mark.parametrize(("keep", "columns"), WAIVED)
 @pytest.mark.parametrize("rule", [Insize(), Innum()], ids=lambda rule: rule.name)
-def test_when_nobody_has_enough(rule: Insize | Innum, keep: bool, given: dict[str, Any]) -> None:
-    assert bool(passes(rule, {"any_bytes": 0, "any_files": 0, **given}).item()) is keep
+def test_the_check_is_waived_or_not_when_no_nucleus_has_enough(
+    rule: Insize | Innum, keep: bool, columns: dict[str, Any]
+) -> None:
+    assert bool(passes(rule, {"any_bytes": 0, "any_files": 0, **columns}).item()) is keep
 
 
-def test_one_that_has_enough_keeps_the_check() -> None:
-    given = {"iointensity": 1, "any_bytes": [0, 50 * GB], "any_files": [0, 100]}
-    assert passes(Insize(), given, nuclei=2).tolist() == [[False, True]]
-    assert passes(Innum(), given, nuclei=2).tolist() == [[False, True]]
+def test_one_nucleus_with_enough_input_prevents_the_waiver() -> None:
+    columns = {"iointensity": 1, "any_bytes": [0, 50 * GB], "any_files": [0, 100]}
+    assert passes(Insize(), columns, nuclei=2).tolist() == [[False, True]]
+    assert passes(Innum(), columns, nuclei=2).tolist() == [[False, True]]
 
 
-def test_one_that_was_rejected_before_does_not() -> None:
-    given = {"iointensity": 1, "any_bytes": [0, 50 * GB], "any_files": [0, 100], "initial": [True, False]}
-    assert passes(Insize(), given, nuclei=2).tolist() == [[True, True]]
+def test_a_nucleus_rejected_before_does_not_prevent_the_waiver() -> None:
+    columns = {"iointensity": 1, "any_bytes": [0, 50 * GB], "any_files": [0, 100], "initial": [True, False]}
+    assert passes(Insize(), columns, nuclei=2).tolist() == [[True, True]]
 
 
-def test_enough_bytes_but_too_few_files_is_not_enough() -> None:
+def test_a_nucleus_needs_both_enough_bytes_and_enough_files() -> None:
     # the first has the bytes, the second the files: neither has both, so the check is waived for both
-    given = {"iointensity": 1, "any_bytes": [50 * GB, 0], "any_files": [0, 100]}
-    assert passes(Insize(), given, nuclei=2).tolist() == [[True, True]]
-    assert passes(Insize(), {**given, "iointensity": 900}, nuclei=2).tolist() == [[True, False]]
+    columns = {"iointensity": 1, "any_bytes": [50 * GB, 0], "any_files": [0, 100]}
+    assert passes(Insize(), columns, nuclei=2).tolist() == [[True, True]]
+    assert passes(Insize(), {**columns, "iointensity": 900}, nuclei=2).tolist() == [[True, False]]
 
 
-def test_each_task_is_waived_alone() -> None:
-    given = {"iointensity": [1, 900], "any_bytes": 0, "any_files": 0}
-    assert passes(Insize(), given, tasks=2).tolist() == [[True], [False]]
+def test_the_check_is_waived_for_each_task_alone() -> None:
+    columns = {"iointensity": [1, 900], "any_bytes": 0, "any_files": 0}
+    assert passes(Insize(), columns, tasks=2).tolist() == [[True], [False]]
 
 
 def test_the_explanation_is_the_share_in_percent() -> None:
-    seen = observed(Insize(), {"any_bytes": 4 * GB})
-    assert (seen.value, seen.operator, seen.limit, seen.unit, seen.key) == (4.0, ">", 10.0, "%", "INPUT_SIZE_FRACTION")
-    seen = observed(Innum(), {"any_files": 5})
-    assert (seen.value, seen.limit, seen.key) == (2.5, 10.0, "INPUT_NUM_FRACTION")
+    observation = observed(Insize(), {"any_bytes": 4 * GB})
+    assert (observation.value, observation.operator, observation.limit, observation.unit, observation.key) == (
+        4.0,
+        ">",
+        10.0,
+        "%",
+        "INPUT_SIZE_FRACTION",
+    )
+    observation = observed(Innum(), {"any_files": 5})
+    assert (observation.value, observation.limit, observation.key) == (2.5, 10.0, "INPUT_NUM_FRACTION")

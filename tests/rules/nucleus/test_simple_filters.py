@@ -1,4 +1,4 @@
-"""Filters of one comparison: state, backlog, storages, room, jobs, each on both sides of its boundary."""
+"""Filters of one comparison on both sides of each boundary: state, backlog, storages, space, jobs."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ CASES: list[tuple[Filter, bool, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "keep", "given"), CASES, ids=lambda value: str(getattr(value, "name", value)))
-def test_filter(rule: Filter[Any], keep: bool, given: dict[str, Any]) -> None:
-    check(rule, keep, given)
+@pytest.mark.parametrize(("rule", "keep", "columns"), CASES, ids=lambda value: str(getattr(value, "name", value)))
+def test_filter(rule: Filter[Any], keep: bool, columns: dict[str, Any]) -> None:
+    check(rule, keep, columns)
 
 
-def test_nothing_is_known_of_jobs_when_the_job_brokerage_cannot_be_asked() -> None:
+def test_a_failed_job_check_does_not_pass() -> None:
     assert not passes(Job(), {"able_queues": 3, "job_check_failed": True}).item()
 
 

@@ -1,4 +1,4 @@
-"""The factors of the weight of a nucleus, on both sides of their boundaries."""
+"""The factors of a nucleus weight, on both sides of their boundaries."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LOCALITY: list[tuple[float, dict[str, Any]]] = [
     (0.4, {"iointensity": 900, "any_bytes": 40 * GB, "disk_bytes": 0}),  # tape counts
     (1.0, {"iointensity": 900, "any_bytes": 0, "examined": False}),
     (1.0, {"iointensity": 900, "any_bytes": 0, "any_files": 0, "total_bytes": 0, "total_files": 0}),
-    # it has too little and is weighed all the same: the check was waived, so that nobody's data count
+    # too little data, but still weighed: the check was waived, so no nucleus's data count
     (1.0, {"iointensity": 900, "any_bytes": 10 * GB}),
-    # it has too little, but the check is off because the task has waited so long: its data count
+    # too little data, but the check is off because the task has waited long enough: its data count
     (0.1, {"iointensity": 900, "any_bytes": 10 * GB, "frozentime_s": NOW_S - 8 * DAY_S}),
     (0.0, {"iointensity": 900, "any_bytes": 0, "frozentime_s": NOW_S - 8 * DAY_S}),
     (0.05, {"iointensity": 900, "any_bytes": 5 * GB, "input_prestaging": True}),
@@ -42,14 +42,14 @@ TAPE: list[tuple[float, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "given"), LOCALITY)
-def test_locality(expected: float, given: dict[str, Any]) -> None:
-    assert factor(Locality(), **given) == pytest.approx(expected, rel=1e-12)
+@pytest.mark.parametrize(("expected", "columns"), LOCALITY)
+def test_locality(expected: float, columns: dict[str, Any]) -> None:
+    assert factor(Locality(), **columns) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("expected", "given"), TAPE)
-def test_tape(expected: float, given: dict[str, Any]) -> None:
-    assert factor(Tape(), **given) == expected
+@pytest.mark.parametrize(("expected", "columns"), TAPE)
+def test_tape(expected: float, columns: dict[str, Any]) -> None:
+    assert factor(Tape(), **columns) == expected
 
 
 def test_free_fraction_counts_expired_space() -> None:
@@ -71,20 +71,20 @@ def test_free_space_is_exact_in_tb_up_to_the_cutoff() -> None:
 @pytest.mark.parametrize(
     ("left_gb", "total_gb", "weight"), [(7.9 * TB, 9 * TB, 7.0), (7 * TB, 0.0, 1.0), (0.0, 1.0, 0.0)]
 )
-def test_whole_tb_that_are_left(left_gb: float, total_gb: float, weight: float) -> None:
+def test_free_space_can_count_whole_tb(left_gb: float, total_gb: float, weight: float) -> None:
     rule = FreeSpace().configured({"space": "left_in_whole_tb"})
     assert factor(rule, tightest_left_gb=left_gb, tightest_total_gb=total_gb) == weight
 
 
-def test_free_space_that_is_not_known_is_no_number() -> None:
+def test_unknown_free_space_is_nan() -> None:
     assert math.isnan(factor(FreeSpace(), free_gb=None))
 
 
 def test_remaining_work_has_no_jump_at_its_offset() -> None:
-    found = RemainingWork().factor(np.array([0.0, 49.0, 50.0, 51.0, 5e9, -3.0]))
-    assert found.tolist() == [1 / 50, 1 / 50, 1 / 50, 1 / 51, 1 / 5e9, 1 / 50]
+    factors = RemainingWork().factor(np.array([0.0, 49.0, 50.0, 51.0, 5e9, -3.0]))
+    assert factors.tolist() == [1 / 50, 1 / 50, 1 / 50, 1 / 51, 1 / 5e9, 1 / 50]
 
 
 def test_little_remaining_work_may_weigh_one() -> None:
-    found = RemainingWork().configured({"below_least": "one"}).factor(np.array([0.0, 49.0, 50.0, 51.0]))
-    assert found.tolist() == [1.0, 1.0, 1 / 50, 1 / 51]
+    factors = RemainingWork().configured({"below_least": "one"}).factor(np.array([0.0, 49.0, 50.0, 51.0]))
+    assert factors.tolist() == [1.0, 1.0, 1 / 50, 1 / 51]

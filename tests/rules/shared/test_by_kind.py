@@ -1,4 +1,4 @@
-"""Comparisons made once a kind of queue say the same as one made for each queue."""
+"""Comparing once per kind of queue gives the same result as comparing every queue."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tests.rules.builders import make_queues
 CHUNKS, QUEUES = 5, 40
 
 
-@pytest.mark.parametrize("different", [1, 3, QUEUES])
-def test_alike_queues_are_compared_once(different: int) -> None:
-    rng = np.random.default_rng(different)
-    figures = np.append(rng.random(different - 1), np.nan)
+@pytest.mark.parametrize("kind_count", [1, 3, QUEUES])
+def test_alike_queues_are_compared_once(kind_count: int) -> None:
+    rng = np.random.default_rng(kind_count)
+    figures = np.append(rng.random(kind_count - 1), np.nan)
     queues = make_queues(QUEUES, cores=rng.choice([1.0, 8.0], QUEUES), maxrss_mb=rng.choice(figures, QUEUES))
     needs = rng.random((CHUNKS, 1))
 
-    def fits(some: QueueTable) -> Bools:
-        return np.asarray(~(needs * some.cores > some.maxrss_mb))
+    def fits(kinds: QueueTable) -> Bools:
+        return np.asarray(~(needs * kinds.cores > kinds.maxrss_mb))
 
-    asked: list[tuple[int, ...]] = []
+    shapes: list[tuple[int, ...]] = []
 
-    def noted(some: QueueTable) -> Bools:
-        asked.append(some.cores.shape)
-        return fits(some)
+    def recorded_fits(kinds: QueueTable) -> Bools:
+        shapes.append(kinds.cores.shape)
+        return fits(kinds)
 
-    assert kept_by_kind(queues, ("cores", "maxrss_mb"), noted).tolist() == fits(queues).tolist()
-    assert asked == [(1, len(set(zip(queues.cores[0].tolist(), map(str, queues.maxrss_mb[0].tolist()), strict=True))))]
+    assert kept_by_kind(queues, ("cores", "maxrss_mb"), recorded_fits).tolist() == fits(queues).tolist()
+    assert shapes == [(1, len(set(zip(queues.cores[0].tolist(), map(str, queues.maxrss_mb[0].tolist()), strict=True))))]
 
 
 def test_a_comparison_sees_only_the_columns_that_it_names() -> None:
@@ -46,7 +46,7 @@ def test_columns_are_spread_over_candidates(kinds: int) -> None:
     assert spread(mask, kind).tolist() == mask[:, kind].tolist()
 
 
-def test_a_comparison_of_other_columns_than_those_given_is_refused() -> None:
+def test_a_mask_of_the_wrong_shape_is_refused() -> None:
     queues = make_queues(3, maxrss_mb=[1.0, 2.0, 2.0])
     with pytest.raises(ValueError, match="compare the columns given"):
         kept_by_kind(queues, ("maxrss_mb",), lambda some: np.ones((2, 3), dtype=np.bool_))

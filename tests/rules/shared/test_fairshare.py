@@ -1,4 +1,4 @@
-"""The grammar of fairsharepolicy: the table of known answers, its rules one by one, and hostile policies."""
+"""The grammar of fairsharepolicy: a table of known verdicts, its rules one by one, and hostile policies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REJECT, ACCEPT, UNKNOWN = Verdict.REJECT, Verdict.ACCEPT, Verdict.UNKNOWN
 
 
 def columns(*tasks: dict[str, Any]) -> ShareColumns:
-    """Columns of tasks described by what matters; simulation of priority 500 otherwise."""
+    """Make the columns of tasks, by default simulation with priority 500."""
     rows: list[dict[str, Any]] = [
         {"type": "simul", "group": None, "gshare": "MC 16", "priority": 500, "merging": False, **task} for task in tasks
     ]
@@ -123,13 +123,13 @@ def test_a_malformed_priority_holds_for_all_but_merging(field: str) -> None:
     assert verdict(f"{field}:0", priority=1, merging=True) is ACCEPT
 
 
-def test_program_text_is_text() -> None:
+def test_code_in_a_policy_is_plain_text() -> None:
     assert verdict("priority>__import__('os').abort():0,type=any:100%", priority=1) is REJECT
     assert verdict("priority>0 and 1/0:0") is REJECT
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a-", "a{9999999}", "(?=x)", "(?P<n", "\\", "x)"])
-def test_a_pattern_that_cannot_be_read_is_unknown_only_where_it_is_reached(pattern: str) -> None:
+def test_an_unreadable_pattern_is_unknown_only_where_it_is_reached(pattern: str) -> None:
     policy = f"type=evgen:0,group={pattern}:0,type=any:100%"
     assert unreadable_parts(policy) == (f"group={pattern}:0",)
     assert verdict(policy, type="evgen") is REJECT
@@ -146,8 +146,8 @@ def test_tasks_are_judged_one_by_one() -> None:
     rows: list[dict[str, Any]] = [
         {"type": kind, "priority": priority} for kind in ("simul", "pile", "test") for priority in (100, 501)
     ]
-    together = verdicts(URGENT_CLOSED, columns(*rows))
-    assert [Verdict(int(one)) for one in together] == [verdict(URGENT_CLOSED, **row) for row in rows]
+    codes = verdicts(URGENT_CLOSED, columns(*rows))
+    assert [Verdict(int(code)) for code in codes] == [verdict(URGENT_CLOSED, **row) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("policy", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_policies_are_answered(policy: str) -> None:
+def test_hostile_policies_get_a_verdict(policy: str) -> None:
     tasks: list[dict[str, Any]] = [
         {"group": "a" * 10_000, "gshare": "\udfff" * 100},
         {"priority": 901},
@@ -227,19 +227,19 @@ TASK = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(policy=st.one_of(POLICY, st.text(max_size=200)), tasks=st.lists(TASK, min_size=1, max_size=4))
 def test_any_text_is_a_policy(policy: str, tasks: list[dict[str, Any]]) -> None:
-    together = verdicts(policy, columns(*tasks))
-    for task, found in zip(tasks, together, strict=True):
-        assert verdict(policy, **task).value == found
+    codes = verdicts(policy, columns(*tasks))
+    for task, code in zip(tasks, codes, strict=True):
+        assert verdict(policy, **task).value == code
         part = deciding_part(policy, columns(task))
         if part is None:
-            assert found == ACCEPT.value
-        if found == UNKNOWN.value:
+            assert code == ACCEPT.value
+        if code == UNKNOWN.value:
             assert unreadable_parts(policy)
 
 
 @settings(max_examples=60, deadline=None)
 @given(first=POLICY, second=POLICY, task=TASK)
-def test_what_comes_after_the_deciding_part_changes_nothing(first: str, second: str, task: dict[str, Any]) -> None:
+def test_parts_after_the_deciding_one_change_nothing(first: str, second: str, task: dict[str, Any]) -> None:
     if first and deciding_part(first, columns(task)) is not None:
         assert verdict(f"{first},{second}", **task) is verdict(first, **task)
 

@@ -1,4 +1,4 @@
-"""A cap on files that wait: what closes, what is shown of it, and whose figures it needs."""
+"""A cap on queued files: when it closes, its observation, and the sources that it needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.rules.builders import holds, tuning_for
         (100.0, 100.0, True, False),
         (None, 100.0, False, True),
         (None, 100.0, True, True),
-        # the operator's 0 closes, whatever waits
+        # a cap of 0 always closes
         (0.0, 0.0, False, False),
         (None, 0.0, False, False),
         (0.0, 1.0, False, True),
@@ -33,21 +33,21 @@ from tests.rules.builders import holds, tuning_for
     ],
 )
 def test_a_cap(files: float | None, cap: float, equality_closes: bool, open_: bool) -> None:
-    given = np.array([[np.nan if files is None else files]])
-    assert below_cap(given, cap, equality_closes).item() is open_
-    seen = against_cap(given, cap, "CAP", equality_closes)
-    assert (seen.value, seen.inputs) == (files or 0.0, {"known": files is not None})
-    assert holds(seen) is open_
+    queued = np.array([[np.nan if files is None else files]])
+    assert below_cap(queued, cap, equality_closes).item() is open_
+    observation = against_cap(queued, cap, "CAP", equality_closes)
+    assert (observation.value, observation.inputs) == (files or 0.0, {"known": files is not None})
+    assert holds(observation) is open_
 
 
-def test_a_cap_of_none_needs_no_figures() -> None:
+def test_a_cap_of_0_needs_no_figures() -> None:
     assert sources_of_cap(("links",), 0.0) == ()
     assert sources_of_cap(("links",), 0.5) == ("links",)
     assert sources_of_cap(("links",), 1.0) == ("links",)
 
 
 @pytest.mark.parametrize(
-    ("rule", "by_figures"),
+    ("rule", "options"),
     [
         (LinkFull(), {"equality": "closes"}),
         (NucleusFull(), {"equality": "closes"}),
@@ -56,9 +56,9 @@ def test_a_cap_of_none_needs_no_figures() -> None:
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_a_cap_of_0_that_closes_only_where_files_wait_needs_the_figures(
-    rule: Filter[Any], by_figures: dict[str, str]
+    rule: Filter[Any], options: dict[str, str]
 ) -> None:
     (cap,) = rule.keys
     for value, sources in ((0, ()), (1, ("links",))):
         assert rule.needs(tuning_for(rule, **{cap: value})) == sources
-        assert rule.configured(by_figures).needs(tuning_for(rule, **{cap: value})) == ("links",)
+        assert rule.configured(options).needs(tuning_for(rule, **{cap: value})) == ("links",)

@@ -1,4 +1,4 @@
-"""The platform of jobs, and one need for equal chunks."""
+"""The platform of jobs, and the shared need of equal chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OFFER = QueueOffer("QUEUE", ("AUTO",), QueueSoftware("", cmtconfigs=("x86_64-slc
 
 
 @pytest.mark.parametrize(
-    ("architecture", "written"),
+    ("architecture", "expected"),
     [
         (None, ""),
         ("x86_64-el9-gcc13-opt", "x86_64-el9-gcc13-opt"),
@@ -31,22 +31,28 @@ OFFER = QueueOffer("QUEUE", ("AUTO",), QueueSoftware("", cmtconfigs=("x86_64-slc
         ('{"gpu_spec": {}}', ""),
     ],
 )
-def test_platform_of_jobs(architecture: str | None, written: str) -> None:
+def test_platform_of_jobs(architecture: str | None, expected: str) -> None:
     need = production_need(architecture, "Athena-24.0.41", None, False)
-    assert platform_of_jobs(need, OFFER) == written
+    assert platform_of_jobs(need, OFFER) == expected
 
 
 def test_equal_chunks_have_equal_needs() -> None:
-    written = ["#x86_64&nvidia", '{"cpu_specs": [{"arch": "x86_64"}], "gpu_spec": {"vendor": "nvidia"}}', "#x86_64"]
-    old, new, other = chunk_needs(make_tasks(3, architecture=written, transhome=["A-1"] * 3))
-    assert old == new != other
+    architectures = [
+        "#x86_64&nvidia",
+        '{"cpu_specs": [{"arch": "x86_64"}], "gpu_spec": {"vendor": "nvidia"}}',
+        "#x86_64",
+    ]
+    text_need, json_need, different = chunk_needs(make_tasks(3, architecture=architectures, transhome=["A-1"] * 3))
+    assert text_need == json_need != different
 
 
 @pytest.mark.parametrize("dialect", ["specification", "panda"])
-def test_no_chunks_have_outcomes_at_all_candidates(dialect: Dialect) -> None:
+def test_without_chunks_the_outcomes_have_no_rows(dialect: Dialect) -> None:
     _, queues, facts, _ = Case(True, {}).tables()
-    none = make_tasks(1)
-    none = dataclasses.replace(none, **{one.name: getattr(none, one.name)[:0] for one in dataclasses.fields(none)})
-    pairs = JobPairs(none, queues, facts, Tuning.defaults().only(()))
+    tasks = make_tasks(1)
+    tasks = dataclasses.replace(
+        tasks, **{field.name: getattr(tasks, field.name)[:0] for field in dataclasses.fields(tasks)}
+    )
+    pairs = JobPairs(tasks, queues, facts, Tuning.defaults().only(()))
     assert PRODUCTION_NEED.in_dialect(dialect).outcomes(pairs).shape == (0, queues.name.shape[1])
     assert PRODUCTION_NEED.in_dialect(dialect).outcomes(pairs).dtype == np.int64

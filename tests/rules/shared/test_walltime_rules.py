@@ -1,4 +1,4 @@
-"""Which chunks are taken to last a day, and what they ask of memory."""
+"""Which chunks count as a day long, memory requests, and the capacity of a slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses on the command line: no password is repeated, and no server is started to say that there is none."""
+"""Addresses on the command line: no password is repeated, and no server is started to report a missing one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from broker.store.connection.embedded import EmbeddedServer
 SECRET = "s3cret-w0rd"
 
 
-def ended(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
         main(words)
-    shown = capsys.readouterr()
-    return int(str(caught.value.code)), shown.out, shown.err
+    output = capsys.readouterr()
+    return int(str(end.value.code)), output.out, output.err
 
 
 @pytest.mark.parametrize(
@@ -36,31 +36,29 @@ def ended(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
 def test_no_message_repeats_a_password(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str], broker_home: Path
 ) -> None:
-    status, _, told = ended(capsys, *words)
+    status, _, errors = run(capsys, *words)
     assert status in (1, 2)
-    assert told
-    assert SECRET not in told
+    assert errors
+    assert SECRET not in errors
 
 
-def test_the_address_of_a_database_that_is_not_there_yet_is_exit_status_4(
-    capsys: pytest.CaptureFixture[str], broker_home: Path
-) -> None:
-    status, out, told = ended(capsys, "db", "url")
+def test_the_address_of_a_missing_database_exits_with_4(capsys: pytest.CaptureFixture[str], broker_home: Path) -> None:
+    status, out, errors = run(capsys, "db", "url")
     assert (status, out) == (4, "")
-    assert "there is no database yet" in told
-    assert "broker db init" in told
+    assert "there is no database yet" in errors
+    assert "broker db init" in errors
     assert not broker_home.exists()
 
 
 @pytest.mark.slow
-def test_the_address_of_a_database_that_is_there(capsys: pytest.CaptureFixture[str], broker_home: Path) -> None:
-    assert ended(capsys, "db", "init")[0] == 0
-    status, out, _ = ended(capsys, "db", "url")
+def test_the_address_of_an_existing_database(capsys: pytest.CaptureFixture[str], broker_home: Path) -> None:
+    assert run(capsys, "db", "init")[0] == 0
+    status, out, _ = run(capsys, "db", "url")
     assert (status, out.startswith("postgresql://")) == (0, True)
     assert EmbeddedServer(broker_home).running
 
 
-def test_the_log_hides_them_too() -> None:
+def test_the_log_hides_passwords_too() -> None:
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(json_log.JsonFormatter())

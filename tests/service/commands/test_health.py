@@ -1,4 +1,4 @@
-"""The health check as a container runs it: a process of its own, and a quick one."""
+"""The health check as a container runs it: a separate, quick process."""
 
 from __future__ import annotations
 
@@ -35,24 +35,28 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.slow
 def test_a_check_by_address_needs_none_of_the_slow_packages(database: Database) -> None:
-    done = run("--db", database.url, "agents", "--health")
-    assert (done.returncode, done.stdout) == (1, "[]\n")
-    assert done.stderr == f"not healthy: no service has said that it runs on {socket.gethostname()}\n"
+    result = run("--db", database.url, "agents", "--health")
+    assert (result.returncode, result.stdout) == (1, "[]\n")
+    assert result.stderr == f"not healthy: no service has said that it runs on {socket.gethostname()}\n"
     with database.begin() as connection:
         services.beat(connection, "one", socket.gethostname(), "1", [], {"overdue": ["cleanup"]})
-    done = run("agents", "--health", BROKER_DATABASE_URL=database.url)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "[]\n", "not healthy: a cycle of cleanup is overdue\n")
+    result = run("agents", "--health", BROKER_DATABASE_URL=database.url)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        1,
+        "[]\n",
+        "not healthy: a cycle of cleanup is overdue\n",
+    )
     with database.begin() as connection:
         services.beat(connection, "one", socket.gethostname(), "1", [])
-    done = run("agents", "--health", BROKER_DATABASE_URL=database.url)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    result = run("agents", "--health", BROKER_DATABASE_URL=database.url)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "[]\n", "")
 
 
-def test_a_database_that_is_away_is_said_without_its_password() -> None:
-    done = run("agents", "--health", BROKER_DATABASE_URL="postgresql://me:secret@localhost:1/nothing")
-    assert (done.returncode, done.stdout) == (1, "[]\n")
-    assert done.stderr.startswith("not healthy: the database does not answer")
-    assert "secret" not in done.stderr
+def test_an_unreachable_database_is_reported_without_its_password() -> None:
+    result = run("agents", "--health", BROKER_DATABASE_URL="postgresql://me:secret@localhost:1/nothing")
+    assert (result.returncode, result.stdout) == (1, "[]\n")
+    assert result.stderr.startswith("not healthy: the database does not answer")
+    assert "secret" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -66,26 +70,26 @@ def test_a_database_that_is_away_is_said_without_its_password() -> None:
         (["--db"], {"BROKER_DATABASE_URL": "postgresql://a"}, None),
     ],
 )
-def test_anything_else_is_left_to_the_command(
+def test_other_arguments_are_left_to_the_command(
     arguments: list[str], environment: dict[str, str], url: str | None
 ) -> None:
     assert health.asked_for(arguments, environment) == url
 
 
 @pytest.mark.slow
-def test_the_password_of_the_address_is_in_a_file_and_a_wrong_file_is_left_to_the_command(tmp_path: Path) -> None:
+def test_the_password_is_read_from_a_file_and_a_missing_file_is_left_to_the_command(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("p@ss\n", encoding="utf-8")
-    named = {"BROKER_DATABASE_URL": "postgresql://me@a/b", "BROKER_DATABASE_PASSWORD_FILE": str(file)}
-    assert health.asked_for(["agents", "--health"], named) == "postgresql://me:p%40ss@a/b"
+    variables = {"BROKER_DATABASE_URL": "postgresql://me@a/b", "BROKER_DATABASE_PASSWORD_FILE": str(file)}
+    assert health.asked_for(["agents", "--health"], variables) == "postgresql://me:p%40ss@a/b"
     file.unlink()
-    assert health.asked_for(["agents", "--health"], named) is None
-    done = run("agents", "--health", **named)
-    assert done.returncode != 0
-    assert f"BROKER_DATABASE_PASSWORD_FILE={file}" in done.stderr
+    assert health.asked_for(["agents", "--health"], variables) is None
+    result = run("agents", "--health", **variables)
+    assert result.returncode != 0
+    assert f"BROKER_DATABASE_PASSWORD_FILE={file}" in result.stderr
 
 
-def test_the_embedded_database_is_asked_without_being_started() -> None:
+def test_the_embedded_database_is_checked_without_being_started() -> None:
     url = health.asked_for(["agents", "--health"], {"BROKER_HOME": "/nowhere/home"})
     assert url is not None
     assert "%2F" not in url

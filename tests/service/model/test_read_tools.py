@@ -1,4 +1,4 @@
-"""The tools are the reading operations of the API's own description, and none of the others."""
+"""The tools are exactly the reading operations of the API description."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def routes() -> dict[tuple[str, str], GuardedRoute]:
     """Every route by method and path."""
     with Database("postgresql://localhost:1/none") as database:
         app = create_app(database, shipped(), home=Path(), folder=None, now=utc_now, steady_s=lambda: 0.0)
-    found = [one for one in app.routes if isinstance(one, GuardedRoute)]
-    return {(method, one.path_format): one for one in found for method in one.methods}
+    guarded_routes = [route for route in app.routes if isinstance(route, GuardedRoute)]
+    return {(method, route.path_format): route for route in guarded_routes for method in route.methods}
 
 
 @pytest.fixture(scope="module")
 def tools() -> tuple[Tool, ...]:
-    """Those of the description as it is kept, which another test compares with the application."""
+    """The tools of the stored description, which another test compares with the application."""
     return tools_of(json.loads((ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8")))
 
 
@@ -46,32 +46,35 @@ def test_no_tool_reaches_a_route_that_writes(
     tools: tuple[Tool, ...], routes: dict[tuple[str, str], GuardedRoute]
 ) -> None:
     assert len(tools) > 50
-    reached = {one.name: routes[one.method, V1 + one.path].policy for one in tools}
-    assert {name for name, policy in reached.items() if policy.writes} == set()
+    policies_of_tools = {tool.name: routes[tool.method, V1 + tool.path].policy for tool in tools}
+    assert {name for name, policy in policies_of_tools.items() if policy.writes} == set()
 
 
 def test_every_reading_route_is_a_tool(tools: tuple[Tool, ...], routes: dict[tuple[str, str], GuardedRoute]) -> None:
-    reached = {(one.method, V1 + one.path) for one in tools}
-    left = {
+    covered = {(tool.method, V1 + tool.path) for tool in tools}
+    uncovered = {
         path
         for (method, path), route in routes.items()
         if not route.policy.writes and path.startswith(V1) and not DIALECTS.intersection(route.tags)
-        and (method, path) not in reached
+        and (method, path) not in covered
     }  # fmt: skip
-    # the description itself, a stream that never ends, and what is rolled back
-    assert left == {"/api/v1/openapi.json", "/api/v1/events", "/api/v1/feasibility"}
+    # the description itself, an endless stream, and an operation that is rolled back
+    assert uncovered == {"/api/v1/openapi.json", "/api/v1/events", "/api/v1/feasibility"}
 
 
-def test_names_differ_and_schemas_stand_alone(tools: tuple[Tool, ...]) -> None:
-    assert len({one.name for one in tools}) == len(tools)
-    for one in tools:
-        assert "#/components" not in str(one.schema), one.name
-        assert one.schema["additionalProperties"] is False and "cursor" in one.schema["properties"]
-        assert "after" not in one.schema["properties"]
+def test_names_are_unique_and_schemas_self_contained(tools: tuple[Tool, ...]) -> None:
+    assert len({tool.name for tool in tools}) == len(tools)
+    for tool in tools:
+        assert "#/components" not in str(tool.schema), tool.name
+        assert tool.schema["additionalProperties"] is False and "cursor" in tool.schema["properties"]
+        assert "after" not in tool.schema["properties"]
 
 
-def test_a_policy_that_writes_or_is_not_known_makes_no_tool() -> None:
-    assert not {one.name for one in vars(policies).values() if isinstance(one, Policy) and one.writes} & READING
+def test_a_writing_or_unknown_policy_gives_no_tool() -> None:
+    assert (
+        not {policy.name for policy in vars(policies).values() if isinstance(policy, Policy) and policy.writes}
+        & READING
+    )
     answer = {"200": {"content": {"application/json": {"schema": {}}}}}
     operation = {"operationId": "one", "tags": ["a"], "responses": answer}
     paths = {
@@ -81,19 +84,19 @@ def test_a_policy_that_writes_or_is_not_known_makes_no_tool() -> None:
         "/api/v1/unmarked": {"get": operation},
         "/elsewhere": {"get": {**operation, "x-policy": "read"}},
     }
-    assert [one.path for one in read_tools({"paths": paths}, READING)] == ["good"]
+    assert [tool.path for tool in read_tools({"paths": paths}, READING)] == ["good"]
 
 
-def named(tools: tuple[Tool, ...], name: str) -> Tool:
-    return next(one for one in tools if one.name == name)
+def tool_named(tools: tuple[Tool, ...], name: str) -> Tool:
+    return next(tool for tool in tools if tool.name == name)
 
 
-def test_values_of_a_path_stay_in_their_place(tools: tuple[Tool, ...]) -> None:
-    why_not, decide = named(tools, "get_why_not"), named(tools, "decide_now")
-    asked = question_of(why_not, {"jeditaskid": 7, "queue": "BNL/MCORE #1?"})
-    assert asked.path == "tasks/7/why-not/BNL/MCORE%20%231%3F"
+def test_path_values_are_escaped(tools: tuple[Tool, ...]) -> None:
+    why_not, decide = tool_named(tools, "get_why_not"), tool_named(tools, "decide_now")
+    question = question_of(why_not, {"jeditaskid": 7, "queue": "BNL/MCORE #1?"})
+    assert question.path == "tasks/7/why-not/BNL/MCORE%20%231%3F"
     assert question_of(decide, {"name": "a/b:c", "body": {}}).path == "brokerage/a%2Fb%3Ac:decide"
-    assert question_of(named(tools, "get_user"), {"user": "ann/b"}).path == "users/ann~2fb"
+    assert question_of(tool_named(tools, "get_user"), {"user": "ann/b"}).path == "users/ann~2fb"
     for name in ("", "..", "../pins", "a/./b"):
         with pytest.raises(WrongName):
             question_of(why_not, {"jeditaskid": 7, "queue": name})
@@ -101,13 +104,13 @@ def test_values_of_a_path_stay_in_their_place(tools: tuple[Tool, ...]) -> None:
             question_of(decide, {"name": name, "body": {}})
 
 
-def test_a_page_follows_another_with_the_cursor_of_the_api(tools: tuple[Tool, ...]) -> None:
-    asked = question_of(named(tools, "list_jobs"), {"limit": 5, "queue": None, "cursor": "x"}, after=12)
-    assert (asked.method, asked.path, asked.query) == ("GET", "jobs", {"limit": 5, "after": 12})
+def test_the_next_page_uses_the_cursor_of_the_api(tools: tuple[Tool, ...]) -> None:
+    question = question_of(tool_named(tools, "list_jobs"), {"limit": 5, "queue": None, "cursor": "x"}, after=12)
+    assert (question.method, question.path, question.query) == ("GET", "jobs", {"limit": 5, "after": 12})
 
 
 def test_topics_choose_tools(tools: tuple[Tool, ...]) -> None:
-    assert {one.topic for one in about_topics(tools, ["tasks", "config"])} == {"tasks", "config"}
+    assert {tool.topic for tool in about_topics(tools, ["tasks", "config"])} == {"tasks", "config"}
     assert about_topics(tools, []) == tools
     with pytest.raises(UnknownTopic, match="did you mean tasks"):
         about_topics(tools, ["task"])

@@ -1,4 +1,4 @@
-"""``broker demo`` as a process: what a new user sees, and what it leaves alone."""
+"""``broker demo`` as a process: its output for a new user, and the rows that it leaves alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def broker(broker_home: Path) -> Run:
-    """Runs ``broker`` with words; its home is fresh and nothing names a database."""
+    """Run ``broker`` with arguments, in a fresh home and without a configured database."""
 
     def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -40,7 +40,7 @@ def broker(broker_home: Path) -> Run:
 
 @pytest.fixture
 def demo_home(broker_home: Path) -> Iterator[Path]:
-    """The home that the demonstration makes for itself, with its server kept up between the commands."""
+    """The home that the demonstration creates, with its server running across the commands."""
     home = broker_home / "demo"
     server = EmbeddedServer(home, {"fsync": "off"})
     server.start()
@@ -48,51 +48,51 @@ def demo_home(broker_home: Path) -> Iterator[Path]:
     server.stop()
 
 
-def _message(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert (done.returncode, done.stderr) == (0, "")
-    (line,) = done.stdout.splitlines()
-    told: dict[str, Any] = json.loads(line)
-    return told
+def _message(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert (result.returncode, result.stderr) == (0, "")
+    (line,) = result.stdout.splitlines()
+    message: dict[str, Any] = json.loads(line)
+    return message
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Run, demo_home: Path) -> None:
-    told = _message(broker("demo", "--quick", "--json"))
-    assert told["demo"]["sites"] >= 40
-    assert told["jobs"] >= 1800
-    assert told["funnel"][-1]["left"] == told["candidates"] - sum(line["removed"] for line in told["funnel"])
-    assert told["waiting"]
-    assert sum(given["nucleus"] is not None and given["jobs"] > 0 for given in told["nuclei"]) >= 3
-    assert "no_complete_replica" in {given["reason"] for given in told["nuclei"]}
-    assert told["explained"]["answers"]
-    (throttled,) = [task for task in told["user_tasks"] if task["outcome"] == "throttled"]
+def test_the_same_seed_gives_the_same_jobs_and_the_proposed_commands_work(broker: Run, demo_home: Path) -> None:
+    report = _message(broker("demo", "--quick", "--json"))
+    assert report["demo"]["sites"] >= 40
+    assert report["jobs"] >= 1800
+    assert report["funnel"][-1]["left"] == report["candidates"] - sum(line["removed"] for line in report["funnel"])
+    assert report["waiting"]
+    assert sum(assignment["nucleus"] is not None and assignment["jobs"] > 0 for assignment in report["nuclei"]) >= 3
+    assert "no_complete_replica" in {assignment["reason"] for assignment in report["nuclei"]}
+    assert report["explained"]["answers"]
+    (throttled,) = [task for task in report["user_tasks"] if task["outcome"] == "throttled"]
     assert (throttled["condition"], throttled["cap"]) == ("running_jobs", 150)
     assert throttled["figure"] > 150
-    (pending,) = [task for task in told["user_tasks"] if task["outcome"] == "pending"]
+    (pending,) = [task for task in report["user_tasks"] if task["outcome"] == "pending"]
     assert "lowmemory" in dict(pending["codes"])
-    assert sum(task["jobs"] > 0 for task in told["user_tasks"]) == len(told["user_tasks"]) - 2 == 18
+    assert sum(task["jobs"] > 0 for task in report["user_tasks"]) == len(report["user_tasks"]) - 2 == 18
 
-    export, *commands = told["next"]
+    export, *commands = report["next"]
     assert export == f"export BROKER_HOME={demo_home}"
     for command in commands:
         name, *words = shlex.split(command)
-        done = broker(*words, BROKER_HOME=str(demo_home))
-        assert (name, done.returncode) == ("broker", 0), f"{command}: {done.stderr}"
-        assert done.stdout
-    # who goes on with `broker serve` sees the grid at work: none of its jobs is lost or waits for too long
-    looked = broker("timeouts", "--json", BROKER_HOME=str(demo_home))
-    assert (looked.returncode, looked.stdout) == (0, "")
+        result = broker(*words, BROKER_HOME=str(demo_home))
+        assert (name, result.returncode) == ("broker", 0), f"{command}: {result.stderr}"
+        assert result.stdout
+    # a later `broker serve` finds the grid at work: no job is lost or waits too long
+    timeouts = broker("timeouts", "--json", BROKER_HOME=str(demo_home))
+    assert (timeouts.returncode, timeouts.stdout) == (0, "")
 
     again = _message(broker("demo", "--quick", "--json"))
     assert [again[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")] == [
-        told[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")
+        report[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")
     ]
 
 
 @pytest.mark.slow
-def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run, database: Database) -> None:
-    done = broker("demo", "--quick", "--db", database.url)
-    assert done.returncode == 0, done.stderr
+def test_tables_are_shown_on_a_given_database_and_its_rows_are_safe(broker: Run, database: Database) -> None:
+    result = broker("demo", "--quick", "--db", database.url)
+    assert result.returncode == 0, result.stderr
     for text in (
         "waited for a nucleus",
         "Assignments",
@@ -103,12 +103,12 @@ def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run
         "Why task",
         "Try next",
     ):
-        assert text in done.stdout
-    assert "Brokering" in done.stderr
+        assert text in result.stdout
+    assert "Brokering" in result.stderr
     with database.begin() as connection:
         jobs = sa.text(f"SELECT count(*) FROM {database.names.table('jobsdefined4')} WHERE jobstatus = 'defined'")
         assert (connection.scalar(jobs) or 0) >= 1800
 
-    refused = broker("demo", "--quick", "--db", database.url)
-    assert refused.returncode == 3
-    assert "hold rows already" in refused.stderr
+    second = broker("demo", "--quick", "--db", database.url)
+    assert second.returncode == 3
+    assert "hold rows already" in second.stderr

@@ -40,16 +40,16 @@ RUN = DemoRun(
 )
 
 
-def test_the_report_shows_assignments_funnel_and_what_waits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_shows_assignments_the_funnel_and_waiting_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(RUN)
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for text in ("BNL", "1000", "80.0 %", "status", "66.7 %", "too_much_memory", "lowmemory 60, status 3"):
-        assert text in shown
-    assert "288,900 MB" in shown
-    assert "1,250 jobs of 2 of 3 input chunks went to 2 queues in 1.8 s." in shown
+        assert text in output
+    assert "288,900 MB" in output
+    assert "1,250 jobs of 2 of 3 input chunks went to 2 queues in 1.8 s." in output
 
 
-def test_tasks_of_users_are_shown_with_what_stopped_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_tasks_are_shown_with_the_reason_that_stopped_them(capsys: pytest.CaptureFixture[str]) -> None:
     tasks = (
         UserTask(7, "throttled", "throttled_running_jobs", 0, 0, "running_jobs", 225.0, 150.0, "jobs"),
         UserTask(8, "pending", "no_candidates", 0, 0, codes=(("lowmemory", 60),)),
@@ -57,20 +57,25 @@ def test_tasks_of_users_are_shown_with_what_stopped_them(capsys: pytest.CaptureF
     )
     run = replace(RUN, user_tasks=tasks, users={7: "etanaka"})
     print_report(run)
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for text in ("Tasks of users", "running jobs 225 jobs, cap 150", "etanaka", "12 jobs of 1 of 3 tasks of users"):
-        assert text in shown
-    told = json.loads(json.dumps(report_object(run)))["user_tasks"][0]
-    assert (told["user"], told["condition"], told["figure"], told["cap"]) == ("etanaka", "running_jobs", 225.0, 150.0)
+        assert text in output
+    user_task = json.loads(json.dumps(report_object(run)))["user_tasks"][0]
+    assert (user_task["user"], user_task["condition"], user_task["figure"], user_task["cap"]) == (
+        "etanaka",
+        "running_jobs",
+        225.0,
+        150.0,
+    )
 
 
 def test_queues_beyond_the_table_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     many = tuple(QueueUse(f"Q{number:02d}", 10, 1, 1.0) for number in range(25))
     print_report(replace(RUN, summary=replace(RUN.summary, queues=many, jobs=250)))
-    shown = capsys.readouterr().out
-    assert "(5 more queues got 50 jobs)" in shown
-    assert "Q19" in shown
-    assert "Q20" not in shown
+    output = capsys.readouterr().out
+    assert "(5 more queues got 50 jobs)" in output
+    assert "Q19" in output
+    assert "Q20" not in output
 
 
 def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,24 +84,24 @@ def test_names_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_nothing_decided_is_shown_as_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_without_decisions_shows_zeros(capsys: pytest.CaptureFixture[str]) -> None:
     empty = Summary(0, 0, 0, 0, 0, 0, (), (), (), ())
     print_report(replace(RUN, summary=empty, explained=None))
     assert "0 jobs of 0 of 0 input chunks went to 0 queues" in capsys.readouterr().out
 
 
-def test_what_to_try_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_next_commands_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     print_next(RUN)
-    shown = capsys.readouterr().out
-    assert "/home/somebody/demo" in shown
-    assert "  broker explain 7\n" in shown
+    output = capsys.readouterr().out
+    assert "/home/somebody/demo" in output
+    assert "  broker explain 7\n" in output
 
 
 def test_the_object_is_json_with_the_same_figures() -> None:
-    told = json.loads(json.dumps(report_object(RUN)))
-    assert told["jobs"] == 1250
-    assert told["queues"][0] == {"queue": "BNL", "jobs": 1000, "tasks": 2, "weight": 2.5}
-    assert told["waiting"][0]["codes"] == [["lowmemory", 60], ["status", 3]]
-    assert told["explained"]["answers"][0]["compared"]["limit"] == 24_000.0
-    assert told["next"] == ["broker explain 7"]
+    report = json.loads(json.dumps(report_object(RUN)))
+    assert report["jobs"] == 1250
+    assert report["queues"][0] == {"queue": "BNL", "jobs": 1000, "tasks": 2, "weight": 2.5}
+    assert report["waiting"][0]["codes"] == [["lowmemory", 60], ["status", 3]]
+    assert report["explained"]["answers"][0]["compared"]["limit"] == 24_000.0
+    assert report["next"] == ["broker explain 7"]
     assert report_object(replace(RUN, explained=None))["explained"] is None

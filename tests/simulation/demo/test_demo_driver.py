@@ -1,4 +1,4 @@
-"""The driver of the demonstration on a real database: steps at given times, and the agents that take them further."""
+"""The demonstration driver on a real database: its timed steps, and the agents that process their results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(database: Database, query: str, **values: Any) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def alive(test_server: TestServer, demo_facts: DemoFacts, quick_scenario: dict[str, Any]) -> Iterator[Database]:
+def live_database(test_server: TestServer, demo_facts: DemoFacts, quick_scenario: dict[str, Any]) -> Iterator[Database]:
     url = test_server.create()
     with Database(url) as database:
         load(database, Scenario.of(quick_scenario))
@@ -43,57 +43,59 @@ def alive(test_server: TestServer, demo_facts: DemoFacts, quick_scenario: dict[s
     test_server.drop(sa.make_url(url).database or "")
 
 
-def test_a_round_of_steps_keeps_the_grid_alive(alive: Database, demo_facts: DemoFacts) -> None:
-    driver = DemoDriver(alive, demo_facts, 1, NOW)
-    tasks = rows(alive, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0]
+def test_a_round_of_steps_keeps_the_grid_alive(live_database: Database, demo_facts: DemoFacts) -> None:
+    driver = DemoDriver(live_database, demo_facts, 1, NOW)
+    tasks = rows(live_database, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0]
     archived = "SELECT jobstatus, count(*) FROM {panda}.jobsarchived4 GROUP BY 1"
-    assert rows(alive, archived) == []
+    assert rows(live_database, archived) == []
     ended, off = 0, {}
     for step in range(REFRESH_EVERY + 1):
         now = NOW + timedelta(seconds=STEP_S * (step + 1))
-        found = driver.step(now)
-        ended += len(found.ends)
+        events = driver.step(now)
+        ended += len(events.ends)
         if step == OUTAGE_FROM:
-            off = dict(found.switched)
-            assert _statuses(alive, list(off)) == {"offline"}
+            off = dict(events.switched)
+            assert _statuses(live_database, list(off)) == {"offline"}
         if step == OUTAGE_TO:
-            assert _statuses(alive, list(off)) == {"online"}
+            assert _statuses(live_database, list(off)) == {"online"}
     assert off and ended
-    told = rows(alive, SOURCE_TIMES, now=now.replace(tzinfo=None))[0]
-    assert timedelta(0) < told.youngest and told.oldest < timedelta(minutes=15)
-    assert rows(alive, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0] > tasks
-    marks = rows(alive, "SELECT DISTINCT fields ->> 'status' FROM broker.feed_changes")
-    assert {one[0] for one in marks} == {'["online", "offline"]', '["offline", "online"]'}
+    ages = rows(live_database, SOURCE_TIMES, now=now.replace(tzinfo=None))[0]
+    assert timedelta(0) < ages.youngest and ages.oldest < timedelta(minutes=15)
+    assert rows(live_database, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0] > tasks
+    marks = rows(live_database, "SELECT DISTINCT fields ->> 'status' FROM broker.feed_changes")
+    assert {row[0] for row in marks} == {'["online", "offline"]', '["offline", "online"]'}
 
-    broker_once("completion", alive, now, 1, lambda _: None)
-    assert {status: count for status, count in rows(alive, archived)}.keys() == {"finished", "failed"}
-    assert sum(count for _, count in rows(alive, archived)) == ended
-    assert rows(alive, "SELECT count(*) FROM {panda}.jobsactive4 WHERE jobstatus = 'holding'")[0][0] == 0
+    broker_once("completion", live_database, now, 1, lambda _: None)
+    assert {status: count for status, count in rows(live_database, archived)}.keys() == {"finished", "failed"}
+    assert sum(count for _, count in rows(live_database, archived)) == ended
+    assert rows(live_database, "SELECT count(*) FROM {panda}.jobsactive4 WHERE jobstatus = 'holding'")[0][0] == 0
 
 
-def test_jobs_whose_input_comes_are_activated(alive: Database, demo_facts: DemoFacts) -> None:
+def test_jobs_whose_input_arrives_are_activated(live_database: Database, demo_facts: DemoFacts) -> None:
     now = NOW + timedelta(hours=1)
     assigned = "SELECT pandaid FROM {panda}.jobsdefined4 WHERE jobstatus = 'assigned'"
-    before = {one[0] for one in rows(alive, assigned)}
-    found = DemoDriver(alive, demo_facts, 2, now).step(now)
-    assert found.inputs and set(found.inputs) <= before
-    assert {one[0] for one in rows(alive, assigned)} == before - set(found.inputs)
+    before = {row[0] for row in rows(live_database, assigned)}
+    events = DemoDriver(live_database, demo_facts, 2, now).step(now)
+    assert events.inputs and set(events.inputs) <= before
+    assert {row[0] for row in rows(live_database, assigned)} == before - set(events.inputs)
     statuses = rows(
-        alive, "SELECT DISTINCT jobstatus FROM {panda}.jobsactive4 WHERE pandaid = ANY(:jobs)", jobs=list(found.inputs)
+        live_database,
+        "SELECT DISTINCT jobstatus FROM {panda}.jobsactive4 WHERE pandaid = ANY(:jobs)",
+        jobs=list(events.inputs),
     )
-    assert [one[0] for one in statuses] == ["activated"]
+    assert [row[0] for row in statuses] == ["activated"]
 
 
-def test_what_arrived_is_brokered_like_the_others(alive: Database, demo_facts: DemoFacts) -> None:
+def test_an_arrived_task_is_brokered_like_the_others(live_database: Database, demo_facts: DemoFacts) -> None:
     now = NOW + timedelta(hours=1)
-    found = DemoDriver(alive, demo_facts, 2, now).step(now)
-    newest = rows(alive, "SELECT max(jeditaskid) FROM {panda}.jedi_tasks")[0][0]
-    assert demo_facts.tasks[found.arrivals[-1]].user is not None
-    told: list[dict[str, Any]] = []
-    broker_once("analysis_job", alive, now, 1, told.append)
-    assert newest in {one["jeditaskid"] for one in told}
+    events = DemoDriver(live_database, demo_facts, 2, now).step(now)
+    newest = rows(live_database, "SELECT max(jeditaskid) FROM {panda}.jedi_tasks")[0][0]
+    assert demo_facts.tasks[events.arrivals[-1]].user is not None
+    decisions: list[dict[str, Any]] = []
+    broker_once("analysis_job", live_database, now, 1, decisions.append)
+    assert newest in {decision["jeditaskid"] for decision in decisions}
 
 
 def _statuses(database: Database, queues: list[str]) -> set[str]:
     query = "SELECT DISTINCT data ->> 'status' FROM {panda}.schedconfig_json WHERE panda_queue = ANY(:queues)"
-    return {one[0] for one in rows(database, query, queues=queues)}
+    return {row[0] for row in rows(database, query, queues=queues)}

@@ -14,7 +14,7 @@ from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
-# 5 GB a job, and a file comes with its output and the job's work space
+# 5 GB per job; a file counts with its output and the job's work space
 FILES_A_JOB_CUT_BY_SIZE = 6
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -168,7 +168,7 @@ def test_tasks_are_ready_for_the_job_brokerage(tables: Tables) -> None:
         assert task["jeditaskid"] in masters
 
 
-def test_replicas_lie_at_existing_endpoints_and_match_their_dataset(tables: Tables) -> None:
+def test_replicas_are_at_existing_endpoints_and_match_their_dataset(tables: Tables) -> None:
     endpoints = {row["ddm_endpoint_name"]: row["is_tape"] for row in tables["ddm_endpoint"]}
     datasets = {row["datasetname"]: row for row in tables["jedi_datasets"]}
     for row in tables["dataset_replicas"]:
@@ -213,5 +213,5 @@ def test_the_scenario_is_json(demo_scenario: Row) -> None:
 
 @pytest.mark.slow
 def test_the_scenario_loads_into_the_database(database: Database, quick_scenario: Row) -> None:
-    loaded = load(database, Scenario.of(quick_scenario))
-    assert loaded == {name: len(rows) for name, rows in quick_scenario["tables"].items()}
+    row_counts = load(database, Scenario.of(quick_scenario))
+    assert row_counts == {name: len(rows) for name, rows in quick_scenario["tables"].items()}

@@ -1,4 +1,4 @@
-"""Hours of the demonstration in fast forward: the grid runs as many jobs as at the start, whoever looks in late."""
+"""Hours of the demonstration in fast forward: the grid still runs as many jobs as at the start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BROKERED_AFTER = 2 * ARRIVAL_EVERY
 
 
 class World:
-    """The jobs of the grid, and brokers that place all jobs of each task that arrives, two of three at another site."""
+    """The jobs of the grid, and a broker that places all jobs of arriving tasks, two of three without local input."""
 
     def __init__(self, facts: DemoFacts, jobs: list[LiveJob]) -> None:
         self._facts = facts
@@ -30,19 +30,19 @@ class World:
         self._placed: dict[int, list[LiveJob]] = defaultdict(list)
         self.jobs = {job.pandaid: job for job in jobs}
 
-    def take(self, step: int, found: Happenings) -> None:
-        for place in found.arrivals:
+    def take(self, step: int, events: Happenings) -> None:
+        for place in events.arrivals:
             task = self._facts.tasks[place]
             for number in range(quick_jobs(task.jobs, task.user is None)):
                 pandaid = next(self._numbers)
                 status = "activated" if number % 3 == 0 or task.input == "pseudo" else "assigned"
                 queue = self._queues[pandaid % len(self._queues)]
                 self._placed[step + BROKERED_AFTER].append(LiveJob(pandaid, status, queue))
-        for pandaid, status in [(one, "activated") for one in found.inputs] + [
-            (one, "running") for one in found.starts
+        for pandaid, status in [(job_id, "activated") for job_id in events.inputs] + [
+            (job_id, "running") for job_id in events.starts
         ]:
             self.jobs[pandaid] = LiveJob(pandaid, status, self.jobs[pandaid].queue)
-        for pandaid, _ in found.ends:
+        for pandaid, _ in events.ends:
             del self.jobs[pandaid]
         self.jobs |= {job.pandaid: job for job in self._placed.pop(step, ())}
 
@@ -52,11 +52,11 @@ class World:
 
 def jobs_of(scenario: dict[str, dict[str, list[dict[str, object]]]]) -> list[LiveJob]:
     rows = [row for table in ("jobsactive4", "jobsdefined4") for row in scenario["tables"][table]]
-    seen = ("activated", "starting", "running", "assigned")
+    statuses = ("activated", "starting", "running", "assigned")
     return [
         LiveJob(int(str(row["pandaid"])), str(row["jobstatus"]), str(row["computingsite"]))
         for row in rows
-        if row["jobstatus"] in seen
+        if row["jobstatus"] in statuses
     ]
 
 
@@ -73,9 +73,9 @@ def test_after_hours_as_many_jobs_run_as_at_the_start(
     running, waiting = [], []
     for step in range(HOURS * STEPS_AN_HOUR):
         world.take(step, happenings(demo_facts, 1, step, list(world.jobs.values())))
-        counted = world.count()
-        running.append(counted["running"])
-        waiting.append(counted["activated"] + counted["starting"] + counted["assigned"])
+        counts = world.count()
+        running.append(counts["running"])
+        waiting.append(counts["activated"] + counts["starting"] + counts["assigned"])
     assert min(running) > at_start * (1 - 2 * WAVE) and max(running) < at_start * (1 + 2 * WAVE)
     later = waiting[STEPS_AN_HOUR:]
     assert min(later) > 300 and max(later) < max(at_start, backlog)

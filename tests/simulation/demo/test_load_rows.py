@@ -8,7 +8,7 @@ from broker.simulation.model.demo.facts import DemoFacts
 Row = dict[str, Any]
 
 
-def test_jobs_lie_in_the_table_of_their_status(demo_scenario: Row) -> None:
+def test_jobs_are_in_the_table_of_their_status(demo_scenario: Row) -> None:
     tables = demo_scenario["tables"]
     assert {row["jobstatus"] for row in tables["jobsactive4"]} == {"running", "activated", "starting", "transferring"}
     assert {row["jobstatus"] for row in tables["jobsdefined4"]} == {"defined", "assigned"}
@@ -23,13 +23,13 @@ def test_running_jobs_follow_the_slots_of_the_queue(demo_facts: DemoFacts, demo_
     assert not [name for name in running if demo_facts.queues[name].status in ("offline", "paused")]
 
 
-def test_jobs_with_a_pilot_were_heard_of_in_the_last_half_hour(demo_scenario: Row) -> None:
+def test_jobs_with_a_pilot_reported_in_the_last_half_hour(demo_scenario: Row) -> None:
     jobs = demo_scenario["tables"]["jobsactive4"]
-    heard = [row["modificationtime"] for row in jobs if row["jobstatus"] in ("running", "starting")]
-    assert "2026-08-01T11:30:00" <= min(heard) <= max(heard) < "2026-08-01T12:00:00"
+    times = [row["modificationtime"] for row in jobs if row["jobstatus"] in ("running", "starting")]
+    assert "2026-08-01T11:30:00" <= min(times) <= max(times) < "2026-08-01T12:00:00"
 
 
-def test_a_queue_can_have_a_transfer_backlog_of_its_own(demo_scenario: Row) -> None:
+def test_a_queue_can_have_its_own_transfer_backlog(demo_scenario: Row) -> None:
     jobs = demo_scenario["tables"]["jobsactive4"]
     transferring = Counter(row["computingsite"] for row in jobs if row["jobstatus"] == "transferring")
     assert transferring["UKI-NORTHGRID-LANCS-HEP"] == 130

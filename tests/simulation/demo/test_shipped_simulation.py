@@ -1,4 +1,4 @@
-"""The demonstration brings a simulation, whose page is not empty, once."""
+"""The demonstration stores its shipped simulation once, with a page that is not empty."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from broker.store.connection.database import Database
 from broker.whatif.statements import runs
 
 
-def test_the_shipped_simulation_is_kept_once_with_its_figures_and_curves(database: Database) -> None:
+def test_the_shipped_simulation_is_stored_once_with_its_figures_and_curves(database: Database) -> None:
     number = keep_shipped_simulation(database)
     assert number is not None and keep_shipped_simulation(database) is None
     with database.begin() as connection:
         run = runs.find(connection, number)
     assert run is not None and run.kind == KIND and run.subject == "demonstration"
-    found = simulation_answer(run, number)
-    assert [one.policy for one in found.policies] == ["seed", "flow"] and found.asked.seeds == 10
-    assert all(one.figures["use"].mean for one in found.policies)
-    assert found.curves and all(len(line.mean) == len(curve.hours) for curve in found.curves for line in curve.lines)
+    answer = simulation_answer(run, number)
+    assert [policy.policy for policy in answer.policies] == ["seed", "flow"] and answer.asked.seeds == 10
+    assert all(policy.figures["use"].mean for policy in answer.policies)
+    assert answer.curves and all(len(line.mean) == len(curve.hours) for curve in answer.curves for line in curve.lines)

@@ -12,14 +12,14 @@ from broker.simulation.model.demo.summary import (
 )
 
 
-def gone(*codes: tuple[str, int], candidates: int = 2) -> dict[str, Any]:
-    """Reasons in order, each with so many queues of one pseudo-queue that it rejected: funnel and names."""
+def rejections(*codes: tuple[str, int], candidates: int = 2) -> dict[str, Any]:
+    """The funnel and rejections of codes in order, each rejecting that many queues of one pseudo-queue."""
     left, funnel, rejected = sum(number for _, number in codes) + candidates, [], {}
     for place, (code, number) in enumerate(codes):
         funnel.append([code, left, left - number])
         left -= number
-        for one in range(number):
-            rejected |= {f"{code}{place}_{one}/SCORE": code, f"{code}{place}_{one}": code}
+        for queue in range(number):
+            rejected |= {f"{code}{place}_{queue}/SCORE": code, f"{code}{place}_{queue}": code}
     return {"funnel": funnel, "rejected": rejected}
 
 
@@ -29,7 +29,7 @@ def decision(**fields: Any) -> dict[str, Any]:
         "outcome": "brokered",
         "reason": "",
         "candidates": [{"name": "CERN/SCORE", "weight": 2.0}, {"name": "CERN/MCORE", "weight": 1.0}],
-        **gone(("status", 3), ("cpucore", 7), ("cap", 10)),
+        **rejections(("status", 3), ("cpucore", 7), ("cap", 10)),
         "assigned": {"CERN/SCORE": 30, "CERN/MCORE": 10},
     }
     return base | fields
@@ -41,13 +41,13 @@ def pending(**fields: Any) -> dict[str, Any]:
 
 
 def test_jobs_of_pseudo_queues_add_up_at_their_queue() -> None:
-    other = decision(jeditaskid=2, candidates=[{"name": "BNL", "weight": 0.5}], assigned={"BNL": 45})
-    summary = summarise([decision(), other])
+    second = decision(jeditaskid=2, candidates=[{"name": "BNL", "weight": 0.5}], assigned={"BNL": 45})
+    summary = summarise([decision(), second])
     assert summary.jobs == 85
     assert summary.queues == (QueueUse("BNL", 45, 1, 0.5), QueueUse("CERN", 40, 1, 1.75))
 
 
-def test_equal_numbers_come_by_name_and_two_chunks_of_a_task_are_one_task() -> None:
+def test_equal_numbers_are_ordered_by_name_and_two_chunks_of_a_task_are_one_task() -> None:
     bnl = decision(candidates=[{"name": "BNL", "weight": 0.5}], assigned={"BNL": 5})
     summary = summarise([decision(assigned={"CERN/SCORE": 5}), bnl, decision(assigned={"CERN/SCORE": 0})])
     assert [(use.queue, use.tasks) for use in summary.queues] == [("BNL", 1), ("CERN", 1)]
@@ -55,8 +55,8 @@ def test_equal_numbers_come_by_name_and_two_chunks_of_a_task_are_one_task() -> N
 
 
 def test_the_funnel_adds_up_and_leaves_out_rules_that_removed_nothing() -> None:
-    other = decision(**gone(("status", 1), ("network", 0), ("cpucore", 20)))
-    summary = summarise([decision(), other])
+    second = decision(**rejections(("status", 1), ("network", 0), ("cpucore", 20)))
+    summary = summarise([decision(), second])
     assert (summary.candidate_queues, summary.candidates) == (43, 45)  # two pseudo-queues of CERN are left in each
     assert summary.funnel == (
         FunnelLine("status", 4, 39, 4, 41),
@@ -65,29 +65,29 @@ def test_the_funnel_adds_up_and_leaves_out_rules_that_removed_nothing() -> None:
     )
 
 
-def test_queues_count_where_the_last_of_their_pseudo_queues_went() -> None:
+def test_a_queue_counts_at_the_rule_that_rejected_its_last_pseudo_queue() -> None:
     rejected = {"A/SCORE": "status", "A/MCORE": "cpucore", "A": "cpucore", "CERN/LOMEM": "status"}
     summary = summarise([decision(funnel=[["status", 5, 3], ["cpucore", 3, 2]], rejected=rejected)])
     assert (summary.candidate_queues, summary.candidates) == (2, 5)
     assert summary.funnel == (FunnelLine("status", 0, 2, 2, 3), FunnelLine("cpucore", 1, 1, 1, 2))
 
 
-def test_a_rule_that_not_every_chunk_met_keeps_its_place() -> None:
-    first = decision(**gone(("a", 1), ("c", 1)))
-    second = decision(**gone(("a", 1), ("b", 1), ("c", 1)))
+def test_a_rule_that_only_some_chunks_reached_keeps_its_place() -> None:
+    first = decision(**rejections(("a", 1), ("c", 1)))
+    second = decision(**rejections(("a", 1), ("b", 1), ("c", 1)))
     assert [line.code for line in summarise([first, second]).funnel] == ["a", "b", "c"]
 
 
-def test_two_rules_of_one_code_are_one_line() -> None:
-    twice = decision(**gone(("disk", 1), ("network", 1), ("disk", 2)))
+def test_two_rules_with_the_same_code_are_one_line() -> None:
+    twice = decision(**rejections(("disk", 1), ("network", 1), ("disk", 2)))
     assert summarise([twice, twice]).funnel == (
         FunnelLine("disk", 6, 4, 6, 6),
         FunnelLine("network", 2, 2, 2, 4),
     )
 
 
-def test_a_waiting_chunk_shows_what_removed_most() -> None:
-    reasons = gone(("status", 1), ("lowmemory", 7), ("nopilot", 1), candidates=0)
+def test_a_waiting_chunk_shows_its_largest_rejections_first() -> None:
+    reasons = rejections(("status", 1), ("lowmemory", 7), ("nopilot", 1), candidates=0)
     summary = summarise([pending(jeditaskid=7, **reasons)])
     assert summary.waiting == (WaitingChunk(7, "no candidates", (("lowmemory", 7), ("status", 1), ("nopilot", 1))),)
     assert (summary.brokered, summary.jobs) == (0, 0)
@@ -96,17 +96,16 @@ def test_a_waiting_chunk_shows_what_removed_most() -> None:
 def test_a_chunk_without_a_funnel_counts_its_candidates() -> None:
     summary = summarise([pending(funnel=[], rejected={})])
     assert (summary.candidates, summary.funnel) == (0, ())
-    whole = decision(funnel=[], rejected={})
-    assert (summarise([whole]).candidates, len(whole["candidates"]) > 0) == (len(whole["candidates"]), True)
+    assert summarise([decision(funnel=[], rejected={})]).candidates == 2
     assert summary.waiting[0].codes == ()
 
 
-def test_a_chunk_whose_queues_do_not_exist_says_so() -> None:
+def test_a_chunk_whose_queues_do_not_exist_has_the_code_unknown_queue() -> None:
     summary = summarise([pending(funnel=[], rejected={"GONE": "unknown_queue"})])
     assert summary.waiting[0].codes == (("unknown_queue", 1),)
 
 
-def test_brokered_without_room_is_named() -> None:
+def test_brokered_chunks_without_room_are_listed() -> None:
     assert summarise([decision(jeditaskid=3, assigned={}), decision()]).unplaced == (3,)
 
 
@@ -116,19 +115,19 @@ def test_no_decisions_at_all() -> None:
 
 
 def test_tasks_that_waited_for_a_nucleus_are_shown_with_their_jobs() -> None:
-    got = {
+    brokered = {
         "jeditaskid": 1,
         "outcome": "brokered",
         "reason": "",
         "candidates": [{"name": "ALPHA", "weight": 2.5}, {"name": "BETA", "weight": 3.0}],
     }
-    none = {"jeditaskid": 2, "outcome": "pending", "reason": "no_candidates", "candidates": []}
-    of_jobs = [
+    waiting = {"jeditaskid": 2, "outcome": "pending", "reason": "no_candidates", "candidates": []}
+    job_decisions = [
         {"jeditaskid": 1, "assigned": {"CERN/SCORE": 3, "CERN/MCORE": 2, "pic": 1}},
         {"jeditaskid": 1, "assigned": {"pic": 4}},
         {"jeditaskid": 9, "assigned": {"pic": 4}},
     ]
-    assert nuclei_given([got, none], of_jobs) == (
+    assert nuclei_given([brokered, waiting], job_decisions) == (
         NucleusGiven(1, "ALPHA", "", 2, 2.5, 10, 2),
         NucleusGiven(2, None, "no_candidates", 0, None, 0, 0),
     )

@@ -32,14 +32,14 @@ def test_one_user_has_more_running_jobs_than_the_cap(demo_facts: DemoFacts, demo
     assert program == "pandaserver"
 
 
-def test_what_became_of_users_tasks() -> None:
+def test_outcomes_of_user_tasks() -> None:
     throttle = {"condition": "running_jobs", "figure": 225.0, "cap": 150.0, "unit": "jobs", "key": "a key"}
-    told = [
+    decisions = [
         decision(1, "brokered", assigned={"CERN/SCORE": 3, "CERN/MCORE": 1, "pic/SCORE": 2}),
         decision(2, "throttled", throttle=throttle),
         decision(3, "pending"),
     ]
-    assert user_tasks(told) == (
+    assert user_tasks(decisions) == (
         UserTask(1, "brokered", "", 6, 2),
         UserTask(2, "throttled", "", 0, 0, "running_jobs", 225.0, 150.0, "jobs"),
         UserTask(3, "pending", "", 0, 0, codes=(("lowmemory", 3), ("status", 1))),

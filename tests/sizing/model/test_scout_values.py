@@ -25,10 +25,10 @@ def jobs(n: int = 4, **columns: Any) -> EndedJobs:
         "workdir_mb": math.nan, "disk_io": 7200.0 * 5,
     }  # fmt: skip
     pseudo = columns.pop("is_pseudo", False)
-    given = {
+    arrays = {
         name: np.broadcast_to(np.asarray(columns.get(name, value), float), n).copy() for name, value in plain.items()
     }
-    return EndedJobs(pandaid=np.arange(n), is_pseudo=np.full(n, pseudo), **given)
+    return EndedJobs(pandaid=np.arange(n), is_pseudo=np.full(n, pseudo), **arrays)
 
 
 PER_CORE = TaskRequest(ramunit="MBPerCore", basewalltime_s=0, cpuefficiency_percent=100)
@@ -37,7 +37,7 @@ PER_CORE = TaskRequest(ramunit="MBPerCore", basewalltime_s=0, cpuefficiency_perc
 @pytest.mark.parametrize(
     ("columns", "task", "expected"),
     [
-        ({"maxpss_kb": [1000 * MB, 2000 * MB, 3000 * MB, 4000 * MB]}, {}, 3575),  # 3250 MB at 75 %, and 10 %
+        ({"maxpss_kb": [1000 * MB, 2000 * MB, 3000 * MB, 4000 * MB]}, {}, 3575),  # 3250 MB at 75 %, plus 10 %
         ({"maxpss_kb": 16_000 * MB, "cores": 8}, {"baseramcount_mb": 8000}, 1100),
         ({"maxpss_kb": 0}, {}, None),
         ({"maxpss_kb": 1000 * MB}, {"ramunit": "MBPerCoreFixed"}, None),
@@ -47,15 +47,15 @@ PER_CORE = TaskRequest(ramunit="MBPerCore", basewalltime_s=0, cpuefficiency_perc
     ],
 )
 def test_memory(columns: dict[str, Any], task: dict[str, Any], expected: int | None) -> None:
-    found = scout_values(jobs(**columns), replace(PER_CORE, **task), ScoutSettings())
-    assert found.get("ramcount") == expected
+    values = scout_values(jobs(**columns), replace(PER_CORE, **task), ScoutSettings())
+    assert values.get("ramcount") == expected
 
 
 def test_memory_by_keys() -> None:
     memory = jobs(maxpss_kb=[1000 * MB, 2000 * MB, 3000 * MB, 4000 * MB])
-    by = ScoutSettings(ramcount_rank=100, ramcount_margin_percent=0)
-    assert scout_values(memory, PER_CORE, by)["ramcount"] == 4000
-    assert scout_values(memory, PER_CORE, replace(by, ramcount_min_mb=5000))["ramcount"] == 5000
+    settings = ScoutSettings(ramcount_rank=100, ramcount_margin_percent=0)
+    assert scout_values(memory, PER_CORE, settings)["ramcount"] == 4000
+    assert scout_values(memory, PER_CORE, replace(settings, ramcount_min_mb=5000))["ramcount"] == 5000
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_memory_by_keys() -> None:
     ],
 )
 def test_cpu_time(columns: dict[str, Any], task: dict[str, Any], expected: tuple[int, str] | None) -> None:
-    found = scout_values(jobs(**columns), replace(PER_CORE, **task), ScoutSettings())
-    assert (found.get("cputime"), found.get("cputimeunit")) == (expected or (None, None))
+    values = scout_values(jobs(**columns), replace(PER_CORE, **task), ScoutSettings())
+    assert (values.get("cputime"), values.get("cputimeunit")) == (expected or (None, None))
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_cpu_time(columns: dict[str, Any], task: dict[str, Any], expected: tuple
         (7000.0, -1, -1),
     ],
 )
-def test_walltime_is_that_of_the_longest_job_by_mb_of_input(cpu_s: float, preset: int | None, expected: int) -> None:
-    found = scout_values(jobs(cpu_s=[1.0, 2.0, 3.0, cpu_s]), replace(PER_CORE, walltime=preset), ScoutSettings())
-    assert (found["walltime"], found["walltimeunit"]) == (expected, "kSI2kseconds")
+def test_walltime_is_set_by_the_longest_job_per_mb_of_input(cpu_s: float, preset: int | None, expected: int) -> None:
+    values = scout_values(jobs(cpu_s=[1.0, 2.0, 3.0, cpu_s]), replace(PER_CORE, walltime=preset), ScoutSettings())
+    assert (values["walltime"], values["walltimeunit"]) == (expected, "kSI2kseconds")
 
 
 def test_disk_and_io() -> None:
-    found = scout_values(jobs(workdir_mb=[1.0, 2.0, 30.0, 4.0]), PER_CORE, ScoutSettings())
-    assert (found["outdiskcount"], found["outdiskunit"]) == (512, "kB")  # 50 MB by 100 MB of input
-    assert (found["workdiskcount"], found["diskio"]) == (30, 5)
-    assert found["iointensity"] == math.ceil((100 * 1024 + 50 * 1024) / 7200)
+    values = scout_values(jobs(workdir_mb=[1.0, 2.0, 30.0, 4.0]), PER_CORE, ScoutSettings())
+    assert (values["outdiskcount"], values["outdiskunit"]) == (512, "kB")  # 50 MB for 100 MB of input
+    assert (values["workdiskcount"], values["diskio"]) == (30, 5)
+    assert values["iointensity"] == math.ceil((100 * 1024 + 50 * 1024) / 7200)
     by_event = scout_values(jobs(), replace(PER_CORE, outdiskunit="kBPerEvent"), ScoutSettings(disk_io_cap_kbps=3))
     assert (by_event["outdiskcount"], by_event["outdiskunit"], by_event["diskio"]) == (51, "kBPerEvent", 3)
     large = scout_values(jobs(output_bytes=1e14), replace(PER_CORE, workdiskcount_mb=99), ScoutSettings())
@@ -105,7 +105,7 @@ def test_disk_and_io() -> None:
     assert scout_values(jobs(0), PER_CORE, ScoutSettings()) == {}
 
 
-def test_the_sample_is_the_same_each_time_and_no_part_of_the_numbers() -> None:
+def test_the_sample_is_always_the_same_and_spread_over_all_numbers() -> None:
     numbers = list(range(1, 5001))
     chosen = sample(numbers)
     assert chosen == sample(numbers[::-1]) and len(chosen) == 1000

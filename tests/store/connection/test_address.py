@@ -1,4 +1,4 @@
-"""A password is in no message, wherever it stands in the address and however it is written."""
+"""No message shows a password, at any position in the address and in any notation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNESCAPED = [
 
 
 @pytest.mark.parametrize("url", PLACES)
-def test_an_error_of_the_connection_does_not_show_it(url: str) -> None:
+def test_a_connection_error_does_not_show_the_password(url: str) -> None:
     with Database(url) as database:
         with pytest.raises(DatabaseUnavailable) as caught, database.begin():
             pass
@@ -39,7 +39,7 @@ def test_an_error_of_the_connection_does_not_show_it(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", UNESCAPED)
-def test_an_unescaped_at_sign_is_refused_without_showing_what_follows(url: str) -> None:
+def test_an_unescaped_at_sign_is_rejected_without_showing_the_rest(url: str) -> None:
     with pytest.raises(BadDatabaseUrl, match="%40") as caught:
         parse_url(url)
     assert SECRET not in str(caught.value)
@@ -56,23 +56,23 @@ def test_an_unescaped_at_sign_is_refused_without_showing_what_follows(url: str) 
         f"postgresql:me:{SECRET}@localhost/d",
     ],
 )
-def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
+def test_an_unreadable_address_is_not_repeated(url: str) -> None:
     with pytest.raises(BadDatabaseUrl) as caught:
         parse_url(url)
     assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["postgresql://me@example.org@h/d", "postgresql://me@h/d?application_name=a@b"])
-def test_an_at_sign_elsewhere_is_no_matter_where_there_is_no_password(url: str) -> None:
+def test_an_at_sign_elsewhere_is_accepted_without_a_password(url: str) -> None:
     assert parse_url(url).username is not None
 
 
-def test_the_password_among_the_settings_is_the_one_that_counts() -> None:
+def test_the_password_among_the_settings_takes_precedence() -> None:
     parsed = parse_url("postgresql://me:first@h/d?password=second&sslmode=disable")
     assert (str(parsed.password), dict(parsed.query)) == ("second", {"sslmode": "disable"})
 
 
-def test_another_process_sees_the_address_without_its_secrets() -> None:
+def test_another_process_gets_the_address_without_secrets() -> None:
     address, variables = without_password(parse_url(f"postgresql://me@h/d?password={SECRET}&sslpassword={SECRET}"))
     assert address.render_as_string(hide_password=False) == "postgresql+psycopg://me@h/d"
     assert variables == {"PGPASSWORD": SECRET}
@@ -80,14 +80,14 @@ def test_another_process_sees_the_address_without_its_secrets() -> None:
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=30))
-def test_whatever_the_password_an_escaped_one_is_not_shown(password: str) -> None:
+def test_an_escaped_password_is_never_shown(password: str) -> None:
     url = sa.URL.create("postgresql", "u", password, "h", 5432, "d").render_as_string(hide_password=False)
     assert shown_url(parse_url(url)) == f"postgresql://u:{HIDDEN}@h:5432/d"
     assert redact(f"cannot reach '{url}' today") == f"cannot reach 'postgresql://u:{HIDDEN}' today"
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("at postgresql://u:p@h/d: gone", "at postgresql://u:***"),
         ("POSTGRES://u:p@q@h/d x", "POSTGRES://u:*** x"),
@@ -99,6 +99,6 @@ def test_whatever_the_password_an_escaped_one_is_not_shown(password: str) -> Non
         ("", ""),
     ],
 )
-def test_redaction(text: str, shown: str) -> None:
-    assert redact(text).startswith(shown)
-    assert len(redact(text)) <= len(shown) + 6
+def test_passwords_in_text_are_redacted(text: str, expected: str) -> None:
+    assert redact(text).startswith(expected)
+    assert len(redact(text)) <= len(expected) + 6

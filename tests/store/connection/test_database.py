@@ -49,7 +49,7 @@ def test_a_read_snapshot_sees_one_instant_and_cannot_write(database: Database) -
         connection.execute(sa.text("DELETE FROM broker.dataset_replicas"))
 
 
-def test_the_connection_goes_back_to_ordinary_transactions_after_a_snapshot(database: Database) -> None:
+def test_the_connection_returns_to_ordinary_transactions_after_a_snapshot(database: Database) -> None:
     with database.read_snapshot() as reader:
         assert reader.scalar(sa.text("SHOW transaction_isolation")) == "repeatable read"
         assert reader.scalar(sa.text("SHOW transaction_read_only")) == "on"
@@ -59,17 +59,17 @@ def test_the_connection_goes_back_to_ordinary_transactions_after_a_snapshot(data
 
 
 def test_a_new_connection_looks_up_no_types(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that reads one row would wait for each of them in the catalogue."""
+    """Each lookup in the catalogue would delay a command that reads one row."""
 
     def fetch(*arguments: object) -> None:
         raise AssertionError(f"looked up: {arguments[1:]}")
 
     monkeypatch.setattr(psycopg.types.TypeInfo, "fetch", fetch)
-    with database.sibling("another", 1) as own, own.begin() as connection:
+    with database.sibling("another", 1) as sibling, sibling.begin() as connection:
         assert connection.scalar(sa.text("SELECT 1")) == 1
 
 
-def test_raw_is_the_same_transaction(database: Database) -> None:
+def test_the_raw_connection_uses_the_same_transaction(database: Database) -> None:
     with database.begin() as connection:
         raw = database.raw(connection)
         assert isinstance(raw, psycopg.Connection)
@@ -78,7 +78,7 @@ def test_raw_is_the_same_transaction(database: Database) -> None:
         assert connection.scalar(sa.text("SELECT name FROM broker.dataset_replicas")) == "it's\na %s name"
 
 
-def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+def test_an_unreachable_server_is_named_without_the_password() -> None:
     database = Database("postgresql://me:secret@localhost:1/nothing")
     with pytest.raises(DatabaseUnavailable) as caught, database.begin():
         pass
@@ -88,14 +88,14 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     database.close()
 
 
-def test_a_connection_lost_inside_a_transaction_is_unavailable_and_the_next_one_works(database: Database) -> None:
+def test_a_connection_lost_in_a_transaction_is_unavailable_and_the_next_one_works(database: Database) -> None:
     with (
         pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept"),
         database.begin() as connection,
     ):
         pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
-        with database.begin() as other:
-            other.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+        with database.begin() as killer:
+            killer.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
         connection.execute(sa.text("SELECT 1"))
     with database.begin() as connection:
         assert connection.scalar(sa.text("SELECT 1")) == 1
@@ -104,10 +104,10 @@ def test_a_connection_lost_inside_a_transaction_is_unavailable_and_the_next_one_
 def test_a_connection_killed_between_transactions_is_replaced(database: Database) -> None:
     with database.begin() as connection:
         pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
-    other = Database(database.url)
-    with other.begin() as connection:
+    other_database = Database(database.url)
+    with other_database.begin() as connection:
         connection.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
-    other.close()
+    other_database.close()
     with database.begin() as connection:
         assert connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
 
@@ -137,7 +137,7 @@ def test_the_server_is_recent_enough(database: Database) -> None:
     assert database.server_version() >= 15
 
 
-def test_a_connection_lost_during_commit_is_told_apart(database: Database) -> None:
+def test_a_connection_lost_during_commit_has_its_own_error(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql(
             """
@@ -154,67 +154,67 @@ def test_a_connection_lost_during_commit_is_told_apart(database: Database) -> No
         assert connection.scalar(sa.text("SELECT count(*) FROM deadly")) == 0
 
 
-def test_a_constraint_that_fails_at_commit_is_no_lost_connection(database: Database) -> None:
+def test_a_constraint_failing_at_commit_is_not_a_lost_connection(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE single (x int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     with pytest.raises(sa.exc.IntegrityError), database.begin() as connection:
         connection.exec_driver_sql("INSERT INTO single VALUES (1), (1)")
 
 
-def test_an_old_server_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_server_is_rejected(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "OLDEST_SERVER", 99)
     with pytest.raises(ServerTooOld, match="use PostgreSQL 99 or newer"):
         database.server_version()
 
 
-def test_a_connection_in_use_while_the_database_is_closed_is_closed_when_it_is_returned(database: Database) -> None:
-    own = Database(database.url)
-    with own.begin() as connection:
-        raw = own.raw(connection)
-        own.close()
+def test_a_connection_in_use_when_the_database_closes_is_closed_on_return(database: Database) -> None:
+    own_database = Database(database.url)
+    with own_database.begin() as connection:
+        raw = own_database.raw(connection)
+        own_database.close()
         assert not raw.closed
         assert connection.scalar(sa.text("SELECT 1")) == 1
     assert raw.closed
 
 
-def test_a_new_connection_whose_first_questions_fail_is_closed(
+def test_a_new_connection_whose_initial_queries_fail_is_closed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Database(database.url)
-    made: list[psycopg.Connection[Any]] = []
+    own_database = Database(database.url)
+    driver_connections: list[psycopg.Connection[Any]] = []
 
     def fail(dialect: object, connection: sa.Connection) -> None:
-        made.append(connection.connection.driver_connection)
+        driver_connections.append(connection.connection.driver_connection)
         raise RuntimeError("first question")
 
-    with own:
-        monkeypatch.setattr(type(own.engine.dialect), "initialize", fail)
-        with pytest.raises(RuntimeError, match="first question"), own.begin():
+    with own_database:
+        monkeypatch.setattr(type(own_database.engine.dialect), "initialize", fail)
+        with pytest.raises(RuntimeError, match="first question"), own_database.begin():
             pass
-    assert [one.closed for one in made] == [True]
+    assert [driver_connection.closed for driver_connection in driver_connections] == [True]
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_a_session_that_the_server_ended_for_its_transaction_is_unavailable(database: Database, raw: bool) -> None:
+def test_a_session_ended_by_a_transaction_limit_is_unavailable(database: Database, raw: bool) -> None:
     limits = "SELECT name FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
     with database.begin() as connection:
-        # the second one has come with PostgreSQL 17
-        found = [str(row.name) for row in connection.execute(sa.text(limits))]
-    assert len(found) == (2 if database.server_version() >= 17 else 1)
-    for limit in found:
-        _end_for(database, limit, raw)
+        # the second setting exists since PostgreSQL 17
+        limit_names = [str(row.name) for row in connection.execute(sa.text(limits))]
+    assert len(limit_names) == (2 if database.server_version() >= 17 else 1)
+    for limit in limit_names:
+        _check_limit(database, limit, raw)
 
 
-def _end_for(database: Database, limit: str, raw: bool) -> None:
-    ended = sa.text("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = :pid")
+def _check_limit(database: Database, limit: str, raw: bool) -> None:
+    session_is_gone = sa.text("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = :pid")
     with (
         pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept") as caught,
         database.begin() as connection,
     ):
         pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
         connection.execute(sa.text(f"SET LOCAL {limit} = '20ms'"))
-        with database.sibling("another", 1) as other:
-            wait_until(lambda: _is_true(other, ended, pid), "the server ends the session")
+        with database.sibling("another", 1) as sibling:
+            wait_until(lambda: _is_true(sibling, session_is_gone, pid), "the server ends the session")
         if raw:
             database.raw(connection).execute("SELECT 1")
         else:
@@ -226,10 +226,10 @@ def _end_for(database: Database, limit: str, raw: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout])
-def test_an_ended_transaction_passes_by_itself_wherever_the_driver_says_it(kind: type[psycopg.Error]) -> None:
+def test_errors_of_ended_transactions_are_transient(kind: type[psycopg.Error]) -> None:
     assert issubclass(kind, TRANSIENT_ERRORS)
 
 
-def _is_true(database: Database, question: sa.TextClause, pid: int | None) -> bool:
+def _is_true(database: Database, query: sa.TextClause, pid: int | None) -> bool:
     with database.begin() as connection:
-        return bool(connection.scalar(question, {"pid": pid}))
+        return bool(connection.scalar(query, {"pid": pid}))

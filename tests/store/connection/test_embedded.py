@@ -1,4 +1,4 @@
-"""The embedded server with real processes: started together, killed, left behind, as root and not as root."""
+"""The embedded server with real processes: started at once, killed, abandoned, as root and as an ordinary account."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ if sys.argv[2:] != ["leave it to the end of the process"]:
     server.stop()
 """
 
-# The interpreter itself may be where only root can read, so everything is imported before the account is changed.
-#: All that is imported late is imported before the change of account: Python itself may lie where only root can look.
+#: Everything is imported before the account changes: only root may be able to read Python's own folder.
 ORDINARY = """
 import contextlib, io, os, sys
 import sqlalchemy.dialects.postgresql.psycopg, psycopg
@@ -62,7 +61,7 @@ Holder = subprocess.Popen[str]
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A short path that an ordinary account can walk to, unlike those of pytest."""
+    """A short path that an ordinary account can reach, unlike pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="gb-"))
     folder.chmod(0o755)
     yield folder / "home"
@@ -72,8 +71,8 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def hold() -> Iterator[Callable[..., Holder]]:
-    """Starts a process that takes a handle and keeps it until its stdin says so; not waited for."""
-    started: list[Holder] = []
+    """Start a process, without waiting, that takes a handle and keeps it until it reads from stdin."""
+    processes: list[Holder] = []
 
     def start(home: Path, *arguments: str) -> Holder:
         process = subprocess.Popen(
@@ -84,18 +83,18 @@ def hold() -> Iterator[Callable[..., Holder]]:
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
-        started.append(process)
+        processes.append(process)
         return process
 
     yield start
-    for process in started:
+    for process in processes:
         if process.poll() is None:
             process.kill()
         process.communicate()
 
 
 def url_of(process: Holder) -> str:
-    """Waits until the process has its server."""
+    """Wait until the process has its server."""
     assert process.stdout is not None
     url = process.stdout.readline().strip()
     assert url.startswith("postgresql://"), process.communicate()
@@ -103,7 +102,7 @@ def url_of(process: Holder) -> str:
 
 
 def release(process: Holder) -> None:
-    """Lets the process give its handle back and end; nothing may have been said on stderr."""
+    """Let the process return its handle and exit without errors."""
     _, errors = process.communicate("\n", timeout=60)
     assert (process.returncode, errors) == (0, "")
 
@@ -112,7 +111,7 @@ def postmaster(home: Path) -> int:
     return int((home / "pgdata" / "postmaster.pid").read_text().splitlines()[0])
 
 
-def answers(url: str) -> bool:
+def is_available(url: str) -> bool:
     try:
         with psycopg.connect(url) as connection:
             return connection.execute("SELECT 1").fetchone() == (1,)
@@ -120,17 +119,17 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_a_server_is_made_started_and_stopped(home: Path) -> None:
+def test_a_server_is_created_started_and_stopped(home: Path) -> None:
     server = EmbeddedServer(home)
     assert not server.running
     url = server.start()
     assert server.running
     with psycopg.connect(url) as connection:
-        shown = [
+        settings = [
             connection.execute(f"SHOW {name}".encode()).fetchone()
             for name in ("synchronous_commit", "max_connections", "jit", "timezone", "fsync", "listen_addresses")
         ]
-    assert shown == [("on",), ("100",), ("off",), ("UTC",), ("on",), ("",)]
+    assert settings == [("on",), ("100",), ("off",), ("UTC",), ("on",), ("",)]
     server.stop()
     assert not server.running
     assert not (home / "pgdata" / "postmaster.pid").exists()
@@ -138,64 +137,64 @@ def test_a_server_is_made_started_and_stopped(home: Path) -> None:
     assert (home / "pgdata").stat().st_mode & 0o077 == 0
 
 
-def test_what_was_written_is_there_after_a_restart(home: Path) -> None:
+def test_data_survive_a_restart(home: Path) -> None:
     server = EmbeddedServer(home)
     with psycopg.connect(server.start()) as connection:
         connection.execute("CREATE TABLE kept (x int)")
     server.stop()
-    assert answers(server.start())
+    assert is_available(server.start())
     with psycopg.connect(server.url()) as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
     server.stop()
 
 
-def test_two_processes_that_start_at_once_share_one_server_and_the_last_stops_it(
+def test_two_processes_started_at_once_share_one_server_and_the_last_stops_it(
     home: Path, hold: Callable[..., Holder]
 ) -> None:
     first, second = hold(home), hold(home)
     assert url_of(first) == url_of(second)
-    one_server = postmaster(home)
+    server_pid = postmaster(home)
     release(first)
-    assert answers(EmbeddedServer(home).url())
-    assert postmaster(home) == one_server
+    assert is_available(EmbeddedServer(home).url())
+    assert postmaster(home) == server_pid
     release(second)
     assert not EmbeddedServer(home).running
     assert list((home / "handles").iterdir()) == []
 
 
-def test_a_process_that_ends_without_stopping_gives_its_handle_back(home: Path, hold: Callable[..., Holder]) -> None:
+def test_a_process_that_exits_without_stopping_returns_its_handle(home: Path, hold: Callable[..., Holder]) -> None:
     process = hold(home, "leave it to the end of the process")
     url_of(process)
     release(process)
     assert not EmbeddedServer(home).running
 
 
-def test_kill_9_of_one_process_takes_the_server_from_nobody(home: Path, hold: Callable[..., Holder]) -> None:
-    killed, living = hold(home), hold(home)
-    url = url_of(killed)
-    url_of(living)
-    killed.kill()
-    killed.wait()
-    assert answers(url)
-    release(living)
+def test_kill_9_of_one_process_leaves_the_server_to_the_others(home: Path, hold: Callable[..., Holder]) -> None:
+    victim, survivor = hold(home), hold(home)
+    url = url_of(victim)
+    url_of(survivor)
+    victim.kill()
+    victim.wait()
+    assert is_available(url)
+    release(survivor)
     assert not EmbeddedServer(home).running
     assert list((home / "handles").iterdir()) == []
 
 
-def test_after_kill_9_of_the_only_process_the_next_one_finds_the_server_and_stops_it(
+def test_after_kill_9_of_the_only_process_the_next_process_adopts_and_stops_the_server(
     home: Path, hold: Callable[..., Holder]
 ) -> None:
-    killed = hold(home)
-    url = url_of(killed)
-    killed.kill()
-    killed.wait()
-    assert answers(url)
-    left_behind = postmaster(home)
-    following = hold(home)
-    assert url_of(following) == url
-    assert postmaster(home) == left_behind
-    release(following)
-    assert not answers(url)
+    victim = hold(home)
+    url = url_of(victim)
+    victim.kill()
+    victim.wait()
+    assert is_available(url)
+    server_pid = postmaster(home)
+    next_process = hold(home)
+    assert url_of(next_process) == url
+    assert postmaster(home) == server_pid
+    release(next_process)
+    assert not is_available(url)
 
 
 def test_kill_9_of_the_server_itself_is_repaired_by_the_next_start(home: Path, hold: Callable[..., Holder]) -> None:
@@ -204,48 +203,48 @@ def test_kill_9_of_the_server_itself_is_repaired_by_the_next_start(home: Path, h
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (x int)")
     os.kill(postmaster(home), signal.SIGKILL)
-    following = hold(home)
-    assert url_of(following) == url
+    next_process = hold(home)
+    assert url_of(next_process) == url
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
-    release(following)
+    release(next_process)
     release(holder)
-    assert not answers(url)
+    assert not is_available(url)
 
 
-def test_a_pid_file_of_a_process_that_is_something_else_does_not_prevent_the_start(home: Path) -> None:
+def test_a_pid_file_that_names_another_process_does_not_prevent_the_start(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
     pid_file = home / "pgdata" / "postmaster.pid"
     lines = pid_file.read_text().splitlines()
     server.stop()
-    # After a reboot the process id of the old server may belong to any process: here, to this one.
+    # After a reboot the old server's process id may belong to any process: here, to this one.
     pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    assert answers(server.start())
+    assert is_available(server.start())
     server.stop()
 
 
-def test_an_interrupted_first_start_leaves_nothing_in_the_way(home: Path) -> None:
+def test_an_interrupted_first_start_does_not_block_the_next(home: Path) -> None:
     (home / "pgdata").mkdir(parents=True)
-    half = home / "pgdata.new-left"
-    half.mkdir()
-    (half / "PG_VERSION").write_text("18\n")
+    partial = home / "pgdata.new-left"
+    partial.mkdir()
+    (partial / "PG_VERSION").write_text("18\n")
     server = EmbeddedServer(home)
-    assert answers(server.start())
+    assert is_available(server.start())
     server.stop()
-    assert not half.exists()
+    assert not partial.exists()
 
 
-def test_a_client_of_somebody_else_keeps_the_server_up(home: Path, hold: Callable[..., Holder]) -> None:
+def test_a_foreign_client_keeps_the_server_running(home: Path, hold: Callable[..., Holder]) -> None:
     holder = hold(home)
     url = url_of(holder)
     with psycopg.connect(url) as connection:
         release(holder)
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    following = hold(home)
-    url_of(following)
-    release(following)
-    assert not answers(url)
+    next_process = hold(home)
+    url_of(next_process)
+    release(next_process)
+    assert not is_available(url)
 
 
 def test_a_kept_server_stays_until_it_is_shut_down(home: Path) -> None:
@@ -253,38 +252,38 @@ def test_a_kept_server_stays_until_it_is_shut_down(home: Path) -> None:
     url = server.start()
     server.keep()
     server.stop()
-    assert answers(url)
+    assert is_available(url)
     assert EmbeddedServer(home).shut_down()
-    assert not answers(url)
+    assert not is_available(url)
     server.start()
     server.stop()
-    assert not answers(url), "the wish to keep it ended with the server that it was about"
+    assert not is_available(url), "the wish to keep it ended with the server that it was about"
 
 
 def test_shut_down_leaves_the_server_to_a_process_that_uses_it(home: Path, hold: Callable[..., Holder]) -> None:
     holder = hold(home)
     url = url_of(holder)
     assert not EmbeddedServer(home).shut_down()
-    assert answers(url)
+    assert is_available(url)
     release(holder)
-    assert not answers(url)
+    assert not is_available(url)
 
 
-def test_a_home_with_a_name_too_long_for_a_socket(home: Path) -> None:
+def test_a_home_with_a_path_too_long_for_a_socket_works(home: Path) -> None:
     deep = home / ("d" * 60) / ("e" * 60)
     server = EmbeddedServer(deep)
     url = server.start()
     try:
-        assert answers(url)
+        assert is_available(url)
         folder = Path(psycopg.conninfo.conninfo_to_dict(url)["host"])  # type: ignore[arg-type]
         assert folder.stat().st_mode & 0o077 == 0
     finally:
         server.stop()
-    assert not answers(url)
+    assert not is_available(url)
     shutil.rmtree(folder)
 
 
-def test_without_the_extra_the_error_names_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EmbeddedServerError, match=r"gridbroker\[embedded\].*--db") as caught:
         EmbeddedServer(home).start()
@@ -292,14 +291,14 @@ def test_without_the_extra_the_error_names_it(home: Path, monkeypatch: pytest.Mo
     monkeypatch.undo()
 
 
-def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EmbeddedServerError, match="BROKER_HOME") as caught:
         EmbeddedServer(tmp_path / "file" / "home").start()
     assert str(tmp_path / "file" / "home") in str(caught.value)
 
 
-def test_a_server_that_cannot_start_says_why_and_gives_the_handle_back(home: Path) -> None:
+def test_a_server_that_cannot_start_reports_why_and_returns_the_handle(home: Path) -> None:
     server = EmbeddedServer(home, {"shared_buffers": "many"})
     with pytest.raises(EmbeddedServerError, match="shared_buffers") as caught:
         server.start()
@@ -307,7 +306,7 @@ def test_a_server_that_cannot_start_says_why_and_gives_the_handle_back(home: Pat
     assert list((home / "handles").iterdir()) == []
 
 
-def test_a_program_that_fails_is_reported_with_its_last_words() -> None:
+def test_a_failing_program_is_reported_with_its_last_output() -> None:
     account = embedded_binaries.server_account()
     embedded_binaries.open_programs_to(account)
     with pytest.raises(EmbeddedServerError, match="initdb failed with status 1"):
@@ -329,14 +328,14 @@ def test_as_root_the_server_runs_under_an_ordinary_account(home: Path) -> None:
 
 @pytest.mark.slow
 def test_an_ordinary_account_runs_the_whole_command(home: Path) -> None:
-    """As root the command is run as ``nobody``; as anybody else it is run as it is."""
+    """As root the command runs as ``nobody``; any other account runs it directly."""
     account = _ordinary_account()
     for name in ("broker", "schema"):
         shutil.copytree(ROOT / name, home.parent / name, ignore=shutil.ignore_patterns("__pycache__"))
     home.mkdir()
     os.chown(home, account.uid, account.gid)
     results = [_run_as(account, home, *words) for words in (("init", "--json"), ("psql", "--", "-Atc", "SELECT 1"))]
-    assert [(done.returncode, done.stderr) for done in results] == [(0, ""), (0, "")]
+    assert [(result.returncode, result.stderr) for result in results] == [(0, ""), (0, "")]
     assert '"mode": "standalone"' in results[0].stdout
     assert results[1].stdout == "1\n"
     assert not EmbeddedServer(home).running
@@ -353,9 +352,9 @@ def _ordinary_account() -> embedded_binaries.Account:
 
 
 def _run_as(account: embedded_binaries.Account, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    change = (str(account.uid), str(account.gid)) if account.switch else ("", "")
+    target_ids = (str(account.uid), str(account.gid)) if account.switch else ("", "")
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", ORDINARY, *change, "db", *words],
+        [sys.executable, "-W", "error", "-c", ORDINARY, *target_ids, "db", *words],
         check=False,
         capture_output=True,
         text=True,
@@ -367,5 +366,5 @@ def _run_as(account: embedded_binaries.Account, home: Path, *words: str) -> subp
 def test_the_superuser_database_is_reachable_for_administration(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
-    assert answers(server.url(SUPERUSER))
+    assert is_available(server.url(SUPERUSER))
     server.stop()

@@ -1,4 +1,4 @@
-"""Which account runs the embedded server, and what is said when it does not start."""
+"""The account that runs the embedded server, and the error messages of failed starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A short path that an ordinary account can walk to, unlike those of pytest."""
+    """A short path that an ordinary account can reach, unlike pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="gb-"))
     folder.chmod(0o755)
     yield folder / "home"
@@ -31,27 +31,27 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def later_account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As root: an account for servers that is there only after data were made under ``nobody``."""
-    known = embedded_binaries._ACCOUNTS
+    """As root: a server account that appears only after ``nobody`` created the data."""
+    accounts = embedded_binaries._ACCOUNTS
     monkeypatch.setattr(embedded_binaries, "_ACCOUNTS", ("nobody",))
     yield
-    monkeypatch.setattr(embedded_binaries, "_ACCOUNTS", known)
+    monkeypatch.setattr(embedded_binaries, "_ACCOUNTS", accounts)
 
 
-def appear(monkeypatch: pytest.MonkeyPatch, owner: int) -> None:
-    """An account of the name that is looked for first appears on the machine: any that is not the owner's."""
-    other = next(entry.pw_name for entry in pwd.getpwall() if entry.pw_uid not in (0, owner))
-    monkeypatch.setattr(embedded_binaries, "_ACCOUNTS", (other,))
+def add_account(monkeypatch: pytest.MonkeyPatch, owner: int) -> None:
+    """Add an account with the preferred name: any account but the owner's."""
+    account = next(entry.pw_name for entry in pwd.getpwall() if entry.pw_uid not in (0, owner))
+    monkeypatch.setattr(embedded_binaries, "_ACCOUNTS", (account,))
 
 
-def test_data_are_opened_by_their_owner_when_another_account_appears(
+def test_data_are_still_served_by_their_owner_when_another_account_appears(
     home: Path, later_account: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = EmbeddedServer(home)
     server.start()
     server.stop()
     owner = server.pgdata.stat().st_uid
-    appear(monkeypatch, owner)
+    add_account(monkeypatch, owner)
     server.start()
     running_as = (server.pgdata / "postmaster.pid").stat().st_uid
     server.stop()
@@ -64,12 +64,12 @@ def test_a_running_server_is_stopped_by_the_owner_of_its_data(
 ) -> None:
     server = EmbeddedServer(home)
     server.start()
-    appear(monkeypatch, server.pgdata.stat().st_uid)
+    add_account(monkeypatch, server.pgdata.stat().st_uid)
     server.stop()
     assert not server.running
 
 
-def test_data_of_another_account_are_refused_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_another_account_are_rejected_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "PG_VERSION").write_text("18\n")
     name = pwd.getpwuid(os.geteuid()).pw_name
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
@@ -77,7 +77,7 @@ def test_data_of_another_account_are_refused_with_its_name(tmp_path: Path, monke
         server_account(tmp_path)
 
 
-def test_a_failed_start_shows_what_pg_ctl_said_and_only_new_lines_of_the_log(home: Path) -> None:
+def test_a_failed_start_shows_the_output_of_pg_ctl_and_only_new_log_lines(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
     server.stop()
@@ -90,7 +90,7 @@ def test_a_failed_start_shows_what_pg_ctl_said_and_only_new_lines_of_the_log(hom
     assert "old" not in caught.value.what
 
 
-def test_a_start_that_leaves_no_line_in_the_log_does_not_show_old_ones(home: Path) -> None:
+def test_a_failed_start_without_new_log_lines_shows_no_old_ones(home: Path) -> None:
     server = EmbeddedServer(home)
     server.start()
     server.stop()

@@ -14,7 +14,7 @@ def test_names_are_quoted(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 64, "é" * 32])
-def test_names_that_postgresql_cannot_hold_are_refused(name: str) -> None:
+def test_names_that_postgresql_cannot_store_are_rejected(name: str) -> None:
     with pytest.raises(BadName):
         quoted(name)
 
@@ -46,14 +46,14 @@ def test_schema_names_are_plain_words(name: str, accepted: bool) -> None:
         Names(meta=name)
 
 
-def test_tables_are_in_their_schemas() -> None:
+def test_tables_are_qualified_by_their_schemas() -> None:
     names = Names("p", "m")
     assert names.table("jedi_tasks") == '"p"."jedi_tasks"'
     assert names.table("sitedata") == '"m"."sitedata"'
     assert names.own("leases") == '"broker"."leases"'
 
 
-def test_only_the_three_words_are_replaced() -> None:
+def test_only_the_three_placeholders_are_replaced() -> None:
     text = "SELECT '{}'::json, '{\"panda\": 1}' FROM {panda}.a, {meta}.b, {broker}.c, {other}.d"
     assert Names("p", "m").sql(text) == (
         'SELECT \'{}\'::json, \'{"panda": 1}\' FROM "p".a, "m".b, "broker".c, {other}.d'

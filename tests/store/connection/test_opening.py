@@ -16,21 +16,23 @@ from broker.store.schema import migrate
 pytestmark = pytest.mark.slow
 
 
-def test_the_embedded_database_is_installed_when_it_is_opened_and_stopped_when_closed(broker_home: Path) -> None:
+def test_the_embedded_database_is_installed_on_opening_and_stopped_on_closing(broker_home: Path) -> None:
     with open_database(None, broker_home) as database:
         assert migrate.check(database) == migrate.STANDALONE
         assert EmbeddedServer(broker_home).running
     assert not EmbeddedServer(broker_home).running
 
 
-def test_the_embedded_database_is_upgraded_when_it_is_opened(broker_home: Path) -> None:
+def test_the_embedded_database_is_upgraded_on_opening(broker_home: Path) -> None:
     with connect(None, broker_home) as database:
         migrate.upgrade(database, own=read_migrations(OWN)[:1])
     with open_database(None, broker_home) as database:
         assert migrate.check(database) == migrate.STANDALONE
 
 
-def test_a_given_database_is_the_operators_to_install_and_upgrade(empty_database: Database, tmp_path: Path) -> None:
+def test_an_external_database_is_left_to_the_operator_to_install_and_upgrade(
+    empty_database: Database, tmp_path: Path
+) -> None:
     with pytest.raises(SchemaMissing, match="broker db init"):
         open_database(empty_database.url, tmp_path)
     migrate.upgrade(empty_database, own=read_migrations(OWN)[:1])

@@ -1,4 +1,4 @@
-"""Rows of small statements, past SQLAlchemy: the same values as through it."""
+"""Rows of small statements read without SQLAlchemy have the same values as with it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ CASES: list[tuple[str, dict[str, Any] | None]] = [
 
 
 @pytest.mark.parametrize(("query", "values"), CASES, ids=[query[:30] for query, _ in CASES])
-def test_the_values_are_those_that_sqlalchemy_gives(
-    shared: Database, query: str, values: dict[str, Any] | None
-) -> None:
+def test_the_values_equal_those_of_sqlalchemy(shared: Database, query: str, values: dict[str, Any] | None) -> None:
     statement = sa.text(query)
     with shared.read_snapshot() as connection:
         expected = connection.execute(statement, values or {}).all()
@@ -34,7 +32,7 @@ def test_the_values_are_those_that_sqlalchemy_gives(
         assert scalar(connection, statement, values) == (expected[0][0] if expected else None)
 
 
-def test_they_are_read_in_the_transaction_of_the_connection(database: Database) -> None:
+def test_rows_are_read_in_the_transaction_of_the_connection(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(sa.text("CREATE TEMP TABLE numbers (number int); INSERT INTO numbers VALUES (3)"))
         assert scalar(connection, sa.text("SELECT number FROM numbers")) == 3

@@ -15,18 +15,18 @@ def test_present_columns_are_read_and_missing_ones_are_typed_nulls(empty_databas
     with empty_database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, empty_database.names)
         assert catalogue.columns_present("site") == {"site_name", "role"}
-        listed = catalogue.select_list("site", ("site_name", "tier_level", "role"), alias="s")
-        row = connection.execute(sa.text(f"SELECT {listed} FROM doma_panda.site s")).one()
+        columns = catalogue.select_list("site", ("site_name", "tier_level", "role"), alias="s")
+        row = connection.execute(sa.text(f"SELECT {columns} FROM doma_panda.site s")).one()
         assert tuple(row) == ("S", None, "nucleus")
         assert (
             connection.scalar(
-                sa.text(f"SELECT pg_typeof(t.tier_level)::text FROM (SELECT {listed} FROM doma_panda.site s) t")
+                sa.text(f"SELECT pg_typeof(t.tier_level)::text FROM (SELECT {columns} FROM doma_panda.site s) t")
             )
             == "smallint"
         )
 
 
-def test_a_missing_table_is_an_empty_one(empty_database: Database) -> None:
+def test_a_missing_table_is_read_as_empty(empty_database: Database) -> None:
     with empty_database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, empty_database.names)
         source = catalogue.source("sw_tags", ("panda_queue", "data"))
@@ -34,7 +34,7 @@ def test_a_missing_table_is_an_empty_one(empty_database: Database) -> None:
         assert "sw_tags" in catalogue.missing.tables
 
 
-def test_a_table_that_is_there_is_a_source_with_exactly_the_columns_wanted(database: Database) -> None:
+def test_an_existing_table_is_a_source_with_exactly_the_requested_columns(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("INSERT INTO doma_panda.site (site_name) VALUES ('S')")
         catalogue = TableCatalogue.read(connection, database.names)
@@ -46,7 +46,7 @@ def test_a_table_that_is_there_is_a_source_with_exactly_the_columns_wanted(datab
         assert not catalogue.missing
 
 
-def test_the_meta_schema_is_looked_up_where_it_is(database: Database) -> None:
+def test_columns_are_looked_up_in_the_configured_meta_schema(database: Database) -> None:
     with database.read_snapshot() as connection:
         assert "getjob" in columns_present(connection, database.names, "sitedata")
         assert columns_present(connection, Names(meta="elsewhere"), "sitedata") == frozenset()
@@ -54,8 +54,8 @@ def test_the_meta_schema_is_looked_up_where_it_is(database: Database) -> None:
 
 
 def test_missing_parts_are_false_when_nothing_is_missing() -> None:
-    wanted = {"a": TableShape("a", {"x": "int", "y": "int"}, ()), "b": TableShape("b", {"z": "int"}, ())}
-    assert not MissingParts.of(wanted, {"a": {"x": "int", "y": "int", "more": "int"}, "b": {"z": "int"}})
-    found = MissingParts.of(wanted, {"a": {"y": "int"}})
-    assert (found.tables, dict(found.columns)) == (("b",), {"a": ("x",)})
-    assert found
+    needed_tables = {"a": TableShape("a", {"x": "int", "y": "int"}, ()), "b": TableShape("b", {"z": "int"}, ())}
+    assert not MissingParts.of(needed_tables, {"a": {"x": "int", "y": "int", "more": "int"}, "b": {"z": "int"}})
+    missing = MissingParts.of(needed_tables, {"a": {"y": "int"}})
+    assert (missing.tables, dict(missing.columns)) == (("b",), {"a": ("x",)})
+    assert missing

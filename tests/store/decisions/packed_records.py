@@ -1,4 +1,4 @@
-"""Packed decisions about three candidates of two queues, for tests of the store."""
+"""Packed decisions about three candidates in two queues, for tests of the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEGEND = Legend(("A/1", "A/2", "B"), ("A", "A", "B"), ("offline", "full"), (0, 1
 
 
 def waiting(task: int, *steps: int, work: bytes = b"work", figure: float = 1.0, reason: str = "none") -> DecisionRecord:
-    """A chunk that nothing is left for: ``steps`` are the codes at the three candidates."""
+    """Return a pending chunk without candidates; ``steps`` are the codes at the three candidates."""
     reasons = Reasons(LEGEND, np.array(steps or (0, 0, 1), dtype=np.int16))
     notes = Notes(("source_stale:links",), Remarks(LEGEND, np.array([2]), np.array([[figure]])))
     packed = no_candidates(LEGEND), RejectedNames(reasons), FunnelSteps(reasons), notes

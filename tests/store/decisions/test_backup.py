@@ -1,4 +1,4 @@
-"""A database that was dumped and restored into another one: decisions, days and aggregates are as they were."""
+"""Decisions, days and aggregates survive a dump and a restore into another database."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ def decide(database: Database, minutes: int) -> None:
         decision_writing.save(Database.raw(connection), origin, [waiting(1), brokered(2), waiting(minutes + 3)])
 
 
-def stored(database: Database) -> tuple[list[StoredCycle], list[ChunkState], list[object]]:
+def stored_records(database: Database) -> tuple[list[StoredCycle], list[ChunkState], list[object]]:
     with database.read_snapshot() as connection:
         return list(stored_cycles(connection)), read_states(connection), list(decision_days.days(connection))
 
 
 @pytest.mark.slow
-def test_a_restored_database_decides_and_reads_on(make_database: Callable[..., Database], tmp_path: Path) -> None:
-    first, second = make_database(), make_database(migrated=False)
-    with first.begin() as connection:
+def test_a_restored_database_continues_to_decide_and_read(
+    make_database: Callable[..., Database], tmp_path: Path
+) -> None:
+    original, restored = make_database(), make_database(migrated=False)
+    with original.begin() as connection:
         decision_days.make(connection, START, 2)
     for minutes in (0, 5):
-        decide(first, minutes)
+        decide(original, minutes)
     file = tmp_path / "backup"
     for tool, words in (
-        ("pg_dump", ["--format=custom", f"--file={file}", libpq(first)]),
-        ("pg_restore", ["--no-owner", f"--dbname={libpq(second)}", str(file)]),
+        ("pg_dump", ["--format=custom", f"--file={file}", libpq(original)]),
+        ("pg_restore", ["--no-owner", f"--dbname={libpq(restored)}", str(file)]),
     ):
         subprocess.run([program(tool), *words], check=True, capture_output=True)
-    assert migrate.check(second) == migrate.check(first)
-    before = stored(first)
-    assert stored(second) == before and len(before[2]) == 3 and len(before[0]) == 2
-    decide(second, 10)
-    with second.read_snapshot() as connection:
-        (found,) = latest(connection, 1)
-        assert (found.seen_again, found.last_seen_at) == (2, START + timedelta(minutes=10))
+    assert migrate.check(restored) == migrate.check(original)
+    before = stored_records(original)
+    assert stored_records(restored) == before and len(before[2]) == 3 and len(before[0]) == 2
+    decide(restored, 10)
+    with restored.read_snapshot() as connection:
+        (newest,) = latest(connection, 1)
+        assert (newest.seen_again, newest.last_seen_at) == (2, START + timedelta(minutes=10))
         ids = connection.execute(sa.text("SELECT count(DISTINCT id), count(*) FROM broker.decisions")).one()
     assert ids[0] == ids[1] == 5

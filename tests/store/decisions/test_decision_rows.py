@@ -39,44 +39,50 @@ def latest(database: Database, jeditaskid: int = 1) -> list[StoredDecision]:
         return decisions.latest(connection, jeditaskid)
 
 
-def test_a_decision_comes_back_as_it_was(database: Database) -> None:
+def test_a_decision_is_read_back_unchanged(database: Database) -> None:
     save(database, RECORD)
-    (stored,) = latest(database)
-    assert stored.origin == ORIGIN
-    assert stored.record == RECORD
+    (stored_decision,) = latest(database)
+    assert stored_decision.origin == ORIGIN
+    assert stored_decision.record == RECORD
 
 
-def test_a_decision_of_nothing_comes_back(database: Database) -> None:
+def test_an_empty_decision_is_read_back(database: Database) -> None:
     empty = Decision(1, None, 2000.5, "production_job", "pending", "no candidates", (), {}, ())
     save(database, DecisionRecord(empty))
     assert latest(database)[0].record == DecisionRecord(empty)
 
 
-def test_the_latest_are_those_of_the_last_cycle_one_for_each_chunk(database: Database) -> None:
-    second = replace(DECISION, ramcount=3000.0)
-    other = replace(DECISION, datasetid=11)
-    save(database, RECORD, DecisionRecord(second), DecisionRecord(other))
+def test_the_latest_decisions_are_from_the_last_cycle_one_for_each_chunk(database: Database) -> None:
+    other_ramcount = replace(DECISION, ramcount=3000.0)
+    other_dataset = replace(DECISION, datasetid=11)
+    save(database, RECORD, DecisionRecord(other_ramcount), DecisionRecord(other_dataset))
     save(database, DecisionRecord(replace(DECISION, reason="newer")), origin=replace(ORIGIN, decided_at=NOW))
-    found = [(stored.record.decision.datasetid, stored.record.decision.ramcount) for stored in latest(database)]
-    assert found == [(10, None), (10, 3000.0), (11, None)]
+    chunks = [
+        (stored_decision.record.decision.datasetid, stored_decision.record.decision.ramcount)
+        for stored_decision in latest(database)
+    ]
+    assert chunks == [(10, None), (10, 3000.0), (11, None)]
     assert latest(database)[0].record.decision.reason == "newer"
     later = replace(ORIGIN, decided_at=NOW + timedelta(seconds=1))
-    save(database, DecisionRecord(replace(other, outcome="pending")), origin=later)
-    assert [stored.record.decision.outcome for stored in latest(database)] == ["pending"]
+    save(database, DecisionRecord(replace(other_dataset, outcome="pending")), origin=later)
+    assert [stored_decision.record.decision.outcome for stored_decision in latest(database)] == ["pending"]
     assert latest(database, 2) == []
 
 
-def test_as_of_an_instant_a_decision_of_days_before_counts_where_a_chunk_has_none_since(database: Database) -> None:
+def test_as_of_an_instant_an_older_decision_counts_for_a_chunk_without_a_newer_one(database: Database) -> None:
     nucleus = replace(DECISION, brokerage="production_task", datasetid=None)
-    for brokered, ago in ((nucleus, 3.0), (DECISION, 2.0), (replace(DECISION, reason="newer"), 0.5)):
-        save(database, DecisionRecord(brokered), origin=replace(ORIGIN, decided_at=NOW - timedelta(days=ago)))
-    found = {}
+    for decision, ago in ((nucleus, 3.0), (DECISION, 2.0), (replace(DECISION, reason="newer"), 0.5)):
+        save(database, DecisionRecord(decision), origin=replace(ORIGIN, decided_at=NOW - timedelta(days=ago)))
+    latest_by_age = {}
     for ago in (0.0, 1.0, 2.5, 4.0):
         with database.begin() as connection:
             rows = decisions.latest_of_each(connection, 1, NOW - timedelta(days=ago))
-        found[ago] = [(one.record.decision.brokerage, one.record.decision.reason) for one in rows]
+        latest_by_age[ago] = [
+            (stored_decision.record.decision.brokerage, stored_decision.record.decision.reason)
+            for stored_decision in rows
+        ]
     first = ("production_task", "")
-    assert found == {
+    assert latest_by_age == {
         0.0: [first, ("production_job", "newer")],
         1.0: [first, ("production_job", "")],
         2.5: [first],
@@ -84,16 +90,16 @@ def test_as_of_an_instant_a_decision_of_days_before_counts_where_a_chunk_has_non
     }
 
 
-def test_what_postgresql_cannot_hold_is_replaced_where_it_is_not_packed(database: Database) -> None:
+def test_characters_that_postgresql_cannot_store_are_replaced_unless_packed(database: Database) -> None:
     hostile = replace(DECISION, reason="a\0b", rejected={"nul\0name": "status", "lone\ud800": "status"}, notes=("\0",))
     save(database, DecisionRecord(hostile))
-    (stored,) = latest(database)
-    assert stored.record.decision.reason == "a\ufffdb"
-    assert stored.record.decision.notes == ("\ufffd",)
-    assert stored.record.decision.rejected == hostile.rejected
+    (stored_decision,) = latest(database)
+    assert stored_decision.record.decision.reason == "a\ufffdb"
+    assert stored_decision.record.decision.notes == ("\ufffd",)
+    assert stored_decision.record.decision.rejected == hostile.rejected
 
 
-def test_a_literal_backslash_u_in_a_name_is_kept(database: Database) -> None:
+def test_a_literal_backslash_u_in_a_name_is_preserved(database: Database) -> None:
     name = "path\\u0000 and \\ud800 as text"
     save(database, DecisionRecord(replace(DECISION, rejected={name: "status"})))
     assert latest(database)[0].record.decision.rejected == {name: "status"}

@@ -1,4 +1,4 @@
-"""A decision that came too late to be written is on record, and changes nothing about its chunk."""
+"""A decision that came too late to be written is recorded and changes nothing about its chunk."""
 
 from __future__ import annotations
 
@@ -36,38 +36,40 @@ def store(database: Database, minutes: int, record: DecisionRecord) -> None:
 
 def state(database: Database) -> ChunkState:
     with database.read_snapshot() as connection:
-        (found,) = read_states(connection)
-    return found
+        (chunk_state,) = read_states(connection)
+    return chunk_state
 
 
 @pytest.mark.parametrize("before", [brokered(1), waiting(1)])
 @pytest.mark.parametrize("reason", ["task_changed", "files_changed"])
-def test_a_chunk_stays_as_the_decision_before_left_it(database: Database, before: DecisionRecord, reason: str) -> None:
+def test_a_chunk_keeps_the_state_of_its_previous_decision(
+    database: Database, before: DecisionRecord, reason: str
+) -> None:
     store(database, 0, before)
-    known = state(database)
+    state_before = state(database)
     for minutes in (5, 10):
         store(database, minutes, late(brokered(1), reason))
-    assert state(database) == known
+    assert state(database) == state_before
     with database.read_snapshot() as connection:
         for until in (None, at(10)):
             (last,) = latest(connection, 1, until)
             assert (last.record.decision.outcome, last.origin.decided_at) == (before.decision.outcome, START)
-        (then,) = states_until(connection, START - timedelta(hours=1), at(10))
-        assert (then.outcome, then.reason) == (before.decision.outcome, before.decision.reason)
+        (past,) = states_until(connection, START - timedelta(hours=1), at(10))
+        assert (past.outcome, past.reason) == (before.decision.outcome, before.decision.reason)
         assert outcome_changes(connection, START - timedelta(hours=1), at(10), least=2) == []
-        outcomes = [one.outcome for one in read_record(connection, database.names, 1).decisions]
+        outcomes = [entry.outcome for entry in read_record(connection, database.names, 1).decisions]
         assert outcomes == [before.decision.outcome, "skipped", "skipped"]
-        assert [len(one.decisions) for one in stored_cycles(connection)] == [1, 1, 1]
+        assert [len(entry.decisions) for entry in stored_cycles(connection)] == [1, 1, 1]
 
 
-def test_a_wait_goes_on_behind_a_late_decision(database: Database) -> None:
+def test_a_late_decision_does_not_end_a_wait(database: Database) -> None:
     for minutes, record in ((0, waiting(1)), (5, late(brokered(1))), (10, waiting(1))):
         store(database, minutes, record)
-    found = state(database)
-    assert (found.waiting_since, found.outcome_since, found.decisions) == (START, START, 2)
+    chunk_state = state(database)
+    assert (chunk_state.waiting_since, chunk_state.outcome_since, chunk_state.decisions) == (START, START, 2)
 
 
-def test_a_chunk_of_which_nothing_was_ever_written_does_not_wait(database: Database) -> None:
+def test_a_chunk_with_only_a_late_decision_does_not_wait(database: Database) -> None:
     store(database, 0, late(brokered(1)))
     with database.read_snapshot() as connection:
         assert read_states(connection) == [] and waiting_by_reason(connection, at(1)) == []
@@ -75,18 +77,18 @@ def test_a_chunk_of_which_nothing_was_ever_written_does_not_wait(database: Datab
         assert last.record.decision.reason == "task_changed"
 
 
-def test_it_counts_as_a_decision_and_not_as_a_chunk(database: Database) -> None:
+def test_a_late_decision_counts_as_a_decision_and_not_as_a_chunk(database: Database) -> None:
     store(database, 0, late(brokered(1)))
     store(database, 1, brokered(1))
     with database.read_snapshot() as connection:
         reasons = reason_counts(connection, START - timedelta(hours=1), at(5))
         queues = queue_totals(connection, START - timedelta(hours=1), at(5))
-    assert sorted((one.outcome, one.decisions, one.chunks) for one in reasons) == [
+    assert sorted((count.outcome, count.decisions, count.chunks) for count in reasons) == [
         ("brokered", 1, 1),
         ("skipped", 1, 0),
     ]
     (counts,) = queues.values()
-    assert {(one.queue, one.code): (one.decisions, one.chunks) for one in counts} == {
+    assert {(count.queue, count.code): (count.decisions, count.chunks) for count in counts} == {
         ("A", "candidate"): (2, 1),
         ("B", "full"): (2, 1),
     }

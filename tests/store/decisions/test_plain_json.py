@@ -1,4 +1,4 @@
-"""JSON of names from outside, as a column of type jsonb takes it."""
+"""JSON with external names, in the form that a jsonb column accepts."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ NAMES = st.text(max_size=4) | st.sampled_from(["A/SCORE", 'q"\\', "\0", "\ud800"
 
 
 @given(st.dictionaries(NAMES, st.integers(-(2**70), 2**70) | st.sampled_from([True, 2.5]), max_size=4))
-def test_counts_are_the_json_that_any_value_gives(counts: dict[str, int]) -> None:
+def test_counts_give_the_same_json_as_any_value(counts: dict[str, int]) -> None:
     assert clean_counts(counts) == clean_json(counts)

@@ -1,4 +1,4 @@
-"""Codes at one queue, read without making decisions: those that the decisions give."""
+"""Codes at one queue, read without building decisions, equal the codes that the decisions give."""
 
 from __future__ import annotations
 
@@ -20,55 +20,61 @@ from tests.store.decisions.packed_records import LEGEND, START, brokered, waitin
 ORIGIN = Origin(1, START, "snap", 1, 2, "1.0.0")
 
 
-def chosen(task: int, *places: int) -> DecisionRecord:
-    """A brokered chunk that has chosen candidates by their positions in the legend."""
+def brokered_at(task: int, *places: int) -> DecisionRecord:
+    """Return a brokered chunk whose chosen candidates are given by their positions in the legend."""
     record, size = brokered(task), len(places)
-    own = ChosenCandidates(np.array(places), np.ones(size), np.zeros((0, size)), np.zeros(size, dtype=np.bool_), LEGEND)
-    return dataclasses.replace(record, decision=dataclasses.replace(record.decision, candidates=own))
+    candidates = ChosenCandidates(
+        np.array(places), np.ones(size), np.zeros((0, size)), np.zeros(size, dtype=np.bool_), LEGEND
+    )
+    return dataclasses.replace(record, decision=dataclasses.replace(record.decision, candidates=candidates))
 
 
-def named(task: int) -> DecisionRecord:
-    """A chunk whose decision has names alone, as one that was read from JSON."""
+def waiting_with_names(task: int) -> DecisionRecord:
+    """Return a chunk whose decision has only names, as if read from JSON."""
     record = waiting(task)
-    plain = dataclasses.replace(
+    decision = dataclasses.replace(
         record.decision, candidates=(Candidate("B", 1.0, {}),), rejected={"A/1": "full", "A/2": "full"}, funnel=(),
         notes=(),
     )  # fmt: skip
-    return dataclasses.replace(record, decision=plain)
+    return dataclasses.replace(record, decision=decision)
 
 
 RECORDS = (
-    waiting(1), waiting(2, 0, 0, 0), waiting(3, 1, 0, 1), waiting(4, 0, -1, 1), chosen(5, 1), chosen(6, 2),
-    chosen(7, 1, 2), named(8),
+    waiting(1), waiting(2, 0, 0, 0), waiting(3, 1, 0, 1), waiting(4, 0, -1, 1), brokered_at(5, 1), brokered_at(6, 2),
+    brokered_at(7, 1, 2), waiting_with_names(8),
 )  # fmt: skip
 
 
 def save(database: Database) -> list[int]:
     with database.begin() as connection:
         decision_writing.save(Database.raw(connection), ORIGIN, RECORDS)
-        found = connection.scalars(sa.text("SELECT id FROM broker.stored_decisions ORDER BY jeditaskid"))
-        return list(found)
+        ids = connection.scalars(sa.text("SELECT id FROM broker.stored_decisions ORDER BY jeditaskid"))
+        return list(ids)
 
 
 @pytest.mark.parametrize("queue", ["A", "B", "CERN"])
-def test_codes_are_those_of_the_whole_decisions(database: Database, queue: str) -> None:
+def test_codes_equal_those_of_the_full_decisions(database: Database, queue: str) -> None:
     numbers = save(database)
     with database.begin() as connection:
-        found = codes_at(connection, numbers, START, START, queue)
-        whole = by_id(connection, numbers, START, START, REASONS_ALONE)
-    codes = zip(whole, codes_of([one.record.decision for one in whole], queue), strict=True)
-    assert found == {one.id: code for one, code in codes if code is not None}
+        codes_read = codes_at(connection, numbers, START, START, queue)
+        stored_decisions = by_id(connection, numbers, START, START, REASONS_ALONE)
+    codes = zip(
+        stored_decisions,
+        codes_of([stored_decision.record.decision for stored_decision in stored_decisions], queue),
+        strict=True,
+    )
+    assert codes_read == {stored_decision.id: code for stored_decision, code in codes if code is not None}
 
 
 def test_a_decision_that_chose_the_queue_has_no_code(database: Database) -> None:
     numbers = save(database)
     with database.begin() as connection:
-        found = codes_at(connection, numbers, START, START, "A")
-    codes = [found.get(one) for one in numbers]
+        codes_by_id = codes_at(connection, numbers, START, START, "A")
+    codes = [codes_by_id.get(number) for number in numbers]
     assert codes == ["offline", "offline", "full", "offline", None, "offline", None, "full"]
 
 
-def test_a_damaged_row_is_named(database: Database) -> None:
+def test_a_damaged_row_is_rejected_by_id(database: Database) -> None:
     numbers = save(database)
     with database.begin() as connection:
         connection.execute(

@@ -1,4 +1,4 @@
-"""Stored cycles, read back whole."""
+"""Stored cycles are read back whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def save(database: Database, run: int | None, hours: int, tasks: list[int], brok
 
 
 @pytest.fixture
-def filled(database: Database) -> Database:
+def cycle_database(database: Database) -> Database:
     save(database, 1, 0, [5, 3, 4])
     save(database, 2, 1, [9], "production_task")
     save(database, None, 2, [3])
@@ -39,14 +39,14 @@ def filled(database: Database) -> Database:
     return database
 
 
-def tasks(database: Database, **wanted: object) -> list[list[int]]:
+def tasks(database: Database, **filters: object) -> list[list[int]]:
     with database.begin() as connection:
-        found = list(stored_cycles(connection, **wanted))  # type: ignore[arg-type]
-    return [[one.record.decision.jeditaskid for one in cycle.decisions] for cycle in found]
+        cycles_read = list(stored_cycles(connection, **filters))  # type: ignore[arg-type]
+    return [[decision.record.decision.jeditaskid for decision in cycle.decisions] for cycle in cycles_read]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("filters", "expected"),
     [
         ({}, [[5, 3, 4, 2], [9], [3]]),
         ({"since": NOON + timedelta(hours=1)}, [[9], [3]]),
@@ -58,41 +58,43 @@ def tasks(database: Database, **wanted: object) -> list[list[int]]:
         ({"brokerages": []}, []),
     ],
 )
-def test_cycles_come_whole_and_in_order(filled: Database, wanted: dict[str, object], expected: list[list[int]]) -> None:
-    assert tasks(filled, **wanted) == expected
+def test_cycles_are_read_whole_and_in_order(
+    cycle_database: Database, filters: dict[str, object], expected: list[list[int]]
+) -> None:
+    assert tasks(cycle_database, **filters) == expected
 
 
-def test_a_cycle_has_what_its_decisions_have_in_common(filled: Database) -> None:
-    with filled.begin() as connection:
+def test_a_cycle_has_the_common_values_of_its_decisions(cycle_database: Database) -> None:
+    with cycle_database.begin() as connection:
         first = cycle_keys(connection)[0]
         assert (first.brokerage, first.size, first.origin.agent_run) == ("production_job", 4, 1)
         assert (first.origin.snapshot, first.origin.tuning, first.origin.seed) == ("snapshot 0", 3, 9)
         cycle = next(stored_cycles(connection))
-        assert cycle.origin == first.origin and {one.origin for one in cycle.decisions} == {first.origin}
+        assert cycle.origin == first.origin and {decision.origin for decision in cycle.decisions} == {first.origin}
         assert cycle.decisions[0].record.work == b"w"
 
 
-def test_one_decision(filled: Database) -> None:
-    with filled.begin() as connection:
-        wanted = next(stored_cycles(connection)).decisions[1]
-        assert one_decision(connection, wanted.id) == wanted
+def test_one_decision_is_read_by_id(cycle_database: Database) -> None:
+    with cycle_database.begin() as connection:
+        expected = next(stored_cycles(connection)).decisions[1]
+        assert one_decision(connection, expected.id) == expected
         with pytest.raises(NoSuchDecision, match="no decision 99"):
             one_decision(connection, 99)
 
 
-def test_a_row_without_tuning_seed_or_engine_is_found_by_its_key(filled: Database) -> None:
-    with filled.begin() as connection:
+def test_a_row_without_tuning_seed_or_engine_is_found_by_its_key(cycle_database: Database) -> None:
+    with cycle_database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.decisions SET tuning = NULL, seed = NULL, engine = NULL")
         keys = cycle_keys(connection)
         assert [len(decided_works(connection, key)) for key in keys] == [key.size for key in keys] == [4, 1, 1]
         assert [len(read_cycle(connection, key).decisions) for key in keys] == [4, 1, 1]
 
 
-def test_the_work_of_a_cycle_is_read_as_with_all_that_explains_it(filled: Database) -> None:
-    with filled.begin() as connection:
+def test_the_work_of_a_cycle_is_the_same_with_and_without_explanations(cycle_database: Database) -> None:
+    with cycle_database.begin() as connection:
         for key in cycle_keys(connection):
-            records = [one.record for one in read_cycle(connection, key).decisions]
+            records = [decision.record for decision in read_cycle(connection, key).decisions]
             assert decided_works(connection, key) == [
-                StoredOutcome(one.decision.outcome, one.decision.reason, one.assigned, one.work or b"")
-                for one in records
+                StoredOutcome(record.decision.outcome, record.decision.reason, record.assigned, record.work or b"")
+                for record in records
             ]

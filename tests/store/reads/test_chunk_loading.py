@@ -10,7 +10,7 @@ from broker.work.job_model import CutLimits
 from tests.store.input_rows import Rows, dataset, file, reading, replica, task
 
 
-def loaded(shared: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
+def load(shared: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
     with reading(shared, **tables) as (connection, catalogue):
         return load_work(connection, catalogue, selection or WorkSelection())
 
@@ -22,7 +22,7 @@ def chunks(work: CycleWork) -> list[tuple[int, int, float, int]]:
 
 
 def test_an_empty_database_has_no_work(shared: Database) -> None:
-    work = loaded(shared)
+    work = load(shared)
     assert (len(work.work.chunks), len(work.work.inputs), len(work.work.replicas), work.work.dropped_rows) == (
         0,
         0,
@@ -32,7 +32,7 @@ def test_an_empty_database_has_no_work(shared: Database) -> None:
 
 
 def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared: Database) -> None:
-    work = loaded(
+    work = load(
         shared,
         jedi_tasks=[task(1), task(2), task(3)],
         jedi_datasets=[dataset(20, 2), dataset(30, 3)],
@@ -42,8 +42,8 @@ def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared: Database) -
     assert work.work.dropped_rows == ()
 
 
-def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(shared: Database) -> None:
-    work = loaded(
+def test_chunks_come_in_brokerage_order_with_their_inputs_and_replicas(shared: Database) -> None:
+    work = load(
         shared,
         jedi_tasks=[task(1, splitrule="NF=2"), task(2, currentpriority=900)],
         jedi_datasets=[
@@ -52,8 +52,8 @@ def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(shared: Databa
             dataset(20, 2, nfiles=1),
         ],
         jedi_dataset_contents=[
-            *(file(at, 10, 1, ramcount=2000 if at == 4 else 0) for at in (1, 2, 3, 4)),
-            *(file(at, 11, 1, fsize=0) for at in (11, 12)),
+            *(file(number, 10, 1, ramcount=2000 if number == 4 else 0) for number in (1, 2, 3, 4)),
+            *(file(number, 11, 1, fsize=0) for number in (11, 12)),
             file(20, 20, 2),
         ],
         dataset_replicas=[replica("ds10", "HERE", 4), replica("ds10", "PART", 2, 4)],
@@ -66,8 +66,8 @@ def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(shared: Databa
     assert inputs.is_pseudo.tolist() == [False, False, True, False, True]
     assert inputs.distributed.tolist() == [True, False, True, False, True]
     assert inputs.catalogued.tolist() == [False, True, False, True, False]
-    places = zip(replicas.input.tolist(), replicas.rse.tolist(), replicas.chunk_files.tolist(), strict=True)
-    assert list(places) == [(1, "HERE", 3), (1, "PART", 2), (3, "HERE", 1), (3, "PART", 0)]
+    replica_rows = zip(replicas.input.tolist(), replicas.rse.tolist(), replicas.chunk_files.tolist(), strict=True)
+    assert list(replica_rows) == [(1, "HERE", 3), (1, "PART", 2), (3, "HERE", 1), (3, "PART", 0)]
     assert replicas.holds_all.tolist() == [True, False, True, False]
     assert work.work.chunks.total_files.tolist() == [1, 3, 1]
     jobs = work.cutter(1).cut(9, CutLimits())
@@ -75,8 +75,8 @@ def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(shared: Databa
     assert work.inputs.files.fileid[jobs.extra].tolist() == [11, 12]
 
 
-def test_a_container_is_where_its_constituents_are(shared: Database) -> None:
-    work = loaded(
+def test_a_container_has_the_replicas_of_its_constituents(shared: Database) -> None:
+    work = load(
         shared,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname="mc:box/", nfiles=2)],
@@ -97,30 +97,34 @@ def test_a_container_is_where_its_constituents_are(shared: Database) -> None:
     assert work.work.inputs.catalogued.tolist() == [True]
 
 
-def test_what_waits_for_the_next_cycle_is_said(shared: Database) -> None:
-    work = loaded(
+def test_work_left_for_the_next_cycle_is_reported(shared: Database) -> None:
+    work = load(
         shared,
         WorkSelection(files_of_a_cycle=3),
         jedi_tasks=[task(1, currentpriority=900), task(2), task(3)],
         jedi_datasets=[dataset(10, 1), dataset(20, 2), dataset(30, 3)],
-        jedi_dataset_contents=[file(at, owner * 10, owner) for owner in (1, 2, 3) for at in (owner * 5, owner * 5 + 1)],
+        jedi_dataset_contents=[
+            file(number, owning_task * 10, owning_task)
+            for owning_task in (1, 2, 3)
+            for number in (owning_task * 5, owning_task * 5 + 1)
+        ],
     )
     assert chunks(work) == [(1, 10, 0.0, 2), (2, 20, 0.0, 1)]
     assert [(entry.identifier, entry.code) for entry in work.work.dropped_rows] == [("30", "files_of_a_cycle")]
 
 
-def test_the_limit_of_a_dataset(shared: Database) -> None:
+def test_the_number_of_files_of_a_dataset_is_limited(shared: Database) -> None:
     tables: dict[str, Rows] = {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(10, nfilestobeused=5, nfilesused=1)],
-        "jedi_dataset_contents": [file(at) for at in range(1, 10)],
+        "jedi_dataset_contents": [file(number) for number in range(1, 10)],
     }
-    assert chunks(loaded(shared, **tables)) == [(1, 10, 0.0, 4)]
-    assert chunks(loaded(shared, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
+    assert chunks(load(shared, **tables)) == [(1, 10, 0.0, 4)]
+    assert chunks(load(shared, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
 
 
-def test_malformed_rules_and_attributes_are_reported_and_the_task_is_used(shared: Database) -> None:
-    work = loaded(
+def test_malformed_rules_and_attributes_are_reported_and_the_task_is_still_used(shared: Database) -> None:
+    work = load(
         shared,
         jedi_tasks=[task(splitrule="NF=2,what?", ramunit="MiB")],
         jedi_datasets=[dataset(10, attributes="np=many")],
@@ -134,9 +138,9 @@ def test_malformed_rules_and_attributes_are_reported_and_the_task_is_used(shared
     ]
 
 
-def test_names_that_are_not_plain_are_kept(shared: Database) -> None:
+def test_names_with_special_characters_are_preserved(shared: Database) -> None:
     name = "mc:quote'\"%s\n\\;drop table x; --"
-    work = loaded(
+    work = load(
         shared,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname=name)],

@@ -43,11 +43,11 @@ SELECTIONS: list[tuple[WorkSelection, list[int]]] = [
 ]
 
 
-def test_which_tasks_in_which_order(shared: Database) -> None:
+def test_a_selection_determines_the_tasks_and_their_order(shared: Database) -> None:
     with reading(shared, jedi_tasks=TASKS) as (connection, catalogue):
         for selection, expected in SELECTIONS:
-            found = read_tasks(connection, catalogue, selection).jeditaskid.tolist()
-            assert found == expected, selection
+            task_ids = read_tasks(connection, catalogue, selection).jeditaskid.tolist()
+            assert task_ids == expected, selection
 
 
 def test_columns_of_tasks(shared: Database) -> None:
@@ -71,7 +71,7 @@ def test_columns_of_tasks(shared: Database) -> None:
     assert tasks.numbers["diskio"].tolist() == [7.0]
 
 
-def test_input_datasets_by_task_and_id(shared: Database) -> None:
+def test_input_datasets_are_ordered_by_task_and_id(shared: Database) -> None:
     datasets: Rows = [
         dataset(31, 2),
         dataset(12, 1, type="trn_log", attributes="nosplit", masterid=11, modificationtime="2026-08-01T00:00:00"),
@@ -81,14 +81,14 @@ def test_input_datasets_by_task_and_id(shared: Database) -> None:
     ]
     tasks: Rows = [task(1, currentpriority=1), task(2, currentpriority=2)]
     with reading(shared, jedi_tasks=tasks, jedi_datasets=datasets) as (connection, catalogue):
-        found = read_input_datasets(connection, catalogue, read_tasks(connection, catalogue, WorkSelection()))
-    assert found.task.tolist() == [0, 1, 1]
-    assert found.datasetid.tolist() == [31, 11, 12]
-    assert found.masterid.tolist() == [-1, -1, 11]
-    assert found.attributes.tolist() == [None, None, "nosplit"]
-    assert found.modificationtime_s[2] == 1785542400.0
-    np.testing.assert_array_equal(found.nfiles, [100, np.nan, 100])
-    assert found.nfilesused[1] == 0  # nothing counted yet
+        datasets_read = read_input_datasets(connection, catalogue, read_tasks(connection, catalogue, WorkSelection()))
+    assert datasets_read.task.tolist() == [0, 1, 1]
+    assert datasets_read.datasetid.tolist() == [31, 11, 12]
+    assert datasets_read.masterid.tolist() == [-1, -1, 11]
+    assert datasets_read.attributes.tolist() == [None, None, "nosplit"]
+    assert datasets_read.modificationtime_s[2] == 1785542400.0
+    np.testing.assert_array_equal(datasets_read.nfiles, [100, np.nan, 100])
+    assert datasets_read.nfilesused[1] == 0  # no file is counted yet
 
 
 def files_of(
@@ -102,7 +102,7 @@ def files_of(
     in_all: int | None = None,
     datasets: int = 1,
 ) -> ReadFiles:
-    datasets_rows = [dataset(10 + at) for at in range(datasets)]
+    datasets_rows = [dataset(10 + number) for number in range(datasets)]
     tables = {"jedi_tasks": [task()], "jedi_datasets": datasets_rows, "jedi_dataset_contents": rows}
     flags = np.ones(datasets, dtype=np.bool_)
     requests = FileRequests(
@@ -110,8 +110,8 @@ def files_of(
     )
     with reading(shared, **tables) as (connection, catalogue):
         tasks = read_tasks(connection, catalogue, WorkSelection())
-        known = read_input_datasets(connection, catalogue, tasks)
-        return read_ready_files(connection, catalogue, tasks, known, requests, in_all)
+        input_datasets = read_input_datasets(connection, catalogue, tasks)
+        return read_ready_files(connection, catalogue, tasks, input_datasets, requests, in_all)
 
 
 READINESS: list[tuple[dict[str, Any], bool]] = [
@@ -129,10 +129,10 @@ READINESS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-def test_which_files_are_ready(shared: Database) -> None:
-    rows = [file(at, **columns) for at, (columns, _) in enumerate(READINESS)]
-    found = files_of(shared, rows).files.fileid.tolist()
-    assert found == [at for at, (_, ready) in enumerate(READINESS) if ready]
+def test_readiness_depends_on_status_attempts_and_failures(shared: Database) -> None:
+    rows = [file(number, **columns) for number, (columns, _) in enumerate(READINESS)]
+    file_ids = files_of(shared, rows).files.fileid.tolist()
+    assert file_ids == [number for number, (_, ready) in enumerate(READINESS) if ready]
 
 
 def test_columns_of_files(shared: Database) -> None:
@@ -166,7 +166,7 @@ RAMS: list[int | None] = [500, None, 0, 500, 0]
     ],
 )
 def test_order_and_number_of_files(shared: Database, limit: int, options: dict[str, Any], expected: list[int]) -> None:
-    rows = [file(at + 1, ramcount=ram) for at, ram in enumerate(RAMS)]
+    rows = [file(number + 1, ramcount=ram) for number, ram in enumerate(RAMS)]
     assert files_of(shared, rows, limit, **options).files.fileid.tolist() == expected
 
 
@@ -194,10 +194,10 @@ def test_order_by_lumi_block_and_name(shared: Database) -> None:
         ([], 9, False),
     ],
 )
-def test_whether_ramcount_zero_occurs_beyond_the_limit_too(
+def test_ramcount_zero_is_detected_beyond_the_limit(
     shared: Database, rams: list[int | None], limit: int, zero: bool
 ) -> None:
-    rows = [file(at + 1, ramcount=ram) for at, ram in enumerate(rams)]
+    rows = [file(number + 1, ramcount=ram) for number, ram in enumerate(rams)]
     assert files_of(shared, rows, limit).has_zero.tolist() == [zero]
 
 
@@ -205,19 +205,19 @@ def test_whether_ramcount_zero_occurs_beyond_the_limit_too(
     ("in_all", "offsets"),
     [(None, [0, 2, 2, 5]), (5, [0, 2, 2, 5]), (4, [0, 2, 2, 4]), (2, [0, 2]), (1, [0, 1]), (0, [0])],
 )
-def test_files_of_a_cycle(shared: Database, in_all: int | None, offsets: list[int]) -> None:
+def test_the_limit_of_a_cycle_cuts_the_files(shared: Database, in_all: int | None, offsets: list[int]) -> None:
     rows = [file(1, 10), file(2, 10), file(3, 12), file(4, 12), file(5, 12)]
-    found = files_of(shared, rows, in_all=in_all, datasets=3)
-    assert found.offsets.tolist() == offsets
-    assert found.files.fileid.tolist() == [1, 2, 3, 4, 5][: offsets[-1]]
-    assert len(found) == len(found.has_zero)
+    read_files = files_of(shared, rows, in_all=in_all, datasets=3)
+    assert read_files.offsets.tolist() == offsets
+    assert read_files.files.fileid.tolist() == [1, 2, 3, 4, 5][: offsets[-1]]
+    assert len(read_files) == len(read_files.has_zero)
 
 
-def test_more_datasets_than_are_asked_for_at_once(shared: Database) -> None:
-    rows = [file(at + 1, 10 + at) for at in range(450)]
-    found = files_of(shared, rows, datasets=450)
-    assert found.files.fileid.tolist() == list(range(1, 451))
-    assert len(found) == 450
+def test_more_datasets_than_fit_into_one_query(shared: Database) -> None:
+    rows = [file(number + 1, 10 + number) for number in range(450)]
+    read_files = files_of(shared, rows, datasets=450)
+    assert read_files.files.fileid.tolist() == list(range(1, 451))
+    assert len(read_files) == 450
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,7 @@ def test_more_datasets_than_are_asked_for_at_once(shared: Database) -> None:
         ("jedi_dataset_contents", "lumiblocknr"),
     ],
 )
-def test_a_needed_column_that_is_gone_is_refused_by_name(
-    make_database: Callable[..., Database], table: str, column: str
-) -> None:
+def test_a_missing_column_is_rejected_by_name(make_database: Callable[..., Database], table: str, column: str) -> None:
     database = make_database()
     tables: dict[str, Rows] = {
         "jedi_tasks": [task(splitrule="NF=2")],
@@ -251,7 +249,7 @@ def test_a_needed_column_that_is_gone_is_refused_by_name(
 
 def _read_all(connection: sa.Connection, catalogue: TableCatalogue) -> None:
     tasks = read_tasks(connection, catalogue, WorkSelection())
-    known = read_input_datasets(connection, catalogue, tasks)
-    one = np.ones(1, dtype=np.bool_)
-    requests = FileRequests(np.zeros(1, dtype=np.int64), np.array([9]), one, one, one)
-    read_ready_files(connection, catalogue, tasks, known, requests)
+    datasets = read_input_datasets(connection, catalogue, tasks)
+    flags = np.ones(1, dtype=np.bool_)
+    requests = FileRequests(np.zeros(1, dtype=np.int64), np.array([9]), flags, flags, flags)
+    read_ready_files(connection, catalogue, tasks, datasets, requests)

@@ -1,4 +1,4 @@
-"""What decisions need of PanDA's tables: gone or of another type, it is named and the source is not used."""
+"""Columns of PanDA's tables that decisions need: a missing or changed column is reported and its source is not used."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from broker.store.snapshots.source_reads import SourceReader, read_sources
 from tests.store.snapshots.test_source_reads import NOW
 
 READS = Path(needed_columns.__file__).parent
-WANTED = PandaColumns("t", ("a", "b", "c"), optional=("c",))
+NEEDED = PandaColumns("t", ("a", "b", "c"), optional=("c",))
 DECLARED = {"a": "varchar(52)", "b": "bigint", "c": "timestamp"}
 
 
 @pytest.mark.parametrize(
-    ("found", "faults"),
+    ("columns", "faults"),
     [
         ({"a": "text", "b": "numeric(20,0)", "c": "timestamp without time zone"}, []),
         ({"a": "text", "b": "integer", "more": "text"}, []),
@@ -35,8 +35,8 @@ DECLARED = {"a": "varchar(52)", "b": "bigint", "c": "timestamp"}
         ({}, ["table t is gone"]),
     ],
 )
-def test_needed_and_optional_columns(found: dict[str, str], faults: list[str]) -> None:
-    assert list(map(str, faults_of(WANTED, found, DECLARED))) == faults
+def test_faults_of_needed_and_optional_columns(columns: dict[str, str], faults: list[str]) -> None:
+    assert list(map(str, faults_of(NEEDED, columns, DECLARED))) == faults
 
 
 def test_a_table_may_be_optional() -> None:
@@ -44,33 +44,33 @@ def test_a_table_may_be_optional() -> None:
     assert faults_of(PandaColumns("t", ("a", "b"), table_optional=True), {"a": "text"}, {}) == (ColumnFault("t", "b"),)
 
 
-def test_a_fresh_database_has_all_that_is_needed(database: Database) -> None:
+def test_a_fresh_database_has_all_needed_columns(database: Database) -> None:
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
     assert not needed_faults(catalogue, "live") and not needed_faults(catalogue, "panda")
 
 
-def test_every_reading_of_work_is_listed() -> None:
-    """No reading of a table of PanDA's for decisions is left out; what is asked of feeds decides nothing."""
-    named, plain = set(), []
+def test_every_read_of_work_is_listed() -> None:
+    """The list covers each read of a PanDA table for decisions; requests for feeds decide nothing."""
+    needed_names, other_files = set(), []
     for file in READS.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                named |= {ast.unparse(node.args[0])} if node.func.attr == "needed" else set()
-                plain += [file.name] if node.func.attr == "source" else []
-    assert set(plain) == {"replica_requests.py"}
-    assert len(named) == len(WORK_COLUMNS)
+                needed_names |= {ast.unparse(node.args[0])} if node.func.attr == "needed" else set()
+                other_files += [file.name] if node.func.attr == "source" else []
+    assert set(other_files) == {"replica_requests.py"}
+    assert len(needed_names) == len(WORK_COLUMNS)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "fault"),
     [
         ("jobsactive4 RENAME COLUMN gshare TO other", "column jobsactive4.gshare is gone"),
         ("jobsactive4 ALTER COLUMN diskio TYPE text", "column jobsactive4.diskio is text, not integer"),
     ],
 )
-def test_a_source_whose_column_changed_is_not_used(
-    make_database: Callable[..., Database], change: str, said: str
+def test_a_source_with_a_changed_column_is_not_used(
+    make_database: Callable[..., Database], change: str, fault: str
 ) -> None:
     database = make_database()
     with database.begin() as connection:
@@ -78,10 +78,10 @@ def test_a_source_whose_column_changed_is_not_used(
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         sources, unread = read_sources(SourceReader(connection, catalogue, NOW), GRID_SOURCES)
-        assert (unread[JOBS.name].state, unread[JOBS.name].detail) == ("changed", said)
+        assert (unread[JOBS.name].state, unread[JOBS.name].detail) == ("changed", fault)
         assert not sources[JOBS.name].row_count
         _, unread = read_sources(SourceReader(connection, catalogue, NOW, "panda"), (JOBS,))
         assert not unread
     live = needed_faults(catalogue, "live")
-    assert {one.who for one in live} >= {"source jobs"} and {str(one.fault) for one in live} == {said}
-    assert "source jobs" not in {one.who for one in needed_faults(catalogue, "panda")}
+    assert {needed.who for needed in live} >= {"source jobs"} and {str(needed.fault) for needed in live} == {fault}
+    assert "source jobs" not in {needed.who for needed in needed_faults(catalogue, "panda")}

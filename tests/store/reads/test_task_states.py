@@ -8,7 +8,7 @@ from broker.store.reads.task_states import TaskState, distinct_vos, states_of
 from tests.store.small_work import seed
 
 
-def test_vos_come_by_their_highest_priority_and_only_with_tasks_in_the_statuses(database: Database) -> None:
+def test_vos_with_tasks_in_the_statuses_are_ordered_by_highest_priority(database: Database) -> None:
     seed(database, tasks=range(1, 7))
     with database.begin() as connection:
         for task, vo, priority, status in (
@@ -30,7 +30,7 @@ def test_vos_come_by_their_highest_priority_and_only_with_tasks_in_the_statuses(
         assert distinct_vos(connection, catalogue, ("ready", "running")) == ["high", "low", "none"]
 
 
-def test_states_of_tasks_that_exist(database: Database) -> None:
+def test_only_existing_tasks_have_states(database: Database) -> None:
     seed(database, tasks=[1, 2])
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)

@@ -17,7 +17,7 @@ from broker.store.schema import migrate
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
-# A row or two of every kind of table and column.
+# One or two rows of every kind of table and column.
 TABLES: dict[str, list[dict[str, Any]]] = {
     "site": [{"site_name": 'O\'Brien "%s" \\N\n\t', "role": "nucleus"}, {"site_name": "Zürich"}],
     "schedconfig_json": [
@@ -53,37 +53,39 @@ def scenario(**tables: list[dict[str, Any]]) -> Scenario:
     return Scenario(NOON, tables)
 
 
-def test_what_was_loaded_is_dumped_and_loaded_again_the_same(
+def test_a_loaded_scenario_survives_dump_and_reload(
     database: Database, make_database: Callable[..., Database], tmp_path: Path
 ) -> None:
-    given = Scenario(NOON, TABLES)
-    assert load(database, given) == {name: len(rows) for name, rows in TABLES.items()}
-    dumped = dump(database, NOON + timedelta(days=1))
-    assert dumped.now == NOON
+    original = Scenario(NOON, TABLES)
+    assert load(database, original) == {name: len(rows) for name, rows in TABLES.items()}
+    dump_result = dump(database, NOON + timedelta(days=1))
+    assert dump_result.now == NOON
     for name, rows in TABLES.items():
-        assert sorted(map(repr, dumped.tables[name])) == sorted(repr(_in_order(r, dumped.tables[name])) for r in rows)
-    write_scenario(tmp_path / "s.json.gz", dumped)
-    second = make_database()
-    load(second, read_scenario(tmp_path / "s.json.gz"))
-    assert dump(second, NOON) == dumped
+        assert sorted(map(repr, dump_result.tables[name])) == sorted(
+            repr(_in_order(r, dump_result.tables[name])) for r in rows
+        )
+    write_scenario(tmp_path / "s.json.gz", dump_result)
+    second_database = make_database()
+    load(second_database, read_scenario(tmp_path / "s.json.gz"))
+    assert dump(second_database, NOON) == dump_result
 
 
-def _in_order(row: dict[str, Any], dumped: Any) -> dict[str, Any]:
-    """The row with its columns in the order of the dumped row that equals it."""
-    twin = next((other for other in dumped if other == row), None)
+def _in_order(row: dict[str, Any], dumped_rows: Any) -> dict[str, Any]:
+    """Return the row with its columns in the order of the equal dumped row."""
+    twin = next((candidate for candidate in dumped_rows if candidate == row), None)
     return dict(twin) if twin is not None else row
 
 
-def test_tables_of_which_the_first_match_counts_keep_their_order(database: Database) -> None:
+def test_tables_where_the_first_match_counts_keep_their_order(database: Database) -> None:
     load(database, Scenario(NOON, TABLES))
     assert [row["resource_name"] for row in dump(database, NOON).tables["resource_types"]] == ["Z", "A"]
 
 
-def test_an_empty_database_is_dumped_with_the_time_given(database: Database) -> None:
+def test_an_empty_database_is_dumped_with_the_requested_time(database: Database) -> None:
     assert dump(database, NOON) == Scenario(NOON, {})
 
 
-def test_the_clock_is_kept(database: Database) -> None:
+def test_the_clock_is_stored(database: Database) -> None:
     with database.read_snapshot() as connection:
         assert read_clock(connection) is None
     load(database, scenario(site=[{"site_name": "S"}]))
@@ -92,7 +94,7 @@ def test_the_clock_is_kept(database: Database) -> None:
         assert read_clock(connection) == NOON + timedelta(hours=1)
 
 
-def test_rows_that_are_there_are_not_mixed_with_a_scenario(database: Database) -> None:
+def test_existing_rows_are_not_mixed_with_a_scenario(database: Database) -> None:
     load(database, scenario(site=[{"site_name": "S"}], panda_site=[{"panda_site_name": "Q"}]))
     with pytest.raises(TablesNotEmpty, match="--replace"):
         load(database, scenario(ddm_endpoint=[{"ddm_endpoint_name": "E"}]))
@@ -102,7 +104,7 @@ def test_rows_that_are_there_are_not_mixed_with_a_scenario(database: Database) -
 
 
 @pytest.mark.parametrize("sites", [2, 1200])
-def test_tables_that_foreign_keys_link_are_replaced_together(
+def test_tables_linked_by_foreign_keys_are_replaced_together(
     make_database: Callable[..., Database], sites: int
 ) -> None:
     database = make_database()
@@ -119,7 +121,7 @@ def test_tables_that_foreign_keys_link_are_replaced_together(
     assert dump(database, NOON).tables == {"site": [{"site_name": "NEW"}]}
 
 
-def test_replacing_forgets_the_decisions_about_the_old_tasks(database: Database) -> None:
+def test_replacing_removes_the_decisions_about_the_old_tasks(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO broker.decisions (jeditaskid, brokerage, outcome, decided_at) VALUES (1, 'b', 'o', now())"
@@ -168,7 +170,7 @@ def test_a_bad_row_is_named_and_nothing_is_stored(
     assert dump(shared, NOON).tables == {}
 
 
-def test_sequences_go_past_the_ids_in_use_and_never_back(database: Database) -> None:
+def test_sequences_advance_past_used_ids_and_never_go_back(database: Database) -> None:
     load(database, Scenario(NOON, TABLES))
     query = "SELECT nextval('doma_panda.jobsdefined4_pandaid_seq'), nextval('doma_panda.jedi_datasets_id_seq')"
     with database.begin() as connection:
@@ -178,9 +180,9 @@ def test_sequences_go_past_the_ids_in_use_and_never_back(database: Database) -> 
         assert tuple(connection.execute(sa.text(query)).one()) == (902, 42)
 
 
-def gpu(host: str, last_seen: str, **more: Any) -> dict[str, Any]:
-    fixed = {"vendor": "NVIDIA", "model": "A100", "count": 4, "vram": 81920, "driver_version": "550.1"}
-    return {"site": "S", "host_name": host, "last_seen": last_seen, **fixed, **more}
+def gpu(host: str, last_seen: str, **columns: Any) -> dict[str, Any]:
+    defaults = {"vendor": "NVIDIA", "model": "A100", "count": 4, "vram": 81920, "driver_version": "550.1"}
+    return {"site": "S", "host_name": host, "last_seen": last_seen, **defaults, **columns}
 
 
 GPU_TABLES = {
@@ -202,18 +204,18 @@ GPU_TABLES = {
 def test_the_gpu_summary_is_computed_from_nodes_and_queues(database: Database) -> None:
     load(database, Scenario(NOON, GPU_TABLES))
     rows = dump(database, NOON).tables["mv_worker_node_gpu_summary"]
-    found = {(row["panda_queue"], row["gpus_per_host"], row["host_count"]) for row in rows}
+    groups = {(row["panda_queue"], row["gpus_per_host"], row["host_count"]) for row in rows}
     # h4 was last seen a month ago to the second, h6 is in no queue; queue P has h1, queue Q also h2 and h5.
-    assert found == {("P", 4, 1), ("Q", 4, 3), ("Q", 8, 1)}
+    assert groups == {("P", 4, 1), ("Q", 4, 3), ("Q", 8, 1)}
 
 
-def test_a_gpu_summary_in_the_scenario_is_not_added_to(database: Database) -> None:
-    own = [{"panda_queue": "Q", "vendor": "NVIDIA", "gpus_per_host": 1}]
-    load(database, Scenario(NOON, {**GPU_TABLES, "mv_worker_node_gpu_summary": own}))
-    assert dump(database, NOON).tables["mv_worker_node_gpu_summary"] == own
+def test_a_gpu_summary_in_the_scenario_is_not_extended(database: Database) -> None:
+    summary_rows = [{"panda_queue": "Q", "vendor": "NVIDIA", "gpus_per_host": 1}]
+    load(database, Scenario(NOON, {**GPU_TABLES, "mv_worker_node_gpu_summary": summary_rows}))
+    assert dump(database, NOON).tables["mv_worker_node_gpu_summary"] == summary_rows
 
 
-def test_nothing_is_loaded_beside_panda(empty_database: Database) -> None:
+def test_nothing_is_loaded_alongside_panda(empty_database: Database) -> None:
     with empty_database.begin() as connection:
         connection.exec_driver_sql("CREATE SCHEMA doma_panda; CREATE TABLE doma_panda.jedi_tasks (jeditaskid bigint)")
     assert migrate.upgrade(empty_database).mode == migrate.BESIDE
@@ -221,7 +223,7 @@ def test_nothing_is_loaded_beside_panda(empty_database: Database) -> None:
         load(empty_database, Scenario(NOON, {}), replace=True)
 
 
-def test_a_database_beside_panda_can_be_dumped(empty_database: Database) -> None:
+def test_a_database_alongside_panda_can_be_dumped(empty_database: Database) -> None:
     with empty_database.begin() as connection:
         connection.exec_driver_sql(
             "CREATE SCHEMA doma_panda; CREATE TABLE doma_panda.jedi_tasks (jeditaskid bigint, more text);"
@@ -231,7 +233,7 @@ def test_a_database_beside_panda_can_be_dumped(empty_database: Database) -> None
     assert dump(empty_database, NOON).tables == {"jedi_tasks": [{"jeditaskid": 1, "more": "x"}]}
 
 
-def test_other_schema_names(make_database: Callable[..., Database]) -> None:
+def test_scenarios_work_with_other_schema_names(make_database: Callable[..., Database]) -> None:
     database = make_database(migrated=False, names=Names("p", "m"))
     migrate.upgrade(database)
     load(database, Scenario(NOON, TABLES))

@@ -18,12 +18,12 @@ GOOD = {"now": "2026-08-01T12:00:00", "tables": {"site": [{"site_name": "S"}]}}
 
 
 @pytest.mark.parametrize("name", ["s.json", "s.json.gz"])
-def test_a_file_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
+def test_a_file_is_read_back_unchanged(tmp_path: Path, name: str) -> None:
     scenario = Scenario(NOON, {"site": [{"site_name": 'Zürich\n\u202e"', "x": 1.5}], "empty": []})
     path = tmp_path / name
     write_scenario(path, scenario)
     assert read_scenario(path) == scenario
-    assert [other.name for other in tmp_path.iterdir()] == [name]
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
 
 
@@ -84,7 +84,7 @@ def test_now_is_utc(now: str, expected: datetime) -> None:
         ({**GOOD, "tables": {"site": [{}, 5]}}, "table site, row 2"),
     ],
 )
-def test_another_shape_is_refused(document: Any, reason: str) -> None:
+def test_documents_of_another_shape_are_rejected(document: Any, reason: str) -> None:
     with pytest.raises(BadScenario, match=reason):
         Scenario.of(document)
 
@@ -102,7 +102,7 @@ def test_another_shape_is_refused(document: Any, reason: str) -> None:
         ('{"now": "2026-08-01", "tables": {"site": [{"x": 1, "x": 2}]}}', "'x' stands twice"),
     ],
 )
-def test_hostile_json_is_refused_and_the_file_named(tmp_path: Path, text: str, reason: str) -> None:
+def test_hostile_json_is_rejected_with_the_file_name(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(BadScenario, match=reason) as caught:
@@ -110,7 +110,7 @@ def test_hostile_json_is_refused_and_the_file_named(tmp_path: Path, text: str, r
     assert "bad.json" in str(caught.value)
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadScenario, match="No such file"):
         read_scenario(tmp_path / "none.json")
     (tmp_path / "cut.json.gz").write_bytes(gzip.compress(json.dumps(GOOD).encode())[:-9])
@@ -124,7 +124,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "accepted"), [(1, True), (0, False)])
-def test_a_bomb_is_refused_before_it_is_unpacked(
+def test_a_decompression_bomb_is_rejected_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, accepted: bool
 ) -> None:
     data = json.dumps(GOOD).encode()
@@ -151,9 +151,9 @@ def test_the_limit_is_the_same_for_a_plain_file(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_a_file_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
+def test_a_file_that_unpacks_to_gigabytes_is_rejected_in_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "s.json.gz"
-    # one member of ten megabytes of blanks, as often as it takes: a kilobyte of file for a megabyte of text
+    # a gzip member of ten megabytes of blanks, repeated: a kilobyte of file holds a megabyte of text
     member = gzip.compress(b" " * 10_000_000)
     path.write_bytes(member * (scenario_file.LARGEST_BYTES // 10_000_000 + 1))
     assert path.stat().st_size < 1_000_000

@@ -35,7 +35,7 @@ from broker.store.scenarios.scenario_file import BadValue, from_column, parse_ti
         ("timestamp with time zone", "2026-08-01T12:00:00", datetime(2026, 8, 1, 12, tzinfo=UTC)),
     ],
 )
-def test_values_that_fit(sql_type: str, value: Any, expected: Any) -> None:
+def test_valid_values_are_converted(sql_type: str, value: Any, expected: Any) -> None:
     converted = to_column(sql_type)(value)
     assert converted == expected
     assert type(converted) is type(expected)
@@ -66,7 +66,7 @@ def test_values_that_fit(sql_type: str, value: Any, expected: Any) -> None:
         ("timestamp without time zone", "0001-01-01T00:00:00+01:00", "ISO 8601"),
     ],
 )
-def test_values_that_do_not_fit(sql_type: str, value: Any, reason: str) -> None:
+def test_invalid_values_are_rejected(sql_type: str, value: Any, reason: str) -> None:
     with pytest.raises(BadValue, match=reason) as caught:
         to_column(sql_type)(value)
     assert len(str(caught.value)) < 200
@@ -90,7 +90,7 @@ def test_values_that_do_not_fit(sql_type: str, value: Any, reason: str) -> None:
         ("other", "bigint", 7, 7),
     ],
 )
-def test_values_that_are_read_back(column: str, sql_type: str, value: Any, expected: Any) -> None:
+def test_column_values_are_converted_back(column: str, sql_type: str, value: Any, expected: Any) -> None:
     converted = from_column("sw_tags", column, sql_type)(value)
     assert converted == expected
     assert type(converted) is type(expected)

@@ -1,4 +1,4 @@
-"""The VO of an installation: where it is kept, and which keys are read for it."""
+"""The VO of an installation: where it is stored, and which keys are read for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "DISK_THRESHOLD"
 
 
 @pytest.fixture
-def mine(database: Database, tmp_path: Path) -> Database:
+def vo_database(database: Database, tmp_path: Path) -> Database:
     with database.begin() as connection:
         migrate.write(connection, "other", "somebody", NOW)
         migrate.write(connection, "myexp", "operator", NOW)
@@ -31,15 +31,15 @@ def mine(database: Database, tmp_path: Path) -> Database:
     return database
 
 
-def test_without_one_it_is_that_of_panda(database: Database, tmp_path: Path) -> None:
+def test_the_default_vo_is_pandas(database: Database, tmp_path: Path) -> None:
     with open_database(database.url, tmp_path) as opened:
         assert opened.names == Names(vo="atlas")
 
 
-def test_what_panda_reads_for_atlas_only_is_read_for_the_vo_of_the_installation(mine: Database) -> None:
-    assert mine.names.vo == "myexp"
-    store = TuningStore(mine.names)
-    with mine.begin() as connection:
+def test_keys_that_panda_reads_for_atlas_only_are_read_for_the_vo_of_the_installation(vo_database: Database) -> None:
+    assert vo_database.names.vo == "myexp"
+    store = TuningStore(vo_database.names)
+    with vo_database.begin() as connection:
         store.set_value(connection, KEY, 1, editor="a", reason="b", vo="myexp")
         with pytest.raises(ValueRefusedError, match="for VO myexp only, not for 'atlas'"):
             store.set_value(connection, KEY, 2, editor="a", reason="b", vo="atlas")
@@ -49,15 +49,17 @@ def test_what_panda_reads_for_atlas_only_is_read_for_the_vo_of_the_installation(
     assert pickle.loads(pickle.dumps(current.catalogue)) == current.catalogue != shipped_catalogue()  # noqa: S301
 
 
-def test_commands_take_it_where_none_is_named(mine: Database, capsys: pytest.CaptureFixture[str]) -> None:
-    broker = runner(capsys, "--db", mine.url)
+def test_commands_default_to_the_vo_of_the_installation(
+    vo_database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = runner(capsys, "--db", vo_database.url)
     assert broker("config", "set", KEY, "3", "--reason", "small", "--vo", "myexp").status == 0
     assert broker("config", "set", "MIN_WEIGHT_managed", "0.5", "--reason", "x").status == 0
     rows = [json.loads(line) for line in broker("config", "list", "--set", "--json").out.splitlines()]
-    assert {one["key"]: (one["value"], one["vo"]) for one in rows} == {
+    assert {row["key"]: (row["value"], row["vo"]) for row in rows} == {
         KEY: (3, "myexp"),
         "MIN_WEIGHT_managed": (0.5, "myexp"),
     }
-    refused = broker("config", "set", KEY, "3", "--reason", "small", "--vo", "atlas")
-    assert (refused.status, "is read for VO myexp only" in refused.err) == (3, True)
+    rejection = broker("config", "set", KEY, "3", "--reason", "small", "--vo", "atlas")
+    assert (rejection.status, "is read for VO myexp only" in rejection.err) == (3, True)
     assert broker("config", "set", KEY, "4", "--reason", "small", "--dry-run").status in (0, 4)

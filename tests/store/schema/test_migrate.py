@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 MakeDatabase = Callable[..., Database]
 
-# Everything that a schema consists of, as text: relations with their columns, indexes, constraints, sequences.
+# A whole schema as text: relations with their columns, indexes, constraints, sequences.
 SHAPE = """
 SELECT format('%s.%s %s %s %s %s %s', n.nspname, c.relname, c.relkind, a.attname, format_type(a.atttypid, a.atttypmod),
               a.attnotnull, pg_get_expr(d.adbin, d.adrelid))
@@ -46,11 +46,11 @@ def table_exists(database: Database, name: str) -> bool:
         return connection.scalar(sa.text("SELECT to_regclass(:name)"), {"name": name}) is not None
 
 
-def test_a_fresh_installation_is_current_and_a_second_run_changes_nothing(empty_database: Database) -> None:
-    first = migrate.upgrade(empty_database)
-    assert first.mode == migrate.STANDALONE
-    assert len(first.applied) == len(read_migrations(PANDA)) + len(read_migrations(OWN))
-    assert not first.missing
+def test_a_fresh_installation_is_current_and_a_second_upgrade_changes_nothing(empty_database: Database) -> None:
+    result = migrate.upgrade(empty_database)
+    assert result.mode == migrate.STANDALONE
+    assert len(result.applied) == len(read_migrations(PANDA)) + len(read_migrations(OWN))
+    assert not result.missing
     before = shape(empty_database)
     assert migrate.upgrade(empty_database).applied == ()
     assert shape(empty_database) == before
@@ -63,37 +63,41 @@ def test_an_upgrade_from_each_earlier_version_gives_the_schema_of_a_fresh_instal
 ) -> None:
     fresh = shape(database)
     assert len(fresh) > 500
-    panda, own = read_migrations(PANDA), read_migrations(OWN)
-    # The empty tuple stands for "nothing of this part": a step that cannot be applied at all would not do.
-    for applied in range(1, len(panda) + len(own)):
+    panda_steps, own_steps = read_migrations(PANDA), read_migrations(OWN)
+    # An empty tuple would mean no step of this part, so at least one of our own steps is always applied.
+    for step_count in range(1, len(panda_steps) + len(own_steps)):
         earlier = make_database(migrated=False)
-        migrate.upgrade(earlier, panda=panda[:applied], own=own[: max(0, applied - len(panda))] or own[:1])
+        migrate.upgrade(
+            earlier,
+            panda=panda_steps[:step_count],
+            own=own_steps[: max(0, step_count - len(panda_steps))] or own_steps[:1],
+        )
         assert shape(earlier) != fresh
         migrate.upgrade(earlier)
-        assert shape(earlier) == fresh, f"after an upgrade from {applied} steps"
+        assert shape(earlier) == fresh, f"after an upgrade from {step_count} steps"
 
 
-def test_an_interrupted_step_leaves_nothing_and_the_next_run_goes_on(empty_database: Database) -> None:
-    good = step(1, "CREATE TABLE broker.first (x int);")
-    broken = step(2, "CREATE TABLE broker.second (x int); SELECT 1 / 0;")
+def test_an_interrupted_step_is_rolled_back_and_the_next_run_continues(empty_database: Database) -> None:
+    good_step = step(1, "CREATE TABLE broker.first (x int);")
+    broken_step = step(2, "CREATE TABLE broker.second (x int); SELECT 1 / 0;")
     with pytest.raises(Exception, match="division by zero"):
-        migrate.upgrade(empty_database, own=(good, broken))
+        migrate.upgrade(empty_database, own=(good_step, broken_step))
     assert table_exists(empty_database, "broker.first")
     assert not table_exists(empty_database, "broker.second")
-    mended = step(2, "CREATE TABLE broker.second (x int);")
-    result = migrate.upgrade(empty_database, own=(good, mended))
-    assert result.applied == (mended.label,)
+    repaired_step = step(2, "CREATE TABLE broker.second (x int);")
+    result = migrate.upgrade(empty_database, own=(good_step, repaired_step))
+    assert result.applied == (repaired_step.label,)
     assert table_exists(empty_database, "broker.second")
 
 
-def test_a_step_with_a_lower_number_that_came_later_is_applied(empty_database: Database) -> None:
+def test_a_step_added_later_with_a_lower_number_is_applied(empty_database: Database) -> None:
     late = step(2, "CREATE TABLE broker.late (x int);")
-    others = (step(1, "SELECT 1;"), step(3, "SELECT 1;"))
-    migrate.upgrade(empty_database, own=others)
-    assert migrate.upgrade(empty_database, own=(others[0], late, others[1])).applied == (late.label,)
+    other_steps = (step(1, "SELECT 1;"), step(3, "SELECT 1;"))
+    migrate.upgrade(empty_database, own=other_steps)
+    assert migrate.upgrade(empty_database, own=(other_steps[0], late, other_steps[1])).applied == (late.label,)
 
 
-def test_two_upgrades_at_once_apply_every_step_once(empty_database: Database) -> None:
+def test_concurrent_upgrades_apply_every_step_once(empty_database: Database) -> None:
     results: list[migrate.Installed] = []
     gate = threading.Barrier(3)
 
@@ -115,17 +119,17 @@ def test_two_upgrades_at_once_apply_every_step_once(empty_database: Database) ->
 UNKNOWN = "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'n', 'c')"
 
 
-def test_a_database_of_a_newer_broker_that_names_no_writers_is_refused(empty_database: Database) -> None:
-    own = read_migrations(OWN)[:3]
-    migrate.upgrade(empty_database, own=own)
+def test_a_database_of_a_newer_broker_without_an_oldest_writer_is_rejected(empty_database: Database) -> None:
+    own_steps = read_migrations(OWN)[:3]
+    migrate.upgrade(empty_database, own=own_steps)
     with empty_database.begin() as connection:
         connection.exec_driver_sql(UNKNOWN)
-    for act in (migrate.check, lambda database: migrate.upgrade(database, own=own)):
+    for act in (migrate.check, lambda database: migrate.upgrade(database, own=own_steps)):
         with pytest.raises(SchemaTooNew, match=r"newer broker.*9999.*install that version"):
             act(empty_database)
 
 
-def test_a_newer_broker_that_lets_this_one_write_is_no_matter(database: Database) -> None:
+def test_a_newer_broker_that_lets_this_one_write_is_accepted(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql(UNKNOWN)
     assert migrate.check(database) == migrate.STANDALONE
@@ -144,18 +148,18 @@ def test_a_newer_broker_that_keeps_this_one_from_writing_is_named(database: Data
     assert migrate.mode_of(database) == migrate.STANDALONE
 
 
-def test_an_applied_step_that_was_edited_is_refused(empty_database: Database) -> None:
+def test_an_edited_applied_step_is_rejected(empty_database: Database) -> None:
     migrate.upgrade(empty_database, own=(step(1, "CREATE TABLE broker.first (x int);"),))
     with pytest.raises(MigrationChanged, match="0001_made_up"):
         migrate.upgrade(empty_database, own=(step(1, "CREATE TABLE broker.first (y int);"),))
 
 
-def test_other_line_endings_are_no_edit() -> None:
+def test_different_line_endings_do_not_count_as_an_edit() -> None:
     assert step(1, "SELECT 1;\r\nSELECT 2;\r\n").checksum == step(1, "SELECT 1;\nSELECT 2;\n").checksum
     assert step(1, "SELECT 1;").checksum != step(1, "SELECT 2;").checksum
 
 
-def test_check_names_what_is_to_be_done(empty_database: Database) -> None:
+def test_check_names_the_required_command(empty_database: Database) -> None:
     with pytest.raises(SchemaMissing, match="broker db init"):
         migrate.check(empty_database)
     migrate.upgrade(empty_database, own=read_migrations(OWN)[:1])
@@ -167,7 +171,7 @@ def test_check_names_what_is_to_be_done(empty_database: Database) -> None:
 
 @pytest.fixture
 def panda_database(empty_database: Database) -> Database:
-    """A database as PanDA leaves it: partitioned, wider tables, a real view, and some columns not there yet."""
+    """A database as PanDA leaves it: partitions, wider tables, a real view, and some missing columns."""
     with empty_database.begin() as connection:
         connection.exec_driver_sql(
             """
@@ -197,19 +201,19 @@ def panda_shape(database: Database) -> list[str]:
         return [str(tuple(row)) for row in rows]
 
 
-def test_beside_panda_only_our_own_schema_is_made(panda_database: Database) -> None:
+def test_alongside_panda_only_our_own_schema_is_created(panda_database: Database) -> None:
     before = panda_shape(panda_database)
     result = migrate.upgrade(panda_database)
     assert result.mode == migrate.BESIDE
     assert panda_shape(panda_database) == before
-    assert result.applied == tuple(one.label for one in read_migrations(OWN))
+    assert result.applied == tuple(migration.label for migration in read_migrations(OWN))
     assert migrate.check(panda_database) == migrate.BESIDE
     assert migrate.upgrade(panda_database).applied == ()
     with panda_database.read_snapshot() as connection:
         assert connection.scalar(sa.text("SELECT an_extra_column FROM doma_panda.jedi_tasks")) == "theirs"
 
 
-def test_beside_panda_missing_tables_and_columns_are_reported(panda_database: Database) -> None:
+def test_alongside_panda_missing_tables_and_columns_are_reported(panda_database: Database) -> None:
     missing = migrate.upgrade(panda_database).missing
     assert "schedconfig_json" in missing.tables
     assert "site" not in missing.tables
@@ -220,7 +224,7 @@ def test_beside_panda_missing_tables_and_columns_are_reported(panda_database: Da
     assert "updatejob" in missing.columns["sitedata"]
 
 
-def test_a_schema_with_other_tables_is_refused(empty_database: Database) -> None:
+def test_a_schema_with_foreign_tables_is_rejected(empty_database: Database) -> None:
     with empty_database.begin() as connection:
         connection.exec_driver_sql("CREATE SCHEMA doma_panda; CREATE TABLE doma_panda.somebodys (x int)")
     with pytest.raises(ForeignSchema, match="somebodys"):
@@ -241,7 +245,7 @@ def test_other_schema_names_are_used_and_remembered(make_database: MakeDatabase,
     assert migrate.check(database) == migrate.STANDALONE
 
 
-def test_panda_is_recognised_by_a_role_that_may_not_read_it_yet(panda_database: Database) -> None:
+def test_panda_is_recognised_by_a_role_without_read_permission(panda_database: Database) -> None:
     with panda_database.begin() as connection:
         name = connection.scalar(sa.text("SELECT current_database()"))
         role = f"reader_of_{name}"[-60:]

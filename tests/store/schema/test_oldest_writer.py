@@ -1,4 +1,4 @@
-"""The schema names the oldest release that may write: within it an older one works, outside it that one only reads."""
+"""The schema names the oldest release that may write: that release and newer ones work, older ones only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.store.schema.pending_steps import read_pending
 from broker.store.schema.step_applying import TRIES, apply_step
 
 ADDING = Migration(OWN, 9001, "adds", "ALTER TABLE broker.submit_pools ADD COLUMN made_up text;")
-ENDING = Migration(
+REMOVING = Migration(
     OWN, 9002, "ends", "-- oldest writer: 1.2.0\nALTER TABLE broker.agent_pauses RENAME COLUMN editor TO who;"
 )
 PAUSE = "INSERT INTO broker.installation_vo (vo, set_at, set_by) VALUES ('v', now(), 'me')"
@@ -42,14 +42,14 @@ def test_releases_are_compared_by_their_numbers(release: str, numbers: tuple[int
     assert numbers_of(release) == numbers
 
 
-@pytest.mark.parametrize(("own", "writes"), [("1.0.0", False), ("1.1.9", False), ("1.2.0", True), ("1.10.0", True)])
-def test_a_step_that_does_more_than_add_names_who_still_writes(database: Database, own: str, writes: bool) -> None:
-    apply(database, ENDING)
+@pytest.mark.parametrize(("release", "writes"), [("1.0.0", False), ("1.1.9", False), ("1.2.0", True), ("1.10.0", True)])
+def test_a_step_that_does_more_than_add_names_the_oldest_writer(database: Database, release: str, writes: bool) -> None:
+    apply(database, REMOVING)
     with database.read_snapshot() as connection:
-        assert (refusal(connection, "here", own) is None) is writes
+        assert (refusal(connection, "here", release) is None) is writes
 
 
-def test_a_release_that_knows_the_step_writes_whatever_its_number_is(database: Database) -> None:
+def test_a_release_that_knows_the_step_writes_regardless_of_its_number(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.oldest_writer SET release = '99.0.0'")
         assert refusal(connection, "here", "0.0.1") is None
@@ -61,16 +61,16 @@ def test_an_adding_step_lets_an_older_release_write(database: Database) -> None:
         connection.exec_driver_sql(PAUSE)
 
 
-def test_outside_it_reads_and_says_why_it_does_not_write(database: Database) -> None:
+def test_a_release_that_is_too_old_reads_and_explains_why_it_does_not_write(database: Database) -> None:
     guarded(database)
     with database.begin() as connection:
         connection.exec_driver_sql(PAUSE)
-    apply(database, ENDING)
+    apply(database, REMOVING)
     database.guard = WriterGuard("here", "1.0.0")
     with database.begin() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM broker.installation_vo").scalar_one() == 1
-    said = r"1\.2\.0 and newer, and this is 1\.0\.0, which only reads it.*restore"
-    with pytest.raises(SchemaTooNew, match=said), database.begin() as connection:
+    message = r"1\.2\.0 and newer, and this is 1\.0\.0, which only reads it.*restore"
+    with pytest.raises(SchemaTooNew, match=message), database.begin() as connection:
         connection.exec_driver_sql("DELETE FROM broker.installation_vo")
     with database.sibling("another", 1) as sibling, pytest.raises(SchemaTooNew), sibling.begin() as connection:
         connection.exec_driver_sql("DELETE FROM broker.installation_vo")
@@ -78,41 +78,41 @@ def test_outside_it_reads_and_says_why_it_does_not_write(database: Database) -> 
         assert connection.exec_driver_sql("SELECT count(*) FROM broker.installation_vo").scalar_one() == 1
 
 
-def test_a_step_that_ends_something_waits_for_whoever_writes_and_nobody_overtakes_it(database: Database) -> None:
-    older = guarded(database)
-    older.guard = WriterGuard("here", "1.0.0")
-    refused: list[BaseException] = []
+def test_a_removing_step_waits_for_writers_and_no_writer_overtakes_it(database: Database) -> None:
+    older_writer = guarded(database)
+    older_writer.guard = WriterGuard("here", "1.0.0")
+    errors: list[BaseException] = []
 
     def upgrade() -> None:
-        with database.sibling("upgrade", 1) as own:
-            apply_step(own, ENDING)
+        with database.sibling("upgrade", 1) as upgrade_database:
+            apply_step(upgrade_database, REMOVING)
 
     def write_later() -> None:
         try:
-            with older.begin() as connection:
+            with older_writer.begin() as connection:
                 connection.exec_driver_sql(PAUSE)
         except SchemaTooNew as error:
-            refused.append(error)
+            errors.append(error)
 
-    upgrading, later = threading.Thread(target=upgrade), threading.Thread(target=write_later)
-    with older.begin() as connection:
+    upgrading, writing = threading.Thread(target=upgrade), threading.Thread(target=write_later)
+    with older_writer.begin() as connection:
         connection.exec_driver_sql(PAUSE)
         upgrading.start()
-        _wait_for_waiting(database, 1)
-        later.start()
-        _wait_for_waiting(database, 2)
+        _wait_for_lock_waits(database, 1)
+        writing.start()
+        _wait_for_lock_waits(database, 2)
         columns = (
             "SELECT count(*) FROM pg_attribute WHERE attrelid = 'broker.agent_pauses'::regclass AND attname = 'who'"
         )
         assert connection.exec_driver_sql(columns).scalar_one() == 0
     upgrading.join()
-    later.join()
-    assert len(refused) == 1
+    writing.join()
+    assert len(errors) == 1
     with database.read_snapshot() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM broker.installation_vo").scalar_one() == 1
 
 
-def _wait_for_waiting(database: Database, sessions: int) -> None:
+def _wait_for_lock_waits(database: Database, sessions: int) -> None:
     waiting = sa.text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
@@ -125,9 +125,9 @@ def _wait_for_waiting(database: Database, sessions: int) -> None:
     raise AssertionError("nobody waited")
 
 
-def test_a_step_whose_table_stays_in_use_gives_way_and_is_refused_in_the_end(database: Database) -> None:
+def test_a_step_whose_table_stays_in_use_backs_off_and_is_finally_rejected(database: Database) -> None:
     waits: list[float] = []
-    short = "SET lock_timeout = 1;"  # the step's own limit, so that the test need not wait for ours
+    short = "SET lock_timeout = 1;"  # the step's own limit, so that the test need not wait for the default
     step = Migration(OWN, 9003, "busy", f"{short} ALTER TABLE broker.agent_pauses ADD COLUMN made_up text;")
     with database.begin() as connection:
         connection.exec_driver_sql("LOCK TABLE broker.agent_pauses IN ACCESS SHARE MODE")
@@ -139,19 +139,19 @@ def test_a_step_whose_table_stays_in_use_gives_way_and_is_refused_in_the_end(dat
         assert connection.exec_driver_sql("SELECT count(made_up) FROM broker.agent_pauses").scalar_one() == 0
 
 
-def test_what_an_upgrade_would_do_is_told_without_doing_it(database: Database) -> None:
-    known = read_migrations(OWN)
+def test_an_upgrade_check_reports_pending_steps_without_applying_them(database: Database) -> None:
+    known_steps = read_migrations(OWN)
     assert read_pending(database).steps == ()
-    adding = read_pending(database, own=(*known, ADDING))
+    adding = read_pending(database, own=(*known_steps, ADDING))
     assert (adding.is_safe, [step.label for step in adding.steps]) == (True, [ADDING.label])
-    ending = read_pending(database, own=(*known, ADDING, ENDING))
-    assert not ending.is_safe
-    (lock,) = ending.steps[1].locks
+    removing = read_pending(database, own=(*known_steps, ADDING, REMOVING))
+    assert not removing.is_safe
+    (lock,) = removing.steps[1].locks
     assert (lock.lock.table, lock.lock.stops, lock.about_s) == ("broker.agent_pauses", "all", 0.0)
     assert apply(database, ADDING) == (ADDING.label,)
 
 
-def test_of_a_schema_from_before_1_0_no_service_goes_on(empty_database: Database) -> None:
+def test_no_service_continues_on_a_schema_older_than_1_0(empty_database: Database) -> None:
     before = [step for step in read_migrations(OWN) if step.version < 195]
     migrate.upgrade(empty_database, own=before)
     pending = read_pending(empty_database)

@@ -26,57 +26,63 @@ WHERE i.indisprimary AND n.nspname = ANY(:schemas) GROUP BY c.relname
 """
 
 
-def test_what_the_files_declare_is_what_the_database_has(database: Database) -> None:
-    declared = declared_tables(PANDA)
+def test_the_files_declare_the_tables_of_the_database(database: Database) -> None:
+    declarations = declared_tables(PANDA)
     with database.read_snapshot() as connection:
-        found = read_columns(connection, database.names)
+        columns = read_columns(connection, database.names)
         keys = dict(connection.execute(sa.text(PRIMARY_KEYS), {"schemas": ["doma_panda", "doma_pandameta"]}).all())
-    assert {name: list(shape.columns) for name, shape in declared.items()} == {n: list(c) for n, c in found.items()}
-    assert {name: list(shape.key) for name, shape in declared.items() if shape.key} == keys
+    assert {name: list(shape.columns) for name, shape in declarations.items()} == {
+        n: list(c) for n, c in columns.items()
+    }
+    assert {name: list(shape.key) for name, shape in declarations.items() if shape.key} == keys
 
 
-def test_our_own_tables_are_declared_as_they_are(database: Database) -> None:
-    declared = declared_tables(OWN)
+def test_the_files_declare_our_own_tables(database: Database) -> None:
+    declarations = declared_tables(OWN)
     with database.read_snapshot() as connection:
-        found = read_own_columns(connection)
+        own_columns = read_own_columns(connection)
     views = {"submit_pool_queues", "stored_decisions", "queue_sites"}
-    books = {"schema_migrations", "installation", *views}
-    assert {name: set(shape.columns) for name, shape in declared.items()} == {
-        name: set(columns) for name, columns in found.items() if name not in books
+    undeclared_tables = {"schema_migrations", "installation", *views}
+    assert {name: set(shape.columns) for name, shape in declarations.items()} == {
+        name: set(columns) for name, columns in own_columns.items() if name not in undeclared_tables
     }
 
 
-def test_the_three_job_tables_are_the_same() -> None:
+def test_the_three_job_tables_have_the_same_columns() -> None:
     tables = declared_tables(PANDA)
     assert tables["jobsdefined4"].columns == tables["jobsactive4"].columns == tables["jobsarchived4"].columns
     assert tables["jobsactive4"].key == ("pandaid",)
 
 
-def test_what_changes_with_each_status_of_an_active_job_is_in_no_index(database: Database) -> None:
+def test_columns_that_change_with_each_status_of_an_active_job_are_not_indexed(database: Database) -> None:
     with database.read_snapshot() as connection:
         indexes = connection.scalars(
             sa.text("SELECT indexdef FROM pg_indexes WHERE schemaname = 'doma_panda' AND tablename = 'jobsactive4'")
         ).all()
     assert len(indexes) == 3
-    assert not [one for one in indexes if "jobstatus" in one or "time" in one]
+    assert not [index for index in indexes if "jobstatus" in index or "time" in index]
 
 
 def test_only_keys_are_not_null(database: Database) -> None:
     with database.read_snapshot() as connection:
-        forced = connection.execute(
+        not_null_columns = connection.execute(
             sa.text(
                 "SELECT table_name, column_name FROM information_schema.columns "
                 "WHERE is_nullable = 'NO' AND table_schema IN ('doma_panda', 'doma_pandameta')"
             )
         ).all()
-    declared = declared_tables(PANDA)
-    keyless = {"tasks_statuslog": {"jeditaskid"}, "jobs_statuslog": {"pandaid"}, "harvester_slots": {"pandaqueuename"}}
-    assert forced
-    for table, column in forced:
-        assert column in declared[table].key or column in keyless.get(table, ()), f"{table}.{column}"
+    declarations = declared_tables(PANDA)
+    keyless_tables = {
+        "tasks_statuslog": {"jeditaskid"},
+        "jobs_statuslog": {"pandaid"},
+        "harvester_slots": {"pandaqueuename"},
+    }
+    assert not_null_columns
+    for table, column in not_null_columns:
+        assert column in declarations[table].key or column in keyless_tables.get(table, ()), f"{table}.{column}"
 
 
-def test_files_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_files_are_read_in_numeric_order(tmp_path: Path) -> None:
     folder = tmp_path / OWN
     folder.mkdir()
     for name in ("0010_b.sql", "0002_a.sql", "0009_c_d.sql"):
@@ -85,7 +91,7 @@ def test_files_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("0001_a.sql", "0001_b.sql"), ("1_a.sql",), ("0001-a.sql",), ("0001_A.sql",)])
-def test_a_number_twice_or_a_name_without_one_is_an_error(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_a_duplicate_or_missing_number_is_an_error(tmp_path: Path, names: tuple[str, ...]) -> None:
     folder = tmp_path / OWN
     folder.mkdir()
     for name in names:
@@ -96,5 +102,5 @@ def test_a_number_twice_or_a_name_without_one_is_an_error(tmp_path: Path, names:
 
 def test_schema_names_are_replaced_as_whole_words() -> None:
     text = "doma_panda.a doma_pandameta.b my_doma_panda.c"
-    changed = Migration(PANDA, 1, "x", text).statements(Names("p", "m"))
-    assert changed == '"p".a "m".b my_doma_panda.c'
+    statements = Migration(PANDA, 1, "x", text).statements(Names("p", "m"))
+    assert statements == '"p".a "m".b my_doma_panda.c'

@@ -1,4 +1,4 @@
-"""What steps do to others is told from their text, and compared with the locks that the server takes."""
+"""The effects of steps are derived from their text and compared with the locks that the server takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.store.connection.tables import OWN, PANDA, Migration, Names, read_mi
 from broker.store.schema import migrate
 from broker.store.schema.step_effects import effects_of, statements_of
 
-FIRST_THAT_SAYS = 195
+FIRST_DECLARING_STEP = 195
 """The step that brought the oldest writer: from here on a step that does more than add names one."""
 MODES = ("ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "ACCESS EXCLUSIVE")
 
@@ -43,26 +43,30 @@ def step(text: str) -> Migration:
          [("ACCESS EXCLUSIVE", "all", "index")]),
     ],
 )  # fmt: skip
-def test_what_a_statement_does_to_others(text: str, only_adds: bool, locks: list[tuple[str, str, str]]) -> None:
-    found = effects_of(step(text))
-    assert found.only_adds is only_adds
-    assert [(one.mode, one.stops, one.held) for one in found.locks] == locks
-    assert found.is_safe is only_adds
+def test_effects_of_a_statement_on_other_sessions(
+    text: str, only_adds: bool, locks: list[tuple[str, str, str]]
+) -> None:
+    effects = effects_of(step(text))
+    assert effects.only_adds is only_adds
+    assert [(lock.mode, lock.stops, lock.held) for lock in effects.locks] == locks
+    assert effects.is_safe is only_adds
 
 
-def test_a_step_names_the_oldest_writer_in_a_comment_of_its_own() -> None:
-    found = effects_of(step("-- What it is for.\n-- oldest writer: 1.3.0\nALTER TABLE broker.a DROP COLUMN b;"))
-    assert (found.oldest_writer, found.is_safe) == ("1.3.0", False)
+def test_a_step_names_the_oldest_writer_in_a_separate_comment() -> None:
+    effects = effects_of(step("-- What it is for.\n-- oldest writer: 1.3.0\nALTER TABLE broker.a DROP COLUMN b;"))
+    assert (effects.oldest_writer, effects.is_safe) == ("1.3.0", False)
     assert effects_of(step("-- an oldest writer: 1.3.0 in words\nSELECT 1;")).oldest_writer is None
 
 
-def test_statements_end_outside_of_texts_comments_and_bodies() -> None:
+def test_semicolons_in_strings_comments_and_bodies_do_not_end_a_statement() -> None:
     text = "SELECT ';' -- a; b\n; CREATE FUNCTION f() AS $x$ a; b $x$; SELECT 'it''s';"
     assert list(statements_of(text)) == ["SELECT ';'", "CREATE FUNCTION f() AS $x$ a; b $x$", "SELECT 'it''s'"]
 
 
-@pytest.mark.parametrize("shipped", [one for one in read_migrations(OWN) if one.version >= FIRST_THAT_SAYS])
-def test_a_step_since_1_0_only_adds_or_names_who_may_write(shipped: Migration) -> None:
+@pytest.mark.parametrize(
+    "shipped", [migration for migration in read_migrations(OWN) if migration.version >= FIRST_DECLARING_STEP]
+)
+def test_a_step_since_1_0_only_adds_or_names_the_oldest_writer(shipped: Migration) -> None:
     effects = effects_of(shipped)
     assert effects.only_adds or effects.oldest_writer is not None, (
         f"{shipped.label} does more than add ({effects.more_than_adds[0]}): split it, or begin the file with "
@@ -79,33 +83,33 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND (n.nspname = 'broker'
 TABLE_OF_INDEX = "SELECT indrelid::regclass::text FROM pg_index WHERE indexrelid = to_regclass(:name)"
 
 
-def predicted(connection: sa.Connection, shipped: Migration) -> dict[str, str]:
-    """The strongest mode for each table, by the text."""
-    found: dict[str, str] = {}
+def predicted_locks(connection: sa.Connection, shipped: Migration) -> dict[str, str]:
+    """Return the strongest lock mode for each table, derived from the text."""
+    modes: dict[str, str] = {}
     for lock in effects_of(shipped).locks:
         table = connection.scalar(sa.text(TABLE_OF_INDEX), {"name": lock.table}) or lock.table
-        found[table] = max(found.get(table, MODES[0]), lock.mode, key=MODES.index)
-    return found
+        modes[table] = max(modes.get(table, MODES[0]), lock.mode, key=MODES.index)
+    return modes
 
 
-def taken(connection: sa.Connection, before: dict[int, str]) -> dict[str, str]:
-    """The strongest mode for each table that was there before, by the server."""
-    found: dict[str, str] = {}
+def server_locks(connection: sa.Connection, before: dict[int, str]) -> dict[str, str]:
+    """Return the strongest lock mode that the server took on each existing table."""
+    modes: dict[str, str] = {}
     for oid, mode in connection.execute(sa.text(LOCKED), {"before": list(before)}):
         if mode in MODES:
-            found[before[oid]] = max(found.get(before[oid], MODES[0]), mode, key=MODES.index)
-    return found
+            modes[before[oid]] = max(modes.get(before[oid], MODES[0]), mode, key=MODES.index)
+    return modes
 
 
-def test_the_locks_of_each_shipped_step_are_those_that_the_server_takes(empty_database: Database) -> None:
-    panda, own = read_migrations(PANDA), read_migrations(OWN)
-    migrate.upgrade(empty_database, panda=panda[:1], own=own[:1])
-    compared = 0
-    for shipped in (*panda[1:], *own[1:]):
+def test_the_predicted_locks_of_each_shipped_step_are_those_that_the_server_takes(empty_database: Database) -> None:
+    panda_steps, own_steps = read_migrations(PANDA), read_migrations(OWN)
+    migrate.upgrade(empty_database, panda=panda_steps[:1], own=own_steps[:1])
+    compared_count = 0
+    for shipped in (*panda_steps[1:], *own_steps[1:]):
         with empty_database.begin() as connection:
             before = {oid: name for oid, name in connection.execute(sa.text(TABLES))}
-            expected = predicted(connection, shipped)
+            expected = predicted_locks(connection, shipped)
             empty_database.raw(connection).execute(shipped.statements(Names()).encode())
-            assert taken(connection, before) == expected, shipped.label
-            compared += len(expected)
-    assert compared > 40
+            assert server_locks(connection, before) == expected, shipped.label
+            compared_count += len(expected)
+    assert compared_count > 40

@@ -1,4 +1,4 @@
-"""Columns are as wide as PanDA's, also in a database of an earlier version and in the archive."""
+"""Columns are as wide as PanDA's, also in a database upgraded from an earlier version and in the archive."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.store.small_work import NOW
 
 pytestmark = pytest.mark.slow
 
-#: Source: panda-database, pg_PANDA_TABLE. What an earlier version had otherwise.
-PANDAS = {
+#: Types from panda-database, pg_PANDA_TABLE, that differed in an earlier version.
+PANDA_TYPES = {
     "jedi_process_lock.vo": "character varying(32)",
     "jedi_process_lock.component": "character varying(56)",
     "jedi_process_lock.lockedby": "character varying(56)",
@@ -36,33 +36,33 @@ _LONG = {"varchar": "character varying", "char": "character"}
 
 def types(database: Database) -> dict[str, str]:
     with database.read_snapshot() as connection:
-        found = read_columns(connection, database.names)
-    return {f"{table}.{name}": kind for table, columns in found.items() for name, kind in columns.items()}
+        tables = read_columns(connection, database.names)
+    return {f"{table}.{name}": kind for table, columns in tables.items() for name, kind in columns.items()}
 
 
-def written_out(declared: str) -> str:
-    """A type as the files write it, in the words of the catalogue of PostgreSQL."""
+def catalogue_name(declared: str) -> str:
+    """Translate a type from the schema files into PostgreSQL's catalogue notation."""
     name, bracket, size = declared.replace(", ", ",").partition("(")
     size = "20,0)" if size == "20)" and name == "numeric" else size
     name = {"timestamp": "timestamp without time zone", **_LONG}.get(name, name)
     return name + bracket + size
 
 
-def test_the_types_of_panda(database: Database) -> None:
-    found = types(database)
-    assert {name: found[name] for name in PANDAS} == PANDAS
+def test_columns_have_pandas_types(database: Database) -> None:
+    actual = types(database)
+    assert {name: actual[name] for name in PANDA_TYPES} == PANDA_TYPES
 
 
 def test_the_files_declare_the_types_that_the_database_has(database: Database) -> None:
-    declared = {
-        f"{shape.name}.{column}": written_out(kind)
+    declared_types = {
+        f"{shape.name}.{column}": catalogue_name(kind)
         for shape in declared_tables(PANDA).values()
         for column, kind in shape.columns.items()
     }
-    assert declared == types(database)
+    assert declared_types == types(database)
 
 
-def test_the_archive_takes_what_the_tables_take(database: Database) -> None:
+def test_the_archive_has_the_types_of_the_live_tables(database: Database) -> None:
     with database.read_snapshot() as connection:
         rows = connection.execute(
             sa.text(
@@ -71,34 +71,34 @@ def test_the_archive_takes_what_the_tables_take(database: Database) -> None:
                 " WHERE n.nspname = 'doma_pandaarch' AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped"
             )
         )
-        archived = {(table, name): kind for table, name, kind in rows}
+        archive_types = {(table, name): kind for table, name, kind in rows}
     source = {"jobsarchived": "jobsarchived4", "filestable_arch": "filestable4"}
-    found = types(database)
-    assert archived == {key: found[f"{source[key[0]]}.{key[1]}"] for key in archived}
-    assert len(archived) > 100
+    live_types = types(database)
+    assert archive_types == {key: live_types[f"{source[key[0]]}.{key[1]}"] for key in archive_types}
+    assert len(archive_types) > 100
 
 
 @pytest.mark.parametrize(
-    ("stored", "kept"), [("12", 12), ("-3.6", -4), ("", None), ("n/a", None), (None, None), ("1e3", None)]
+    ("text", "expected"), [("12", 12), ("-3.6", -4), ("", None), ("n/a", None), (None, None), ("1e3", None)]
 )
-def test_leaks_that_were_text_become_numbers(empty_database: Database, stored: str | None, kept: Any) -> None:
+def test_memory_leaks_stored_as_text_become_numbers(empty_database: Database, text: str | None, expected: Any) -> None:
     steps = [step for step in read_migrations(PANDA) if step.version < 70]
     upgrade(empty_database, panda=steps)
     with empty_database.begin() as connection:
         connection.execute(
             sa.text("INSERT INTO doma_panda.jobsactive4 (pandaid, memory_leak, memory_leak_x2) VALUES (1, :v, :v)"),
-            {"v": stored},
+            {"v": text},
         )
     upgrade(empty_database)
     with empty_database.read_snapshot() as connection:
         leak, square = connection.execute(
             sa.text("SELECT memory_leak, memory_leak_x2 FROM doma_panda.jobsactive4")
         ).one()
-    assert leak == kept
-    assert (square is None) == (kept is None)
+    assert leak == expected
+    assert (square is None) == (expected is None)
 
 
-def test_the_host_of_a_job_is_kept_under_pandas_name(empty_database: Database) -> None:
+def test_the_host_of_a_job_moves_to_pandas_column_name(empty_database: Database) -> None:
     upgrade(empty_database, panda=[step for step in read_migrations(PANDA) if step.version < 140])
     with empty_database.begin() as connection:
         connection.execute(sa.text("INSERT INTO doma_panda.jobsactive4 (pandaid, creatorhost) VALUES (1, 'login')"))
@@ -113,7 +113,7 @@ EVENTS: list[dict[str, Any]] = [
 ]
 
 
-def test_event_ranges_are_a_table_of_scenarios(database: Database) -> None:
+def test_scenarios_include_event_ranges(database: Database) -> None:
     assert load(database, Scenario(NOW, {"jedi_events": EVENTS})) == {"jedi_events": 2}
     assert [dict(sorted(row.items())) for row in dump(database, NOW).tables["jedi_events"]] == [
         dict(sorted(row.items())) for row in EVENTS

@@ -1,4 +1,4 @@
-"""Pauses of agents: set, ended, overlapping, and refused."""
+"""Pauses of agents are set, ended, overlapping and rejected."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ def test_an_agent_is_paused_until_the_pause_ends(database: Database) -> None:
         refuse_paused(connection, "activation")
         assert resume(connection, "timeouts", editor="bob") and not resume(connection, "timeouts", editor="bob")
         refuse_paused(connection, "timeouts")
-        (kept,) = pause_history(connection)
-        assert (kept.agent, kept.reason, kept.editor, kept.until, kept.ended_by) == (
+        (entry,) = pause_history(connection)
+        assert (entry.agent, entry.reason, entry.editor, entry.until, entry.ended_by) == (
             "timeouts", "downtime", "ann", until, "bob",
         )  # fmt: skip
 
 
-def test_all_means_every_agent_and_a_new_pause_ends_the_one_before(database: Database) -> None:
+def test_all_pauses_every_agent_and_a_new_pause_ends_the_previous_one(database: Database) -> None:
     with database.begin() as connection:
         now = database_clock(connection)
         pause(connection, ALL, until=now + timedelta(hours=1), reason="move", editor="ann")
         pause(connection, ALL, until=now + timedelta(hours=2), reason="longer", editor="ann")
         pause(connection, "timeouts", until=now + timedelta(hours=3), reason="own", editor="bob")
-        assert [one.agent for one in held_pauses(connection, "timeouts")] == ["timeouts", ALL]
-        assert [one.reason for one in held_pauses(connection, "activation")] == ["longer"]
+        assert [active.agent for active in held_pauses(connection, "timeouts")] == ["timeouts", ALL]
+        assert [active.reason for active in held_pauses(connection, "activation")] == ["longer"]
         resume(connection, "timeouts", editor="bob")
         with pytest.raises(AgentPaused, match="all agents are paused"):
             refuse_paused(connection, "timeouts")
         assert len(pause_history(connection, ALL)) == 2
 
 
-def test_an_end_that_has_passed_is_refused_and_one_that_passes_needs_nobody(database: Database) -> None:
+def test_a_past_end_is_rejected_and_a_pause_ends_by_itself(database: Database) -> None:
     with database.begin() as connection, pytest.raises(PauseRefused, match="has passed"):
         pause(connection, "timeouts", until=datetime(2020, 1, 1, tzinfo=UTC), reason="x", editor="ann")
     with database.begin() as connection:
@@ -61,5 +61,5 @@ def test_an_end_that_has_passed_is_refused_and_one_that_passes_needs_nobody(data
         )
         refuse_paused(connection, "timeouts")
         assert not resume(connection, "timeouts", editor="bob")
-        (ended,) = pause_history(connection)
-        assert ended.ended_by is None and ended.ended_at == ended.until < now
+        (entry,) = pause_history(connection)
+        assert entry.ended_by is None and entry.ended_at == entry.until < now

@@ -4,7 +4,7 @@ import pytest
 
 from broker.store.service.agent_runs import RunRecord
 
-DRIVER = """\
+DRIVER_ERROR = """\
 (psycopg.errors.LockNotAvailable) canceling statement due to lock timeout
 LINE 2:     DELETE FROM broker.job_actions
 DETAIL: somebody holds it
@@ -25,8 +25,8 @@ sqlalchemy.exc.OperationalError: """
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        ("OperationalError: " + DRIVER, "OperationalError: " + DRIVER.splitlines()[0]),
-        (TRACE + DRIVER, "sqlalchemy.exc.OperationalError: " + DRIVER.splitlines()[0]),
+        ("OperationalError: " + DRIVER_ERROR, "OperationalError: " + DRIVER_ERROR.splitlines()[0]),
+        (TRACE + DRIVER_ERROR, "sqlalchemy.exc.OperationalError: " + DRIVER_ERROR.splitlines()[0]),
         ("Refused: no queues; x: y; remedy", "Refused: no queues; x: y; remedy"),
         ("  File c\nKeyError: 'x'\n", "KeyError: 'x'"),
         ("Traceback (most recent call last):\n  File c\nAssertionError", "AssertionError"),
@@ -34,5 +34,5 @@ sqlalchemy.exc.OperationalError: """
         (None, "no reason given"),
     ],
 )
-def test_the_line_that_says_what_went_wrong(error: str | None, line: str) -> None:
+def test_the_error_line_names_the_cause(error: str | None, line: str) -> None:
     assert RunRecord(outcome="failed", error=error).error_line == line

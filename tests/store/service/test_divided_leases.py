@@ -1,4 +1,4 @@
-"""Leases of the parts of an agent: side by side within a division, never beside those of another."""
+"""Leases of the parts of an agent coexist within one division, never across divisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def acquire(database: Database, name: str, holder: str = "one") -> leases.Acquis
         return leases.acquire(connection, name, holder, TERMS)
 
 
-def granted(database: Database, name: str, holder: str = "one") -> Lease:
+def acquire_lease(database: Database, name: str, holder: str = "one") -> Lease:
     lease = acquire(database, name, holder).lease
     assert lease is not None
     return lease
@@ -37,39 +37,43 @@ def expire(database: Database, name: str, ahead_s: float = 0.0) -> None:
         connection.execute(sa.text(query), {"n": name, "s": ahead_s})
 
 
-def askable(database: Database, *names: str) -> list[str]:
+def requestable(database: Database, *names: str) -> list[str]:
     with database.begin() as connection:
         return leases.askable(names, {row.name: row for row in leases.find_all(connection)}, TERMS)
 
 
-def test_parts_of_one_division_are_held_side_by_side(database: Database) -> None:
-    granted(database, "a#1/2", "one")
-    assert askable(database, "a#1/2", "a#2/2", "b") == ["a#2/2", "b"]
-    granted(database, "a#2/2", "two")
+def test_parts_of_one_division_are_leased_independently(database: Database) -> None:
+    acquire_lease(database, "a#1/2", "one")
+    assert requestable(database, "a#1/2", "a#2/2", "b") == ["a#2/2", "b"]
+    acquire_lease(database, "a#2/2", "two")
     assert acquire(database, "a#1/2", "two").lease is None
 
 
-@pytest.mark.parametrize(("held", "wanted"), [("a#1/2", "a"), ("a", "a#1/2"), ("a#1/2", "a#2/3"), ("a#3/3", "a#1/2")])
-def test_no_lease_is_granted_beside_one_of_another_division(database: Database, held: str, wanted: str) -> None:
-    first = granted(database, held)
-    assert askable(database, wanted) == []
-    refused = acquire(database, wanted, "two")
-    assert refused.lease is None
-    assert refused.row is not None
-    assert (refused.row.name, refused.row.holder) == (held, "one")
-    granted(database, "ab" if wanted == "a" else "ab#1/7", "two")
+@pytest.mark.parametrize(
+    ("held_name", "requested_name"), [("a#1/2", "a"), ("a", "a#1/2"), ("a#1/2", "a#2/3"), ("a#3/3", "a#1/2")]
+)
+def test_no_lease_is_granted_alongside_a_lease_of_another_division(
+    database: Database, held_name: str, requested_name: str
+) -> None:
+    first = acquire_lease(database, held_name)
+    assert requestable(database, requested_name) == []
+    rejection = acquire(database, requested_name, "two")
+    assert rejection.lease is None
+    assert rejection.row is not None
+    assert (rejection.row.name, rejection.row.holder) == (held_name, "one")
+    acquire_lease(database, "ab" if requested_name == "a" else "ab#1/7", "two")
     with database.begin() as connection:
         leases.release(connection, first)
-    assert askable(database, wanted) == [wanted]
-    granted(database, wanted, "two")
-    assert acquire(database, held).lease is None
+    assert requestable(database, requested_name) == [requested_name]
+    acquire_lease(database, requested_name, "two")
+    assert acquire(database, held_name).lease is None
 
 
-def test_what_was_held_of_another_division_is_in_force_no_more(database: Database) -> None:
-    old, absurd = granted(database, "a#1/2"), granted(database, "a#2/2")
+def test_leases_of_a_previous_division_are_no_longer_in_force(database: Database) -> None:
+    old, absurd = acquire_lease(database, "a#1/2"), acquire_lease(database, "a#2/2")
     expire(database, "a#1/2")
     expire(database, "a#2/2", 10_000.0)
-    granted(database, "a", "two")
+    acquire_lease(database, "a", "two")
     with database.begin() as connection:
         assert leases.renew(connection, [old, absurd], TERMS).lost == {old, absurd}
         assert [row.name for row in leases.holders_of(connection, "a")] == ["a"]
@@ -79,34 +83,34 @@ def test_what_was_held_of_another_division_is_in_force_no_more(database: Databas
 
 
 def test_another_division_waits_for_a_commit_whose_fence_is_closed(database: Database) -> None:
-    granted(database, "a#1/2")
+    acquire_lease(database, "a#1/2")
     expire(database, "a#1/2")
     with database.begin() as writing:
-        # the lock of a closing fence; the lease has expired since
+        # the lock of a closing fence, whose lease has since expired
         writing.execute(sa.text("SELECT FROM broker.leases WHERE name = 'a#1/2' FOR SHARE"))
-        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), database.begin() as other:
-            other.execute(sa.text("SET LOCAL lock_timeout = 100"))
-            leases.acquire(other, "a#1/3", "two", TERMS)
-    granted(database, "a#1/3", "two")
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), database.begin() as other_connection:
+            other_connection.execute(sa.text("SET LOCAL lock_timeout = 100"))
+            leases.acquire(other_connection, "a#1/3", "two", TERMS)
+    acquire_lease(database, "a#1/3", "two")
 
 
-def test_a_cycle_closes_what_its_own_part_and_other_divisions_left_open(database: Database) -> None:
-    def opened(lease: Lease) -> int:
+def test_a_cycle_closes_runs_left_open_by_its_own_part_and_other_divisions(database: Database) -> None:
+    def open_run(lease: Lease) -> int:
         with database.begin() as connection:
             return agent_runs.start(connection, "a", lease)
 
-    left = {name: opened(granted(database, name)) for name in ("a#1/2", "a#2/2")}
+    open_ids = {name: open_run(acquire_lease(database, name)) for name in ("a#1/2", "a#2/2")}
     expire(database, "a#1/2")
-    again = granted(database, "a#1/2", "two")
-    current = opened(again)
-    assert _open_runs(database) == {left["a#2/2"], current}
+    new_lease = acquire_lease(database, "a#1/2", "two")
+    current_run = open_run(new_lease)
+    assert _open_runs(database) == {open_ids["a#2/2"], current_run}
     for name in ("a#1/2", "a#2/2"):
         expire(database, name)
-    whole = opened(granted(database, "a", "two"))
-    assert _open_runs(database) == {whole}
+    undivided_run = open_run(acquire_lease(database, "a", "two"))
+    assert _open_runs(database) == {undivided_run}
     expire(database, "a")
-    third = opened(granted(database, "a#1/3", "two"))
-    assert _open_runs(database) == {third}
+    third_run = open_run(acquire_lease(database, "a#1/3", "two"))
+    assert _open_runs(database) == {third_run}
 
 
 def _open_runs(database: Database) -> set[int]:

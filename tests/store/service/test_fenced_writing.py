@@ -1,4 +1,4 @@
-"""Transactions under a lease: refused at the start, refused before the commit, and never kept waiting for long."""
+"""Transactions under a lease are rejected at the start or before the commit and never stay idle for long."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def is_written(database: Database) -> bool:
         return connection.scalar(sa.text("SELECT to_regclass('broker.written')")) is not None
 
 
-def test_what_is_written_under_a_lease_is_committed(database: Database, lease: Lease) -> None:
+def test_a_write_under_a_lease_is_committed(database: Database, lease: Lease) -> None:
     with writing(database, lease) as connection:
         connection.execute(WRITE)
     assert is_written(database)
 
 
 @pytest.mark.parametrize("lose", [expire, take_over])
-def test_under_a_lost_lease_the_block_is_not_entered(
+def test_a_lost_lease_prevents_entering_the_block(
     database: Database, lease: Lease, lose: Callable[[Database], None]
 ) -> None:
     lose(database)
@@ -60,7 +60,7 @@ def test_under_a_lost_lease_the_block_is_not_entered(
 
 @pytest.mark.parametrize("lose", [expire, take_over])
 @pytest.mark.parametrize("leave", ["end", "return"])
-def test_what_was_written_while_the_lease_was_lost_is_not_committed(
+def test_a_write_during_which_the_lease_is_lost_is_not_committed(
     database: Database, lease: Lease, lose: Callable[[Database], None], leave: str
 ) -> None:
     def write() -> None:
@@ -75,7 +75,7 @@ def test_what_was_written_while_the_lease_was_lost_is_not_committed(
     assert not is_written(database)
 
 
-def test_a_block_that_raises_writes_nothing_and_says_its_own_error(database: Database, lease: Lease) -> None:
+def test_a_block_that_raises_writes_nothing_and_propagates_its_error(database: Database, lease: Lease) -> None:
     with pytest.raises(ZeroDivisionError), writing(database, lease) as connection:
         connection.execute(WRITE)
         expire(database)
@@ -86,43 +86,43 @@ def test_a_block_that_raises_writes_nothing_and_says_its_own_error(database: Dat
 @pytest.mark.parametrize(
     ("idle_within_s", "inside"), [(None, "5s"), (3.0, "3s"), (5.0, "5s"), (60.0, "1min"), (float("inf"), "1d")]
 )
-def test_a_transaction_is_never_idle_for_long_and_least_of_all_before_its_commit(
+def test_the_idle_time_of_a_transaction_is_limited_most_before_its_commit(
     database: Database,
     lease: Lease,
     monkeypatch: pytest.MonkeyPatch,
     idle_within_s: float | None,
     inside: str,
 ) -> None:
-    seen: list[tuple[str, str]] = []
+    timeouts: list[tuple[str, str]] = []
     fence = leases.fence
 
     def limits(connection: sa.Connection) -> None:
-        shown = [connection.scalar(sa.text(f"SHOW {name}")) for name in ("lock_timeout", IDLE)]
-        seen.append((str(shown[0]), str(shown[1])))
+        values = [connection.scalar(sa.text(f"SHOW {name}")) for name in ("lock_timeout", IDLE)]
+        timeouts.append((str(values[0]), str(values[1])))
 
-    def fenced(connection: sa.Connection, lease: Lease, *, closing: bool = False) -> None:
+    def recording_fence(connection: sa.Connection, lease: Lease, *, closing: bool = False) -> None:
         fence(connection, lease, closing=closing)
         limits(connection)
 
-    monkeypatch.setattr(leases, "fence", fenced)
-    given = {} if idle_within_s is None else {"idle_within_s": idle_within_s}
-    with writing(database, lease, **given) as connection:
+    monkeypatch.setattr(leases, "fence", recording_fence)
+    options = {} if idle_within_s is None else {"idle_within_s": idle_within_s}
+    with writing(database, lease, **options) as connection:
         limits(connection)
-    assert seen == [("5s", inside), ("5s", inside), ("5s", "3s" if inside == "3s" else "5s")]
+    assert timeouts == [("5s", inside), ("5s", inside), ("5s", "3s" if inside == "3s" else "5s")]
 
 
-def test_who_may_only_read_cannot_write(database: Database) -> None:
-    only = ReadOnlyDatabase(database)
-    assert {name for name in dir(only) if not name.startswith("_")} == {"names", "read_snapshot"}
-    assert (only.names, repr(only)) == (database.names, repr(database))
+def test_a_read_only_database_cannot_write(database: Database) -> None:
+    read_only = ReadOnlyDatabase(database)
+    assert {name for name in dir(read_only) if not name.startswith("_")} == {"names", "read_snapshot"}
+    assert (read_only.names, repr(read_only)) == (database.names, repr(database))
     for statement in (
         WRITE,
         sa.text("SET TRANSACTION READ WRITE"),
         sa.text("SELECT nextval('broker.lease_epoch_seq')"),
     ):
-        with pytest.raises(sa.exc.DBAPIError) as refused, only.read_snapshot() as connection:
+        with pytest.raises(sa.exc.DBAPIError) as caught, read_only.read_snapshot() as connection:
             connection.execute(sa.text("SELECT 1"))
             connection.execute(statement)
         assert isinstance(
-            refused.value.orig, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.ActiveSqlTransaction
+            caught.value.orig, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.ActiveSqlTransaction
         )

@@ -21,7 +21,7 @@ HELD = {"a": -10.0, "b": -0.1}
 
 
 @pytest.mark.parametrize(
-    ("found", "expired_s_ago", "expected"),
+    ("services_found", "expired_s_ago", "expected"),
     [
         ([], {}, [Problem("no_service")]),
         ([service()], HELD, []),
@@ -48,23 +48,25 @@ HELD = {"a": -10.0, "b": -0.1}
         ([service(60.0, feeds=["a"])], HELD, [Problem("heartbeat_old", None, 60.0, 30.0)]),
     ],
 )
-def test_what_is_wrong(found: list[ServiceState], expired_s_ago: dict[str, float], expected: list[Problem]) -> None:
-    assert problems(found, expired_s_ago) == expected
+def test_problems_of_services_and_leases(
+    services_found: list[ServiceState], expired_s_ago: dict[str, float], expected: list[Problem]
+) -> None:
+    assert problems(services_found, expired_s_ago) == expected
 
 
-def test_the_database_is_read_as_it_is(database: Database) -> None:
+def test_services_and_leases_are_read_from_the_database(database: Database) -> None:
     assert health.read(database.url, "here") == ([], {})
     with database.begin() as connection:
         assert leases.acquire(connection, "a", "one", LeaseTerms()).lease is not None
         services.beat(connection, "one", "here", "1", ["a"], {"overdue": ["a"]})
         services.beat(connection, "two", "elsewhere", "1", ["a"])
         services.beat(connection, "old release", "there", "1", ["a"])
-    (found,), expired_s_ago = health.read(database.url, "here")
-    assert (found.holder, found.agents, found.state) == ("one", ["a"], {"overdue": ["a"]})
-    assert 0 <= found.seen_s_ago < 60
+    (local,), expired_s_ago = health.read(database.url, "here")
+    assert (local.holder, local.agents, local.state) == ("one", ["a"], {"overdue": ["a"]})
+    assert 0 <= local.seen_s_ago < 60
     assert -15 <= expired_s_ago["a"] < 0
-    (other,), _ = health.read(database.url, "there")
-    assert other.state == {}
+    (remote,), _ = health.read(database.url, "there")
+    assert remote.state == {}
 
 
 def test_a_silent_database_is_not_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +74,8 @@ def test_a_silent_database_is_not_waited_for(database: Database, monkeypatch: py
     with silent_proxy(database.url) as proxy:
         original = psycopg.connect
 
-        def connect(*arguments: Any, **named: Any) -> Any:
-            connection = original(*arguments, **named)
+        def connect(*arguments: Any, **keywords: Any) -> Any:
+            connection = original(*arguments, **keywords)
             proxy.silence()
             return connection
 
@@ -83,7 +85,7 @@ def test_a_silent_database_is_not_waited_for(database: Database, monkeypatch: py
         assert proxy.swallowed > 0
 
 
-def test_no_tables_are_an_error_of_the_driver(empty_database: Database) -> None:
+def test_missing_tables_raise_the_drivers_error(empty_database: Database) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable):
         health.read(empty_database.url, "here")
     with empty_database.begin() as connection:

@@ -1,4 +1,4 @@
-"""Tables that did not change are not read again, and each change is seen."""
+"""Unchanged tables are not read again, and every change is detected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLES = sorted(
 
 
 @pytest.fixture(scope="module")
-def stored(test_server: TestServer) -> Iterator[Database]:
+def stored_grid(test_server: TestServer) -> Iterator[Database]:
     url = test_server.create()
     with Database(url) as database:
         load(database, Scenario(NOW, grid() | {"jobsactive4": [job(1, "A", "running")]}))
@@ -37,15 +37,15 @@ def stored(test_server: TestServer) -> Iterator[Database]:
     test_server.drop(sa.make_url(url).database or "")
 
 
-def read(connection: sa.Connection, database: Database, kept: KeptReadings) -> dict[str, RawSource]:
-    reader = SourceReader(connection, TableCatalogue.read(connection, database.names), NOW, "live", kept)
+def read(connection: sa.Connection, database: Database, cached: KeptReadings) -> dict[str, RawSource]:
+    reader = SourceReader(connection, TableCatalogue.read(connection, database.names), NOW, "live", cached)
     return read_sources(reader, grid_sources(analysis=False))[0]
 
 
-def test_rows_that_are_the_same_are_the_same_objects(stored: Database) -> None:
-    kept = KeptReadings()
-    with stored.read_snapshot() as connection:
-        first, second = read(connection, stored, kept), read(connection, stored, kept)
+def test_unchanged_rows_are_the_same_objects(stored_grid: Database) -> None:
+    cached = KeptReadings()
+    with stored_grid.read_snapshot() as connection:
+        first, second = read(connection, stored_grid, cached), read(connection, stored_grid, cached)
     assert {name for name in first for table in first[name].tables if table in TABLES} > {"queues", "links", "storages"}
     for name, source in first.items():
         for table, rows in source.tables.items():
@@ -54,18 +54,20 @@ def test_rows_that_are_the_same_are_the_same_objects(stored: Database) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept() -> KeptReadings:
-    """Readings that outlive the test, as in a service: of the tables that another test has changed they are old."""
+def old_readings() -> KeptReadings:
+    """Readings that outlive the test, as in a service: they are stale for tables that another test changed."""
     return KeptReadings()
 
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("change", ["one row gone", "one row twice"])
-def test_a_changed_table_is_read_again(stored: Database, kept: KeptReadings, table: str, change: str) -> None:
-    name = stored.names.table(table)
-    with stored.engine.connect() as connection, connection.begin() as transaction:
-        before = read(connection, stored, kept)
-        first = f"ctid = (SELECT min(ctid) FROM {name})"  # names of ours
+def test_a_changed_table_is_read_again(
+    stored_grid: Database, old_readings: KeptReadings, table: str, change: str
+) -> None:
+    name = stored_grid.names.table(table)
+    with stored_grid.engine.connect() as connection, connection.begin() as transaction:
+        before = read(connection, stored_grid, old_readings)
+        first_row = f"ctid = (SELECT min(ctid) FROM {name})"
         keys = connection.scalars(
             sa.text(
                 "SELECT conname FROM pg_constraint WHERE conrelid = CAST(:name AS regclass) AND contype IN ('p', 'u')"
@@ -73,35 +75,35 @@ def test_a_changed_table_is_read_again(stored: Database, kept: KeptReadings, tab
             {"name": name},
         ).all()
         if change == "one row gone":
-            done = connection.exec_driver_sql(f"DELETE FROM {name} WHERE {first}")
+            result = connection.exec_driver_sql(f"DELETE FROM {name} WHERE {first_row}")
         else:
             for key in keys:
                 connection.exec_driver_sql(f'ALTER TABLE {name} DROP CONSTRAINT "{key}" CASCADE')
-            done = connection.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE {first}")
-        assert done.rowcount == 1
-        after, fresh = read(connection, stored, kept), read(connection, stored, KeptReadings())
+            result = connection.exec_driver_sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE {first_row}")
+        assert result.rowcount == 1
+        after, fresh = read(connection, stored_grid, old_readings), read(connection, stored_grid, KeptReadings())
         assert digests(after) == digests(fresh)
         assert digests(after) != digests(before)
         transaction.rollback()
 
 
-def test_one_value_that_changes_is_seen(stored: Database) -> None:
-    kept = KeptReadings()
-    with stored.engine.connect() as connection, connection.begin() as transaction:
-        read(connection, stored, kept)
-        value = f"UPDATE {stored.names.table('network_matrix_kv')} SET value = 1 WHERE key = 'AGIS_closeness'"
-        assert connection.exec_driver_sql(value).rowcount == 1
-        assert digests(read(connection, stored, kept)) == digests(read(connection, stored, KeptReadings()))
+def test_a_single_changed_value_is_detected(stored_grid: Database) -> None:
+    cached = KeptReadings()
+    with stored_grid.engine.connect() as connection, connection.begin() as transaction:
+        read(connection, stored_grid, cached)
+        change = f"UPDATE {stored_grid.names.table('network_matrix_kv')} SET value = 1 WHERE key = 'AGIS_closeness'"
+        assert connection.exec_driver_sql(change).rowcount == 1
+        assert digests(read(connection, stored_grid, cached)) == digests(read(connection, stored_grid, KeptReadings()))
         transaction.rollback()
 
 
-def test_a_part_is_of_the_same_rows_and_age_only(stored: Database) -> None:
-    kept = KeptReadings()
-    with stored.read_snapshot() as connection:
-        links, again = (read(connection, stored, kept)["links"] for _ in range(2))
-        copy = read(connection, stored, KeptReadings())["links"]
+def test_a_part_belongs_only_to_the_same_rows_and_age(stored_grid: Database) -> None:
+    cached = KeptReadings()
+    with stored_grid.read_snapshot() as connection:
+        links, same_links = (read(connection, stored_grid, cached)["links"] for _ in range(2))
+        other_links = read(connection, stored_grid, KeptReadings())["links"]
     part = KeptPart(links, ("digest", b""))
-    assert part.is_of(again)
-    assert not part.is_of(copy)
+    assert part.is_of(same_links)
+    assert not part.is_of(other_links)
     assert not part.is_of(RawSource("links", links.tables, NOW))
     assert not part.is_of(RawSource("links", {}, links.newest))

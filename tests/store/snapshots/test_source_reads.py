@@ -1,4 +1,4 @@
-"""The sources of a snapshot, read from PostgreSQL."""
+"""The sources of a snapshot are read from PostgreSQL."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def read(database: Database, statistics: JobStatistics = "live") -> dict[str, Ra
         return read_sources(reader, grid_sources(analysis=False))[0]
 
 
-def built(sources: dict[str, RawSource]) -> Snapshot:
+def snapshot_of(sources: dict[str, RawSource]) -> Snapshot:
     return build_snapshot("s", NOW, sources, ())
 
 
@@ -117,7 +117,7 @@ def test_every_source_is_read_and_built(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     sources = read(database)
     assert list(sources) == [source.name for source in grid_sources(analysis=False)]
-    snapshot = built(sources)
+    snapshot = snapshot_of(sources)
     assert list(snapshot.queues.name) == ["A/SCORE", "B"]
     assert list(snapshot.nuclei.name) == ["NUC"]
     assert (snapshot.storages.space_free_gb[0], bool(snapshot.storages.read_wan[0])) == (5, False)
@@ -133,7 +133,7 @@ def test_every_source_is_read_and_built(database: Database) -> None:
     assert snapshot.dropped_rows == ()
 
 
-def test_the_age_of_a_source_is_that_of_its_newest_row(database: Database) -> None:
+def test_the_age_of_a_source_is_the_age_of_its_newest_row(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     newest = {name: source.newest for name, source in read(database).items()}
     stamp = datetime.fromisoformat(STAMP).replace(tzinfo=UTC)
@@ -141,39 +141,39 @@ def test_the_age_of_a_source_is_that_of_its_newest_row(database: Database) -> No
     assert newest == {name: stamp if name in aged else None for name in newest}
 
 
-def test_only_the_rows_that_are_asked_for_are_read(database: Database) -> None:
+def test_only_requested_rows_are_read(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     sources = read(database)
     counts = {name: sources[name].row_count for name in ("links", "pilots", "workers", "worker_nodes")}
     assert counts == {"links": 2, "pilots": 1, "workers": 1, "worker_nodes": 1}
 
 
-def test_an_empty_database(database: Database) -> None:
+def test_an_empty_database_gives_empty_sources(database: Database) -> None:
     sources = read(database)
     assert all(source.row_count == 0 and source.newest is None for source in sources.values())
-    assert len(built(sources).queues) == 0
+    assert len(snapshot_of(sources).queues) == 0
     assert read(database, "panda")["jobs"].row_count == 0
 
 
-def test_content_and_not_the_order_of_storing_gives_the_digest(make_database: Callable[..., Database]) -> None:
+def test_the_digest_depends_on_content_and_not_on_storage_order(make_database: Callable[..., Database]) -> None:
     tables = grid() | {"jobsactive4": [job(1, "A", "running"), job(2, "B", "running"), job(3, "A", "starting")]}
-    found = []
+    results = []
     for order in (1, -1):
         database = make_database()
         load(database, Scenario(NOW, {name: rows[::order] for name, rows in tables.items()}))
-        found.append(digests(read(database)))
-    assert found[0] == found[1]
+        results.append(digests(read(database)))
+    assert results[0] == results[1]
 
 
-def test_stored_sources_come_back_as_they_were_read(database: Database) -> None:
+def test_stored_sources_are_read_back_unchanged(database: Database) -> None:
     load(database, Scenario(NOW, grid() | {"jobsactive4": [job(1, "A", "running", diskio=100)]}))
     sources = read(database)
-    stored = {name: decode(*encode(source)) for name, source in sources.items()}
-    assert digests(stored) == digests(sources)
-    assert built(stored).unified.cpu_levels == built(sources).unified.cpu_levels
+    decoded_sources = {name: decode(*encode(source)) for name, source in sources.items()}
+    assert digests(decoded_sources) == digests(sources)
+    assert snapshot_of(decoded_sources).unified.cpu_levels == snapshot_of(sources).unified.cpu_levels
 
 
-def test_a_document_is_read_as_it_is(database: Database) -> None:
+def test_documents_are_read_unchanged_and_bad_ones_dropped(database: Database) -> None:
     bad = r"""{"nickname": "BAD\u0000", "maxrss": 1}"""
     twice = """{"nickname": "T", "nickname": "U"}"""
     huge = '{"nickname": "' + "x" * 1_100_000 + '"}'
@@ -184,7 +184,7 @@ def test_a_document_is_read_as_it_is(database: Database) -> None:
             )
             connection.execute(sa.text(statement), {"name": name, "data": document})
         connection.execute(sa.text("INSERT INTO doma_panda.schedconfig_json (panda_queue) VALUES ('N')"))
-    snapshot = built(read(database))
+    snapshot = snapshot_of(read(database))
     assert len(snapshot.unified) == 0
     assert {row.identifier: row.code for row in snapshot.dropped_rows} == {
         "P": "not_text",
@@ -194,7 +194,7 @@ def test_a_document_is_read_as_it_is(database: Database) -> None:
     }
 
 
-def test_a_narrower_database_gives_nulls(database: Database) -> None:
+def test_missing_columns_and_tables_give_nulls(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     with database.begin() as connection:
         for statement in (
@@ -203,13 +203,13 @@ def test_a_narrower_database_gives_nulls(database: Database) -> None:
             "DROP TABLE doma_panda.mv_worker_node_summary",
         ):
             connection.exec_driver_sql(statement)
-    snapshot = built(read(database))
+    snapshot = snapshot_of(read(database))
     assert list(snapshot.storages.name) == ["D"]
     assert snapshot.storages.read_wan[0]
     assert snapshot.unified.gpus == ((), ())
 
 
-def test_a_tick_after_each_source(database: Database) -> None:
+def test_each_source_is_followed_by_a_tick(database: Database) -> None:
     ticks: list[int] = []
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
@@ -232,9 +232,9 @@ ACTIVE = [
 DEFINED = [job(11, "A", "defined"), job(12, "A", "assigned"), job(13, "A", "defined", gshare="Derivation")]
 
 
-def test_live_counts(database: Database) -> None:
+def test_live_counts_of_jobs(database: Database) -> None:
     load(database, Scenario(NOW, grid() | {"jobsactive4": ACTIVE, "jobsdefined4": DEFINED}))
-    snapshot = built(read(database))
+    snapshot = snapshot_of(read(database))
     total = {
         status: snapshot.jobs.total[:, index].tolist()
         for index, status in enumerate(COUNTED_STATUSES)
@@ -249,7 +249,7 @@ def test_live_counts(database: Database) -> None:
         "transferring": [1, 0],
     }
     assert set(snapshot.jobs.accounting_keys) == {"", "Derivation", "Simulation", "#7"}
-    # (800 / 8 + 80 / 8) / 2: jobs without a figure do not count, and one without cores has one
+    # (800 / 8 + 80 / 8) / 2: jobs without a figure do not count, and a job without cores counts as one core
     assert list(snapshot.unified.average_diskio_kbps) == [55, 20]
     cores = {key: snapshot.jobs.running_cores[:, index].tolist() for index, key in enumerate(snapshot.jobs.core_keys)}
     assert cores[("atlas", "managed")] == [4 + 8, 0]
@@ -258,16 +258,16 @@ def test_live_counts(database: Database) -> None:
 
 
 @pytest.mark.parametrize("cores", [0, None])
-def test_a_job_of_no_cores_does_not_stop_the_count(database: Database, cores: int | None) -> None:
+def test_a_job_without_cores_does_not_break_the_count(database: Database, cores: int | None) -> None:
     rows = [job(1, "A", "running", corecount=cores, diskio=70), job(2, "A", "running", corecount=2, diskio=60)]
     load(database, Scenario(NOW, grid() | {"jobsactive4": rows}))
-    snapshot = built(read(database))
+    snapshot = snapshot_of(read(database))
     assert snapshot.unified.average_diskio_kbps[0] == (70 + 30) / 2
     assert snapshot.jobs.running_cores.sum() == 2
     assert snapshot.jobs.total[0].sum() == 2
 
 
-# What PanDA's procedures compute: one row a job is allowed, and sums are what readers use.
+# The computation of PanDA's procedures: one row for each job is allowed, and readers use sums.
 SHARE_STATISTICS = """
 INSERT INTO doma_panda.{target} (ts, gshare, computingsite, jobstatus, prorated_diskio_avg, njobs, vo, workqueue_id,
     resource_type, nucleus)
@@ -283,22 +283,24 @@ FROM doma_panda.jobsactive4 GROUP BY computingsite, jobstatus, vo, prodsourcelab
 """
 
 
-def test_pandas_statistics_give_the_same_as_counting(database: Database) -> None:
+def test_pandas_statistics_equal_live_counts(database: Database) -> None:
     load(database, Scenario(NOW, grid() | {"jobsactive4": ACTIVE, "jobsdefined4": DEFINED}))
     with database.begin() as connection:
         for table, target in (("jobsactive4", "jobs_share_stats"), ("jobsdefined4", "jobsdefined_share_stats")):
             connection.exec_driver_sql(SHARE_STATISTICS.format(table=table, target=target))
         connection.exec_driver_sql(CORE_STATISTICS)
-    live, panda = built(read(database)), built(read(database, "panda"))
+    live, panda = snapshot_of(read(database)), snapshot_of(read(database, "panda"))
     assert panda.jobs.total.tolist() == live.jobs.total.tolist()
     assert panda.jobs.transferring_to.tolist() == live.jobs.transferring_to.tolist()
     assert list(panda.unified.average_diskio_kbps) == list(live.unified.average_diskio_kbps)
     for tag in live.jobs.accounting_keys:
-        mine, theirs = live.jobs.accounting_keys.index(tag), panda.jobs.accounting_keys.index(tag)
-        assert panda.jobs.by_accounting_key[:, theirs].tolist() == live.jobs.by_accounting_key[:, mine].tolist()
+        live_index, panda_index = live.jobs.accounting_keys.index(tag), panda.jobs.accounting_keys.index(tag)
+        assert (
+            panda.jobs.by_accounting_key[:, panda_index].tolist() == live.jobs.by_accounting_key[:, live_index].tolist()
+        )
     for key in (("atlas", "managed"), ("atlas", "user")):
-        mine, theirs = live.jobs.core_keys.index(key), panda.jobs.core_keys.index(key)
-        assert panda.jobs.running_cores[:, theirs].tolist() == live.jobs.running_cores[:, mine].tolist()
+        live_index, panda_index = live.jobs.core_keys.index(key), panda.jobs.core_keys.index(key)
+        assert panda.jobs.running_cores[:, panda_index].tolist() == live.jobs.running_cores[:, live_index].tolist()
     assert panda.dropped_rows == live.dropped_rows == ()
 
 

@@ -13,7 +13,7 @@ from tests.store.small_work import NOW
 PARTS = {"queues": ("aa", b"q" * 1000), "links": ("bb", b"\0\xff")}
 
 
-def test_a_snapshot_comes_back_and_shared_parts_are_stored_once(database: Database) -> None:
+def test_a_snapshot_is_read_back_and_shared_parts_are_stored_once(database: Database) -> None:
     with database.begin() as connection:
         snapshots.save(connection, "a", NOW, "0.1.0", PARTS, {"ages_s": {"links": 12.5}})
         snapshots.save(connection, "a", NOW, "0.1.0", PARTS)
@@ -31,7 +31,7 @@ def test_a_snapshot_comes_back_and_shared_parts_are_stored_once(database: Databa
         "DELETE FROM broker.snapshot_blobs WHERE length(data) = 2",
     ],
 )
-def test_a_snapshot_of_which_something_is_gone_is_refused(database: Database, damage: str) -> None:
+def test_an_incomplete_snapshot_is_rejected(database: Database, damage: str) -> None:
     with database.begin() as connection:
         snapshots.save(connection, "a", NOW, "0.1.0", PARTS)
         assert connection.execute(sa.text(damage)).rowcount == 1

@@ -1,4 +1,4 @@
-"""Lists over the last decisions and over counts by bucket."""
+"""Lists of the last decisions and of counts by bucket."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STATE = {
 
 
 def add(database: Database, *changes: dict[str, Any]) -> None:
-    """Chunk states that differ from the one above by these changes."""
+    """Add chunk states that differ from ``STATE`` by these changes."""
     names = ", ".join(STATE)
     values = ", ".join(f"CAST(:{name} AS jsonb)" if name == "assigned" else f":{name}" for name in STATE)
     statement = sa.text(f"INSERT INTO broker.chunk_states ({names}) VALUES ({values})")
@@ -59,7 +59,7 @@ BROKERED = {"outcome": "brokered", "reason": "", "waiting_since": None, "jobs": 
 
 
 @pytest.mark.parametrize(
-    ("asked", "tasks"),
+    ("filters", "tasks"),
     [
         ({}, [2, 1, 3]),
         ({"tasks": [1, 3, 9]}, [1, 3]),
@@ -78,7 +78,7 @@ BROKERED = {"outcome": "brokered", "reason": "", "waiting_since": None, "jobs": 
         ({"most": 1}, [2]),
     ],
 )
-def test_states_are_chosen_by_all_that_is_given(database: Database, asked: dict[str, Any], tasks: list[int]) -> None:
+def test_states_are_selected_by_every_filter(database: Database, filters: dict[str, Any], tasks: list[int]) -> None:
     add(
         database,
         {},
@@ -87,11 +87,11 @@ def test_states_are_chosen_by_all_that_is_given(database: Database, asked: dict[
         | {"outcome_since": NOW},
     )
     with database.read_snapshot() as connection:
-        found = chunk_states.read_states(connection, **asked)
-    assert [one.jeditaskid for one in found] == tasks
+        states = chunk_states.read_states(connection, **filters)
+    assert [state.jeditaskid for state in states] == tasks
 
 
-def test_a_state_is_read_as_it_is_stored_and_once_for_each_chunk(database: Database) -> None:
+def test_a_state_is_read_as_stored_and_unique_for_each_chunk(database: Database) -> None:
     add(database, BROKERED, {"datasetid": None, "ramcount": None})
     with database.read_snapshot() as connection:
         first = chunk_states.read_states(connection, outcomes=["brokered"])[0]
@@ -100,7 +100,7 @@ def test_a_state_is_read_as_it_is_stored_and_once_for_each_chunk(database: Datab
         add(database, {"datasetid": None, "ramcount": None})
 
 
-def test_what_waits_is_counted_by_reason_and_what_is_gone_is_not(database: Database) -> None:
+def test_waiting_chunks_are_counted_by_reason_without_expired_ones(database: Database) -> None:
     add(
         database,
         {},
@@ -109,8 +109,8 @@ def test_what_waits_is_counted_by_reason_and_what_is_gone_is_not(database: Datab
         BROKERED | {"jeditaskid": 3},
     )
     with database.read_snapshot() as connection:
-        found = chunk_states.waiting_by_reason(connection, NOW)
-    assert found == [
+        waiting_groups = chunk_states.waiting_by_reason(connection, NOW)
+    assert waiting_groups == [
         chunk_states.Waiting(
             "production_job",
             "pending",
@@ -124,10 +124,10 @@ def test_what_waits_is_counted_by_reason_and_what_is_gone_is_not(database: Datab
     ]
 
 
-def test_buckets_from_the_one_that_holds_since_up_to_until(database: Database) -> None:
-    at = [NOW + timedelta(minutes=5 * n) for n in range(3)]
+def test_buckets_range_from_the_one_that_contains_since_up_to_until(database: Database) -> None:
+    starts = [NOW + timedelta(minutes=5 * n) for n in range(3)]
     with database.begin() as connection:
-        for moment in at:
+        for moment in starts:
             connection.execute(
                 sa.text("INSERT INTO broker.reason_counts VALUES (300, :at, 'p', 'pending', 'r', 5, 3, 0, 'full')"),
                 {"at": moment},
@@ -137,12 +137,17 @@ def test_buckets_from_the_one_that_holds_since_up_to_until(database: Database) -
                 {"at": moment},
             )
     with database.read_snapshot() as connection:
-        found = reason_counts.reason_counts(connection, NOW + timedelta(minutes=7), at[2])
-        assert [(one.bucket_at, one.decisions, one.chunks) for one in found] == [(at[1], 5, 3)]
-        waiting = reason_counts.waiting_counts(connection, NOW, at[2], ["p"])
-        assert [(one.bucket_at, one.chunks, one.tasks) for one in waiting] == [(at[0], 3, 2), (at[1], 3, 2)]
-        assert [one.bucket_at for one in reason_counts.waited_at(connection, at[2] - timedelta(seconds=1))] == [at[1]]
-        assert not reason_counts.waited_at(connection, at[2] + timedelta(hours=1, seconds=1))
+        reason_buckets = reason_counts.reason_counts(connection, NOW + timedelta(minutes=7), starts[2])
+        assert [(bucket.bucket_at, bucket.decisions, bucket.chunks) for bucket in reason_buckets] == [(starts[1], 5, 3)]
+        waiting_buckets = reason_counts.waiting_counts(connection, NOW, starts[2], ["p"])
+        assert [(bucket.bucket_at, bucket.chunks, bucket.tasks) for bucket in waiting_buckets] == [
+            (starts[0], 3, 2),
+            (starts[1], 3, 2),
+        ]
+        assert [
+            bucket.bucket_at for bucket in reason_counts.waited_at(connection, starts[2] - timedelta(seconds=1))
+        ] == [starts[1]]
+        assert not reason_counts.waited_at(connection, starts[2] + timedelta(hours=1, seconds=1))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,7 @@ def test_buckets_from_the_one_that_holds_since_up_to_until(database: Database) -
         (NOW - timedelta(microseconds=1), 3600, NOW - timedelta(hours=1)),
     ],
 )
-def test_a_bucket_begins_at_a_whole_multiple(moment: datetime, width_s: int, start: datetime) -> None:
+def test_a_bucket_starts_at_a_multiple_of_its_width(moment: datetime, width_s: int, start: datetime) -> None:
     assert bucket_of(moment, width_s) == start
 
 
@@ -170,24 +175,24 @@ SIDES = st.tuples(
 
 @settings(max_examples=40)
 @given(SIDES, SIDES)
-def test_counts_add_up_whatever_the_queues_and_codes(one: QueueCounts, other: QueueCounts) -> None:
-    total = one.plus(other)
+def test_counts_add_up_for_any_queues_and_codes(left: QueueCounts, right: QueueCounts) -> None:
+    total = left.plus(right)
     for name in ("decisions", "chunks", "jobs"):
-        assert getattr(total, name).sum() == getattr(one, name).sum() + getattr(other, name).sum()
+        assert getattr(total, name).sum() == getattr(left, name).sum() + getattr(right, name).sum()
     by_cell = {(row.queue, row.code): row.decisions for row in total.rows()}
-    for side in (one, other):
+    for side in (left, right):
         for row in side.rows():
             assert by_cell[row.queue, row.code] >= row.decisions
     assert list(QueueCounts.unpack(total.pack()).rows()) == list(total.rows())
 
 
 @pytest.mark.parametrize("data", [b"", b"\x02abc", b"\x01abc", QueueCounts.none("AB", "x").pack()[:-3]])
-def test_damaged_counts_are_refused(data: bytes) -> None:
+def test_damaged_counts_are_rejected(data: bytes) -> None:
     with pytest.raises(CountsCorruptError):
         QueueCounts.unpack(data)
 
 
-def test_the_sums_of_a_queue(database: Database) -> None:
+def test_the_totals_of_a_queue(database: Database) -> None:
     with database.begin() as connection:
         for n in range(3):
             values = {
@@ -196,8 +201,8 @@ def test_the_sums_of_a_queue(database: Database) -> None:
             }
             connection.execute(sa.text("INSERT INTO broker.queue_counts VALUES (300, :at, 'p', :counts)"), values)
     with database.read_snapshot() as connection:
-        found = reason_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
-        assert found == {"p": [QueueCount("A", CANDIDATE, 8, 4, 80), QueueCount("A", "x", 1, 0, 0)]}
+        totals = reason_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
+        assert totals == {"p": [QueueCount("A", CANDIDATE, 8, 4, 80), QueueCount("A", "x", 1, 0, 0)]}
         assert reason_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="Z") == {"p": []}
 
 
@@ -207,8 +212,8 @@ def record(task: int, outcome: str, reason: str, *queues: str) -> DecisionRecord
     return DecisionRecord(decision, dict.fromkeys(queues, 1))
 
 
-def test_of_two_brokers_that_begin_a_bucket_at_once_both_count(database: Database) -> None:
-    """Each has a part of the work, and they have no reason in common on which they would wait for each other."""
+def test_two_brokers_that_start_a_bucket_at_once_both_count(database: Database) -> None:
+    """Each has a part of the work, and they share no reason on which they would wait for each other."""
     brokered, pending = [record(1, "brokered", "", "CERN")], [record(2, "pending", "full", "BNL")]
 
     def count(connection: sa.Connection, records: list[DecisionRecord], main: str) -> None:
@@ -218,16 +223,16 @@ def test_of_two_brokers_that_begin_a_bucket_at_once_both_count(database: Databas
         with database.begin() as connection:
             count(connection, pending, "full")
 
-    other = threading.Thread(target=count_alone)
+    second_broker = threading.Thread(target=count_alone)
     with database.begin() as connection:
         count(connection, brokered, "")
-        other.start()
+        second_broker.start()
         waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
         wait_until(lambda: connection.execute(waiting).scalar_one() > 0, "the second broker waits for the first")
-    other.join()
+    second_broker.join()
     with database.begin() as connection:
-        (stored,) = connection.execute(sa.text("SELECT counts FROM broker.queue_counts")).scalars()
-    assert bytes(stored) == counts_of(brokered, [True]).plus(counts_of(pending, [True])).pack()
+        (data,) = connection.execute(sa.text("SELECT counts FROM broker.queue_counts")).scalars()
+    assert bytes(data) == counts_of(brokered, [True]).plus(counts_of(pending, [True])).pack()
 
 
 COUNTED = [  # width, minutes before NOW, outcome, chunks
@@ -250,7 +255,7 @@ def count(database: Database) -> None:
             connection.execute(statement, {"width": width, "at": at, "outcome": outcome, "chunks": chunks})
 
 
-def test_outcomes_are_added_up_by_step(database: Database) -> None:
+def test_outcomes_are_summed_by_step(database: Database) -> None:
     count(database)
     with database.begin() as connection:
         hourly = reason_counts.outcome_counts(connection, NOW - timedelta(minutes=65), NOW, 3600.0)
@@ -272,5 +277,5 @@ def test_the_first_bucket_of_either_width_since_an_instant(
         connection.execute(sa.text("TRUNCATE broker.reason_counts"))
     count(shared)
     with shared.begin() as connection:
-        found = first_bucket(connection, NOW - timedelta(minutes=minutes_back))
-    assert found == (None if first_back is None else NOW - timedelta(minutes=first_back))
+        bucket = first_bucket(connection, NOW - timedelta(minutes=minutes_back))
+    assert bucket == (None if first_back is None else NOW - timedelta(minutes=first_back))

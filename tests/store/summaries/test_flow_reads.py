@@ -1,4 +1,4 @@
-"""How work flows, by one look at the buckets: the same as bucket by bucket."""
+"""The flow of work read in one query equals the flow read bucket by bucket."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from broker.store.summaries.reason_counts import bucket_of, outcome_counts
 
 NOW = datetime(2026, 3, 4, 12, 7, 11, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-OF_JOBS, ALL = ["analysis_job", "production_job"], ["analysis_job", "production_job", "production_task"]
-_DECIDED = sa.text("""
+JOB_BROKERAGES, ALL_BROKERAGES = (
+    ["analysis_job", "production_job"],
+    ["analysis_job", "production_job", "production_task"],
+)
+_INSERT_REASON_COUNT = sa.text("""
     INSERT INTO broker.reason_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, decisions,
         chunks, jobs)
     VALUES (:width, :at, :brokerage, :outcome, :reason, '', 1, :chunks, :jobs)""")
-_WAITED = sa.text("""
+_INSERT_WAITING_COUNT = sa.text("""
     INSERT INTO broker.waiting_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, tasks)
     VALUES (:width, :at, :brokerage, 'pending', :reason, :main, :chunks, 1)""")
 
 
 @pytest.mark.parametrize("step_s", [300, 3600])
-@pytest.mark.parametrize("brokerages", [ALL, ["production_task"], []], ids=["all", "none places jobs", "nothing"])
-def test_what_was_decided_in_a_day_is_the_same_by_one_look(
-    shared: Database, step_s: int, brokerages: list[str]
-) -> None:
+@pytest.mark.parametrize(
+    "brokerages", [ALL_BROKERAGES, ["production_task"], []], ids=["all", "none places jobs", "nothing"]
+)
+def test_one_query_gives_the_decisions_of_a_day(shared: Database, step_s: int, brokerages: list[str]) -> None:
     draw, rows = random.Random(7), []
     for minutes in range(-5, 27 * 60, 5):
-        for name in [one for one in brokerages if draw.random() < 0.8]:
+        for name in [brokerage for brokerage in brokerages if draw.random() < 0.8]:
             at = bucket_of(NOW - timedelta(minutes=minutes))
             for outcome, reason in (("brokered", ""), ("pending", "full"), ("pending", "disk")):
                 jobs = draw.choice([0, 0, 3]) if outcome == "brokered" else 0
@@ -41,27 +44,27 @@ def test_what_was_decided_in_a_day_is_the_same_by_one_look(
     with shared.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.reason_counts"))
         if rows:
-            connection.execute(_DECIDED, rows)
+            connection.execute(_INSERT_REASON_COUNT, rows)
     starts = bucket_of(NOW, step_s) - timedelta(seconds=23 * step_s)
     until = NOW + timedelta(seconds=300)
     with shared.read_snapshot() as connection:
-        found = decided(
-            connection, NOW, Steps(bucket_of(NOW - DAY), NOW, 1800.0), Steps(starts, until, step_s), OF_JOBS
+        flow = decided(
+            connection, NOW, Steps(bucket_of(NOW - DAY), NOW, 1800.0), Steps(starts, until, step_s), JOB_BROKERAGES
         )
         outcomes = outcome_counts(connection, NOW - DAY, NOW, 1800.0)
-        by_bucket = placed(connection, starts, until, OF_JOBS)
-        before = placed(connection, NOW - DAY - HOUR, NOW - DAY, OF_JOBS)
+        by_bucket = placed(connection, starts, until, JOB_BROKERAGES)
+        before = placed(connection, NOW - DAY - HOUR, NOW - DAY, JOB_BROKERAGES)
     by_step: defaultdict[datetime, int] = defaultdict(int)
     for at, jobs in by_bucket:
         by_step[bucket_of(at, step_s)] += jobs
-    assert found.outcomes == outcomes and dict(found.placed) == by_step
+    assert flow.outcomes == outcomes and dict(flow.placed) == by_step
     lately = [jobs for at, jobs in by_bucket if at > NOW - HOUR]
-    assert found.placed_last_hour == (sum(lately) if lately else None)
-    assert found.placed_before == (sum(jobs for _, jobs in before) if before else None)
-    assert bool(outcomes) == bool(brokerages) and bool(by_step) == (brokerages == ALL)
+    assert flow.placed_last_hour == (sum(lately) if lately else None)
+    assert flow.placed_before == (sum(jobs for _, jobs in before) if before else None)
+    assert bool(outcomes) == bool(brokerages) and bool(by_step) == (brokerages == ALL_BROKERAGES)
 
 
-#: Width of a bucket, minutes before noon at which it begins, brokerage, reason, main reason, chunks.
+#: Bucket width, start in minutes before noon, brokerage, reason, main reason, chunks.
 WAITED = [
     (300, 5, "analysis_job", "no_candidates", "full", 1),
     (300, 5, "analysis_job", "disk", "", 2),
@@ -93,15 +96,18 @@ def ago(minutes: int) -> datetime:
     ],
     ids=["an hour", "its last bucket is left out", "begins within", "two", "short steps", "within a bucket", "nothing"],
 )
-def test_of_a_step_the_last_bucket_of_each_brokerage_counts(
+def test_the_last_bucket_of_each_brokerage_counts_for_a_step(
     shared: Database, span: tuple[datetime, datetime, int], expected: list[tuple[datetime, str, int]]
 ) -> None:
     with shared.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.waiting_counts"))
         for width, minutes, brokerage, reason, main, chunks in WAITED:
             values = {"width": width, "at": ago(minutes), "brokerage": brokerage, "reason": reason, "main": main}
-            connection.execute(_WAITED, values | {"chunks": chunks})
-        own, whole = Steps(*span), Steps(ago(180), NOON, 3600)
-        first, second = waiting(connection, (own, whole), OF_JOBS), waiting(connection, (whole, own), OF_JOBS)
+            connection.execute(_INSERT_WAITING_COUNT, values | {"chunks": chunks})
+        steps, all_steps = Steps(*span), Steps(ago(180), NOON, 3600)
+        first, second = (
+            waiting(connection, (steps, all_steps), JOB_BROKERAGES),
+            waiting(connection, (all_steps, steps), JOB_BROKERAGES),
+        )
     assert first[0] == second[1] == expected
     assert first[1] == second[0] and first[1]

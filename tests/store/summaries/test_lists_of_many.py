@@ -1,4 +1,4 @@
-"""Lists that the database counts: the same as from the states of all tasks one by one."""
+"""Lists counted by the database equal lists built from every task's states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TASKS, SEED = 60, 3
 _TASK = sa.text("""
     INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status, username, gshare, currentpriority, prodsourcelabel)
     VALUES (:task, 'a task', :status, 'somebody', :share, :priority, 'managed')""")
-# the newest last, of each task another number up to three
+# the newest last; the number per task varies up to three
 _CHANGED = sa.text("""
     UPDATE broker.chunk_states SET outcome_since = last_seen_at, changed_at = ARRAY(
         SELECT last_seen_at - make_interval(mins => CAST(back AS int))
@@ -43,8 +43,8 @@ FILTERS = (
 
 
 @pytest.fixture
-def asked(database: Database) -> Iterator[Asking]:
-    """Tasks with some chunks each, of several brokerages, decided about at a few instants."""
+def context(database: Database) -> Iterator[Asking]:
+    """The context of requests about tasks with several chunks, brokerages and decision times."""
     draw, number = random.Random(SEED), 0
     with database.begin() as connection:
         for task in range(1, TASKS):
@@ -76,67 +76,72 @@ def asked(database: Database) -> Iterator[Asking]:
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
-def test_a_filtered_list_is_that_of_all_tasks(
-    asked: Asking, filters: dict[str, object], monkeypatch: pytest.MonkeyPatch
+def test_a_filtered_list_equals_the_list_over_all_tasks(
+    context: Asking, filters: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = TaskFilters.model_validate(filters)
-    found = tasks.task_list(asked, wanted)
+    task_filters = TaskFilters.model_validate(filters)
+    filtered_list = tasks.task_list(context, task_filters)
     monkeypatch.setattr(tasks, "decided_after", lambda connection, moment: True)
-    assert found == tasks.task_list(asked, wanted)
-    assert found.total > 0 or "user" in filters
+    assert filtered_list == tasks.task_list(context, task_filters)
+    assert filtered_list.total > 0 or "user" in filters
 
 
-def test_what_waits_by_reason_adds_up_to_the_states(asked: Asking) -> None:
-    groups, considered = waiting_groups(asked, 3)
-    states, of_all = waiting_states(asked.connection, NOW)
-    assert considered == of_all and sum(one.chunks for one in groups) == len(states) > 20
-    for one in groups:
-        own = [
+def test_waiting_groups_add_up_to_the_states(context: Asking) -> None:
+    groups, considered_by_groups = waiting_groups(context, 3)
+    states, considered_by_states = waiting_states(context.connection, NOW)
+    assert considered_by_groups == considered_by_states and sum(group.chunks for group in groups) == len(states) > 20
+    for group in groups:
+        group_states = [
             state
             for state in states
-            if (state.brokerage, state.reason, state.main_code) == (one.brokerage, one.reason, one.main_code)
+            if (state.brokerage, state.reason, state.main_code) == (group.brokerage, group.reason, group.main_code)
         ]
-        order = sorted((state.waiting_since or datetime.max.replace(tzinfo=UTC), state.jeditaskid) for state in own)
+        order = sorted(
+            (state.waiting_since or datetime.max.replace(tzinfo=UTC), state.jeditaskid) for state in group_states
+        )
         numbers = list(dict.fromkeys(task for _, task in order))
-        assert (one.chunks, one.tasks, list(one.such_as)) == (len(own), len(numbers), numbers[:3])
-        assert one.oldest_since == order[0][0]
+        assert (group.chunks, group.tasks, list(group.such_as)) == (len(group_states), len(numbers), numbers[:3])
+        assert group.oldest_since == order[0][0]
 
 
-def test_the_place_in_a_share_is_that_among_the_states(asked: Asking) -> None:
-    states = chunk_states(asked.connection, NOW, waiting_at=["production_job"])
+def test_the_place_in_a_share_equals_the_place_among_the_states(context: Asking) -> None:
+    states = chunk_states(context.connection, NOW, waiting_at=["production_job"])
     places = set()
-    chunks = [(one.jeditaskid, one.datasetid, one.ramcount) for one in states]
+    chunks = [(state.jeditaskid, state.datasetid, state.ramcount) for state in states]
     for task, dataset, ramcount in [(9999, None, None), *chunks]:
-        made = Decision(
+        decision = Decision(
             jeditaskid=task, datasetid=dataset, ramcount=ramcount, brokerage="production_job", outcome="pending",
             reason="no_candidates", candidates=(), rejected={}, funnel=(), notes=(),
         )  # fmt: skip
-        found = decisions.position_of(asked, made, None)
-        assert found == decisions.position_of(asked, made, states)
-        places.add(None if found is None else (found.place, found.of))
+        position = decisions.position_of(context, decision, None)
+        assert position == decisions.position_of(context, decision, states)
+        places.add(None if position is None else (position.place, position.of))
     assert None in places and len(places) > 10
 
 
 @pytest.mark.parametrize("least", [1, 2, 3, 4])
 @pytest.mark.parametrize("hours", [1.5, 2, 2.5, 3.5])
-def test_what_the_sums_of_the_states_say_is_the_same_as_asked_for(asked: Asking, least: int, hours: float) -> None:
-    connection, before, since = asked.connection, NOW - timedelta(hours=hours), NOW - timedelta(hours=5)
-    alone = waiting_long(asked, before), changes_since(asked, since, least)
-    after = Asking(connection, asked.names, NOW)
-    waiting_groups(after, 3)
-    assert (waiting_long(after, before), changes_since(after, since, least)) == alone
+def test_sums_of_the_states_equal_separate_queries(context: Asking, least: int, hours: float) -> None:
+    connection, before, since = context.connection, NOW - timedelta(hours=hours), NOW - timedelta(hours=5)
+    separate_answers = waiting_long(context, before), changes_since(context, since, least)
+    with_sums = Asking(connection, context.names, NOW)
+    waiting_groups(with_sums, 3)
+    assert (waiting_long(with_sums, before), changes_since(with_sums, since, least)) == separate_answers
     longer = NOW - timedelta(days=3)
-    assert changes_since(after, longer, least) == changes_since(asked, longer, least)
-    assert bool(alone[0][0]) == (hours < 3) and bool(alone[1]) == (least < 4)
+    assert changes_since(with_sums, longer, least) == changes_since(context, longer, least)
+    assert bool(separate_answers[0][0]) == (hours < 3) and bool(separate_answers[1]) == (least < 4)
 
 
-def test_sums_of_later_states_change_nothing_of_an_instant_of_the_past(asked: Asking) -> None:
+def test_sums_of_later_states_do_not_affect_a_past_instant(context: Asking) -> None:
     past, since = NOW - timedelta(minutes=90), NOW - timedelta(hours=5)
     before = past - timedelta(minutes=1)
-    alone, after = Asking(asked.connection, asked.names, past), Asking(asked.connection, asked.names, past)
-    waiting_groups(after, 3)
-    assert waiting_long(after, before) == waiting_long(alone, before)
-    assert changes_since(after, since, 1) == changes_since(alone, since, 1) != []
+    without_sums, with_sums = (
+        Asking(context.connection, context.names, past),
+        Asking(context.connection, context.names, past),
+    )
+    waiting_groups(with_sums, 3)
+    assert waiting_long(with_sums, before) == waiting_long(without_sums, before)
+    assert changes_since(with_sums, since, 1) == changes_since(without_sums, since, 1) != []
 
 
 @pytest.mark.parametrize(
@@ -151,6 +156,6 @@ def test_sums_of_later_states_change_nothing_of_an_instant_of_the_past(asked: As
     ],
     ids=["one", "equals", "the first chunk counts", "more than asked for", "many of few tasks", "large numbers"],
 )
-def test_the_tasks_that_have_waited_longest(chunks: list[tuple[int, int]], expected: tuple[int, list[int]]) -> None:
+def test_the_tasks_waiting_longest(chunks: list[tuple[int, int]], expected: tuple[int, list[int]]) -> None:
     tasks, since = np.array(chunks, np.int64).T
     assert tasks_of(tasks, since, 3) == expected

@@ -1,4 +1,4 @@
-"""The newest of the last decisions, and how many there are: no more is read than is shown."""
+"""The newest of the last decisions and their number: no more states are read than shown."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _COPIES = sa.text("""
         FROM broker.chunk_states AS one, generate_series(1, :more) AS n) AS copied""")
 
 
-def many(database: Database) -> None:
-    """Of each of two brokerages as many that wait, and of one as many that are brokered."""
+def add_many_states(database: Database) -> None:
+    """Add ``MANY`` waiting states for each of two brokerages, and ``MANY`` brokered states for one."""
     add(
         database,
         {"jeditaskid": 1, "decision": 3},
@@ -34,43 +34,43 @@ def many(database: Database) -> None:
     add(database, {"jeditaskid": 4, "decision": 9999, "last_seen_at": NOW - DAY})
 
 
-def numbers(found: Iterable[ChunkState]) -> list[int]:
-    return [one.decision for one in found]
+def numbers(states: Iterable[ChunkState]) -> list[int]:
+    return [state.decision for state in states]
 
 
-def test_so_many_of_each_kind_are_read_and_all_are_counted(database: Database) -> None:
-    many(database)
+def test_a_limited_number_of_each_kind_is_read_and_all_are_counted(database: Database) -> None:
+    add_many_states(database)
     with database.read_snapshot() as connection:
-        found = newest_states(connection, NOW - DAY, 5, brokered=True)
+        groups = newest_states(connection, NOW - DAY, 5, brokered=True)
         waiting = newest_states(connection, NOW - DAY, 5, brokered=False)
-    assert {(one.brokerage, one.is_brokered): (one.states, one.last_seen_at) for one in found} == {
+    assert {(group.brokerage, group.is_brokered): (group.states, group.last_seen_at) for group in groups} == {
         ("production_job", False): (MANY, NOW),
         ("production_job", True): (MANY, NOW - DAY / 2),
         ("analysis_job", False): (MANY, NOW - DAY / 4),
     }
     first = 10 * (MANY - 1)
-    newest = {(one.brokerage, one.is_brokered): [each.decision for each in one.newest] for one in found}
+    newest = {(group.brokerage, group.is_brokered): [state.decision for state in group.newest] for group in groups}
     assert newest["production_job", False] == [first + 3 - 10 * n for n in range(5)]
-    assert all(len(one.newest) == 5 for one in found)
-    assert {one.is_brokered: len(one.newest) for one in waiting} == {False: 5, True: 0}
-    assert [one.states for one in waiting] == [one.states for one in found]
+    assert all(len(group.newest) == 5 for group in groups)
+    assert {group.is_brokered: len(group.newest) for group in waiting} == {False: 5, True: 0}
+    assert [group.states for group in waiting] == [group.states for group in groups]
 
 
-def test_the_newest_are_those_of_the_list_of_all(database: Database) -> None:
-    many(database)
+def test_the_newest_states_are_the_newest_in_the_full_list(database: Database) -> None:
+    add_many_states(database)
 
-    def of_all(brokerage: str, now: datetime) -> tuple[int, datetime, list[int], list[int]]:
-        own = [one for one in chunk_states(connection, now) if one.brokerage == brokerage]
-        waiting = sorted(numbers(one for one in own if one.outcome != "brokered"), reverse=True)
-        brokered = sorted(numbers(one for one in own if one.outcome == "brokered"), reverse=True)
-        return len(waiting), max(one.decided_at for one in own), waiting[:MOST_READ], brokered[:MOST_READ]
+    def expected(brokerage: str, now: datetime) -> tuple[int, datetime, list[int], list[int]]:
+        own_states = [state for state in chunk_states(connection, now) if state.brokerage == brokerage]
+        waiting = sorted(numbers(state for state in own_states if state.outcome != "brokered"), reverse=True)
+        brokered = sorted(numbers(state for state in own_states if state.outcome == "brokered"), reverse=True)
+        return len(waiting), max(state.decided_at for state in own_states), waiting[:MOST_READ], brokered[:MOST_READ]
 
     with database.read_snapshot() as connection:
-        found = last_states(connection, NOW)
-        assert set(found) == {"production_job", "analysis_job"}
-        for name, some in found.items():
-            waiting = numbers(one for one in some.newest if one.outcome != "brokered")
-            brokered = numbers(one for one in some.newest if one.outcome == "brokered")
-            assert (some.waiting, some.decided_at, waiting, brokered) == of_all(name, NOW)
-        alone = last_states(connection, NOW, brokered=False)["production_job"]
-    assert (len(alone.newest), alone.waiting, alone.decided_at) == (MOST_READ, MANY, NOW)
+        newest_by_name = last_states(connection, NOW)
+        assert set(newest_by_name) == {"production_job", "analysis_job"}
+        for name, newest in newest_by_name.items():
+            waiting = numbers(entry for entry in newest.newest if entry.outcome != "brokered")
+            brokered = numbers(entry for entry in newest.newest if entry.outcome == "brokered")
+            assert (newest.waiting, newest.decided_at, waiting, brokered) == expected(name, NOW)
+        waiting_only = last_states(connection, NOW, brokered=False)["production_job"]
+    assert (len(waiting_only.newest), waiting_only.waiting, waiting_only.decided_at) == (MOST_READ, MANY, NOW)

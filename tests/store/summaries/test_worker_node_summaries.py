@@ -1,4 +1,4 @@
-"""Both summaries of worker nodes, computed by the real database."""
+"""The real database computes both summaries of worker nodes."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def node(host: str = "h", level: str | None = "x86-64-v3", cpus: int | None = 8,
 def refresh(database: Database, summary: WorkerNodeSummary, now: datetime = NOW) -> Differences:
     with database.begin() as connection:
         columns = columns_of(connection, database, summary)
-        counted = count_differences(connection, database.names, summary, columns, now)
-        written = write_differences(connection, database.names, summary, columns, now)
-    assert counted == written
-    return written
+        expected = count_differences(connection, database.names, summary, columns, now)
+        differences = write_differences(connection, database.names, summary, columns, now)
+    assert expected == differences
+    return differences
 
 
 def columns_of(connection: sa.Connection, database: Database, summary: WorkerNodeSummary) -> tuple[str, ...]:
@@ -112,11 +112,9 @@ def test_gpus_are_grouped_by_every_column_and_hosts_counted(database: Database) 
         (None, False),
     ],
 )
-def test_what_was_not_seen_for_a_month_counts_no_more(
-    database: Database, last_seen: datetime | None, counts: bool
-) -> None:
+def test_nodes_not_seen_for_a_month_do_not_count(database: Database, last_seen: datetime | None, counts: bool) -> None:
     insert(database, "worker_node_gpus", gpu("old", last_seen), gpu("young"))
-    # the age of a GPU is that of its own row, the age of a CPU that of the node in the queue
+    # a GPU's age comes from its own row, a CPU's age from the node's row in the queue
     insert(database, "worker_node_queue", queue("old", "OLD", None), queue("young", "YOUNG", None))
     assert refresh(database, GPU_SUMMARY).rows == 1 + counts
     insert(database, "worker_node", node("third"), node("fourth"))
@@ -124,7 +122,7 @@ def test_what_was_not_seen_for_a_month_counts_no_more(
     assert refresh(database, CPU_SUMMARY).rows == 1 + counts
 
 
-def test_shares_are_of_all_logical_cpus_of_the_queue(database: Database) -> None:
+def test_shares_refer_to_all_logical_cpus_of_the_queue(database: Database) -> None:
     insert(
         database,
         "worker_node",
@@ -148,7 +146,7 @@ def test_shares_are_of_all_logical_cpus_of_the_queue(database: Database) -> None
     ]
 
 
-def test_counts_that_cannot_be_spoil_nothing(database: Database) -> None:
+def test_impossible_counts_do_not_affect_other_rows(database: Database) -> None:
     insert(database, "worker_node", node("h1", "a", 1), node("h2", "b", -1_000_000), node("h3", "c", None))
     insert(database, "worker_node", node("h4", "d", 2_147_483_647), node("h5", "d", 2_147_483_647))
     insert(database, "worker_node_queue", *(queue(f"h{number}") for number in (1, 2, 3)), queue("h2", "P"))
@@ -179,7 +177,7 @@ def test_only_the_differences_are_written(database: Database) -> None:
 
 
 @pytest.mark.parametrize("summary", SUMMARIES, ids=lambda summary: summary.table)
-def test_rows_that_are_there_twice_and_rows_of_others_go(database: Database, summary: WorkerNodeSummary) -> None:
+def test_duplicate_and_foreign_rows_are_removed(database: Database, summary: WorkerNodeSummary) -> None:
     insert(database, "worker_node", node())
     insert(database, "worker_node_gpus", gpu())
     insert(database, "worker_node_queue", queue())
@@ -191,7 +189,7 @@ def test_rows_that_are_there_twice_and_rows_of_others_go(database: Database, sum
     assert refresh(database, summary) == Differences(1, 0, 4)
 
 
-def test_readers_never_see_half_of_it(database: Database) -> None:
+def test_readers_never_see_a_partial_summary(database: Database) -> None:
     insert(database, "worker_node_gpus", gpu())
     insert(database, "worker_node_queue", queue())
     refresh(database, GPU_SUMMARY)
@@ -204,7 +202,7 @@ def test_readers_never_see_half_of_it(database: Database) -> None:
     assert rows_of(database, GPU_SUMMARY, "model") == [("H100",)]
 
 
-def test_other_schema_names(make_database: Any) -> None:
+def test_summaries_work_with_other_schema_names(make_database: Any) -> None:
     database: Database = make_database(migrated=False, names=Names("other", "other_meta"))
     upgrade(database)
     insert(database, "worker_node", node())
@@ -212,26 +210,26 @@ def test_other_schema_names(make_database: Any) -> None:
     assert refresh(database, CPU_SUMMARY) == Differences(1, 1, 0)
 
 
-def test_what_there_is_to_make_it_from(database: Database) -> None:
-    def found(summary: WorkerNodeSummary) -> tuple[tuple[str, ...], float | None]:
+def test_reports_name_absent_tables_and_the_age_of_the_data(database: Database) -> None:
+    def absent_and_age(summary: WorkerNodeSummary) -> tuple[tuple[str, ...], float | None]:
         with database.begin() as connection:
             reports = read_reports(connection, TableCatalogue.read(connection, database.names), summary)
         return reports.absent, reports.age_s(NOW)
 
-    assert found(GPU_SUMMARY) == (("worker_node_gpus", "worker_node_queue"), None)
+    assert absent_and_age(GPU_SUMMARY) == (("worker_node_gpus", "worker_node_queue"), None)
     insert(database, "worker_node_gpus", gpu("h1", None))
-    assert found(GPU_SUMMARY) == (("worker_node_queue",), None)
+    assert absent_and_age(GPU_SUMMARY) == (("worker_node_queue",), None)
     insert(database, "worker_node_gpus", gpu("h2"), gpu("h3", A_MONTH_AGO))
-    assert found(GPU_SUMMARY) == (("worker_node_queue",), 86400.0)
+    assert absent_and_age(GPU_SUMMARY) == (("worker_node_queue",), 86400.0)
     insert(database, "worker_node_queue", queue("h1", last_seen=A_MONTH_AGO))
-    assert found(GPU_SUMMARY) == ((), 86400.0)
-    assert found(CPU_SUMMARY) == (("worker_node",), 31 * 86400.0)
+    assert absent_and_age(GPU_SUMMARY) == ((), 86400.0)
+    assert absent_and_age(CPU_SUMMARY) == (("worker_node",), 31 * 86400.0)
     with database.begin() as connection:
         connection.exec_driver_sql("DROP TABLE doma_panda.worker_node_queue")
-    assert found(CPU_SUMMARY) == (("worker_node", "worker_node_queue"), None)
+    assert absent_and_age(CPU_SUMMARY) == (("worker_node", "worker_node_queue"), None)
 
 
-def test_the_instant_of_the_last_refresh_is_kept(database: Database) -> None:
+def test_the_instant_of_the_last_refresh_is_stored(database: Database) -> None:
     with database.begin() as connection:
         assert refreshed_for(connection, GPU_SUMMARY.table) is None
         for now in (NOW, NOW + SECOND, NOW - SECOND):

@@ -32,7 +32,7 @@ JOBS = [
 FILES = [{"row_id": 10 * n + k, "pandaid": n, "lfn": f"f{n}.{k}"} for n in (1, 2, 5) for k in (1, 2)]
 
 
-def filled(database: Database) -> Database:
+def fill(database: Database) -> Database:
     log = [{"pandaid": n, "jobstatus": "running", "modificationtime": OLDER} for n in (1, 1, 5)]
     load(database, Scenario(BEFORE, {"jobsarchived4": JOBS, "filestable4": FILES, "jobs_statuslog": log}), replace=True)
     return database
@@ -44,7 +44,7 @@ def column(database: Database, statement: str) -> list[Any]:
 
 
 def test_ended_jobs_move_with_their_files(database: Database) -> None:
-    filled(database)
+    fill(database)
     with database.begin() as connection:
         names = database.names
         assert cleanup_jobs.count(connection, names, BEFORE) == 4
@@ -53,8 +53,8 @@ def test_ended_jobs_move_with_their_files(database: Database) -> None:
         assert cleanup_jobs.archive(connection, names, BEFORE, 3).jobs == 1
         assert cleanup_jobs.archive(connection, names, BEFORE, 3) == ArchivedJobs()
     assert column(database, "SELECT pandaid FROM doma_panda.jobsarchived4 ORDER BY 1") == [5, 6, 7, 8]
-    archived = "SELECT pandaid || jobname || jobstatus FROM doma_pandaarch.jobsarchived ORDER BY 1"
-    assert column(database, archived) == ["1j1finished", "2j2failed", "3j3closed", "4j4cancelled"]
+    archive_query = "SELECT pandaid || jobname || jobstatus FROM doma_pandaarch.jobsarchived ORDER BY 1"
+    assert column(database, archive_query) == ["1j1finished", "2j2failed", "3j3closed", "4j4cancelled"]
     assert column(database, "SELECT row_id FROM doma_panda.filestable4 ORDER BY 1") == [51, 52]
     assert column(database, "SELECT lfn FROM doma_pandaarch.filestable_arch ORDER BY 1") == [
         "f1.1", "f1.2", "f2.1", "f2.2",
@@ -62,28 +62,28 @@ def test_ended_jobs_move_with_their_files(database: Database) -> None:
     assert column(database, "SELECT pandaid FROM doma_panda.jobs_statuslog") == [5]
 
 
-def test_a_job_that_comes_again_replaces_itself_in_the_archive(database: Database) -> None:
-    filled(database)
+def test_a_job_archived_again_replaces_its_archived_row(database: Database) -> None:
+    fill(database)
     with database.begin() as connection:
         assert cleanup_jobs.archive(connection, database.names, BEFORE, 9) == ArchivedJobs(4, 4, 2)
         insert = "INSERT INTO doma_panda.jobsarchived4 (pandaid, jobstatus, modificationtime, jobname)"
         connection.execute(sa.text(f"{insert} VALUES (1, 'failed', '{OLDER}', 'again')"))
         assert cleanup_jobs.archive(connection, database.names, BEFORE, 9) == ArchivedJobs(1, 0, 0)
     assert column(database, "SELECT jobname FROM doma_pandaarch.jobsarchived WHERE pandaid = 1") == ["again"]
-    filled(database)
+    fill(database)
     assert column(database, "SELECT pandaid FROM doma_pandaarch.jobsarchived") == []
 
 
-def test_what_pilots_said_goes_with_the_jobs(database: Database) -> None:
-    filled(database)
-    said = """
+def test_pilot_reports_are_removed_with_their_jobs(database: Database) -> None:
+    fill(database)
+    reports = """
         INSERT INTO doma_panda.jobsdebug (pandaid) VALUES (1), (5);
         INSERT INTO doma_panda.harvester_rel_jobs_workers (harvesterid, workerid, pandaid)
         VALUES ('h', 1, 1), ('h', 1, 5);
         INSERT INTO broker.pilot_logs (pandaid, attemptnr, reported_at, text)
         VALUES (1, 0, now(), ''), (5, 0, now(), '')"""
     with database.begin() as connection:
-        connection.exec_driver_sql(said)
+        connection.exec_driver_sql(reports)
         cleanup_jobs.archive(connection, database.names, BEFORE, 9)
     for table in ("doma_panda.jobsdebug", "doma_panda.harvester_rel_jobs_workers", "broker.pilot_logs"):
         assert column(database, f"SELECT pandaid FROM {table}") == [5], table

@@ -89,15 +89,15 @@ def insert(database: Database, table: str, *ages_s: float) -> None:
         connection.execute(statement, rows)
 
 
-def left(connection: sa.Connection, table: str) -> int:
+def count_left(connection: sa.Connection, table: str) -> int:
     return int(connection.execute(sa.text(f"SELECT count(*) FROM broker.{table}")).scalar_one())
 
 
-def test_every_kind_is_tried_here() -> None:
+def test_every_kind_of_rows_is_tested() -> None:
     assert sorted(aged.table for aged in KINDS) == sorted(ROW)
 
 
-def test_what_is_older_goes_the_oldest_first(database: Database) -> None:
+def test_older_rows_are_removed_oldest_first(database: Database) -> None:
     for aged in KINDS:
         insert(database, aged.table, -1.0, 0.0, 1e-6, 60.0, 120.0)
         with database.begin() as connection:
@@ -106,18 +106,18 @@ def test_what_is_older_goes_the_oldest_first(database: Database) -> None:
             assert aged.count(connection, BEFORE - timedelta(seconds=1)) == 0
             assert aged.remove(connection, BEFORE, 2) == 1
             assert aged.remove(connection, BEFORE, 2) == 0
-            assert left(connection, aged.table) == 2
+            assert count_left(connection, aged.table) == 2
 
 
-def test_the_last_run_of_an_agent_stays(database: Database) -> None:
+def test_the_last_run_of_an_agent_is_preserved(database: Database) -> None:
     insert(database, "agent_runs", 10.0, 20.0, 30.0)
     with database.begin() as connection:
         assert cleanup_rows.AGENT_RUNS.remove(connection, BEFORE, 100) == 2
-        stays = connection.scalar(sa.text("SELECT started_at FROM broker.agent_runs"))
-        assert stays == BEFORE - timedelta(seconds=10)
+        remaining = connection.scalar(sa.text("SELECT started_at FROM broker.agent_runs"))
+        assert remaining == BEFORE - timedelta(seconds=10)
 
 
-def test_what_a_run_of_a_feed_changed_goes_with_it_and_the_last_run_stays(database: Database) -> None:
+def test_changes_of_a_feed_run_are_removed_with_it_and_the_last_run_is_preserved(database: Database) -> None:
     insert(database, "feed_runs", 10.0, 20.0)
     with database.begin() as connection:
         connection.execute(
@@ -127,11 +127,11 @@ def test_what_a_run_of_a_feed_changed_goes_with_it_and_the_last_run_stays(databa
             )
         )
         assert cleanup_rows.FEED_RUNS.remove(connection, BEFORE, 100) == 1
-        assert (left(connection, "feed_runs"), left(connection, "feed_changes")) == (1, 1)
+        assert (count_left(connection, "feed_runs"), count_left(connection, "feed_changes")) == (1, 1)
 
 
 @pytest.mark.parametrize(("ends_in_s", "removed"), [(3600, 0), (-3600, 1)])
-def test_a_lease_in_force_stays_whatever_the_cycle_takes_for_now(
+def test_a_lease_in_force_is_preserved_whatever_time_the_cycle_uses(
     database: Database, ends_in_s: int, removed: int
 ) -> None:
     with database.begin() as connection:
@@ -139,21 +139,21 @@ def test_a_lease_in_force_stays_whatever_the_cycle_takes_for_now(
             "INSERT INTO broker.leases SELECT 'l', 'h', 1, t, t FROM (SELECT now() + make_interval(secs => :s)) x(t)"
         )
         connection.execute(sa.text(statement), {"s": ends_in_s})
-        far = datetime(2999, 1, 1, tzinfo=UTC)
-        assert cleanup_rows.LEASES.count(connection, far) == removed
-        assert cleanup_rows.LEASES.remove(connection, far, 10) == removed
+        far_future = datetime(2999, 1, 1, tzinfo=UTC)
+        assert cleanup_rows.LEASES.count(connection, far_future) == removed
+        assert cleanup_rows.LEASES.remove(connection, far_future, 10) == removed
 
 
-def test_rows_that_somebody_holds_are_left_for_later(database: Database) -> None:
+def test_locked_rows_are_left_for_later(database: Database) -> None:
     insert(database, "rebrokered_from", 10.0, 20.0, 30.0)
     with database.begin() as holder, database.begin() as connection:
         holder.execute(sa.text("SELECT FROM broker.rebrokered_from WHERE jeditaskid = 1 FOR UPDATE"))
         connection.execute(sa.text("SET LOCAL lock_timeout = '3s'"))
         assert cleanup_rows.REBROKERED_FROM.remove(connection, BEFORE, 10) == 2
-        assert left(connection, "rebrokered_from") == 1
+        assert count_left(connection, "rebrokered_from") == 1
 
 
-def test_a_pilot_that_has_not_ended_stays_however_old_it_is(database: Database) -> None:
+def test_a_pilot_that_has_not_ended_is_preserved_at_any_age(database: Database) -> None:
     insert(database, "submitted_pilots", 10.0, 20.0)
     with database.begin() as connection:
         waiting = "UPDATE broker.submitted_pilots SET state = 'submitted', ended_at = NULL WHERE worker = 1"

@@ -21,9 +21,9 @@ THREE_JOBS: list[tuple[int, str, Sequence[int]]] = [
 ]
 
 
-def write(database: Database, placed: Placement, now: datetime = NOW) -> Written:
+def write(database: Database, job_placement: Placement, now: datetime = NOW) -> Written:
     with database.begin() as connection:
-        return AssignmentWriter(Database.raw(connection), database.names, now).write(placed)
+        return AssignmentWriter(Database.raw(connection), database.names, now).write(job_placement)
 
 
 def change(database: Database, statement: str) -> None:
@@ -45,12 +45,12 @@ def task(database: Database, jeditaskid: int) -> dict[str, Any]:
     return row
 
 
-def test_jobs_get_their_own_columns_and_those_of_their_task(database: Database) -> None:
+def test_jobs_get_their_own_columns_and_their_tasks_columns(database: Database) -> None:
     seed(database)
-    written = write(database, placement(THREE_JOBS))
-    assert written.kept.tolist() == [True, True, True]
-    made = jobs(database)
-    assert [(job["jeditaskid"], job["computingsite"]) for job in made] == [(t, q) for t, q, _ in THREE_JOBS]
+    result = write(database, placement(THREE_JOBS))
+    assert result.kept.tolist() == [True, True, True]
+    new_jobs = jobs(database)
+    assert [(job["jeditaskid"], job["computingsite"]) for job in new_jobs] == [(t, q) for t, q, _ in THREE_JOBS]
     expected = {
         "jobstatus": "defined",
         "resource_type": "MCORE",
@@ -85,10 +85,10 @@ def test_jobs_get_their_own_columns_and_those_of_their_task(database: Database) 
         "modificationtime": NAIVE_NOW,
         "statechangetime": NAIVE_NOW,
     }
-    assert {name: made[0][name] for name in expected} == expected
+    assert {name: new_jobs[0][name] for name in expected} == expected
 
 
-def test_what_is_not_known_is_null_where_the_table_allows_it(database: Database) -> None:
+def test_unknown_values_are_null_where_the_table_allows_it(database: Database) -> None:
     seed(database)
     columns = ("resource_type", "corecount", "maxwalltime_s", "inputfilebytes", "ninputdatafiles")
     unknown = dict.fromkeys((*columns, "nevents", "minramcount_mb", "maxdiskcount_mb", "maxcpucount_s"), -1)
@@ -101,16 +101,16 @@ def test_what_is_not_known_is_null_where_the_table_allows_it(database: Database)
 
 
 @pytest.mark.parametrize(
-    ("platform", "written"), [("p@el9", "p@el9"), ("", None), ("a\0\ud800", "a\ufffd?"), ("x" * 300, "x" * 250)]
+    ("platform", "expected"), [("p@el9", "p@el9"), ("", None), ("a\0\ud800", "a\ufffd?"), ("x" * 300, "x" * 250)]
 )
-def test_the_platform_of_a_job_is_that_of_its_queue(database: Database, platform: str, written: str | None) -> None:
+def test_a_job_has_the_platform_of_its_queue(database: Database, platform: str, expected: str | None) -> None:
     seed(database)
-    two = replace(placement([(1, "CERN", [100])], platform=1), platforms=("other", platform))
-    write(database, two)
-    assert [job["cmtconfig"] for job in jobs(database)] == [written]
+    job_placement = replace(placement([(1, "CERN", [100])], platform=1), platforms=("other", platform))
+    write(database, job_placement)
+    assert [job["cmtconfig"] for job in jobs(database)] == [expected]
 
 
-def test_a_job_of_which_no_platform_is_known_has_none(database: Database) -> None:
+def test_a_job_without_a_known_platform_has_none(database: Database) -> None:
     seed(database)
     write(database, placement([(1, "CERN", [100])], platform=-1))
     assert [job["cmtconfig"] for job in jobs(database)] == [None]
@@ -118,26 +118,26 @@ def test_a_job_of_which_no_platform_is_known_has_none(database: Database) -> Non
 
 def test_files_are_marked_counted_and_recorded_with_their_job(database: Database) -> None:
     seed(database)
-    written = write(database, placement(THREE_JOBS))
-    made = jobs(database)
-    marked = files(database)
-    for job, (_, _, ids) in zip(made, THREE_JOBS, strict=True):
+    result = write(database, placement(THREE_JOBS))
+    new_jobs = jobs(database)
+    file_rows = files(database)
+    for job, (_, _, ids) in zip(new_jobs, THREE_JOBS, strict=True):
         for fileid in ids:
-            row = marked[fileid]
+            row = file_rows[fileid]
             assert (row["status"], row["proc_status"], row["pandaid"], row["attemptnr"]) == (
                 "running",
                 "queued",
                 job["pandaid"],
                 0,
             )
-    assert {fileid for fileid, row in marked.items() if row["status"] == "ready"} == {104, 105, 202, 203, 204, 205}
+    assert {fileid for fileid, row in file_rows.items() if row["status"] == "ready"} == {104, 105, 202, 203, 204, 205}
     datasets = all_rows(database, "SELECT datasetid, nfilesused, neventsused FROM doma_panda.jedi_datasets ORDER BY 1")
     assert [tuple(row.values()) for row in datasets] == [(10, 4, 200), (20, 2, 100)]
-    recorded = all_rows(database, "SELECT * FROM doma_panda.filestable4 ORDER BY jeditaskid, fileid")
-    assert [row["fileid"] for row in recorded] == [100, 101, 102, 103, 200, 201]
-    assert recorded[0]["pandaid"] == made[0]["pandaid"]
-    assert (recorded[0]["lfn"], recorded[0]["dataset"], recorded[0]["fsize"]) == ("file.0", "mc23:input", 1000)
-    assert written.counts == {
+    records = all_rows(database, "SELECT * FROM doma_panda.filestable4 ORDER BY jeditaskid, fileid")
+    assert [row["fileid"] for row in records] == [100, 101, 102, 103, 200, 201]
+    assert records[0]["pandaid"] == new_jobs[0]["pandaid"]
+    assert (records[0]["lfn"], records[0]["dataset"], records[0]["fsize"]) == ("file.0", "mc23:input", 1000)
+    assert result.counts == {
         "jobs": 3,
         "files": 6,
         "tasks_skipped": 0,
@@ -146,20 +146,20 @@ def test_files_are_marked_counted_and_recorded_with_their_job(database: Database
     }
 
 
-def test_a_shared_file_is_recorded_with_every_job_and_stays_as_it_is(database: Database) -> None:
+def test_a_shared_file_is_recorded_with_every_job_and_stays_unchanged(database: Database) -> None:
     seed(database)
-    written = write(database, placement([(1, "CERN", [100, 105]), (1, "CERN", [101, 105])], shared=[105]))
-    assert written.files == 2
+    result = write(database, placement([(1, "CERN", [100, 105]), (1, "CERN", [101, 105])], shared=[105]))
+    assert result.files == 2
     assert files(database)[105]["status"] == "ready"
-    recorded = all_rows(database, "SELECT pandaid FROM doma_panda.filestable4 WHERE fileid = 105 ORDER BY 1")
-    assert [row["pandaid"] for row in recorded] == [job["pandaid"] for job in jobs(database)]
+    records = all_rows(database, "SELECT pandaid FROM doma_panda.filestable4 WHERE fileid = 105 ORDER BY 1")
+    assert [row["pandaid"] for row in records] == [job["pandaid"] for job in jobs(database)]
     assert all_rows(database, "SELECT nfilesused FROM doma_panda.jedi_datasets WHERE datasetid = 10") == [
         {"nfilesused": 2}
     ]
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "statement",
     [
         "UPDATE doma_panda.jedi_dataset_contents SET status = 'running', pandaid = 9 WHERE fileid = 103",
         "UPDATE doma_panda.jedi_dataset_contents SET status = 'lost' WHERE fileid = 103",
@@ -168,13 +168,13 @@ def test_a_shared_file_is_recorded_with_every_job_and_stays_as_it_is(database: D
         "DELETE FROM doma_panda.jedi_dataset_contents WHERE fileid = 103",
     ],
 )
-def test_a_job_one_of_whose_files_changed_is_left_out_as_a_whole(database: Database, changed: str) -> None:
+def test_a_job_with_a_changed_file_is_not_created_at_all(database: Database, statement: str) -> None:
     seed(database)
-    change(database, changed)
+    change(database, statement)
     before = files(database)
-    written = write(database, placement(THREE_JOBS))
-    assert written.kept.tolist() == [True, False, True]
-    assert (written.skipped_changed, written.files) == (1, 4)
+    result = write(database, placement(THREE_JOBS))
+    assert result.kept.tolist() == [True, False, True]
+    assert (result.skipped_changed, result.files) == (1, 4)
     assert len(jobs(database)) == 2
     after = files(database)
     assert {id_: after[id_] for id_ in after if id_ in (102, 103)} == {
@@ -186,15 +186,15 @@ def test_a_job_one_of_whose_files_changed_is_left_out_as_a_whole(database: Datab
     ]
 
 
-def test_a_file_that_two_jobs_claim_is_given_to_at_most_one(database: Database) -> None:
+def test_a_file_claimed_by_two_jobs_goes_to_at_most_one(database: Database) -> None:
     seed(database)
-    written = write(database, placement([(1, "CERN", [100, 101]), (1, "CERN", [101, 102])]))
-    assert written.skipped_changed == 1
+    result = write(database, placement([(1, "CERN", [100, 101]), (1, "CERN", [101, 102])]))
+    assert result.skipped_changed == 1
     assert len(jobs(database)) == 1
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "statement",
     [
         "UPDATE doma_panda.jedi_tasks SET status = 'aborting' WHERE jeditaskid = 1",
         "UPDATE doma_panda.jedi_tasks SET status = 'pending' WHERE jeditaskid = 1",
@@ -204,33 +204,33 @@ def test_a_file_that_two_jobs_claim_is_given_to_at_most_one(database: Database) 
         "DELETE FROM doma_panda.jedi_tasks WHERE jeditaskid = 1",
     ],
 )
-def test_a_task_that_changed_is_left_out_with_all_its_jobs(database: Database, changed: str) -> None:
+def test_a_changed_task_is_skipped_with_all_its_jobs(database: Database, statement: str) -> None:
     seed(database)
-    change(database, changed)
-    written = write(database, placement(THREE_JOBS))
-    assert written.kept.tolist() == [False, False, True]
-    assert written.tasks_skipped == {1}
+    change(database, statement)
+    result = write(database, placement(THREE_JOBS))
+    assert result.kept.tolist() == [False, False, True]
+    assert result.tasks_skipped == {1}
     assert {row["status"] for id_, row in files(database).items() if id_ < 200} == {"ready"}
 
 
 @pytest.mark.parametrize(
-    "harmless",
+    "statement",
     [
         "UPDATE doma_panda.jedi_tasks SET status = 'running' WHERE jeditaskid = 1",
         "UPDATE doma_panda.jedi_tasks SET lockedby = 'x', lockedtime = '2026-08-01 11:49:59' WHERE jeditaskid = 1",
         "UPDATE doma_panda.jedi_tasks SET lockedby = 'x' WHERE jeditaskid = 1",
     ],
 )
-def test_a_task_that_moved_on_or_has_an_old_lock_is_still_written(database: Database, harmless: str) -> None:
+def test_a_task_with_a_harmless_change_is_still_written(database: Database, statement: str) -> None:
     seed(database)
-    change(database, harmless)
+    change(database, statement)
     assert write(database, placement(THREE_JOBS)).kept.all()
 
 
-def test_a_task_that_another_transaction_is_writing_to_is_left_for_the_next_cycle(database: Database) -> None:
+def test_a_task_locked_by_another_writer_is_left_for_the_next_cycle(database: Database) -> None:
     seed(database)
-    with database.begin() as other:
-        other.execute(sa.text("UPDATE doma_panda.jedi_tasks SET goal = 1 WHERE jeditaskid = 1"))
+    with database.begin() as other_writer:
+        other_writer.execute(sa.text("UPDATE doma_panda.jedi_tasks SET goal = 1 WHERE jeditaskid = 1"))
         assert write(database, placement(THREE_JOBS)).tasks_skipped == {1}
     assert write(database, placement(THREE_JOBS[:2])).kept.all()
 
@@ -246,7 +246,9 @@ def test_a_task_that_another_transaction_is_writing_to_is_left_for_the_next_cycl
         ("preprocessing", False, "preprocessing"),
     ],
 )
-def test_a_task_with_jobs_moves_on_and_is_thawed(database: Database, before: str, scout: bool, after: str) -> None:
+def test_a_task_with_jobs_advances_and_is_no_longer_frozen(
+    database: Database, before: str, scout: bool, after: str
+) -> None:
     seed(database, tasks=[1], status=before)
     write(database, placement([(1, "CERN", [100])], tasks=[TaskSeen(1, before, "CERN", scout)]))
     row = task(database, 1)
@@ -258,9 +260,9 @@ def test_a_task_with_jobs_moves_on_and_is_thawed(database: Database, before: str
 def test_a_task_without_candidates_waits_with_its_reason(database: Database) -> None:
     seed(database, tasks=[1])
     change(database, "UPDATE doma_panda.jedi_tasks SET frozentime = NULL")
-    written = write(database, placement([], waiting={1: "no candidates\0" + "x" * 600}))
+    result = write(database, placement([], waiting={1: "no candidates\0" + "x" * 600}))
     row = task(database, 1)
-    assert written.waiting == 1
+    assert result.waiting == 1
     assert (row["status"], row["oldstatus"]) == ("pending", "ready")
     assert row["frozentime"] == row["modificationtime"] == NAIVE_NOW
     assert row["errordialog"].startswith("no candidates")
@@ -268,21 +270,21 @@ def test_a_task_without_candidates_waits_with_its_reason(database: Database) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "held"),
+    ("status", "is_held"),
     [
         *((status, True) for status in HOLDABLE_STATUSES),
         *((status, False) for status in ("pending", "aborting", "toabort", "done", "broken", "paused", "throttled")),
     ],
 )
-def test_only_a_task_that_may_be_put_on_hold_is(database: Database, status: str, held: bool) -> None:
-    """Also where nothing of it was locked, as for a task that the decision did not see."""
+def test_only_holdable_tasks_are_put_on_hold(database: Database, status: str, is_held: bool) -> None:
+    """This also holds without a lock on the task, as for a task that the decision did not see."""
     seed(database, tasks=[1], status=status)
-    written = write(database, placement([], tasks=[], waiting={1: "no candidates"}))
-    assert written.waiting == int(held)
-    assert task(database, 1)["status"] == ("pending" if held else status)
+    result = write(database, placement([], tasks=[], waiting={1: "no candidates"}))
+    assert result.waiting == int(is_held)
+    assert task(database, 1)["status"] == ("pending" if is_held else status)
 
 
-def test_the_time_since_when_brokerage_fails_is_kept(database: Database) -> None:
+def test_the_time_of_the_first_brokerage_failure_is_preserved(database: Database) -> None:
     seed(database, tasks=[1])
     write(database, placement([], waiting={1: "no candidates"}))
     assert task(database, 1)["frozentime"] == datetime(2026, 7, 30, tzinfo=UTC).replace(tzinfo=None)
@@ -290,29 +292,29 @@ def test_the_time_since_when_brokerage_fails_is_kept(database: Database) -> None
 
 def test_a_task_with_jobs_of_another_chunk_does_not_wait(database: Database) -> None:
     seed(database)
-    written = write(database, placement(THREE_JOBS, waiting={1: "second chunk: no candidates"}))
-    assert written.waiting == 0
+    result = write(database, placement(THREE_JOBS, waiting={1: "second chunk: no candidates"}))
+    assert result.waiting == 0
     assert task(database, 1)["status"] == "running"
 
 
-def test_a_task_whose_jobs_were_all_left_out_neither_waits_nor_moves(database: Database) -> None:
+def test_a_task_whose_jobs_were_all_skipped_keeps_its_status(database: Database) -> None:
     seed(database, tasks=[1])
     change(database, "UPDATE doma_panda.jedi_dataset_contents SET status = 'lost' WHERE fileid = 100")
     write(database, placement([(1, "CERN", [100])]))
     assert task(database, 1)["status"] == "ready"
 
 
-@pytest.mark.parametrize(("minutes", "woken"), [(59, 0), (60, 1)])
-def test_a_waiting_task_is_brokered_again_after_an_hour(database: Database, minutes: int, woken: int) -> None:
+@pytest.mark.parametrize(("minutes", "expected"), [(59, 0), (60, 1)])
+def test_a_waiting_task_is_brokered_again_after_an_hour(database: Database, minutes: int, expected: int) -> None:
     seed(database, tasks=[1])
     write(database, placement([], waiting={1: "no candidates"}))
     with database.begin() as connection:
         later = NOW + timedelta(minutes=minutes)
-        assert AssignmentWriter(Database.raw(connection), database.names, later).reactivate() == woken
-    assert task(database, 1)["status"] == ("ready" if woken else "pending")
+        assert AssignmentWriter(Database.raw(connection), database.names, later).reactivate() == expected
+    assert task(database, 1)["status"] == ("ready" if expected else "pending")
 
 
-def test_a_task_that_somebody_else_put_on_hold_is_not_woken(database: Database) -> None:
+def test_a_task_put_on_hold_by_another_program_is_not_reactivated(database: Database) -> None:
     seed(database, tasks=[1])
     change(database, "UPDATE doma_panda.jedi_tasks SET status = 'pending', oldstatus = 'registered'")
     with database.begin() as connection:
@@ -320,7 +322,7 @@ def test_a_task_that_somebody_else_put_on_hold_is_not_woken(database: Database) 
         assert AssignmentWriter(Database.raw(connection), database.names, later).reactivate() == 0
 
 
-def test_nothing_is_kept_when_the_transaction_fails(database: Database) -> None:
+def test_a_failed_transaction_stores_nothing(database: Database) -> None:
     seed(database)
     with pytest.raises(ZeroDivisionError), database.begin() as connection:
         AssignmentWriter(Database.raw(connection), database.names, NOW).write(placement(THREE_JOBS))
@@ -329,7 +331,7 @@ def test_nothing_is_kept_when_the_transaction_fails(database: Database) -> None:
     assert {row["status"] for row in files(database).values()} == {"ready"}
 
 
-def test_files_that_never_stop_changing_end_the_write(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_keep_changing_abort_the_write(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
     seed(database)
     change(database, "UPDATE doma_panda.jedi_dataset_contents SET status = 'lost' WHERE fileid = 103")

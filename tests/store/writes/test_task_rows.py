@@ -1,4 +1,4 @@
-"""The write-back of the task brokerage is conditional on everything that the decision saw."""
+"""The task brokerage writes only what is unchanged since its decision."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def run(database: Database, statement: str) -> None:
 
 
 @pytest.fixture
-def loaded(database: Database) -> Database:
-    """Two tasks in assigning, the first with its output datasets."""
+def task_database(database: Database) -> Database:
+    """Two tasks in status assigning, the first with its output datasets."""
     load(database, task_scenario(jedi_tasks=[waiting(), waiting(jeditaskid=OTHER)]))
     return database
 
 
-def test_all_of_it_is_written(loaded: Database) -> None:
-    written = write(loaded, TaskPlacement((ASSIGNED,), (WaitingTask(OTHER, None, "no_candidates"),)))
-    assert written.counts == {"tasks_assigned": 1, "outputs_placed": 2, "tasks_waiting": 1, "tasks_skipped": 0}
-    assert rows(loaded, STATE) == [(TASK, "ready", "ALPHA"), (OTHER, "assigning", None)]
+def test_assignments_outputs_and_waiting_tasks_are_written(task_database: Database) -> None:
+    result = write(task_database, TaskPlacement((ASSIGNED,), (WaitingTask(OTHER, None, "no_candidates"),)))
+    assert result.counts == {"tasks_assigned": 1, "outputs_placed": 2, "tasks_waiting": 1, "tasks_skipped": 0}
+    assert rows(task_database, STATE) == [(TASK, "ready", "ALPHA"), (OTHER, "assigning", None)]
 
 
 TIMES = "SELECT superstatus, queuedtime, activatedtime FROM doma_panda.jedi_tasks WHERE jeditaskid = 7000"
@@ -64,22 +64,22 @@ EARLIER = NAIVE - timedelta(hours=5)
         ("UPDATE doma_panda.jedi_datasets SET nfilestobeused = NULL", (None, None)),
     ],
 )
-def test_the_times_of_queuing_are_those_that_panda_sets(loaded: Database, change: str, times: Any) -> None:
+def test_queuing_times_are_set_as_panda_sets_them(task_database: Database, change: str, times: Any) -> None:
     if change:
-        run(loaded, change)
-    write(loaded, TaskPlacement((ASSIGNED,)))
-    assert rows(loaded, TIMES) == [("ready", *times)]
+        run(task_database, change)
+    write(task_database, TaskPlacement((ASSIGNED,)))
+    assert rows(task_database, TIMES) == [("ready", *times)]
 
 
-def test_deft_is_told_where_it_is(loaded: Database) -> None:
+def test_deft_is_updated_where_it_exists(task_database: Database) -> None:
     run(
-        loaded,
+        task_database,
         "CREATE SCHEMA doma_deft; CREATE TABLE doma_deft.t_task (taskid bigint, status text, timestamp timestamp)",
     )
-    run(loaded, "INSERT INTO doma_deft.t_task VALUES (7000, 'assigning', NULL), (7001, 'assigning', NULL)")
-    write(loaded, TaskPlacement((ASSIGNED,), (WaitingTask(OTHER, None, "no_candidates"),)))
-    found = rows(loaded, "SELECT taskid, status, timestamp FROM doma_deft.t_task ORDER BY 1")
-    assert found == [(7000, "ready", NAIVE), (7001, "assigning", None)]
+    run(task_database, "INSERT INTO doma_deft.t_task VALUES (7000, 'assigning', NULL), (7001, 'assigning', NULL)")
+    write(task_database, TaskPlacement((ASSIGNED,), (WaitingTask(OTHER, None, "no_candidates"),)))
+    deft_rows = rows(task_database, "SELECT taskid, status, timestamp FROM doma_deft.t_task ORDER BY 1")
+    assert deft_rows == [(7000, "ready", NAIVE), (7001, "assigning", None)]
 
 
 CHANGES = [
@@ -95,65 +95,67 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_task_that_has_changed_is_left_alone_with_its_output(loaded: Database, change: str) -> None:
-    run(loaded, change)
-    before = rows(loaded, "SELECT datasetid, storagetoken, destination FROM doma_panda.jedi_datasets ORDER BY 1")
-    tasks = rows(loaded, STATE)
-    other = NucleusAssignment(OTHER, None, "BETA", ())
-    written = write(loaded, TaskPlacement((ASSIGNED, other)))
-    assert written.tasks_skipped == {TASK} and written.assigned == 1
-    after = rows(loaded, "SELECT datasetid, storagetoken, destination FROM doma_panda.jedi_datasets ORDER BY 1")
+def test_a_changed_task_and_its_outputs_are_not_touched(task_database: Database, change: str) -> None:
+    run(task_database, change)
+    before = rows(task_database, "SELECT datasetid, storagetoken, destination FROM doma_panda.jedi_datasets ORDER BY 1")
+    tasks = rows(task_database, STATE)
+    other_assignment = NucleusAssignment(OTHER, None, "BETA", ())
+    result = write(task_database, TaskPlacement((ASSIGNED, other_assignment)))
+    assert result.tasks_skipped == {TASK} and result.assigned == 1
+    after = rows(task_database, "SELECT datasetid, storagetoken, destination FROM doma_panda.jedi_datasets ORDER BY 1")
     assert after == before
-    assert rows(loaded, STATE) == [row for row in tasks if row[0] == TASK] + [(OTHER, "ready", "BETA")]
+    assert rows(task_database, STATE) == [row for row in tasks if row[0] == TASK] + [(OTHER, "ready", "BETA")]
 
 
-def test_an_old_lock_is_no_lock(loaded: Database) -> None:
-    run(loaded, "UPDATE doma_panda.jedi_tasks SET lockedby = 'jedi', lockedtime = '2026-08-01T11:40:00'")
-    assert write(loaded, TaskPlacement((ASSIGNED,))).assigned == 1
+def test_an_expired_lock_is_ignored(task_database: Database) -> None:
+    run(task_database, "UPDATE doma_panda.jedi_tasks SET lockedby = 'jedi', lockedtime = '2026-08-01T11:40:00'")
+    assert write(task_database, TaskPlacement((ASSIGNED,))).assigned == 1
 
 
-def test_a_row_that_another_transaction_holds_is_skipped(loaded: Database) -> None:
-    with loaded.begin() as other:
-        other.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 7000 FOR UPDATE"))
-        assert write(loaded, TaskPlacement((ASSIGNED,))).tasks_skipped == {TASK}
+def test_a_row_locked_by_another_transaction_is_skipped(task_database: Database) -> None:
+    with task_database.begin() as holder:
+        holder.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 7000 FOR UPDATE"))
+        assert write(task_database, TaskPlacement((ASSIGNED,))).tasks_skipped == {TASK}
 
 
-def test_it_is_written_once(loaded: Database) -> None:
-    first = write(loaded, TaskPlacement((ASSIGNED,)))
-    second = write(loaded, TaskPlacement((ASSIGNED,)))
+def test_an_assignment_is_written_once(task_database: Database) -> None:
+    first = write(task_database, TaskPlacement((ASSIGNED,)))
+    second = write(task_database, TaskPlacement((ASSIGNED,)))
     assert (first.assigned, second.assigned, second.tasks_skipped) == (1, 0, {TASK})
-    assert rows(loaded, "SELECT count(*) FROM doma_panda.tasks_statuslog") == [(1,)]
+    assert rows(task_database, "SELECT count(*) FROM doma_panda.tasks_statuslog") == [(1,)]
 
 
-def test_a_waiting_task_with_an_unknown_nucleus_is_touched(loaded: Database) -> None:
-    run(loaded, "UPDATE doma_panda.jedi_tasks SET nucleus = 'GONE' WHERE jeditaskid = 7000")
-    assert write(loaded, TaskPlacement((), (WaitingTask(TASK, "GONE", "no_candidates"),))).waiting == 1
-    assert write(loaded, TaskPlacement((), (WaitingTask(OTHER, "GONE", "no_candidates"),))).tasks_skipped == {OTHER}
+def test_a_waiting_task_with_an_unknown_nucleus_is_touched(task_database: Database) -> None:
+    run(task_database, "UPDATE doma_panda.jedi_tasks SET nucleus = 'GONE' WHERE jeditaskid = 7000")
+    assert write(task_database, TaskPlacement((), (WaitingTask(TASK, "GONE", "no_candidates"),))).waiting == 1
+    assert write(task_database, TaskPlacement((), (WaitingTask(OTHER, "GONE", "no_candidates"),))).tasks_skipped == {
+        OTHER
+    }
 
 
-def test_a_reason_is_cut_to_the_column(loaded: Database) -> None:
-    write(loaded, TaskPlacement((), (WaitingTask(TASK, None, "x" * 900),)))
+def test_a_reason_is_truncated_to_the_column(task_database: Database) -> None:
+    write(task_database, TaskPlacement((), (WaitingTask(TASK, None, "x" * 900),)))
     length = "SELECT length(errordialog) FROM doma_panda.jedi_tasks WHERE jeditaskid = 7000"
-    assert rows(loaded, length) == [(510,)]
+    assert rows(task_database, length) == [(510,)]
 
 
-def test_nothing_to_write(loaded: Database) -> None:
-    assert write(loaded, TaskPlacement()).counts["tasks_assigned"] == 0
+def test_an_empty_placement_writes_nothing(task_database: Database) -> None:
+    assert write(task_database, TaskPlacement()).counts["tasks_assigned"] == 0
 
 
-def test_a_lost_lease_writes_nothing(loaded: Database) -> None:
-    """The transaction of a cycle is fenced: who has lost the lease leaves no trace."""
-    with loaded.begin() as connection:
+def test_a_lost_lease_writes_nothing(task_database: Database) -> None:
+    """The cycle's transaction is fenced: a holder that lost its lease writes nothing."""
+    with task_database.begin() as connection:
         old = leases.acquire(connection, "production_task", "first", LeaseTerms()).lease
     assert old is not None
-    run(loaded, "UPDATE broker.leases SET epoch = epoch + 1, holder = 'second'")
+    run(task_database, "UPDATE broker.leases SET epoch = epoch + 1, holder = 'second'")
 
-    def fenced() -> Any:
-        with loaded.begin() as connection:
+    def write_fenced() -> Any:
+        with task_database.begin() as connection:
             leases.fence(connection, old)
-            NucleusWriter(Database.raw(connection), loaded.names, NOW).write(TaskPlacement((ASSIGNED,)))
+            NucleusWriter(Database.raw(connection), task_database.names, NOW).write(TaskPlacement((ASSIGNED,)))
             leases.fence(connection, old, closing=True)
 
     with pytest.raises(StaleLeaseError):
-        fenced()
-    assert rows(loaded, STATE)[0] == (TASK, "assigning", None)
+        write_fenced()
+    assert rows(task_database, STATE)[0] == (TASK, "assigning", None)

@@ -12,46 +12,46 @@ import httpx
 
 @dataclass
 class Caller:
-    """Somebody with a token."""
+    """A client that calls with a token."""
 
     client: httpx.Client
 
     def post(self, method: str, **values: Any) -> dict[str, Any]:
-        return self.answered(self.client.post(f"/api/v1/{method}", json=values))
+        return self.answer_of(self.client.post(f"/api/v1/{method}", json=values))
 
     def get(self, method: str, **values: Any) -> dict[str, Any]:
-        return self.answered(self.client.get(f"/api/v1/{method}", params=values))
+        return self.answer_of(self.client.get(f"/api/v1/{method}", params=values))
 
     def upload(self, name: str, content: bytes) -> dict[str, Any]:
-        sent = self.client.post(
+        response = self.client.post(
             "/api/v1/file_server/upload_cache_file", files={"file": (name, content, "application/octet-stream")}
         )
-        return self.answered(sent)
+        return self.answer_of(response)
 
     def submit(self, parameters: dict[str, Any], parent: int | None = None) -> dict[str, Any]:
         return self.post("task/submit", task_parameters=parameters, parent_tid=parent)
 
-    def submitted(self, parameters: dict[str, Any], parent: int | None = None) -> int:
-        """The number of the task, as the client finds it."""
-        told = self.submit(parameters, parent)
-        assert told["success"], told
-        found = re.search(r"jediTaskID=(\d+)", told["message"])
-        assert found is not None, told
-        return int(found[1])
+    def submit_task(self, parameters: dict[str, Any], parent: int | None = None) -> int:
+        """Submit a task and return its number, taken from the message as the client does."""
+        answer = self.submit(parameters, parent)
+        assert answer["success"], answer
+        match = re.search(r"jediTaskID=(\d+)", answer["message"])
+        assert match is not None, answer
+        return int(match[1])
 
-    def answered(self, response: httpx.Response) -> dict[str, Any]:
+    def answer_of(self, response: httpx.Response) -> dict[str, Any]:
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
-        assert set(found) == {"success", "message", "data"}
-        return found
+        answer: dict[str, Any] = response.json()
+        assert set(answer) == {"success", "message", "data"}
+        return answer
 
 
 def sandbox_name(kind: str = "jobO") -> str:
     return f"{kind}.{uuid.uuid4()}.tar.gz"
 
 
-def prun(name: str = "user.ada.t1", archive: str | None = None, **given: Any) -> dict[str, Any]:
-    """What ``prun --exec './run.sh > out.txt' --outDS NAME --outputs out.txt --noBuild --nJobs 2`` sends."""
+def prun(name: str = "user.ada.t1", archive: str | None = None, **overrides: Any) -> dict[str, Any]:
+    """Parameters sent by ``prun --exec './run.sh > out.txt' --outDS NAME --outputs out.txt --noBuild --nJobs 2``."""
     out = f"{name}.$JEDITASKID._${{SN/P}}.out.txt"
     items: list[dict[str, Any]] = [
         {"type": "constant", "value": '-j "" --sourceURL ${SURL}'},
@@ -67,7 +67,7 @@ def prun(name: str = "user.ada.t1", archive: str | None = None, **given: Any) ->
         {"type": "constant", "value": "./run.sh%20%3E%20out.txt", "padding": False},
         {"type": "constant", "value": '"'},
     ]  # fmt: skip
-    plain = {
+    defaults = {
         "taskName": f"{name}/", "uniqueTaskName": True, "vo": "atlas", "architecture": None, "transUses": "",
         "transHome": None, "processingType": "panda-client-2.2.0-jedi-run", "prodSourceLabel": "user", "site": None,
         "excludedSite": [], "includedSite": None, "nEvents": 2, "nEventsPerJob": 1, "cliParams": "prun ...",
@@ -78,4 +78,4 @@ def prun(name: str = "user.ada.t1", archive: str | None = None, **given: Any) ->
         },
         "jobParameters": items, "noInput": True,
     }  # fmt: skip
-    return {**plain, **given}
+    return {**defaults, **overrides}

@@ -1,4 +1,4 @@
-"""An API with an issuer of tokens, and users of panda-client; each calls as the client does."""
+"""An API server with a token issuer, and users who call it as panda-client does."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LIMITS = {"sandbox_bytes": 3000, "sandboxes_of_user_bytes": 5000}
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as token_issuer:
+        yield token_issuer
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +44,25 @@ def server(shared: Database, issuer: Issuer, tmp_path_factory: pytest.TempPathFa
         panda_client={"login": {"issuer": issuer.url, "client_id": "panda-client", "audience": AUDIENCE}},
     )
     load(shared, small_grid.scenario(), replace=True)
-    with serving(shared, tmp_path_factory.mktemp("home"), configuration) as found:
-        yield found
+    with serving(shared, tmp_path_factory.mktemp("home"), configuration) as api_server:
+        yield api_server
 
 
 @pytest.fixture
 def caller(server: ApiServer, issuer: Issuer) -> Iterator[Callable[..., Caller]]:
-    """Makes somebody who calls: by name and scope."""
+    """A factory of callers, by user name and scope."""
     clients: list[httpx.Client] = []
 
     def make(name: str = "ada", scope: str = "broker.submit", **claims: Any) -> Caller:
-        said = {"preferred_username": name, "sub": f"sub-{name}", "scope": scope, "jti": str(uuid.uuid4()), **claims}
-        token = issuer.sign(issuer.claims(time.time(), **said))
+        values = {"preferred_username": name, "sub": f"sub-{name}", "scope": scope, "jti": str(uuid.uuid4()), **claims}
+        token = issuer.sign(issuer.claims(time.time(), **values))
         headers = {"Authorization": f"Bearer {token}", "Origin": "myexp", "Accept": "application/json"}
         clients.append(httpx.Client(base_url=server.url, headers=headers, timeout=30))
         return Caller(clients[-1])
 
     yield make
-    for one in clients:
-        one.close()
+    for client in clients:
+        client.close()
 
 
 @pytest.fixture
@@ -76,14 +76,14 @@ def bob(caller: Callable[..., Caller]) -> Caller:
 
 
 def archive(content: bytes = b"echo hello\n", size: int | None = None) -> bytes:
-    """A packed directory with a program in it; of exactly so many bytes where they are given."""
+    """A gzipped tar file with one script in it, padded to exactly ``size`` bytes if ``size`` is given."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        about = tarfile.TarInfo("run.sh")
-        about.size, about.mode = len(content), 0o755
-        tar.addfile(about, io.BytesIO(content))
-    found = gzip.compress(packed.getvalue(), mtime=0)
+        entry = tarfile.TarInfo("run.sh")
+        entry.size, entry.mode = len(content), 0o755
+        tar.addfile(entry, io.BytesIO(content))
+    compressed = gzip.compress(packed.getvalue(), mtime=0)
     if size is None:
-        return found
-    # the last eight bytes stay what they are
-    return found[:-8] + b"\0" * (size - len(found)) + found[-8:]
+        return compressed
+    # the last eight bytes are the checksum and the size: they stay as they are
+    return compressed[:-8] + b"\0" * (size - len(compressed)) + compressed[-8:]

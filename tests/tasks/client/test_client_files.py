@@ -1,4 +1,4 @@
-"""Archives of panda-client: sizes, owners, names, life time; the transformation, and how to log in."""
+"""Archives of panda-client: size, owner, name and lifetime; the transformation script; the login configuration."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ MOST = LIMITS["sandbox_bytes"]
 
 
 @pytest.fixture(autouse=True)
-def emptied(shared: Database) -> None:
+def empty_sandboxes(shared: Database) -> None:
     with shared.begin() as connection:
         connection.execute(sa.text("TRUNCATE broker.sandboxes"))
 
 
 def test_an_archive_is_found_again_by_its_owner(server: ApiServer, ada: Caller, bob: Caller) -> None:
     name, content = sandbox_name(), archive()
-    known = {"file_size": len(content), "checksum": checksum_of(content)}
+    query = {"file_size": len(content), "checksum": checksum_of(content)}
     assert ada.upload(f"/home/ada/{name}", content)["success"], "a path in front is no part of the name"
     host = httpx.URL(server.url).host
-    assert ada.post("file_server/validate_cache_file", **known)["message"] == f"FOUND:{host}:{name}"
-    assert bob.post("file_server/validate_cache_file", **known)["message"] == "NOTFOUND"
-    for changed in ({"file_size": len(content) + 1}, {"checksum": known["checksum"] ^ 1}):
-        assert ada.post("file_server/validate_cache_file", **{**known, **changed})["message"] == "NOTFOUND"
+    assert ada.post("file_server/validate_cache_file", **query)["message"] == f"FOUND:{host}:{name}"
+    assert bob.post("file_server/validate_cache_file", **query)["message"] == "NOTFOUND"
+    for changed in ({"file_size": len(content) + 1}, {"checksum": query["checksum"] ^ 1}):
+        assert ada.post("file_server/validate_cache_file", **{**query, **changed})["message"] == "NOTFOUND"
 
 
 def test_jobs_fetch_an_archive_by_its_name_without_a_token(server: ApiServer, ada: Caller) -> None:
@@ -47,46 +47,46 @@ def test_jobs_fetch_an_archive_by_its_name_without_a_token(server: ApiServer, ad
         assert (fetched.status_code, fetched.content) == (200, content)
         assert fetched.headers["content-type"] == "application/gzip"
         assert job.get(f"/cache/{sandbox_name()}").status_code == 404
-        for odd in ("..%2f..%2fetc%2fpasswd", "a b", "x" * 200):
-            assert job.get(f"/cache/{odd}").status_code in (400, 404, 422), odd
+        for bad_name in ("..%2f..%2fetc%2fpasswd", "a b", "x" * 200):
+            assert job.get(f"/cache/{bad_name}").status_code in (400, 404, 422), bad_name
 
 
 def test_nothing_is_overwritten(shared: Database, ada: Caller, bob: Caller) -> None:
     name, content = sandbox_name(), archive()
     ada.upload(name, content)
     assert ada.upload(name, content)["success"], "the same upload again changes nothing"
-    for who, other in ((bob, content), (bob, archive(b"x")), (ada, archive(b"x"))):
-        told = who.upload(name, other)
-        assert told["success"] is False and f"cannot overwrite file {name}" in told["message"]
+    for caller, other_content in ((bob, content), (bob, archive(b"x")), (ada, archive(b"x"))):
+        answer = caller.upload(name, other_content)
+        assert answer["success"] is False and f"cannot overwrite file {name}" in answer["message"]
     assert read_sandbox(shared, name, NOW) == content
 
 
 @pytest.mark.parametrize(("size", "is_kept"), [(MOST, True), (MOST + 1, False)])
-def test_an_archive_has_a_largest_size(ada: Caller, size: int, is_kept: bool) -> None:
-    told = ada.upload(sandbox_name(), archive(size=size))
-    assert told["success"] is is_kept
-    assert is_kept or f"has {size} bytes, and {MOST} are allowed" in told["message"]
+def test_an_archive_larger_than_the_limit_is_refused(ada: Caller, size: int, is_kept: bool) -> None:
+    answer = ada.upload(sandbox_name(), archive(size=size))
+    assert answer["success"] is is_kept
+    assert is_kept or f"has {size} bytes, and {MOST} are allowed" in answer["message"]
 
 
 def test_a_body_that_is_far_too_large_is_not_read(ada: Caller) -> None:
-    sent = ada.client.post(
+    response = ada.client.post(
         "/api/v1/file_server/upload_cache_file", files={"file": (f"jobO.{UUID}.tar.gz", b"x" * 10_000)}
     )
-    assert sent.status_code == 413
+    assert response.status_code == 413
 
 
-def test_a_user_keeps_so_much_and_no_more(ada: Caller, bob: Caller) -> None:
+def test_archives_of_a_user_have_a_total_size_limit(ada: Caller, bob: Caller) -> None:
     first = MOST - 200
     left = LIMITS["sandboxes_of_user_bytes"] - first
     assert ada.upload(sandbox_name(), archive(size=first))["success"]
-    told = ada.upload(sandbox_name(), archive(size=left + 1))
-    assert told["success"] is False and f"have {first} bytes" in told["message"]
+    answer = ada.upload(sandbox_name(), archive(size=left + 1))
+    assert answer["success"] is False and f"have {first} bytes" in answer["message"]
     assert bob.upload(sandbox_name(), archive(size=left + 1))["success"], "somebody else's count for themselves"
     assert ada.upload(sandbox_name(), archive(size=left))["success"]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         (f"sources.{UUID}.tar.gz", archive(), "buildSpec"),
         ("jobO.tar.gz", archive(), "no name of an archive"),
@@ -97,37 +97,37 @@ def test_a_user_keeps_so_much_and_no_more(ada: Caller, bob: Caller) -> None:
         (f"jobO.{UUID}.tar.gz", b"", "no gzip archive"),
     ],
 )
-def test_what_is_no_archive_is_refused(ada: Caller, name: str, content: bytes, said: str) -> None:
-    told = ada.upload(name, content)
-    assert told["success"] is False and said in told["message"]
+def test_an_invalid_archive_is_refused(ada: Caller, name: str, content: bytes, message: str) -> None:
+    answer = ada.upload(name, content)
+    assert answer["success"] is False and message in answer["message"]
 
 
-def test_a_form_without_a_file_is_an_answer(ada: Caller) -> None:
-    for sent in ({"data": {"file": "text"}}, {"files": {"other": ("a", b"b")}}, {"json": {"file": 1}}):
-        told = ada.answered(ada.client.post("/api/v1/file_server/upload_cache_file", **sent))
-        assert told["success"] is False and told["message"]
+def test_a_form_without_a_file_gets_an_error_answer(ada: Caller) -> None:
+    for form in ({"data": {"file": "text"}}, {"files": {"other": ("a", b"b")}}, {"json": {"file": 1}}):
+        answer = ada.answer_of(ada.client.post("/api/v1/file_server/upload_cache_file", **form))
+        assert answer["success"] is False and answer["message"]
 
 
 @pytest.mark.parametrize(("size", "checksum"), [(None, None), ("1", 1), (-1, 1), (1, -1), (1, 2**32), (True, 1)])
-def test_an_odd_question_about_an_archive_is_an_answer(ada: Caller, size: object, checksum: object) -> None:
-    told = ada.post("file_server/validate_cache_file", file_size=size, checksum=checksum)
-    assert told["success"] is False and told["data"] == 101
+def test_an_invalid_query_about_an_archive_gets_an_error_answer(ada: Caller, size: object, checksum: object) -> None:
+    answer = ada.post("file_server/validate_cache_file", file_size=size, checksum=checksum)
+    assert answer["success"] is False and answer["data"] == 101
 
 
 def test_an_archive_is_offered_again_for_three_days_after_its_last_use(shared: Database) -> None:
     name, content = sandbox_name(), archive()
     keep_sandbox(shared, "ada", name, content, MOST, 10**6, NOW)
 
-    def found(days: float) -> str | None:
+    def find_after(days: float) -> str | None:
         return find_sandbox(shared, "ada", len(content), checksum_of(content), NOW + timedelta(days=days))
 
-    assert (found(2.9), found(5.8), found(9)) == (name, name, None)
+    assert (find_after(2.9), find_after(5.8), find_after(9)) == (name, name, None)
 
 
 @pytest.mark.slow
-def test_cleanup_removes_what_nobody_used_for_a_month(shared: Database) -> None:
-    old, used = sandbox_name(), sandbox_name()
-    for name in (old, used):
+def test_cleanup_removes_archives_unused_for_a_month(shared: Database) -> None:
+    unused, used = sandbox_name(), sandbox_name()
+    for name in (unused, used):
         keep_sandbox(shared, "ada", name, archive(name.encode()), MOST, 10**6, NOW)
     read_sandbox(shared, used, NOW + timedelta(days=2))
     record, _ = run_agent(shared, "cleanup", NOW + timedelta(days=30))
@@ -136,10 +136,10 @@ def test_cleanup_removes_what_nobody_used_for_a_month(shared: Database) -> None:
     assert record.counts["sandboxes"] == 1
     assert read_sandbox(shared, used, NOW)
     with pytest.raises(Exception, match="there is no file"):
-        read_sandbox(shared, old, NOW)
+        read_sandbox(shared, unused, NOW)
 
 
-def test_the_transformation_is_served_to_everybody(server: ApiServer) -> None:
+def test_the_transformation_is_served_without_a_token(server: ApiServer) -> None:
     with httpx.Client(base_url=server.url) as job:
         script = job.get("/trf/user/runGen")
         assert script.status_code == 200 and script.text.startswith("#!/usr/bin/env python3\n")
@@ -147,9 +147,9 @@ def test_the_transformation_is_served_to_everybody(server: ApiServer) -> None:
         assert job.get("/trf/user/other").status_code == 404
 
 
-def test_how_to_log_in_is_told_as_it_is_configured(server: ApiServer, issuer: Issuer) -> None:
+def test_the_login_configuration_is_served_as_configured(server: ApiServer, issuer: Issuer) -> None:
     with httpx.Client(base_url=server.url) as client:
-        told = client.get("/auth/myexp_auth_config.json").json()
-        assert told["oidc_config_url"] == f"{issuer.url}/.well-known/openid-configuration"
-        assert (told["client_id"], told["client_secret"], told["vo"]) == ("panda-client", "", "myexp")
+        answer = client.get("/auth/myexp_auth_config.json").json()
+        assert answer["oidc_config_url"] == f"{issuer.url}/.well-known/openid-configuration"
+        assert (answer["client_id"], answer["client_secret"], answer["vo"]) == ("panda-client", "", "myexp")
         assert client.get("/auth/other.json").status_code == 404

@@ -1,4 +1,4 @@
-"""``broker submit --dry-run``: where jobs would go, and nothing is written."""
+"""``broker submit --dry-run``: it shows where jobs would go and writes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB = """[
 
 
 @pytest.mark.slow
-def test_what_fits_nowhere_is_5_and_nothing_is_submitted(
+def test_a_job_that_fits_nowhere_exits_with_5_and_submits_nothing(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     load_grid(database)
@@ -32,13 +32,13 @@ def test_what_fits_nowhere_is_5_and_nothing_is_submitted(
     with database.begin() as connection:
         before = connection.exec_driver_sql("SELECT count(*) FROM doma_panda.jedi_tasks").scalar_one()
     broker = runner(capsys, "--db", database.url)
-    done = broker("submit", str(file), "--vo", "atlas", "--dry-run", "--json")
-    assert done.status == NOT_PLACED, done
-    assert done.document["taskname"]
-    assert "of a node it asks ms1-" in done.err and "a & ~b" in done.err
-    assert all(one["outcome"] != "brokered" for one in done.document["decisions"])
+    result = broker("submit", str(file), "--vo", "atlas", "--dry-run", "--json")
+    assert result.status == NOT_PLACED, result
+    assert result.document["taskname"]
+    assert "of a node it asks ms1-" in result.err and "a & ~b" in result.err
+    assert all(decision["outcome"] != "brokered" for decision in result.document["decisions"])
     assert "nothing was submitted" in broker("submit", str(file), "--vo", "atlas", "--dry-run").out
-    assert "left out" not in done.err
+    assert "left out" not in result.err
     with database.begin() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM doma_panda.jedi_tasks").scalar_one() == before
     assert made_jobs(database) == 0
@@ -55,9 +55,9 @@ def test_tasks_that_are_left_out_are_counted(
     options = SubmitOptions(None, "atlas")
     (task,) = plan_description(file, options, Grid(frozenset(), shipped_declarations(), None))
     question = feasible.Question(datetime(2026, 8, 1, 12, tzinfo=UTC), 1, evaluate=False)
-    found = feasible.feasibility(database, [task, task, task], question)
-    assert (len(found.tasks), found.left_out) == (1, 2)
+    answer = feasible.feasibility(database, [task, task, task], question)
+    assert (len(answer.tasks), answer.left_out) == (1, 2)
     assert feasible.feasibility(database, [task], question).left_out == 0
-    monkeypatch.setitem(submit.PLANNERS, ".jdl", lambda *given: (task, task, task))
-    done = runner(capsys, "--db", database.url)("submit", str(file), "--vo", "atlas", "--dry-run")
-    assert "2 tasks were left out: only the first 1 are tried" in done.err
+    monkeypatch.setitem(submit.PLANNERS, ".jdl", lambda *arguments: (task, task, task))
+    result = runner(capsys, "--db", database.url)("submit", str(file), "--vo", "atlas", "--dry-run")
+    assert "2 tasks were left out: only the first 1 are tried" in result.err

@@ -1,4 +1,4 @@
-"""``broker submit`` of job descriptions: the task, its pool, what is refused, and what the submitter is told."""
+"""``broker submit`` of job descriptions: the task, its pool, refusals, and notes to the submitter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def rows(database: Database, query: str) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
 
 
-def written(folder: Path, text: str, name: str = "job.jdl") -> str:
+def write_job(folder: Path, text: str, name: str = "job.jdl") -> str:
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
@@ -62,55 +62,57 @@ def test_a_job_becomes_a_task_with_its_pool(
 ) -> None:
     publish(database, grid)
     places = 'Site = {"LCG.Alpha.org", "LCG.Beta.org"}; BannedSite = "LCG.Gamma.org"; Platform = "x86_64-el9";'
-    job = written(tmp_path, JOB % places)
-    told = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", AT, "--json").document
+    job = write_job(tmp_path, JOB % places)
+    answer = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", AT, "--json").document
     pool = broker("pool", "hash", job, "--vo", "lhcb").out.strip()
-    assert told == {
-        "jeditaskid": told["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "job_count": 1,
+    assert answer == {
+        "jeditaskid": answer["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "job_count": 1,
         "alternatives": 0,
         "notes": ["StdOutput is kept and decides nothing"], "pool": pool,
     }  # fmt: skip
     (task,) = rows(database, "SELECT * FROM doma_panda.jedi_tasks")
-    wanted = {
+    expected = {
         "prodsourcelabel": "user", "tasktype": "anal", "vo": "lhcb", "username": "ada", "workinggroup": "lhcb_user",
         "processingtype": "User", "transpath": "/opt/bin/fit", "corecount": 2, "cputime": 86400,
         "cputimeunit": "HS06sPerEvent", "cpuefficiency": 100, "currentpriority": 700, "nucleus": None,
     }  # fmt: skip
-    assert {name: task[name] for name in wanted} == wanted
-    (asked,) = rows(database, "SELECT * FROM broker.task_requirements")
-    wanted = {
-        "jeditaskid": told["jeditaskid"], "pool_id": pool, "sites": ["LCG.Alpha.org", "LCG.Beta.org"],
+    assert {name: task[name] for name in expected} == expected
+    (requirements,) = rows(database, "SELECT * FROM broker.task_requirements")
+    expected = {
+        "jeditaskid": answer["jeditaskid"], "pool_id": pool, "sites": ["LCG.Alpha.org", "LCG.Beta.org"],
         "banned_sites": ["LCG.Gamma.org"], "platforms": ["x86_64-el9"], "cputime_s": 86400,
         "requirements": {"Memory": "4000", "SoftwareTag": "AppVersion1", "CPUModel": "Intel Xeon"},
     }  # fmt: skip
-    assert {name: asked[name] for name in wanted} == wanted
+    assert {name: requirements[name] for name in expected} == expected
     (stored,) = rows(database, "SELECT pool_id, canonical, queue_count FROM broker.submit_pools")
-    assert (stored["pool_id"], stored["canonical"], stored["queue_count"]) == (pool, asked["canonical"], 2)
+    assert (stored["pool_id"], stored["canonical"], stored["queue_count"]) == (pool, requirements["canonical"], 2)
     (files,) = rows(database, "SELECT count(*) AS n FROM doma_panda.jedi_dataset_contents WHERE type = 'pseudo_input'")
     assert files["n"] == 1
 
 
-def test_what_a_job_asks_of_a_node_is_stored_and_said(database: Database, broker: Command, tmp_path: Path) -> None:
+def test_node_requirements_of_a_job_are_stored_and_noted(database: Database, broker: Command, tmp_path: Path) -> None:
     text = '[ Executable = "x"; MatchingSpec = [ wall_time = 3600; site = "S.One"; tags = a & ~b; ]; ]'
-    job = written(tmp_path, text)
+    job = write_job(tmp_path, text)
     spec = '{"cores":{"least":1,"most":1},"sites":["S.One"],"tags":"a & ~b","wall_time_s":3600}'
     canonical = f'["matchspec/1","lhcb",[{spec}]]'
-    told = broker("submit", job, "--vo", "LHCb", "--at", AT, "--json").document
-    assert canonical in told["notes"][0]
-    (asked,) = rows(database, "SELECT specs, sites FROM broker.task_requirements")
-    assert asked == {"specs": canonical, "sites": ["S.One"]}
+    answer = broker("submit", job, "--vo", "LHCb", "--at", AT, "--json").document
+    assert canonical in answer["notes"][0]
+    (requirements,) = rows(database, "SELECT specs, sites FROM broker.task_requirements")
+    assert requirements == {"specs": canonical, "sites": ["S.One"]}
     checked = broker("pool", "check", job, "--vo", "lhcb", "--json").document
     assert checked["node"]["canonical"] == canonical and checked["node"]["specs"].startswith("ms1-")
 
 
-def test_the_same_requirements_are_one_pool_and_none_are_none(
+def test_equal_requirements_share_a_pool_and_a_job_without_any_has_none(
     database: Database, broker: Command, grid: ResourceText, tmp_path: Path
 ) -> None:
     publish(database, grid)
-    again = "Executable = x\nRequirements\n{\n Memory = 4e3\n SoftwareTag = AppVersion1\n CPUModel = Intel Xeon\n}\n"
-    first = broker("submit", written(tmp_path, JOB % ""), "--vo", "lhcb", "--json").document
-    second = broker("submit", written(tmp_path, again, "job.cfg"), "--vo", "LHCb", "--json").document
-    third = broker("submit", written(tmp_path, '[ Executable = "x"; ]'), "--at", AT, "--json").document
+    same_as_config = (
+        "Executable = x\nRequirements\n{\n Memory = 4e3\n SoftwareTag = AppVersion1\n CPUModel = Intel Xeon\n}\n"
+    )
+    first = broker("submit", write_job(tmp_path, JOB % ""), "--vo", "lhcb", "--json").document
+    second = broker("submit", write_job(tmp_path, same_as_config, "job.cfg"), "--vo", "LHCb", "--json").document
+    third = broker("submit", write_job(tmp_path, '[ Executable = "x"; ]'), "--at", AT, "--json").document
     assert (first["status"], second["taskname"], second["pool"], third["pool"]) == (
         "assigning",
         "x",
@@ -119,20 +121,18 @@ def test_the_same_requirements_are_one_pool_and_none_are_none(
     )
     due = TaskSelection("atlas", NOW)
     with database.begin() as connection:
-        read = read_assigning(connection, TableCatalogue.read(connection, database.names), due)
-    assert read.tasks.jeditaskid.tolist() == [third["jeditaskid"]]
+        assigning = read_assigning(connection, TableCatalogue.read(connection, database.names), due)
+    assert assigning.tasks.jeditaskid.tolist() == [third["jeditaskid"]]
     assert len(rows(database, "SELECT FROM broker.submit_pools")) == 1
     assert len(rows(database, "SELECT FROM broker.task_requirements WHERE pool_id IS NULL")) == 1
 
 
-def test_what_a_job_writes_is_recorded_when_it_is_activated(
-    database: Database, broker: Command, tmp_path: Path
-) -> None:
+def test_output_files_of_a_job_are_recorded_at_activation(database: Database, broker: Command, tmp_path: Path) -> None:
     text = '[ Executable = "x"; Arguments = "-o ${OUTPUT0}"; OutputData = {"a", "b"}; OutputSandbox = {"o"}; ]'
-    job = written(tmp_path, text)
+    job = write_job(tmp_path, text)
     task = broker("submit", job, "--label", "user", "--user", "ada", "--json").document["jeditaskid"]
-    made = "SELECT datasetid, datasetname, type, state, nfiles FROM doma_panda.jedi_datasets ORDER BY datasetid"
-    (_, output, log) = rows(database, made)
+    datasets = "SELECT datasetid, datasetname, type, state, nfiles FROM doma_panda.jedi_datasets ORDER BY datasetid"
+    (_, output, log) = rows(database, datasets)
     assert (output["type"], output["datasetname"], log["type"]) == ("output", f"user.ada.{task}.output", "log")
     (arguments,) = rows(database, "SELECT * FROM broker.file_arguments")
     assert (arguments["jeditaskid"], arguments["arguments"]) == (task, "-o ${OUTPUT0}")
@@ -146,8 +146,8 @@ def test_what_a_job_writes_is_recorded_when_it_is_activated(
         )
         catalogue = TableCatalogue.read(connection, database.names)
         stamp = NOW.replace(tzinfo=None)
-        done = write_sorted(connection, catalogue, sort_jobs(connection, catalogue, 10, 1), NOW)
-    assert done == {"activated": 1, "assigned": 0}
+        counts = write_sorted(connection, catalogue, sort_jobs(connection, catalogue, 10, 1), NOW)
+    assert counts == {"activated": 1, "assigned": 0}
     files = "SELECT pandaid, lfn, type, status, scope, modificationtime FROM doma_panda.filestable4 ORDER BY row_id"
     common = {"pandaid": 7, "status": "defined", "scope": "user.ada", "modificationtime": stamp}
     assert rows(database, files) == [
@@ -155,9 +155,11 @@ def test_what_a_job_writes_is_recorded_when_it_is_activated(
         common | {"lfn": "b", "type": "output"},
         common | {"lfn": "job.7.log.tgz", "type": "log"},
     ]
-    marked = "SELECT lfn FROM doma_panda.jedi_dataset_contents WHERE pandaid = 7 AND status = 'defined' ORDER BY fileid"
-    assert [row["lfn"] for row in rows(database, marked)] == ["a", "b", "job.7.log.tgz"]
-    assert [row["nfiles"] for row in rows(database, made)] == [1, 2, 1]
+    contents = (
+        "SELECT lfn FROM doma_panda.jedi_dataset_contents WHERE pandaid = 7 AND status = 'defined' ORDER BY fileid"
+    )
+    assert [row["lfn"] for row in rows(database, contents)] == ["a", "b", "job.7.log.tgz"]
+    assert [row["nfiles"] for row in rows(database, datasets)] == [1, 2, 1]
 
 
 REFUSED = [
@@ -173,17 +175,17 @@ REFUSED = [
 ]
 
 
-def test_what_may_not_be_run_leaves_nothing(database: Database, broker: Command, tmp_path: Path) -> None:
-    for text, options, status, told in REFUSED:
-        outcome = broker("submit", written(tmp_path, text), *options)
-        assert (outcome.status, outcome.out, told in outcome.err) == (status, "", True), outcome.err
+def test_a_refused_job_leaves_no_rows(database: Database, broker: Command, tmp_path: Path) -> None:
+    for text, options, status, message in REFUSED:
+        outcome = broker("submit", write_job(tmp_path, text), *options)
+        assert (outcome.status, outcome.out, message in outcome.err) == (status, "", True), outcome.err
     assert rows(database, "SELECT FROM doma_panda.jedi_tasks") == []
 
 
-def test_check_without_a_file_looks_at_what_is_published(
+def test_check_without_a_file_uses_the_published_resources(
     database: Database, broker: Command, grid: ResourceText, tmp_path: Path
 ) -> None:
-    job = written(tmp_path, JOB % "")
+    job = write_job(tmp_path, JOB % "")
     before = broker("pool", "check", job, "--vo", "lhcb", "--json")
     assert (before.document["eligible"], before.document["rejected"]) == (None, {})
     assert "no resources are published" in before.err
@@ -197,15 +199,15 @@ def test_check_without_a_file_looks_at_what_is_published(
 def test_what_the_submitter_is_told_about_places(
     database: Database, broker: Command, grid: ResourceText, tmp_path: Path
 ) -> None:
-    def notes(places: str, requirement: str) -> str:
-        text = f'[ Executable = "x"; {places} Requirements = [ {requirement} ] ]'
-        return "; ".join(broker("submit", written(tmp_path, text), "--vo", "lhcb", "--json").document["notes"])
+    def notes(sites: str, requirement: str) -> str:
+        text = f'[ Executable = "x"; {sites} Requirements = [ {requirement} ] ]'
+        return "; ".join(broker("submit", write_job(tmp_path, text), "--vo", "lhcb", "--json").document["notes"])
 
     assert notes("", "Memory = 1;") == "no resources are published: the job waits until some are"
     publish(database, grid)
     assert notes("", "Memory = 4000;") == ""
-    nothing = notes("", "Memory = 16001;")
-    assert nothing.startswith(
+    no_queue = notes("", "Memory = 16001;")
+    assert no_queue.startswith(
         "no queue meets the requirements now, and the job waits: LCG.Alpha.org/ce1/long below:Memory"
     )
     elsewhere = "no queue that meets the requirements is at a site that is asked for, and the job waits"

@@ -1,4 +1,4 @@
-"""``broker config`` as an operator uses it."""
+"""The commands of ``broker config``, as an operator uses them."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def insert(database: Database, key: str, value: str, kind: str, vo: str = "atlas
 
 
 def test_list_shows_every_key(config: Command) -> None:
-    shown = config("list", "--json")
-    assert (shown.status, shown.err) == (0, "")
-    assert [document["key"] for document in shown.documents] == [entry.pattern_or_key for entry in ENTRIES]
-    assert {document["source"] for document in shown.documents} == {"default"}
+    result = config("list", "--json")
+    assert (result.status, result.err) == (0, "")
+    assert [document["key"] for document in result.documents] == [entry.pattern_or_key for entry in ENTRIES]
+    assert {document["source"] for document in result.documents} == {"default"}
     table = config("list")
     assert table.status == 0
     for entry in ENTRIES:
@@ -67,17 +67,17 @@ def test_list_shows_every_key(config: Command) -> None:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ListedEntry:
     pattern_or_key: str
 
 
-ENTRIES = [Shown(entry.key if entry.bare else entry.pattern) for entry in shipped_catalogue()]
+ENTRIES = [ListedEntry(entry.key if entry.bare else entry.pattern) for entry in shipped_catalogue()]
 
 
 def test_set_get_history_unset(config: Command) -> None:
-    done = config("set", "NQUEUED_SAT_CAP", "200", "--reason", "fast links", "--json")
-    assert done.status == 0
-    assert done.documents == [
+    result = config("set", "NQUEUED_SAT_CAP", "200", "--reason", "fast links", "--json")
+    assert result.status == 0
+    assert result.documents == [
         {
             "version": 2,
             "changed": [
@@ -104,10 +104,10 @@ def test_set_get_history_unset(config: Command) -> None:
     assert document["range"] == ">= 0 and <= NQUEUED_NUC_CAP_FOR_JOBS"
     assert "link_unusable" in document["read_by"]["production_job"]
     assert [d["key"] for d in config("list", "--set", "--json").documents] == ["NQUEUED_SAT_CAP"]
-    undone = config("unset", "NQUEUED_SAT_CAP", "--reason", "slow again", "--editor", "bob")
-    assert undone.status == 0
-    assert "NQUEUED_SAT_CAP (VO atlas): 200 -> (default)" in undone.out
-    assert "version 3" in undone.out
+    unset = config("unset", "NQUEUED_SAT_CAP", "--reason", "slow again", "--editor", "bob")
+    assert unset.status == 0
+    assert "NQUEUED_SAT_CAP (VO atlas): 200 -> (default)" in unset.out
+    assert "version 3" in unset.out
     history = config("history", "NQUEUED_SAT_CAP", "--json").documents
     assert [(d["version"], d["editor"], d["reason"], d["old"], d["new"]) for d in history] == [
         (3, "bob", "slow again", "200", None),
@@ -119,10 +119,10 @@ def test_set_get_history_unset(config: Command) -> None:
     assert "operator" in table
 
 
-def test_get_in_words(config: Command) -> None:
-    shown = config("get", "MIN_WEIGHT_managed_Express").out
+def test_get_describes_the_key_in_words(config: Command) -> None:
+    text = config("get", "MIN_WEIGHT_managed_Express").out
     for words in ("MIN_WEIGHT_<label>, else 0", "below_min_weight", "VO of the task", "a number in weight, >= 0"):
-        assert words in shown
+        assert words in text
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_members_of_families(
         insert(database, name, text, "float")
     (document,) = config("get", key, "--json").documents
     assert (document["value"], document["set_by"]) == (value, set_by)
-    listed = {d["key"] for d in config("list", "--json").documents}
-    assert {name for name, _ in rows} <= listed
+    listed_keys = {d["key"] for d in config("list", "--json").documents}
+    assert {name for name, _ in rows} <= listed_keys
 
 
 def test_no_limit_is_null_in_json(config: Command) -> None:
@@ -195,7 +195,7 @@ def test_the_second_editor_is_refused(config: Command) -> None:
     assert document["value"] == 1.5
 
 
-def test_a_refusal_names_a_version_that_can_be_looked_at(config: Command, database: Database) -> None:
+def test_a_refusal_names_a_version_that_diff_can_show(config: Command, database: Database) -> None:
     config("set", "NW_THRESHOLD", "1.5", "--reason", "r")
     insert(database, "NQUEUED_SAT_CAP", "9", "int")
     outcome = config("set", "NW_THRESHOLD", "1.6", "--reason", "r", "--expect-version", "2")
@@ -205,11 +205,11 @@ def test_a_refusal_names_a_version_that_can_be_looked_at(config: Command, databa
     assert (document["key"], document["new"]) == ("NQUEUED_SAT_CAP", "9")
 
 
-def test_setting_the_present_value(config: Command) -> None:
+def test_setting_the_current_value_changes_nothing(config: Command) -> None:
     config("set", "NW_THRESHOLD", "1.5", "--reason", "r")
-    again = config("set", "NW_THRESHOLD", "1.50", "--reason", "r")
-    assert again.status == 0
-    assert "nothing to change, it is so in version 2" in again.out
+    second = config("set", "NW_THRESHOLD", "1.50", "--reason", "r")
+    assert second.status == 0
+    assert "nothing to change, it is so in version 2" in second.out
 
 
 @pytest.mark.slow
@@ -219,8 +219,8 @@ def test_diff_and_rollback(config: Command) -> None:
     (document,) = config("diff", "2", "3", "--json").documents
     assert (document["key"], document["old"], document["new"]) == ("NW_ACTIVE", None, "false")
     assert "2 difference(s)" in config("diff", "1", "3").out
-    back = config("rollback", "2", "--reason", "no", "--json")
-    assert back.documents[0]["version"] == 4
+    rollback = config("rollback", "2", "--reason", "no", "--json")
+    assert rollback.documents[0]["version"] == 4
     assert config("diff", "2", "4", "--json").out == ""
     assert config("rollback", "4", "--reason", "no").status == 0
 
@@ -253,7 +253,7 @@ def test_contradicting_rows_of_other_programs_are_reported(config: Command, data
     assert "warning: NQUEUED_SAT_CAP = 20000 is larger than" in config("list").err
 
 
-def test_another_vo(config: Command) -> None:
+def test_values_of_another_vo(config: Command) -> None:
     assert config("set", "STORAGE_MIN_FREE_SIZE", "50", "--vo", "cms", "--reason", "r").status == 0
     for vo, value in (("cms", 50), ("atlas", 200)):
         (document,) = config("get", "STORAGE_MIN_FREE_SIZE", "--vo", vo, "--json").documents
@@ -269,7 +269,7 @@ def test_names_are_escaped_on_a_terminal(config: Command, database: Database) ->
     assert "\x1b" not in config("history").out
 
 
-def test_no_login_name(config: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_login_name_the_editor_is_required(config: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown() -> str:
         raise KeyError("uid not found")
 

@@ -1,4 +1,4 @@
-"""The tuning in a real database: versions, audit, conflicts, changes by other programs."""
+"""The tuning in a real database: versions, history, conflicts, and changes by other programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHO: dict[str, Any] = {"editor": "alice", "reason": "for the test"}
 
 
 def write_outside(database: Database, key: str, value: str | None, kind: str = "integer", **more: str) -> None:
-    """Change the CONFIG table as another program would; None removes the row."""
+    """Change the CONFIG table as another program would; a value of None removes the row."""
     row = {"app": "jedi", "component": "jobbroker", "key": key, "vo": "atlas", "value": value, "type": kind} | more
     with database.begin() as connection:
         connection.execute(
@@ -38,8 +38,8 @@ def write_outside(database: Database, key: str, value: str | None, kind: str = "
 
 def config_rows(database: Database) -> dict[str, tuple[str, str, str]]:
     with database.begin() as connection:
-        found = connection.execute(sa.text("SELECT key, vo, value, type FROM doma_panda.config"))
-        return {row.key: (row.vo, row.value, row.type) for row in found}
+        rows = connection.execute(sa.text("SELECT key, vo, value, type FROM doma_panda.config"))
+        return {row.key: (row.vo, row.value, row.type) for row in rows}
 
 
 def read(database: Database, *, live: bool = False) -> Published:
@@ -102,7 +102,7 @@ def test_change_and_unset(database: Database) -> None:
         store.unset(connection, "NW_THRESHOLD", **WHO)
 
 
-def test_setting_the_present_value_publishes_nothing(database: Database) -> None:
+def test_setting_the_current_value_publishes_nothing(database: Database) -> None:
     for _ in range(2):
         with database.begin() as connection:
             assert TuningStore().set_value(connection, "NW_THRESHOLD", 1.5, **WHO).version == 2
@@ -116,7 +116,7 @@ def test_an_edit_that_is_not_committed_leaves_no_trace(database: Database) -> No
     assert read(database).version == 0
 
 
-def test_a_family_member_and_a_vo(database: Database) -> None:
+def test_set_of_a_family_member_and_of_a_vo(database: Database) -> None:
     with database.begin() as connection:
         TuningStore().set_value(connection, "NQUEUELIMITSITE_MC 16", 30, **WHO)
         TuningStore().set_value(connection, "STORAGE_MIN_FREE_SIZE", 50, vo="cms", **WHO)
@@ -129,7 +129,7 @@ def test_a_family_member_and_a_vo(database: Database) -> None:
 @pytest.mark.parametrize(
     "share", ["O'Brien", 'a"b', "50%", "%s", "; drop table x", "a:b", ":value", "{panda}", "\\", "é"]
 )
-def test_names_are_data(database: Database, share: str) -> None:
+def test_names_are_never_interpreted(database: Database, share: str) -> None:
     with database.begin() as connection:
         TuningStore().set_value(connection, f"NQUEUELIMITSITE_{share}", 3, editor=share, reason=share)
     assert read(database).tuning("atlas").by_suffix("NQUEUELIMITSITE", [share]).tolist() == [3]
@@ -160,14 +160,14 @@ def test_a_refused_edit_changes_nothing(database: Database, change: dict[str, ob
     assert read(database).version == 0
 
 
-def test_the_second_editor_is_told(database: Database) -> None:
+def test_the_second_editor_gets_a_version_conflict(database: Database) -> None:
     store = TuningStore()
-    seen = sync(database).version
+    seen_version = sync(database).version
     with database.begin() as connection:
-        store.set_value(connection, "NW_THRESHOLD", 1.5, expected_version=seen, **WHO)
+        store.set_value(connection, "NW_THRESHOLD", 1.5, expected_version=seen_version, **WHO)
     with pytest.raises(VersionConflictError, match="version 2, changed by alice, not at the expected version 1"):  # noqa: SIM117
         with database.begin() as connection:
-            store.set_value(connection, "NW_THRESHOLD", 1.6, expected_version=seen, editor="bob", reason="also")
+            store.set_value(connection, "NW_THRESHOLD", 1.6, expected_version=seen_version, editor="bob", reason="also")
     assert config_rows(database)["NW_THRESHOLD"][1] == "1.5"
     with database.begin() as connection:
         assert store.unset(connection, "NW_THRESHOLD", expected_version=2, **WHO).version == 3
@@ -180,19 +180,19 @@ def test_an_editor_who_saw_no_version_yet_may_set_the_first(database: Database) 
     assert result.version == 2
 
 
-def test_an_editor_is_told_of_changes_by_other_programs(database: Database) -> None:
-    seen = sync(database).version
+def test_an_editor_gets_a_conflict_after_changes_by_other_programs(database: Database) -> None:
+    seen_version = sync(database).version
     write_outside(database, "NQUEUED_SAT_CAP", "9")
     with pytest.raises(VersionConflictError, match=r"changed by \(outside\)"), database.begin() as connection:
-        TuningStore().set_value(connection, "NW_THRESHOLD", 1.5, expected_version=seen, **WHO)
+        TuningStore().set_value(connection, "NW_THRESHOLD", 1.5, expected_version=seen_version, **WHO)
 
 
 def test_changes_by_other_programs_become_a_version_before_the_next_cycle(database: Database) -> None:
     sync(database)
     write_outside(database, "NQUEUED_SAT_CAP", "9")
-    assert read(database).version == 1  # a cycle keeps to what is published
+    assert read(database).version == 1  # a cycle uses the published version only
     assert read(database).tuning("atlas").number("NQUEUED_SAT_CAP") == 150
-    assert read(database, live=True).version == 0  # not published: no version names it
+    assert read(database, live=True).version == 0  # not published yet, so it has no version
     assert read(database, live=True).tuning("atlas").number("NQUEUED_SAT_CAP") == 9
     assert sync(database).version == 2
     assert read(database).tuning("atlas").number("NQUEUED_SAT_CAP") == 9
@@ -202,7 +202,7 @@ def test_changes_by_other_programs_become_a_version_before_the_next_cycle(databa
     assert (item.version, item.editor, item.key, item.old, item.new) == (2, "(outside)", "NQUEUED_SAT_CAP", None, "9")
 
 
-def test_rows_of_other_programs_are_nobodys_version_and_no_bad_rows(database: Database) -> None:
+def test_rows_of_other_programs_make_neither_a_version_nor_bad_rows(database: Database) -> None:
     sync(database)
     write_outside(database, "NQUEUED_SAT_CAP", "x", app="pilot")
     write_outside(database, "NQUEUED_SAT_CAP", "x", component="other")
@@ -259,8 +259,8 @@ def test_a_reader_sees_one_version_while_an_editor_writes(database: Database) ->
         assert TuningStore().read_current(reading).version == 1
         with database.begin() as writing:
             TuningStore().set_value(writing, "NW_THRESHOLD", 1.5, **WHO)
-        again = TuningStore().read_current(reading)
-        assert (again.version, again.rows) == (1, ())
+        second = TuningStore().read_current(reading)
+        assert (second.version, second.rows) == (1, ())
         assert TuningStore().read_current(reading, live=True).version == 1
     assert read(database).version == 2
 
@@ -269,14 +269,14 @@ def run_together(count: int, work: Callable[[int], object]) -> list[BaseExceptio
     gate = threading.Barrier(count)
     errors: list[BaseException] = []
 
-    def one(number: int) -> None:
+    def run(number: int) -> None:
         gate.wait(timeout=30)
         try:
             work(number)
         except VersionConflictError as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -285,12 +285,17 @@ def run_together(count: int, work: Callable[[int], object]) -> list[BaseExceptio
 
 
 def test_of_many_editors_at_once_exactly_one_wins(database: Database) -> None:
-    seen = sync(database).version
+    seen_version = sync(database).version
 
     def edit(number: int) -> None:
         with database.begin() as connection:
             TuningStore().set_value(
-                connection, "NQUEUED_SAT_CAP", 100 + number, expected_version=seen, editor=f"e{number}", reason="race"
+                connection,
+                "NQUEUED_SAT_CAP",
+                100 + number,
+                expected_version=seen_version,
+                editor=f"e{number}",
+                reason="race",
             )
 
     errors = run_together(5, edit)
@@ -313,7 +318,7 @@ def test_another_schema_name_is_used_and_a_missing_table_is_named(database: Data
         connection.execute(sa.text('CREATE SCHEMA "Odd Name"'))
         with pytest.raises(SchemaMissing, match=r'"Odd Name"\."config"'):
             TuningStore(Names(panda="Odd Name")).read_current(connection, live=True)
-        # A narrow table, as an older PanDA has it: no value_json, one column more, and rows without a VO.
+        # A table as in an older PanDA: no value_json, one extra column, and rows without a VO.
         connection.execute(
             sa.text(
                 'CREATE TABLE "Odd Name".config (app text, component text, key text, value text, type text, '

@@ -45,9 +45,9 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def test_changed_tasks_then_totals(command: Command) -> None:
-    shown = command("--set", NO_QUEUE, "--json")
-    assert shown.status == 0 and shown.err.startswith("clock: ") and shown.err.count("\n") == 1
-    first, second, total = lines(shown.out)
+    result = command("--set", NO_QUEUE, "--json")
+    assert result.status == 0 and result.err.startswith("clock: ") and result.err.count("\n") == 1
+    first, second, total = lines(result.out)
     assert [first["jeditaskid"], second["jeditaskid"]] == [TASK, TASK + 1]
     assert first["kind"] == "task" and first["loses_last_queue"]
     assert set(first["lost"].values()) == {"below_min_weight"}
@@ -58,22 +58,22 @@ def test_changed_tasks_then_totals(command: Command) -> None:
 
 
 def test_tables(command: Command) -> None:
-    shown = command("--rule", "lowmemory=off")
-    assert shown.status == 0
+    result = command("--rule", "lowmemory=off")
+    assert result.status == 0
     for words in ("1 cycle(s): lowmemory=off", "1 of 3 decisions differ", "pending to brokered", "Rejections"):
-        assert words in shown.out
+        assert words in result.out
     assert "no decision differs" in command("--set", "NQUEUED_SAT_CAP=149").out
 
 
-def test_nothing_that_could_be_compared_is_not_told_as_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_baseline_is_not_reported_as_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     show(Difference(), NO_QUEUE, Baseline())
     assert capsys.readouterr().out == "Baseline: no cycle.\nno cycle could be decided again\n"
 
 
-def test_keys_that_no_brokerage_reads_are_told_of(command: Command) -> None:
-    shown = command("--set", "TIMEOUT_pending=3", "--json")
-    assert shown.status == 0 and lines(shown.out)[-1]["changed"] == 0
-    assert "TIMEOUT_pending is read by timeouts, not by a brokerage" in shown.err
+def test_keys_that_no_brokerage_reads_are_reported(command: Command) -> None:
+    result = command("--set", "TIMEOUT_pending=3", "--json")
+    assert result.status == 0 and lines(result.out)[-1]["changed"] == 0
+    assert "TIMEOUT_pending is read by timeouts, not by a brokerage" in result.err
 
 
 def test_by_snapshot_and_by_time(command: Command, url: str) -> None:
@@ -82,12 +82,12 @@ def test_by_snapshot_and_by_time(command: Command, url: str) -> None:
     assert lines(command("--set", NO_QUEUE, "--snapshot", snapshot, "--json").out)[-1]["cycles"] == 1
     later = (NOW + timedelta(hours=24)).isoformat()
     assert lines(command("--set", NO_QUEUE, "--last", "24h", "--at", later, "--json").out)[-1]["cycles"] == 1
-    late = command("--set", NO_QUEUE, "--last", "23h", "--at", later)
-    assert late.status == 4 and "there is no stored cycle from" in late.err
+    too_late = command("--set", NO_QUEUE, "--last", "23h", "--at", later)
+    assert too_late.status == 4 and "there is no stored cycle from" in too_late.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "message"),
     [
         ((), 2, "nothing to compare with"),
         (("--set", "MIN_WEIGHTS=3"), 4, "did you mean MIN_WEIGHT"),
@@ -106,12 +106,12 @@ def test_by_snapshot_and_by_time(command: Command, url: str) -> None:
         (("--set", NO_QUEUE, "--scenario", "missing.json"), 1, "missing.json"),
     ],
 )
-def test_bad_input(command: Command, arguments: tuple[str, ...], status: int, told: str) -> None:
-    shown = command(*arguments)
-    assert (shown.status, shown.out) == (status, "")
-    assert told in shown.err
+def test_bad_input(command: Command, arguments: tuple[str, ...], status: int, message: str) -> None:
+    result = command(*arguments)
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err
     error = command(*arguments, "--json").document["error"]
-    assert error["exit_status"] == status and told in f"{error['what']} {error['where']} {error['what_to_do']}"
+    assert error["exit_status"] == status and message in f"{error['what']} {error['where']} {error['what_to_do']}"
 
 
 @pytest.mark.slow
@@ -125,39 +125,39 @@ def test_pictures(command: Command, tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_scenario_is_brokered_as_it_would_be_with_the_values(
+def test_a_scenario_is_brokered_with_the_changed_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, database: Database
 ) -> None:
-    loaded = job_scenario()
+    scenario = job_scenario()
     file = tmp_path / "scenario.json"
-    write_scenario(file, loaded)
-    monkeypatch.setenv("BROKER_DATABASE_URL", "postgresql://nobody@/nothing?host=/nowhere")  # it needs none
+    write_scenario(file, scenario)
+    monkeypatch.setenv("BROKER_DATABASE_URL", "postgresql://nobody@/nothing?host=/nowhere")  # not needed
     run = runner(capsys, "what-if", "--processes", "1", "--seed", str(SEED), "--scenario", str(file))
-    shown = run("--set", "NQUEUELIMITSITE_MC Simulation=300", "--brokerage", "production_job", "--json")
-    assert (shown.status, shown.err) == (0, "")
-    total = lines(shown.out)[-1]
+    result = run("--set", "NQUEUELIMITSITE_MC Simulation=300", "--brokerage", "production_job", "--json")
+    assert (result.status, result.err) == (0, "")
+    total = lines(result.out)[-1]
     row = {"app": "jedi", "component": "jobbroker", "key": "NQUEUELIMITSITE_MC Simulation", "vo": "atlas"}
     row = {**row, "value": "300", "type": "integer"}
-    loaded.tables["config"] = [row]
-    _, decided = one_cycle(database, loaded, seed=SEED)
-    jobs: Counter[str] = sum((Counter(one["assigned"]) for one in decided), Counter())
-    predicted = {name: one["jobs_after"] for name, one in total["queues"].items() if one["jobs_after"]}
+    scenario.tables["config"] = [row]
+    _, decided = one_cycle(database, scenario, seed=SEED)
+    jobs: Counter[str] = sum((Counter(decision["assigned"]) for decision in decided), Counter())
+    predicted = {name: entry["jobs_after"] for name, entry in total["queues"].items() if entry["jobs_after"]}
     assert predicted == dict(jobs)
     assert total["changed"] > 0
 
 
 @pytest.mark.slow
-def test_a_sweep_has_one_table_and_one_object_a_point(
+def test_a_sweep_prints_one_table_or_one_object_per_point(
     url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     sweep = runner(capsys, "--db", url, "sweep", "MIN_WEIGHT_managed=0:1000000:1000000", "NQUEUED_SAT_CAP=10:20:10")
-    shown = sweep("--processes", "1", "--json")
-    assert shown.status == 0 and shown.err.startswith("clock: ") and shown.err.count("\n") == 1
-    points = lines(shown.out)
-    assert [one["set"]["MIN_WEIGHT_managed"] for one in points] == [0, 0, 1000000, 1000000]
-    assert [one["set"]["NQUEUED_SAT_CAP"] for one in points] == [10, 20, 10, 20]
-    assert [one["tasks_losing_last_queue"] for one in points] == [0, 0, 2, 2]
-    assert {one["kind"] for one in points} == {"point"}
+    result = sweep("--processes", "1", "--json")
+    assert result.status == 0 and result.err.startswith("clock: ") and result.err.count("\n") == 1
+    points = lines(result.out)
+    assert [point["set"]["MIN_WEIGHT_managed"] for point in points] == [0, 0, 1000000, 1000000]
+    assert [point["set"]["NQUEUED_SAT_CAP"] for point in points] == [10, 20, 10, 20]
+    assert [point["tasks_losing_last_queue"] for point in points] == [0, 0, 2, 2]
+    assert {point["kind"] for point in points} == {"point"}
     picture = tmp_path / "sweep.svg"
     table = sweep("--processes", "1", "--plot", str(picture))
     assert table.status == 0 and picture.stat().st_size > 0
@@ -173,7 +173,7 @@ def test_processes_share_the_work(url: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "message"),
     [
         (("NQUEUED_SAT_CAP=1:2",), 2, "FROM:TO:STEP"),
         (("NQUEUED_SAT_CAPS=1:2:1",), 4, "did you mean NQUEUED_SAT_CAP"),
@@ -183,8 +183,8 @@ def test_processes_share_the_work(url: str, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_bad_sweeps(
-    url: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, told: str
+    url: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, message: str
 ) -> None:
-    shown = runner(capsys, "--db", url, "sweep", "--processes", "1")(*arguments)
-    assert (shown.status, shown.out) == (status, "")
-    assert told in shown.err
+    result = runner(capsys, "--db", url, "sweep", "--processes", "1")(*arguments)
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err

@@ -23,10 +23,10 @@ def what_if(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys, "--db", database.url, "what-if")
 
 
-def total(done: Any) -> dict[str, Any]:
-    assert done.status == 0, done.err
-    found: dict[str, Any] = json.loads(done.out.splitlines()[-1])
-    return found
+def total(result: Any) -> dict[str, Any]:
+    assert result.status == 0, result.err
+    document: dict[str, Any] = json.loads(result.out.splitlines()[-1])
+    return document
 
 
 def test_a_closed_queue_gets_no_jobs_and_the_name_is_found_in_any_case(what_if: Command) -> None:
@@ -44,22 +44,22 @@ def test_a_closed_queue_gets_no_jobs_and_the_name_is_found_in_any_case(what_if: 
 def test_memory_of_a_queue_and_a_key_together(what_if: Command) -> None:
     queue = next(iter(total(what_if("MIN_WEIGHT_managed=0", *AT, "--json"))["queues"])).partition("/")[0]
     small = total(what_if("--queue", queue, "maxrss=1", "--set", "NQUEUED_SAT_CAP=149", *AT, "--json"))
-    assert any(one["lost"] for name, one in small["queues"].items() if name.startswith(queue))
+    assert any(entry["lost"] for name, entry in small["queues"].items() if name.startswith(queue))
     assert small["set"] == {"NQUEUED_SAT_CAP": 149}
     table = what_if("--queue", queue, "maxrss=1", *AT).out
     assert f"{queue} maxrss=1" in table and "Baseline: tuning version 1" in table and " %" in table
 
 
-def test_what_nobody_can_hold_can_be_tried_too(what_if: Command) -> None:
+def test_fields_that_cannot_be_pinned_can_be_tried(what_if: Command) -> None:
     queue = next(iter(total(what_if("MIN_WEIGHT_managed=0", *AT, "--json"))["queues"])).partition("/")[0]
     bare = total(what_if("--queue", queue, "bareNucleus=only", *AT, "--json"))
-    assert any(one["lost"] for name, one in bare["queues"].items() if name.startswith(queue))
-    same = total(what_if("--queue", queue, "useJumboJobs=false", "releases=Atlas-25", *AT, "--json"))
-    assert same["queues_changed"] == {queue: {"useJumboJobs": False, "releases": "Atlas-25"}}
+    assert any(entry["lost"] for name, entry in bare["queues"].items() if name.startswith(queue))
+    unchanged = total(what_if("--queue", queue, "useJumboJobs=false", "releases=Atlas-25", *AT, "--json"))
+    assert unchanged["queues_changed"] == {queue: {"useJumboJobs": False, "releases": "Atlas-25"}}
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "message"),
     [
         (("--queue", "NOWHERE", "maxrss=5"), 4, "there is no queue NOWHERE"),
         (("--queue", "Q", "maxrss=many"), 2, "a whole number of MB"),
@@ -71,7 +71,7 @@ def test_what_nobody_can_hold_can_be_tried_too(what_if: Command) -> None:
         (("NOT_A_KEY=5",), 4, "not a key"),
     ],
 )
-def test_bad_requests(what_if: Command, words: tuple[str, ...], status: int, told: str) -> None:
-    done = what_if(*words, *AT)
-    assert (done.status, done.out) == (status, "")
-    assert told in done.err
+def test_bad_requests(what_if: Command, words: tuple[str, ...], status: int, message: str) -> None:
+    result = what_if(*words, *AT)
+    assert (result.status, result.out) == (status, "")
+    assert message in result.err

@@ -1,4 +1,4 @@
-"""Queues with virtual placement are for chunks that may use it, and not when overloaded."""
+"""Queues with virtual placement take only chunks that may use it, and none while overloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.rules.analysis_job.analysis_cases import kept, rejected
 from tests.rules.builders import Case, check
 
 VP = {"is_vp": True}
-#: 100 queued and 50 running in the share everywhere: 2 for each, 2.4 with the offset of 1.2.
+#: The share has 100 queued and 50 running jobs in total: a ratio of 2, or 2.4 with the ratio offset of 1.2.
 SHARE = VP | {"share_queued": 100.0, "share_running": 50.0}
 CASES = [
     kept(avoids_vp=True),
@@ -17,16 +17,16 @@ CASES = [
     rejected(**VP, avoids_vp=True),
     kept(**SHARE, running=10.0, activated=24.0),
     rejected(**SHARE, running=10.0, activated=24.5),
-    # any of the four states waits
+    # each of the four states counts as waiting
     *(rejected(**SHARE, running=10.0, **{state: 25.0}) for state in ("defined", "assigned", "activated", "starting")),
-    # up to OVERLOAD_MIN_QUEUE nothing is overloaded
+    # a queue with up to OVERLOAD_MIN_QUEUE jobs is not overloaded
     kept(**SHARE, running=0.0, activated=20.0),
     rejected(**SHARE, running=0.0, activated=21.0),
     kept(**SHARE, running=0.0, activated=21.0, OVERLOAD_MIN_QUEUE=21),
     kept(**SHARE, running=10.0, activated=30.0, OVERLOAD_RATIO_OFFSET=1.5),
     rejected(**SHARE, running=10.0, activated=30.5, OVERLOAD_RATIO_OFFSET=1.5),
     rejected(**VP, share_queued=1.0, share_running=1.0, running=10.0, activated=21.0),
-    # a share that runs nowhere has no ratio
+    # a share without running jobs has no ratio
     kept(**VP, share_queued=100.0, share_running=0.0, running=1.0, activated=99.0),
     rejected(**VP, share_queued=100.0, share_running=0.0, running=0.0, activated=21.0),
 ]

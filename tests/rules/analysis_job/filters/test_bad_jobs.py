@@ -1,4 +1,4 @@
-"""Failed and closed jobs fewer than 2 x finished ones, or than the least number."""
+"""Failed and closed jobs must be fewer than twice the finished ones, or fewer than the minimum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = [
     rejected(jobs_bad=6.0, jobs_finished=3.0),
     kept(jobs_bad=9.0, MIN_BAD_JOBS_TO_SKIP_PQ=10),
     rejected(jobs_bad=10.0, MIN_BAD_JOBS_TO_SKIP_PQ=10),
-    # no bad job is never too many
+    # zero bad jobs are never too many
     kept(jobs_bad=0.0, MIN_BAD_JOBS_TO_SKIP_PQ=1),
     kept(jobs_bad=99.0, site_named=True),
     rejected(jobs_bad=99.0, named=True),

@@ -1,4 +1,4 @@
-"""Endpoints that are read and written over LAN, and over WAN where the input is elsewhere."""
+"""Endpoints must be readable and writable over LAN, and over WAN if the input is elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CASES = [
     kept(),
     rejected(reads_lan=False),
     rejected(writes_lan=False),
-    # WAN counts only where it is needed
+    # WAN counts only if it is needed
     kept(receives=False),
     kept(sends=False),
     kept(remote_source=False),

@@ -1,4 +1,4 @@
-"""One core or several, as the task asks; 0 takes both."""
+"""A queue has one core or several, as the task requires; 0 takes both."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CASES = [
     kept(corecount=None, cores=None),
     rejected(corecount=None, cores=8.0),
     kept(corecount=2.0, cores=2.0),
-    # how many is not compared
+    # the number of cores is not compared
     kept(corecount=2.0, cores=64.0),
     kept(corecount=64.0, cores=2.0),
     rejected(corecount=8.0, cores=1.0),
     rejected(corecount=8.0, cores=0.0),
     rejected(corecount=8.0, cores=None),
     *(kept(corecount=0.0, cores=cores) for cores in (None, 0.0, 1.0, 8.0)),
-    # merging goes by the cores of the task, and so does priority
+    # merging and high priority use the cores of the task
     kept(corecount=8.0, mergecorecount=1.0, merging=True, cores=8.0),
     rejected(corecount=8.0, mergecorecount=1.0, merging=True, cores=1.0),
     kept(corecount=0.0, currentpriority=950.0, cores=1.0),

@@ -1,4 +1,4 @@
-"""Hospital queues get work only while there is no other."""
+"""Hospital queues get work only if no other queue remains."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ SICK, WELL, NEAR = "A_HOSPITAL", "B", "HOSPITAL_C"
 
 
 @pytest.mark.parametrize(
-    ("names", "alive", "wanted"),
+    ("names", "alive", "expected"),
     [
         ([SICK, WELL], [True, True], [False, True]),
-        # the other is not left
+        # the other queue was rejected before
         ([SICK, WELL], [True, False], [True, True]),
         ([SICK, "X_HOSPITAL"], [True, True], [True, True]),
-        # only the end of the name counts, and its case
+        # only the end of the name counts, case-sensitively
         ([SICK, NEAR], [True, True], [False, True]),
         (["A_hospital", WELL], [True, True], [True, True]),
         ([SICK], [True], [True]),
     ],
 )
-def test_hospital(names: list[str], alive: list[bool], wanted: list[bool]) -> None:
+def test_hospital(names: list[str], alive: list[bool], expected: list[bool]) -> None:
     rule, count = Hospital(), len(names)
     queues = make_queues(count, name=names, unified_name=names)
     facts = facts_of(AnalysisFacts, 1, count)
-    kept = rule.keep_among(np.array([alive]), AnalysisPairs(make_tasks(), queues, facts, tuning_for(rule)))
-    assert kept.tolist() == [wanted]
+    keep = rule.keep_among(np.array([alive]), AnalysisPairs(make_tasks(), queues, facts, tuning_for(rule)))
+    assert keep.tolist() == [expected]
 
 
-def test_each_chunk_by_itself_and_by_the_unified_queue() -> None:
-    """The pseudo-queues of a hospital have its name in front."""
+def test_each_chunk_is_judged_alone_by_the_unified_name() -> None:
+    """The names of pseudo-queues begin with the name of their hospital queue."""
     rule = Hospital()
     queues = make_queues(2, name=[f"{SICK}/SCORE", WELL], unified_name=[SICK, WELL])
     alive = np.array([[True, True], [True, False]])
-    kept = rule.keep_among(alive, AnalysisPairs(make_tasks(2), queues, facts_of(AnalysisFacts, 2, 2), tuning_for(rule)))
-    assert kept.tolist() == [[False, True], [True, True]]
+    keep = rule.keep_among(alive, AnalysisPairs(make_tasks(2), queues, facts_of(AnalysisFacts, 2, 2), tuning_for(rule)))
+    assert keep.tolist() == [[False, True], [True, True]]

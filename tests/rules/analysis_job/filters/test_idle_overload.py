@@ -1,4 +1,4 @@
-"""Something runs at the queue, or at most OVERLOAD_MIN_QUEUE jobs wait there."""
+"""The queue runs some job, or at most OVERLOAD_MIN_QUEUE jobs wait there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.rules.builders import Case, check
 
 CASES = [
     kept(activated=20.0),
-    # any of the four states waits
+    # each of the four states counts as waiting
     *(rejected(**{state: 21.0}) for state in ("defined", "assigned", "activated", "starting")),
     rejected(defined=6.0, assigned=5.0, activated=5.0, starting=5.0),
     kept(activated=21.0, running=1.0),

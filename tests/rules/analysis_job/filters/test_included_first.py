@@ -1,4 +1,4 @@
-"""Queues of the reserve get work once none is left that the task includes."""
+"""Reserve queues get work only if no queue of the task's list remains."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tests.rules.builders import facts_of, make_queues, make_tasks, passes, tuni
 
 
 @pytest.mark.parametrize(
-    ("reserve", "alive", "wanted"),
+    ("reserve", "alive", "expected"),
     [
         ([True, False], [True, True], [False, True]),
-        # the listed one is not left
+        # the listed queue was rejected before
         ([True, False], [True, False], [True, True]),
         ([True, True], [True, True], [True, True]),
         ([False, False], [True, True], [True, True]),
         ([True, True, False], [True, False, True], [False, False, True]),
     ],
 )
-def test_included_first(reserve: list[bool], alive: list[bool], wanted: list[bool]) -> None:
+def test_included_first(reserve: list[bool], alive: list[bool], expected: list[bool]) -> None:
     rule, count = IncludedFirst(), len(reserve)
     facts = facts_of(AnalysisFacts, 1, count, reserve=reserve)
-    found = rule.keep_among(np.array([alive]), AnalysisPairs(make_tasks(), make_queues(count), facts, tuning_for(rule)))
-    assert found.tolist() == [wanted]
+    keep = rule.keep_among(np.array([alive]), AnalysisPairs(make_tasks(), make_queues(count), facts, tuning_for(rule)))
+    assert keep.tolist() == [expected]
 
 
-def test_chunks_without_a_reserve_are_passed_over() -> None:
+def test_the_rule_does_not_apply_to_chunks_without_a_reserve() -> None:
     rule = IncludedFirst()
     facts = facts_of(AnalysisFacts, 2, 2, reserve=[True, False, False, False])
     applies = rule.applies(AnalysisPairs(make_tasks(2), make_queues(2), facts, tuning_for(rule)))

@@ -1,4 +1,4 @@
-"""GB that can be used at the default input endpoint, in a pass without the locality check."""
+"""Usable GB at the default input endpoint, in a pass without the locality check."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ AFAR = {"local_pass": False}
 CASES = [
     kept(**AFAR, input_usable_gb=200.5),
     rejected(**AFAR, input_usable_gb=200.0),
-    # the endpoint of the output, or none on record: not asked
+    # the check is skipped for the output endpoint, and for an unknown endpoint
     kept(**AFAR, input_usable_gb=None),
     rejected(**AFAR, has_input_storage=False),
     kept(**AFAR, input_usable_gb=101.0, STORAGE_MIN_FREE_SIZE=100),
     rejected(**AFAR, input_usable_gb=100.0, STORAGE_MIN_FREE_SIZE=100),
-    # with the locality check, or without input, nobody looks
+    # the check is skipped with the locality check, and without input
     kept(local_pass=True, input_usable_gb=0.0),
     kept(**AFAR, input_usable_gb=0.0, total_files=0.0),
 ]

@@ -1,4 +1,4 @@
-"""The input must be at the queue, in a pass with the locality check."""
+"""In a pass with the locality check, the input must be at the queue."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.rules.builders import Case, check
 CASES = [
     kept(has_input=True),
     rejected(has_input=False),
-    # in a pass without the check nobody looks
+    # a pass without the check skips the rule
     kept(has_input=False, local_pass=False),
-    # the bytes say nothing: what counts as input is worked out before
+    # the bytes do not count: an earlier step decides what counts as input
     rejected(has_input=False, total_bytes=0.0),
 ]
 

@@ -19,21 +19,21 @@ CASES = [
     kept(fairsharepolicy=SIMUL, processingtype="simul"),
     rejected(fairsharepolicy=SIMUL, processingtype="panda-client"),
     rejected(fairsharepolicy=SIMUL, processingtype=None),
-    # limits of the priority, and one that cannot be read
+    # limits on the priority, and an unreadable one
     rejected(fairsharepolicy="priority>500:0", currentpriority=501.0),
     kept(fairsharepolicy="priority>500:0", currentpriority=500.0),
     kept(fairsharepolicy="priority>500:0", currentpriority=None),
     rejected(fairsharepolicy="priority>x:0", currentpriority=1.0),
-    # a pattern that cannot be read rejects nobody
+    # an unreadable pattern rejects no task
     kept(fairsharepolicy="type=(:0"),
-    # the part with a priority is passed over when merging
+    # merging skips parts with a priority
     kept(fairsharepolicy="priority>500:0", currentpriority=501.0, merging=True),
     rejected(fairsharepolicy=NOBODY, merging=True),
-    # tests, and the one queue that the task names
+    # exempt: tests, and a single named queue
     kept(fairsharepolicy=NOBODY, processingtype="prod_test"),
     kept(fairsharepolicy=NOBODY, site_named=True),
     rejected(fairsharepolicy=NOBODY, named=True),
-    # the exemption of work queues is one of production
+    # only production exempts work queues
     rejected(fairsharepolicy=NOBODY, gshare="test"),
 ]
 

@@ -1,4 +1,4 @@
-"""The queue must be online; one that the task names may be anything but offline."""
+"""A queue must be online; a named queue may have any status but offline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = [
     kept(queue_status="online", named=True),
     *(kept(queue_status=status, named=True) for status in ("brokeroff", "test", "paused", "standby", None)),
     rejected(queue_status="offline", named=True),
-    # being the one queue of the task is being named by it, and that is a fact of its own
+    # the single queue of a task is also a named one, but this is a separate fact
     rejected(queue_status="brokeroff", site_named=True),
 ]
 

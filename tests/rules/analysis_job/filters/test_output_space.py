@@ -1,4 +1,4 @@
-"""GB that can be used at the default output endpoint, more than the limit."""
+"""The usable GB at the default output endpoint must exceed the limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CASES = [
     kept(output_usable_gb=200.5),
     rejected(output_usable_gb=200.0),
     rejected(output_usable_gb=-3.0),
-    # an endpoint that is not on record is not asked
+    # the check is skipped for an unknown endpoint
     kept(output_usable_gb=None),
     rejected(has_output=False),
     rejected(has_output=False, output_usable_gb=None),

@@ -1,4 +1,4 @@
-"""Not more queued jobs than 2 x max(20, running), of the share and the type."""
+"""At most 2 x max(20, running) jobs of the share and resource type may be queued."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CASES = [
     rejected(queued_of_type=41.0, running_of_type=20.0),
     kept(queued_of_type=42.0, running_of_type=21.0),
     rejected(queued_of_type=43.0, running_of_type=21.0),
-    # jobs of the share of other types do not count
+    # jobs of other resource types do not count
     kept(defined=500.0),
-    # merging counts as any other, the one queue of the task does not
+    # merging is not exempt; a single named queue is
     rejected(queued_of_type=41.0, merging=True),
     kept(queued_of_type=41.0, site_named=True),
     rejected(queued_of_type=41.0, named=True),

@@ -1,4 +1,4 @@
-"""Scouts need a queue whose longest time is a day or more, in seconds."""
+"""Scouts need a queue whose maximum walltime is at least a day, in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = [
     kept(**SCOUT, maxtime_s=0.0),
     kept(**SCOUT, maxtime_s=None),
     kept(maxtime_s=1.0),
-    # at the one queue that the task names only what has no estimate
+    # a single named queue is checked only for tasks without an estimate
     kept(**SCOUT, site_named=True, maxtime_s=1.0),
     rejected(**SCOUT, site_named=True, merging=True, maxtime_s=1.0),
     rejected(**SCOUT, site_named=True, walltime_undefined=True, maxtime_s=1.0),

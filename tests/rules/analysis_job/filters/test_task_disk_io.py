@@ -1,4 +1,4 @@
-"""Busy disks refuse tasks of much disk IO, in kB/s per core, which is not cut to whole ones."""
+"""Busy disks reject tasks with much disk IO, in kB/s per core, which is not truncated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [
     rejected(average_diskio_kbps=501.0, maxdiskio_kbps=None, diskio=501.0, MAX_DISKIO_DEFAULT=500),
     rejected(average_diskio_kbps=501.0, maxdiskio_kbps=0.0, diskio=501.0, MAX_DISKIO_DEFAULT=500),
     kept(average_diskio_kbps=9e9, maxdiskio_kbps=None, diskio=9e9),
-    # 4001 / 8 = 500.125: production would cut that to 500
+    # 4001 / 8 = 500.125: production would truncate that to 500
     rejected(**BUSY, diskio=4001.0, corecount=8.0, unified_cores=8.0),
     kept(**BUSY, diskio=4000.0, corecount=8.0, unified_cores=8.0),
     rejected(**BUSY, diskio=501.0, corecount=1.0, unified_cores=8.0),

@@ -1,4 +1,4 @@
-"""Pilots of the last 3 hours, whatever slots are published."""
+"""Pilots of the last 3 hours count, whatever slots are published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform that is a pattern must stand for one of the queue."""
+"""A platform pattern must match a platform of the queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = [
     kept(unified=OLD, transhome=CACHE, architecture="x86_64-(slc6|el9)-gcc8-opt"),
     kept(unified=GPU, transhome=CACHE, architecture="x86_64-el9-gcc13-opt"),
     kept(unified=ANY, transhome=CACHE, architecture="x86_64-el9.*"),
-    # something else is missing as well, and that is said first
+    # another requirement is unmet and reported first
     kept(unified=NONE, transhome=CACHE, architecture="x86_64-el9.*"),
     kept(unified=GPU, transhome=CACHE, architecture="x86_64-el9.*", site_named=True),
 ]

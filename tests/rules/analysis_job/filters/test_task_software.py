@@ -1,4 +1,4 @@
-"""The software and hardware of a task, by what its transHome and transUses say."""
+"""The software and hardware of a task, as given by its transHome and transUses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CASES = [
     # nightlies are not in the CVMFS of that queue
     rejected(unified=OLD, transhome="AnalysisTransforms-Athena_2026-08-01T2101", architecture=FIXED),
     kept(unified=ALL, transhome="AnalysisTransforms-Athena_2026-08-01T2101"),
-    # a release by transUses, and one whose version cannot be told
+    # a release given by transUses, and one of unreadable version
     kept(unified=OLD, transhome="AnalysisTransforms", transuses="Atlas-21.0.15", architecture=FIXED),
     kept(unified=ALL, transhome="AnalysisTransforms-Athena_24.0.41"),
     rejected(unified=ALL, transhome="AnalysisTransforms-Athena_main_24.0.41"),
-    # without either only the hardware counts
+    # without transHome and transUses only the hardware counts
     kept(unified=OLD, architecture="x86_64-el9-gcc13-opt"),
     rejected(unified=OLD, architecture="aarch64-el9-gcc13-opt"),
     rejected(unified=NONE),
@@ -32,9 +32,9 @@ CASES = [
     rejected(unified=GPU, architecture="#&nvidia:vram>=15361"),
     rejected(unified=ALL, transhome=CACHE, container_name="img", only_tags_for_fc=True),
     kept(unified=ALL, transhome=CACHE, container_name="img"),
-    # a platform that is a pattern is left to the rule that follows
+    # a platform pattern is left to the next rule
     kept(unified=OLD, transhome=CACHE, architecture="x86_64-(slc6|el9)-gcc8-opt"),
-    # the one queue that the task names is not asked
+    # a single named queue is exempt
     kept(unified=NONE, transhome=CACHE, site_named=True),
     rejected(unified=NONE, transhome=CACHE, named=True),
 ]

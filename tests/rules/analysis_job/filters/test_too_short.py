@@ -1,4 +1,4 @@
-"""Seconds of expected walltime against the shortest time of the queue, where they are known."""
+"""The expected walltime in seconds against the minimum walltime of the queue, if known."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CASES = [
     rejected(**LONG, cores=8.0, mintime_s=1251.0),
     kept(**LONG, cputimeunit="mHS06sPerEvent", cputime=100_000.0, mintime_s=10_000.0),
     rejected(**LONG, cputimeunit="mHS06sPerEvent", cputime=100_000.0, mintime_s=10_001.0),
-    # an efficiency of 0 leaves the base time
+    # an efficiency of 0 leaves the base walltime
     kept(cpuefficiency=0.0, basewalltime=600.0, mintime_s=600.0),
     rejected(cpuefficiency=None, basewalltime=None, mintime_s=601.0),
-    # without HS06: seconds for each of 1,000 MB
+    # without HS06: seconds per MB, 1,000 MB
     kept(cputimeunit=None, cputime=None, walltime=5.0, walltimeunit="kSI2kseconds", mintime_s=5000.0),
     rejected(cputimeunit=None, cputime=None, walltime=5.0, walltimeunit="kSI2kseconds", mintime_s=5001.0),
-    # what is not known, and merging, is not compared
+    # an unknown walltime, and merging, are not compared
     kept(walltime_undefined=True, cputime=None, mintime_s=90_000.0),
     kept(**LONG, merging=True, mintime_s=90_000.0),
 ]

@@ -18,7 +18,7 @@ from tests.rules.builders import make_load
         *(({"running": 9.0, state: 4.0}, 2.0) for state in ("defined", "assigned", "activated", "starting")),
         ({"running": 9.0, "defined": 1.0, "assigned": 1.0, "activated": 1.0, "starting": 1.0}, 2.0),
         ({"activated": 99.0}, 0.01),
-        # neither local data nor many assigned jobs change it
+        # neither local data nor many assigned jobs matter
         ({"running": 9.0, "assigned": 4.0, "all_local": True}, 2.0),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""The weight of local data is worked out with the data facts, and taken as it is."""
+"""The weight of local data is computed with the data facts and used unchanged."""
 
 from __future__ import annotations
 

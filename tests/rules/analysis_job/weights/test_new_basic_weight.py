@@ -1,4 +1,4 @@
-"""The new basic weight is worked out for all candidates together, and taken as it is."""
+"""The new basic weight is computed for all candidates together and used unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All input on disk, where files are not sent to queues."""
+"""Where files are not dispatched to queues, all input must be on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.rules.builders import check_cut
 
 
 @pytest.mark.parametrize(
-    ("disabled", "here", "keep"), [(True, True, True), (True, False, False), (False, True, True), (False, False, True)]
+    ("disabled", "all_local", "keep"),
+    [(True, True, True), (True, False, False), (False, True, True), (False, False, True)],
 )
-def test_file_dispatch(disabled: bool, here: bool, keep: bool) -> None:
-    check_cut(FileDispatch().configured({"disabled": disabled}), keep, 1.0, all_local=here)
+def test_file_dispatch(disabled: bool, all_local: bool, keep: bool) -> None:
+    check_cut(FileDispatch().configured({"disabled": disabled}), keep, 1.0, all_local=all_local)

@@ -1,4 +1,4 @@
-"""Cores of a task and of a queue: one goes to one, several to at least as many, 0 and -1 of a queue take both."""
+"""Cores of task and queue: 1 needs 1, several need at least as many, and a queue with 0 or -1 takes both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CASES = [
     *(rejected(corecount=1, cores=cores) for cores in (2, 8)),
     *(kept(corecount=8, cores=cores) for cores in (8, 16, 0, -1)),
     *(rejected(corecount=8, cores=cores) for cores in (7, 1, None)),
-    *(kept(corecount=asked, cores=8) for asked in (0, None, -1)),
+    *(kept(corecount=corecount, cores=8) for corecount in (0, None, -1)),
     kept(corecount=8, cores=1, one_preassigned=True),
     kept(corecount=1, cores=8, listed=True),
 ]

@@ -1,4 +1,4 @@
-"""A queue without a time limit stops all chunks with a walltime, as long as it is left."""
+"""A remaining queue without a time limit stops all chunks with a walltime."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_maxtime_missing(maxtime: list[float], alive: list[bool], expected: list
     assert rule.keep_among(np.array([alive]), pairs).tolist() == [expected]
 
 
-@pytest.mark.parametrize(("walltime", "asked"), [(60.0, True), (0.0, False), (None, False)])
-def test_only_chunks_with_a_walltime_are_asked(walltime: float | None, asked: bool) -> None:
+@pytest.mark.parametrize(("walltime", "applies"), [(60.0, True), (0.0, False), (None, False)])
+def test_the_rule_applies_only_to_chunks_with_a_walltime(walltime: float | None, applies: bool) -> None:
     rule = MaxtimeMissing()
     pairs = pairs_of(rule, make_tasks(walltime=walltime), make_queues(), make_facts(), tuning_for(rule))
-    assert rule.applies(pairs).tolist() == [[asked]]
+    assert rule.applies(pairs).tolist() == [[applies]]

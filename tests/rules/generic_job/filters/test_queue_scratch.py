@@ -12,17 +12,17 @@ CASES = [
     # 0 and NULL are no limit
     kept(atom_bytes=1e15, maxwdir_mb=0.0),
     kept(atom_bytes=1e15, maxwdir_mb=None),
-    # the output as it stands, whatever the input; units by how they begin
+    # the output as given, whatever the input; only the beginning of a unit counts
     kept(**NOTHING, outdiskcount=10, outdiskunit="MBPerEvent", maxwdir_mb=10),
     rejected(**NOTHING, outdiskcount=11, outdiskunit="MBPerEvent", maxwdir_mb=10),
     kept(**NOTHING, outdiskcount=-5, outdiskunit="GB", maxwdir_mb=1),
     kept(**NOTHING, outdiskcount=2047, outdiskunit="kB", maxwdir_mb=1),
     rejected(**NOTHING, outdiskcount=2048, outdiskunit="kB", maxwdir_mb=1),
-    # 300 MB more than the work space, if there is any
+    # 300 MB more than the work space, if the task needs any
     kept(**NOTHING, workdiskcount=0, maxwdir_mb=300),
     rejected(**NOTHING, workdiskcount=1, maxwdir_mb=300),
     kept(**NOTHING, workdiskcount=None, maxwdir_mb=1),
-    # the input, unless it is read directly
+    # the input counts unless it is read directly
     kept(atom_bytes=50 * MB, maxwdir_mb=50),
     rejected(atom_bytes=51 * MB, maxwdir_mb=50),
     kept(atom_bytes=None, maxwdir_mb=50),

@@ -1,4 +1,4 @@
-"""The space that CRIC gives for a queue, in GB."""
+"""The space of a queue according to CRIC, in GB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walltime of a task against the limits of a queue, both as they stand."""
+"""The walltime of a task against the limits of a queue, neither scaled."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_raw_walltime(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("maxtime", "unknown"), [(None, True), (0, False), (1, False)])
-def test_a_queue_without_a_limit_cannot_be_judged(maxtime: float | None, unknown: bool) -> None:
+def test_a_queue_with_an_unknown_limit_cannot_be_judged(maxtime: float | None, unknown: bool) -> None:
     rule = RawWalltime()
     tasks, queues, facts, _ = kept(walltime=1, maxtime_s=maxtime).tables()
-    told = rule.unknown(pairs_of(rule, tasks, queues, facts, tuning_for(rule)))
-    assert np.asarray(told).tolist() == [[unknown]]
+    mask = rule.unknown(pairs_of(rule, tasks, queues, facts, tuning_for(rule)))
+    assert np.asarray(mask).tolist() == [[unknown]]

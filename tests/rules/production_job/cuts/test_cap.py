@@ -1,4 +1,4 @@
-"""The cap on waiting jobs: 20 or twice the running ones."""
+"""The cap on waiting jobs: 20, or twice the running jobs."""
 
 from __future__ import annotations
 

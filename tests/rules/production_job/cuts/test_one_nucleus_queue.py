@@ -1,4 +1,4 @@
-"""The queue with most running jobs for tasks that ask for one, and those without any job behind it."""
+"""Tasks that ask for a single queue keep the one with most running jobs, and those without any job."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from tests.rules.builders import make_load
 NONE = np.zeros(3)
 
 
-def kept(running: list[float], asks: bool = True, alive: Any = None, bootstrap: Any = None) -> list[bool]:
-    """Of three queues, those that stay."""
+def surviving_queues(running: list[float], asks: bool = True, alive: Any = None, bootstrap: Any = None) -> list[bool]:
+    """Return which of three queues stay."""
     flags = np.zeros(3, dtype=np.bool_)
     details = LoadDetails(NONE, np.array(running), flags, np.full(3, asks), NONE, NONE, NONE, flags)
-    jobs = [0.0 if one else 1.0 for one in bootstrap or [False] * 3]
+    jobs = [0.0 if empty else 1.0 for empty in bootstrap or [False] * 3]
     load = dataclasses.replace(make_load(3, running=jobs, bootstrap_allowed=True), details=details)
-    left = np.array(alive or [True] * 3)
-    found: list[bool] = OneNucleusQueue().keep_among(left, load, np.ones(3)).tolist()
-    return found
+    remaining = np.array(alive or [True] * 3)
+    keep: list[bool] = OneNucleusQueue().keep_among(remaining, load, np.ones(3)).tolist()
+    return keep
 
 
 @pytest.mark.parametrize(
-    ("running", "more", "expected"),
+    ("running", "options", "expected"),
     [
         ([1.0, 9.0, 3.0], {}, [False, True, False]),
-        # of equal ones the first by name, also of those with none
+        # among equal queues the first by name, even if none runs jobs
         ([9.0, 9.0, 3.0], {}, [True, False, False]),
         ([0.0, 0.0, 0.0], {}, [True, False, False]),
-        # only of those that are left
+        # only remaining queues count
         ([1.0, 9.0, 3.0], {"alive": [True, False, True]}, [False, False, True]),
-        # a queue without any job stays behind the one that is kept, and where there is none to measure
+        # a queue without any job stays if it comes after the chosen one, or if no queue has jobs
         ([5.0, 9.0, 3.0], {"bootstrap": [False, False, True]}, [False, True, True]),
         ([5.0, 9.0, 3.0], {"bootstrap": [True, False, False]}, [False, True, False]),
         ([5.0, 9.0, 3.0], {"bootstrap": [True, True, True]}, [True, True, True]),
         ([1.0, 9.0, 3.0], {"asks": False}, [True, True, True]),
     ],
 )
-def test_one_queue(running: list[float], more: dict[str, Any], expected: list[bool]) -> None:
-    assert kept(running, **more) == expected
+def test_one_queue(running: list[float], options: dict[str, Any], expected: list[bool]) -> None:
+    assert surviving_queues(running, **options) == expected
 
 
 def test_nothing_is_cut_without_the_details() -> None:

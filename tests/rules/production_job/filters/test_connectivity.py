@@ -1,4 +1,4 @@
-"""Outbound connectivity and IP stack as the task asks."""
+"""A queue must have the outbound connectivity and IP stack that the task requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single-core with single-core, multi-core with multi-core; 0 cores are flexible until it is urgent."""
+"""Single-core jobs go to single-core queues and multi-core jobs to multi-core ones; 0 cores fit both unless urgent."""
 
 from __future__ import annotations
 

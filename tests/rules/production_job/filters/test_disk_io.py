@@ -1,4 +1,4 @@
-"""A queue with busy disks refuses tasks that need much disk IO, in kB/s per core."""
+"""A queue with busy disks rejects tasks with much disk IO, in kB/s per core."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_disk_io(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "key"), [(500.0, "queue.maxdiskio"), (0.0, "MAX_DISKIO_DEFAULT"), (None, "MAX_DISKIO_DEFAULT")]
+    ("maxdiskio_kbps", "key"), [(500.0, "queue.maxdiskio"), (0.0, "MAX_DISKIO_DEFAULT"), (None, "MAX_DISKIO_DEFAULT")]
 )
-def test_the_observation_names_what_set_the_limit(own: float | None, key: str) -> None:
+def test_the_observation_names_the_source_of_the_limit(maxdiskio_kbps: float | None, key: str) -> None:
     rule = DiskIo()
-    queue = make_queues(maxdiskio_kbps=own)
+    queue = make_queues(maxdiskio_kbps=maxdiskio_kbps)
     assert rule.observe(JobPairs(make_tasks(diskio=1.0), queue, make_facts(), tuning_for(rule))).key == key

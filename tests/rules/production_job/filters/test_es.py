@@ -1,4 +1,4 @@
-"""Event service needs a queue that takes it."""
+"""Event service needs a queue that accepts it."""
 
 from __future__ import annotations
 

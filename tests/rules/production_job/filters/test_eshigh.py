@@ -1,4 +1,4 @@
-"""Queues for urgent event service take nothing else of it."""
+"""Queues for urgent event service take no other event service."""
 
 from __future__ import annotations
 

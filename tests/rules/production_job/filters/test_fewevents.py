@@ -1,4 +1,4 @@
-"""A jumbo chunk needs the events that the queue wants."""
+"""A jumbo chunk needs the minimum number of events of the queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASES = [
     kept(jumbo=True, ready_events=0.0, min_events_for_jumbo=None),
     rejected(jumbo=True, ready_events=None, min_events_for_jumbo=1.0),
     kept(jumbo=True, ready_events=0.0, min_events_for_jumbo=500.0, one_preassigned=True),
-    # a task that wants jumbo jobs, at a queue for them
+    # a jumbo task at a queue for jumbo jobs
     rejected(usejumbo="W", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=True),
     kept(usejumbo="W", ready_events=500.0, min_events_for_jumbo=500.0, use_jumbo=True),
     kept(usejumbo="W", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=False),

@@ -1,4 +1,4 @@
-"""GB of free space of the default output endpoint."""
+"""Free space of the default output endpoint in GB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A full chain on a bare nucleus stays there."""
+"""Jobs of a full chain on a bare nucleus stay there."""
 
 from __future__ import annotations
 

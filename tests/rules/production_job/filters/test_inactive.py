@@ -1,4 +1,4 @@
-"""Queues that start nothing while jobs wait are no place for urgent chunks."""
+"""Urgent chunks avoid queues that start no jobs while some wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues for jumbo jobs are left to jumbo chunks."""
+"""Queues for jumbo jobs take only jumbo chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More files than the cap on a link stop its queue."""
+"""A link with more queued files than the cap closes its queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds that a job is expected to run must reach mintime."""
+"""The expected walltime in seconds must reach mintime."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CASES = [
     rejected(cputimeunit=None, walltime=None, mintime_s=1.0),
     rejected(cputime=0.0, basewalltime=0.0, mintime_s=1.0),
     kept(cputime=0.0, mintime_s=1.0, merging=True),
-    # one dynamic event is enough to let jobs grow
+    # a dynamic number of events of 1 is enough to let jobs grow
     kept(
         cputime=90.0,
         dynamic_num_events=1.0,
@@ -84,7 +84,7 @@ CASES = [
         longest_run_events=5000.0,
         mintime_s=50000.0,
     ),
-    # dynamic number of events: jobs can grow to the longest run and the maximum
+    # with a dynamic number of events, jobs can grow up to the longest run and the maximum
     kept(
         cputime=90.0,
         dynamic_num_events=100.0,
@@ -138,7 +138,7 @@ CASES = [
 ]
 
 
-def test_a_chunk_with_dynamic_events_changes_no_other() -> None:
+def test_a_chunk_with_dynamic_events_does_not_affect_other_chunks() -> None:
     rule = Longwalltime()
     tasks = make_tasks(2, cputime=90.0, atom_events=1000.0, longest_run_events=5000.0, dynamic_num_events=[1.0, None])
     pairs = JobPairs(tasks, make_queues(corepower=10.0, mintime_s=20000.0), make_facts(2), tuning_for(rule))

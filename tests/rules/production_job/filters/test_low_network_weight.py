@@ -1,4 +1,4 @@
-"""Express chunks need a network weight of 1.7 and more."""
+"""Express chunks need a network weight of at least 1.7."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.rules.production_job.filters.low_network_weight import LowNetworkWei
 from tests.rules.builders import Case, check, kept, rejected
 
 CASES = [
-    # nothing known: 0.5 x 2 + 0.5 x 1.3
+    # unknown link: 0.5 x 2 + 0.5 x 1.3
     rejected(urgent=True, closeness=None),
     kept(closeness=None),
     kept(urgent=True, closeness=0.0),

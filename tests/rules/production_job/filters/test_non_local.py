@@ -1,4 +1,4 @@
-"""Queues can ask for input that is already there."""
+"""Queues can require local input."""
 
 from __future__ import annotations
 

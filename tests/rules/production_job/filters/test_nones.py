@@ -1,4 +1,4 @@
-"""Queues for event service only take nothing else."""
+"""Queues for event service only take no other jobs."""
 
 from __future__ import annotations
 

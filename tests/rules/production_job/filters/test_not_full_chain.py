@@ -1,4 +1,4 @@
-"""Queues kept for full chains take nothing else."""
+"""Queues reserved for full chains take no other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More files than the cap on the way to the nucleus stop every queue."""
+"""More files than the cap on the way to the nucleus close every queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While work is short, no more running cores than pledged."""
+"""While work is short, a queue runs no more cores than pledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pilots must have been seen, with some exceptions."""
+"""A queue needs recent pilots, with some exceptions."""
 
 from __future__ import annotations
 

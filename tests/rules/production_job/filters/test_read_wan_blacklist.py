@@ -1,4 +1,4 @@
-"""Some output endpoint must send over WAN."""
+"""Some output endpoint must be readable over WAN."""
 
 from __future__ import annotations
 

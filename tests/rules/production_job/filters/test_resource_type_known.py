@@ -1,4 +1,4 @@
-"""A task without a resource type goes nowhere while a queue that is left has jobs of its work queue."""
+"""A task without a resource type goes nowhere while a remaining queue has jobs of its work queue."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ POOLS = {"resource_type": [None, "SCORE"]}
 RULE = ResourceTypeKnown()
 
 
-def _kept(kind: str | None, running: list[float], alive: list[bool]) -> bool:
+def _keeps(kind: str | None, running: list[float], alive: list[bool]) -> bool:
     facts = make_facts(1, 2, running=running, defined=0.0, assigned=0.0, activated=0.0, starting=0.0)
     pairs = JobPairs(make_tasks(resource_type=kind), make_queues(2), facts, tuning_for(RULE))
     if not RULE.applies(pairs).item():
         return bool(passes(RULE, pairs.chunks, pairs.candidates, facts, pairs.tuning).all())
-    found = RULE.keep_among(np.array([alive]), pairs)
-    assert found.all() or not found.any()
-    return bool(found.all())
+    keep = RULE.keep_among(np.array([alive]), pairs)
+    assert keep.all() or not keep.any()
+    return bool(keep.all())
 
 
 @pytest.mark.parametrize(
-    ("kind", "running", "alive", "kept"),
+    ("kind", "running", "alive", "keep"),
     [
         (None, [0.0, 1.0], [True, True], False),
         (None, [0.0, 0.0], [True, True], True),
@@ -32,10 +32,10 @@ def _kept(kind: str | None, running: list[float], alive: list[bool]) -> bool:
         ("SCORE", [0.0, 1.0], [True, True], True),
     ],
 )
-def test_counted_jobs_at_a_queue_that_is_left(
-    kind: str | None, running: list[float], alive: list[bool], kept: bool
+def test_jobs_at_a_remaining_queue_stop_the_task(
+    kind: str | None, running: list[float], alive: list[bool], keep: bool
 ) -> None:
-    assert _kept(kind, running, alive) is kept
+    assert _keeps(kind, running, alive) is keep
 
 
 @pytest.mark.parametrize("status", ["defined", "assigned", "activated", "starting", "running"])

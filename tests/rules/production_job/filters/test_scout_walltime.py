@@ -1,4 +1,4 @@
-"""Scouts need a queue that runs jobs for a day."""
+"""Scouts need a queue with a maximum walltime of at least a day."""
 
 from __future__ import annotations
 

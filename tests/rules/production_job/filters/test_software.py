@@ -1,4 +1,4 @@
-"""The check of software and hardware as rules: codes, observations, and what is not checked."""
+"""The rules on software and hardware: codes, observations and skipped checks."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ FIXED, PATTERN = "x86_64-slc6-gcc8-opt", "x86_64-(slc6|el9)-gcc8-opt"
         rejected(unified=ALL, transhome=RELEASE, container_name="img", only_tags_for_fc=True),
         kept(unified=ALL, transhome=RELEASE, container_name="img"),
         rejected(unified=ALL, transhome=RELEASE, architecture="{"),
-        # an old string, with a platform that a queue that takes anything is not asked for
+        # an old string whose platform is not checked at a queue that takes anything
         kept(unified=ANY, transhome=RELEASE, architecture="'{}'"),
         rejected(unified=ALL, transhome=RELEASE, architecture="'{}'"),
         rejected(unified=ANY, transhome=RELEASE, architecture="'#x86_64'"),
-        # left to the rule that follows
+        # left to the next rule
         kept(unified=GPU, transhome=RELEASE, architecture="x86_64-el9.*"),
     ],
     ids=str,
@@ -71,7 +71,7 @@ def test_software(case: Case) -> None:
         kept(unified=GPU, transhome=RELEASE, architecture=FIXED),
         kept(unified=ANY, transhome=RELEASE, architecture="x86_64-el9.*"),
         kept(unified=GPU, transhome=None, architecture="x86_64-el9.*"),
-        # something else is missing as well, and that is said first
+        # another requirement is unmet and reported first
         kept(unified=OLD, transhome=RELEASE, architecture="x86_64-el9.*"),
         kept(unified=OLD, transhome=RELEASE, architecture=PATTERN),
     ],
@@ -81,10 +81,16 @@ def test_regexpcmtconfig(case: Case) -> None:
     check(Regexpcmtconfig(), case)
 
 
-def seen(architecture: str, unified: int = GPU, software: SoftwareOffers = OFFERS) -> dict[str, Any]:
+def observation_of(architecture: str, unified: int = GPU, software: SoftwareOffers = OFFERS) -> dict[str, Any]:
     tasks, queues = make_tasks(architecture=architecture, transhome=RELEASE), make_queues(unified=unified)
-    found = Software().observe(JobPairs(tasks, queues, make_facts(software=software), tuning_for(Software())))
-    return {"value": found.value, "operator": found.operator, "limit": found.limit, "unit": found.unit, **found.inputs}
+    observation = Software().observe(JobPairs(tasks, queues, make_facts(software=software), tuning_for(Software())))
+    return {
+        "value": observation.value,
+        "operator": observation.operator,
+        "limit": observation.limit,
+        "unit": observation.unit,
+        **observation.inputs,
+    }
 
 
 @pytest.mark.parametrize(
@@ -103,15 +109,15 @@ def seen(architecture: str, unified: int = GPU, software: SoftwareOffers = OFFER
         ('{"gpu_spec": 1}', {"part": "architecture_invalid"}),
     ],
 )
-def test_the_observation_tells_what_was_asked_and_what_is_there(architecture: str, shown: dict[str, Any]) -> None:
-    found = seen(architecture)
-    assert {key: found[key] for key in shown} == shown
+def test_the_observation_shows_the_requirement_and_the_offer(architecture: str, shown: dict[str, Any]) -> None:
+    observation = observation_of(architecture)
+    assert {key: observation[key] for key in shown} == shown
 
 
-def test_a_queue_without_reports_of_gpus_says_so() -> None:
+def test_the_observation_shows_missing_gpu_monitoring() -> None:
     silent = replace(OFFERS, queues=(*OFFERS.queues[:GPU], replace(OFFERS.queues[GPU], gpus=())))
-    assert seen("#&nvidia", software=silent)["part"] == "gpu_no_monitoring"
-    assert seen("#&*", software=silent)["part"] == "fits"
+    assert observation_of("#&nvidia", software=silent)["part"] == "gpu_no_monitoring"
+    assert observation_of("#&*", software=silent)["part"] == "fits"
 
 
 def masks(facts: JobFacts, architecture: str) -> tuple[bool, bool]:
@@ -131,7 +137,7 @@ def masks(facts: JobFacts, architecture: str) -> tuple[bool, bool]:
         ("#aarch64&nvidia", (False, False), (False, False)),
     ],
 )
-def test_without_the_summary_of_gpus_only_who_needs_it_is_unknown(
+def test_without_the_gpu_summary_only_chunks_that_need_it_are_unknown(
     architecture: str, known: tuple[bool, bool], unusable: tuple[bool, bool]
 ) -> None:
     assert masks(make_facts(), architecture) == known
@@ -139,33 +145,33 @@ def test_without_the_summary_of_gpus_only_who_needs_it_is_unknown(
 
 
 def test_many_chunks_and_candidates_at_once() -> None:
-    written = [None, "#&nvidia", "#x86_64", "#&nvidia", "#aarch64"]
-    places = [GPU, ALL, ANY, GPU]
-    tasks = make_tasks(len(written), architecture=written, transhome=[RELEASE] * len(written))
-    queues = make_queues(len(places), unified=places)
-    facts = make_facts(len(written), len(places))
-    together = passes(Software(), tasks, queues, facts, tuning_for(Software()))
+    architectures = [None, "#&nvidia", "#x86_64", "#&nvidia", "#aarch64"]
+    positions = [GPU, ALL, ANY, GPU]
+    tasks = make_tasks(len(architectures), architecture=architectures, transhome=[RELEASE] * len(architectures))
+    queues = make_queues(len(positions), unified=positions)
+    facts = make_facts(len(architectures), len(positions))
+    mask = passes(Software(), tasks, queues, facts, tuning_for(Software()))
     gpu, all_of, any_of = [1, 1, 1, 1, 0], [1, 0, 0, 0, 0], [1, 0, 0, 0, 0]
-    assert together.tolist() == np.array([gpu, all_of, any_of, gpu], dtype=bool).T.tolist()
+    assert mask.tolist() == np.array([gpu, all_of, any_of, gpu], dtype=bool).T.tolist()
 
 
-def test_no_chunk_at_all() -> None:
+def test_no_chunks_give_an_empty_mask() -> None:
     facts = make_facts(0, 3)
     assert Software().keep(JobPairs(make_tasks(0), make_queues(3), facts, tuning_for(Software()))).shape == (0, 3)
 
 
-def test_what_was_judged_for_other_queues_is_not_used() -> None:
+def test_cached_outcomes_of_other_queues_are_not_used() -> None:
     tasks, queues = make_tasks(transhome=RELEASE), make_queues(unified=0)
-    without = SoftwareOffers((QueueOffer("ALL", ("AUTO",), None),))
+    without_software = SoftwareOffers((QueueOffer("ALL", ("AUTO",), None),))
     open_to_all = QueueSoftware("0", containers=("any",), cvmfs=frozenset({"any"}))
-    for offers, keep in ((OFFERS, True), (without, False), (OFFERS, True)):
-        found = Software().keep(JobPairs(tasks, queues, make_facts(software=offers), tuning_for(Software())))
-        assert bool(found.item()) is keep
+    for offers, keep in ((OFFERS, True), (without_software, False), (OFFERS, True)):
+        mask = Software().keep(JobPairs(tasks, queues, make_facts(software=offers), tuning_for(Software())))
+        assert bool(mask.item()) is keep
     changed = SoftwareOffers((QueueOffer("ALL", ("AUTO",), replace(open_to_all, digest="9", cvmfs=frozenset())),))
     assert not Software().keep(JobPairs(tasks, queues, make_facts(software=changed), tuning_for(Software()))).item()
 
 
 def test_gpus_of_unknown_memory_are_shown_as_such() -> None:
     blank = replace(OFFERS.queues[GPU], gpus=(GpuSummary("NVIDIA"),))
-    found = seen("#&nvidia:vram!=1", software=replace(OFFERS, queues=(*OFFERS.queues[:GPU], blank)))
-    assert (found["part"], found["value"], found["best_available"]) == ("gpu_vram", "unknown", None)
+    observation = observation_of("#&nvidia:vram!=1", software=replace(OFFERS, queues=(*OFFERS.queues[:GPU], blank)))
+    assert (observation["part"], observation["value"], observation["best_available"]) == ("gpu_vram", "unknown", None)

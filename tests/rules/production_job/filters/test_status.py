@@ -1,4 +1,4 @@
-"""Only online queues, unless they were given."""
+"""Queues must be online unless they are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""t1Weight -1 asks for the nucleus alone."""
+"""A t1Weight of -1 restricts a task to its nucleus."""
 
 from __future__ import annotations
 

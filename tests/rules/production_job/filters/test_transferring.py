@@ -1,4 +1,4 @@
-"""Transferring jobs up to the limit of the queue, 2000 by default, or twice the running ones."""
+"""Transferring jobs must not exceed the queue's limit, 2000 by default, or twice the running jobs."""
 
 from __future__ import annotations
 

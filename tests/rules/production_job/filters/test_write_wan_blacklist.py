@@ -1,4 +1,4 @@
-"""Some input endpoint must receive over WAN."""
+"""Some input endpoint must be writable over WAN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zero share at queues: who is asked, which policies count, and what is shown."""
+"""Zero shares at queues: affected tasks, policies and observations."""
 
 from __future__ import annotations
 
@@ -60,8 +60,12 @@ def test_readable_policies_have_nothing_unknown() -> None:
 def test_the_observation_names_the_part() -> None:
     rule = Zeroshare()
     queue = make_queues(fairsharepolicy=SIMUL)
-    seen = rule.observe(JobPairs(make_tasks(processingtype="pile"), queue, make_facts(), tuning_for(rule)))
-    assert (seen.value, seen.inputs["part"], seen.key) == ("reject", "type=any:0%", "queue.fairsharepolicy")
+    observation = rule.observe(JobPairs(make_tasks(processingtype="pile"), queue, make_facts(), tuning_for(rule)))
+    assert (observation.value, observation.inputs["part"], observation.key) == (
+        "reject",
+        "type=any:0%",
+        "queue.fairsharepolicy",
+    )
 
 
 def test_many_queues_share_few_policies() -> None:

@@ -1,4 +1,4 @@
-"""The share of CPUs of the preferred level weighs between 1 and 2."""
+"""The percentage of CPUs of the preferred level gives a weight between 1 and 2."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def test_factor(percent: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "transhome", "expected"),
+    ("option", "transhome", "expected"),
     [("counts", None, 1.4), ("none", None, 1.0), ("none", "Athena-24.0.41", 1.4), ("counts", "Athena-24.0.41", 1.4)],
 )
-def test_a_task_without_a_release(asked: str, transhome: str | None, expected: float) -> None:
-    rule = CpuLevel().configured({"without_release": asked})
+def test_a_task_without_a_release(option: str, transhome: str | None, expected: float) -> None:
+    rule = CpuLevel().configured({"without_release": option})
     tasks = make_tasks(transhome=transhome)
     pairs = JobPairs(tasks, make_queues(), make_facts(preferred_cpu_percent=40.0), tuning_for(rule))
     assert factors_of(rule, pairs).item() == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Input that is there raises the weight, missing files lower it."""
+"""Available input raises the weight; missing files lower it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_factor(
     assert factors_of(rule, JobPairs(make_tasks(), make_queues(), facts, tuning_for(rule))).item() == expected
 
 
-def test_chunks_without_input_do_not_disturb_the_others() -> None:
+def test_chunks_without_input_do_not_affect_others() -> None:
     rule = DataAvailability()
     facts = make_facts(2, 2, total_bytes=[0.0, 1000.0], total_files=[0.0, 1.0], available_bytes=[0, 0, 1000, 0])
     factor = factors_of(rule, JobPairs(make_tasks(2), make_queues(2), facts, tuning_for(rule)))

@@ -1,4 +1,4 @@
-"""The network weight: known values, its switch, and links weighed once a nucleus."""
+"""The network weight: known values, its switch, and one weight per nucleus and link."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks
 
 def weight(tuning: dict[str, Any] | None = None, **facts: Any) -> float:
     rule = Network()
-    known = make_facts(**{"closeness": None, **facts})
+    fact_table = make_facts(**{"closeness": None, **facts})
     return float(
-        factors_of(rule, JobPairs(make_tasks(), make_queues(), known, tuning_for(rule, **(tuning or {})))).item()
+        factors_of(rule, JobPairs(make_tasks(), make_queues(), fact_table, tuning_for(rule, **(tuning or {})))).item()
     )
 
 
@@ -53,12 +53,12 @@ def test_known_values(facts: dict[str, Any], expected: float) -> None:
     ],
 )
 def test_throughput_steps(step: float, up_to: float, above: float) -> None:
-    only = {"NW_QUEUE_IMPORTANCE": 0.0}
-    assert weight(only, throughput_mb_per_s=step, closeness=0.0) == pytest.approx(up_to)
-    assert weight(only, throughput_mb_per_s=step * 1.001, closeness=0.0) == pytest.approx(above)
+    tuning = {"NW_QUEUE_IMPORTANCE": 0.0}
+    assert weight(tuning, throughput_mb_per_s=step, closeness=0.0) == pytest.approx(up_to)
+    assert weight(tuning, throughput_mb_per_s=step * 1.001, closeness=0.0) == pytest.approx(above)
 
 
-def test_importance_and_cap_are_tuned() -> None:
+def test_importance_and_cap_can_be_tuned() -> None:
     assert weight({"NW_QUEUE_IMPORTANCE": 1.0}, link_queued=75.0) == pytest.approx(1.5)
     assert weight({"NW_QUEUE_IMPORTANCE": 1.0, "NQUEUED_SAT_CAP": 300}, link_queued=75.0) == pytest.approx(1.75)
 
@@ -68,15 +68,15 @@ def test_at_a_cap_of_0_every_link_is_full(queued: float | None) -> None:
     assert weight({"NW_QUEUE_IMPORTANCE": 1.0, "NQUEUED_SAT_CAP": 0}, link_queued=queued) == 1.0
 
 
-def test_it_can_be_switched_off() -> None:
+def test_the_network_weight_can_be_switched_off() -> None:
     assert weight({"NW_ACTIVE": False}, storage_at_nucleus=True) == 1.0
 
 
-def test_chunks_of_one_nucleus_share_a_link_and_express_ones_have_their_own() -> None:
+def test_chunks_of_one_nucleus_share_a_link_except_express_ones() -> None:
     rule = Network()
     tasks = make_tasks(4, nucleus=["A", "B", "A", "A"])
     facts = make_facts(
         4, 2, closeness=None, urgent=[False, False, False, True], link_queued=[0, 150, 75, 75, 0, 150, 30, 60]
     )
-    queued = factors_of(rule, JobPairs(tasks, make_queues(2), facts, tuning_for(rule, NW_QUEUE_IMPORTANCE=1.0)))
-    assert np.allclose(queued, [[2.0, 1.0], [1.5, 1.5], [2.0, 1.0], [1.8, 1.6]])
+    factors = factors_of(rule, JobPairs(tasks, make_queues(2), facts, tuning_for(rule, NW_QUEUE_IMPORTANCE=1.0)))
+    assert np.allclose(factors, [[2.0, 1.0], [1.5, 1.5], [2.0, 1.0], [1.8, 1.6]])

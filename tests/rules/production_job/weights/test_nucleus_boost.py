@@ -12,7 +12,7 @@ from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("columns", "expected"),
     [
         ({}, 1.0),
         ({"t1weight": 3.0}, 3.0),
@@ -34,9 +34,12 @@ from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks
     ],
     ids=str,
 )
-def test_factor(given: dict[str, Any], expected: float) -> None:
+def test_factor(columns: dict[str, Any], expected: float) -> None:
     rule = NucleusBoost()
-    tasks, _, facts, _ = split(given)
-    for there, factor in (({"at_nucleus": True}, expected), ({"shares_storage": True}, expected), ({}, 1.0)):
-        known = make_facts(**facts, **there)
-        assert factors_of(rule, TaskPairs(make_tasks(**tasks), make_queues(), known, tuning_for(rule))).item() == factor
+    tasks, _, facts, _ = split(columns)
+    for location, factor in (({"at_nucleus": True}, expected), ({"shares_storage": True}, expected), ({}, 1.0)):
+        fact_table = make_facts(**facts, **location)
+        assert (
+            factors_of(rule, TaskPairs(make_tasks(**tasks), make_queues(), fact_table, tuning_for(rule))).item()
+            == factor
+        )

@@ -1,4 +1,4 @@
-"""Running against waiting jobs."""
+"""The ratio of running to waiting jobs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ JOBS = st.floats(0, 1e6, allow_nan=False)
 
 
 @given(jobs=st.lists(JOBS, min_size=5, max_size=5), local=st.booleans(), more=st.integers(1, 100))
-def test_it_is_positive_and_falls_with_waiting_jobs(jobs: list[float], local: bool, more: int) -> None:
+def test_the_factor_is_positive_and_falls_with_waiting_jobs(jobs: list[float], local: bool, more: int) -> None:
     names = ("running", "defined", "assigned", "activated", "starting")
-    given_load: dict[str, Any] = dict(zip(names, jobs, strict=True))
-    factor = RunningQueued().factor(make_load(**given_load, all_local=local)).item()
-    busier = RunningQueued().factor(make_load(**{**given_load, "defined": jobs[1] + more}, all_local=local)).item()
+    counts: dict[str, Any] = dict(zip(names, jobs, strict=True))
+    factor = RunningQueued().factor(make_load(**counts, all_local=local)).item()
+    busier = RunningQueued().factor(make_load(**{**counts, "defined": jobs[1] + more}, all_local=local)).item()
     assert np.isfinite(factor) and 0 < busier < factor

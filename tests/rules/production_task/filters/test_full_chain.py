@@ -1,4 +1,4 @@
-"""Which tasks go to which bare nuclei, and when they follow their parent."""
+"""Which tasks may use bare nuclei, and which must follow their parent."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ def test_at_the_nucleus_of_the_parent(chain: int, bare: int, keep: bool) -> None
 
 @pytest.mark.parametrize("chain", [ONLY, REQUIRE, CAPABLE])
 @pytest.mark.parametrize("bare", [BARE_NONE, BARE_ONLY, BARE_ALLOW])
-def test_elsewhere_than_the_parent(chain: int, bare: int) -> None:
-    given = {"full_chain": chain, "bare": bare, "bound_to": 1, "position": [0]}
-    assert not passes(FullChain(), given).item()
+def test_a_nucleus_other_than_that_of_the_parent_is_rejected(chain: int, bare: int) -> None:
+    columns = {"full_chain": chain, "bare": bare, "bound_to": 1, "position": [0]}
+    assert not passes(FullChain(), columns).item()
 
 
-def test_the_explanation_names_both() -> None:
-    seen = observed(FullChain(), {"full_chain": CAPABLE, "bare": BARE_ONLY, "parent_nucleus": "P", "bound_to": 1})
-    assert seen.inputs == {
+def test_the_observation_names_task_and_nucleus() -> None:
+    observation = observed(
+        FullChain(), {"full_chain": CAPABLE, "bare": BARE_ONLY, "parent_nucleus": "P", "bound_to": 1}
+    )
+    assert observation.inputs == {
         "fullChain": "capable",
         "bareNucleus": "only",
         "parent_nucleus": "P",

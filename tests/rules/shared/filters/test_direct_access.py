@@ -1,4 +1,4 @@
-"""Tasks that only read directly need a queue that can."""
+"""Tasks that only read directly need a queue with direct access."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ CASES = [
     rejected(**HOUR, shutdown_s=NOW_S),
     # a slower core takes longer
     rejected(**{**HOUR, "corepower": 9.9}, shutdown_s=NOW_S + 3600),
-    # nobody knows how long: a day
+    # an unknown walltime counts as a day
     kept(cputimeunit=None, walltime=None, shutdown_s=NOW_S + 86_400),
     rejected(cputimeunit=None, walltime=None, shutdown_s=NOW_S + 86_399),
-    # the figures of a task are not those of a merge: a day
+    # the estimate of a task does not apply to merging, which counts as a day
     kept(**HOUR, merging=True, shutdown_s=NOW_S + 86_400),
     rejected(**HOUR, merging=True, shutdown_s=NOW_S + 3600),
-    # pre-assignment does not put a shutdown off
+    # pre-assignment is not exempt
     rejected(**HOUR, one_preassigned=True, shutdown_s=NOW_S + 60),
     kept(**HOUR, shutdown_s=NOW_S + 60, FEATURES_DRAINING=False),
 ]
@@ -33,7 +33,7 @@ def test_draining(case: Case) -> None:
     check(Draining(), case)
 
 
-def test_of_a_shutdown_that_is_past_nothing_is_left() -> None:
+def test_no_time_is_left_after_a_shutdown() -> None:
     rule = Draining()
     pairs = JobPairs(make_tasks(), make_queues(shutdown_s=NOW_S - 60), make_facts(), tuning_for(rule))
     assert rule.observe(pairs).limit == 0.0

@@ -1,4 +1,4 @@
-"""A queue that is left and has no longest walltime stops chunks that are compared with it."""
+"""A remaining queue without a maximum walltime stops the chunks that are compared with it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def _pairs(longest: list[float | None], rule: LongestTimeKnown, **task: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("longest", "alive", "kept"),
+    ("longest", "alive", "keep"),
     [
         ([3600.0, None], [True, True], False),
         ([3600.0, None], [True, False], True),
         ([3600.0, 0.0], [True, True], True),
     ],
 )
-def test_a_queue_that_is_left_without_a_longest_time(
-    longest: list[float | None], alive: list[bool], kept: bool
+def test_a_remaining_queue_without_a_longest_time_stops_the_chunk(
+    longest: list[float | None], alive: list[bool], keep: bool
 ) -> None:
     rule = LongestTimeKnown()
-    assert rule.keep_among(np.array([alive]), _pairs(longest, rule)).tolist() == [[kept, kept]]
+    assert rule.keep_among(np.array([alive]), _pairs(longest, rule)).tolist() == [[keep, keep]]
 
 
 @pytest.mark.parametrize(
-    ("task", "by_need", "others_too"),
+    ("task", "by_need", "by_hs06_and_merging"),
     [
         (NEEDS, True, True),
         (NEEDS | {"merging": True}, False, True),
@@ -48,13 +48,15 @@ def test_a_queue_that_is_left_without_a_longest_time(
         (HS06 | {"cputime": 1.0}, True, True),
     ],
 )
-def test_which_chunks_are_compared(task: dict[str, Any], by_need: bool, others_too: bool) -> None:
-    for asked, expected in (("by_need", by_need), ("hs06_and_merging_too", others_too)):
-        rule = LongestTimeKnown().configured({"asked": asked})
+def test_the_rule_applies_to_chunks_that_are_compared(
+    task: dict[str, Any], by_need: bool, by_hs06_and_merging: bool
+) -> None:
+    for option, expected in (("by_need", by_need), ("hs06_and_merging_too", by_hs06_and_merging)):
+        rule = LongestTimeKnown().configured({"asked": option})
         assert bool(rule.applies(_pairs([None], rule, **task)).item()) is expected
 
 
 @pytest.mark.parametrize(("longest", "known"), [(None, False), (0.0, True), (3600.0, True)])
-def test_the_observation(longest: float | None, known: bool) -> None:
+def test_the_observation_holds_for_a_known_longest_time(longest: float | None, known: bool) -> None:
     rule = LongestTimeKnown()
     assert holds(rule.observe(_pairs([longest], rule))) is known

@@ -1,4 +1,4 @@
-"""No more cores than the task can use."""
+"""A queue must have no more cores than the task can use."""
 
 from __future__ import annotations
 

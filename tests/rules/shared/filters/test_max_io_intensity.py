@@ -1,4 +1,4 @@
-"""Queues can refuse high IO intensity, in kB/s."""
+"""Queues can reject high IO intensity, in kB/s."""
 
 from __future__ import annotations
 

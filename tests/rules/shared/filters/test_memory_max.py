@@ -1,4 +1,4 @@
-"""MB for the slot: per core x cores + base, x 0.9; without a base when merging."""
+"""Memory of a slot in MB: (per core x cores + base) x 0.9; no base when merging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues from which jobs were rebrokered."""
+"""Queues from which jobs were rebrokered are avoided for some hours."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tests.rules.builders import NOW_S, Case, check, kept, rejected
 HOUR_S = 3600.0
 
 
-def taken(hours_ago: float, queue: str = "QUEUE_A") -> RebrokeredFrom | None:
-    """The history of one rebrokerage."""
+def rebrokered(hours_ago: float, queue: str = "QUEUE_A") -> RebrokeredFrom | None:
+    """Make the history of one rebrokerage."""
     return RebrokeredFrom.of({queue: NOW_S - hours_ago * HOUR_S})
 
 
 CASES = [
     kept(rebrokered_from=None),
-    kept(rebrokered_from=taken(6.0)),
-    rejected(rebrokered_from=taken(5.999)),
-    kept(rebrokered_from=taken(0.1, "QUEUE_B")),
-    rejected(rebrokered_from=taken(0.1), REASSIGN_MEMORY=1),
-    kept(rebrokered_from=taken(1.0), REASSIGN_MEMORY=1),
-    kept(rebrokered_from=taken(0.0), REASSIGN_MEMORY=0),
-    kept(rebrokered_from=taken(0.1), one_preassigned=True),
-    kept(rebrokered_from=taken(0.1), listed=True),
+    kept(rebrokered_from=rebrokered(6.0)),
+    rejected(rebrokered_from=rebrokered(5.999)),
+    kept(rebrokered_from=rebrokered(0.1, "QUEUE_B")),
+    rejected(rebrokered_from=rebrokered(0.1), REASSIGN_MEMORY=1),
+    kept(rebrokered_from=rebrokered(1.0), REASSIGN_MEMORY=1),
+    kept(rebrokered_from=rebrokered(0.0), REASSIGN_MEMORY=0),
+    kept(rebrokered_from=rebrokered(0.1), one_preassigned=True),
+    kept(rebrokered_from=rebrokered(0.1), listed=True),
 ]
 
 
@@ -37,15 +37,15 @@ def test_rebrokered(case: Case) -> None:
     check(Rebrokered(), case)
 
 
-def test_what_is_stored_is_read_back_also_from_older_work() -> None:
+def test_the_stored_history_is_read_back_also_in_the_older_format() -> None:
     queues = {"B q": 2.5, "A": 1.0}
-    found = RebrokeredFrom.of(queues)
-    assert found is not None and RebrokeredFrom.of_stored(found.stored()) == found
-    assert RebrokeredFrom.of_stored("1.0 A\n2.5 B q") == found
+    history = RebrokeredFrom.of(queues)
+    assert history is not None and RebrokeredFrom.of_stored(history.stored()) == history
+    assert RebrokeredFrom.of_stored("1.0 A\n2.5 B q") == history
     assert RebrokeredFrom.of({}) is None
 
 
-def test_the_memory_is_read_by_task_and_dataset(database: Database) -> None:
+def test_the_history_is_read_by_task_and_dataset(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(
             sa.text(

@@ -18,11 +18,11 @@ CASES = [
     rejected(accepted_cores=accepted("4-16"), cores=17.0),
     rejected(accepted_cores=accepted("4-16!8"), cores=8.0),
     kept(accepted_cores=accepted("4-"), cores=128.0),
-    # a queue without a number of cores has one
+    # a queue without a number of cores counts as single-core
     kept(accepted_cores=accepted("1"), cores=None),
     kept(accepted_cores=accepted("1"), cores=0.0),
     rejected(accepted_cores=accepted("2-"), cores=None),
-    # merging is not what was asked about
+    # the request does not apply to merging
     kept(accepted_cores=accepted("8"), cores=1.0, merging=True),
     rejected(accepted_cores=accepted("8"), cores=1.0, one_preassigned=True),
 ]
@@ -33,7 +33,7 @@ def test_requested_cores(case: Case) -> None:
     check(RequestedCores(), case)
 
 
-def test_every_chunk_meets_every_queue() -> None:
+def test_every_chunk_is_compared_with_every_queue() -> None:
     tasks = make_tasks(3, accepted_cores=[accepted("8"), None, accepted("2-4")])
     queues = make_queues(4, cores=[1.0, 8.0, 4.0, 8.0])
     rule = RequestedCores()

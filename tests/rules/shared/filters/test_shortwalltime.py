@@ -1,4 +1,4 @@
-"""Seconds that a job is expected to run must be within maxtime."""
+"""The expected walltime in seconds must not exceed maxtime."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CASES = [
     kept(cputimeunit=None, walltime=None, maxtime_s=1.0),
     kept(cputime=90.0, atom_events=1000.0, corepower=10.0, maxtime_s=1.0, merging=True),
     rejected(cputime=90.0, atom_events=1000.0, corepower=10.0, maxtime_s=1.0, one_preassigned=True),
-    # dynamic number of events: at a queue with a shortest time, only the granularity must fit
+    # with a dynamic number of events, only the granularity must fit at a queue with a minimum walltime
     kept(
         cputime=90.0,
         dynamic_num_events=100.0,

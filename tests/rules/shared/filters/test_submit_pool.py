@@ -1,4 +1,4 @@
-"""Queues of chunks that require something of resources, or name sites."""
+"""Queues for chunks that require a resource pool or name sites."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BANNED = PlacementConstraints(None, (), ("A",))
         (AskedSite(), rejected(placement_constraints=SITES, site_admitted=False)),
         (AskedSite(), rejected(placement_constraints=BANNED, site_admitted=False, listed=True)),
     ],
-    ids=lambda given: str(given.given) if isinstance(given, Case) else given.name,
+    ids=lambda value: str(value.given) if isinstance(value, Case) else value.name,
 )
 def test_the_rules(rule: Filter[Any], case: Case) -> None:
     check(rule, case)
@@ -56,9 +56,9 @@ UNIFIED = {"QUEUE_A": 0, "QUEUE_B": 1, "QUEUE_C": 2}
 
 
 @pytest.mark.parametrize(
-    ("asked", "at_site", "in_pool"),
+    ("constraints", "at_site", "in_pool"),
     [
-        # QUEUE_C has no places: its own site, which is C, counts
+        # QUEUE_C has no places, so its own site C counts
         (PlacementConstraints("sp1-a"), [1, 1, 1], [1, 1, 0]),
         (PlacementConstraints("sp1-none"), [1, 1, 1], [0, 0, 0]),
         (PlacementConstraints("sp1-gone"), [1, 1, 1], [0, 0, 0]),
@@ -66,22 +66,22 @@ UNIFIED = {"QUEUE_A": 0, "QUEUE_B": 1, "QUEUE_C": 2}
         (PlacementConstraints(None, ("A",)), [1, 0, 0], [1, 0, 0]),
         (PlacementConstraints(None, (), ("A",)), [1, 1, 1], [1, 1, 1]),
         (PlacementConstraints(None, (), ("B", "C")), [1, 0, 0], [1, 0, 0]),
-        # the place at B is no member, the member at A is banned
+        # the place at B is not in the pool, the one at A is banned
         (PlacementConstraints("sp1-a", (), ("A",)), [1, 1, 1], [0, 1, 0]),
         (PlacementConstraints("sp1-a", ("A",)), [1, 0, 0], [1, 0, 0]),
     ],
 )
 def test_a_place_is_at_the_site_and_in_the_pool(
-    asked: PlacementConstraints, at_site: list[int], in_pool: list[int]
+    constraints: PlacementConstraints, at_site: list[int], in_pool: list[int]
 ) -> None:
-    left_out: list[DroppedRow] = []
-    table = build_pools(SOURCE, UNIFIED, left_out)
-    found = table.admitted(asked, texts(["X", "Y", "C"]))
-    assert [mask.astype(int).tolist() for mask in found] == [at_site, in_pool]
-    assert [(one.identifier, one.code) for one in left_out] == [("B/ce/q9", "unknown_queue")]
+    dropped: list[DroppedRow] = []
+    table = build_pools(SOURCE, UNIFIED, dropped)
+    masks = table.admitted(constraints, texts(["X", "Y", "C"]))
+    assert [mask.astype(int).tolist() for mask in masks] == [at_site, in_pool]
+    assert [(row.identifier, row.code) for row in dropped] == [("B/ce/q9", "unknown_queue")]
 
 
-def test_without_places_and_pools() -> None:
+def test_without_places_only_the_own_site_counts() -> None:
     table = build_pools(RawSource("pools", {}), UNIFIED, [])
     at_site, in_pool = table.admitted(PlacementConstraints("sp1-a", ("C",)), texts(["X", None, "C"]))
     assert (at_site.tolist(), np.flatnonzero(in_pool).tolist()) == ([False, False, True], [])
