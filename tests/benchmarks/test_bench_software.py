@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import bench_software
 from benchmarks.bench_software import main, measure
+from broker.domain.arrays import Ints
 from broker.matching.match_queue import SoftwareMatcher
 from broker.matching.need import Need
 
@@ -23,7 +24,12 @@ def test_the_share_of_accepted_work_is_realistic_and_reproducible() -> None:
 def test_the_second_cycle_judges_no_requirement_again(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Need] = []
     judge = SoftwareMatcher._judged
-    monkeypatch.setattr(SoftwareMatcher, "_judged", lambda self, need: judged.append(need) or judge(self, need))
+
+    def note_and_judge(matcher: SoftwareMatcher, need: Need) -> Ints:
+        judged.append(need)
+        return judge(matcher, need)
+
+    monkeypatch.setattr(SoftwareMatcher, "_judged", note_and_judge)
     measure(queues=5, tags=60, count=40, seed=1)
     assert len(judged) == len(set(judged)) == 40
 

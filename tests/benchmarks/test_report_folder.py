@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -46,14 +47,10 @@ def test_an_unknown_option_beside_a_folder_is_refused(tmp_path: Path, monkeypatc
 
 
 def test_a_folder_beside_a_valid_option_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured_chunks: list[int] = []
     monkeypatch.setattr(sys, "argv", ["bench_unchanged.py", "--chunks", "3", str(tmp_path)])
-    monkeypatch.setattr(
-        bench_unchanged, "measure_day", lambda chunks, _: measured_chunks.append(chunks) or {"mb_of_rows": 1.0}
-    )
+    monkeypatch.setattr(bench_unchanged, "measure_day", lambda chunks, _: {"chunks": chunks, "mb_of_rows": 1.0})
     bench_unchanged.main()
-    assert set(measured_chunks) == {3}
-    assert [path.name for path in tmp_path.iterdir()] == ["unchanged.json"]
+    assert [row["chunks"] for row in json.loads((tmp_path / "unchanged.json").read_text("utf-8"))["rows"]] == [3, 3]
 
 
 def test_a_report_is_written_into_the_given_folder(
