@@ -68,7 +68,8 @@ def any_of_columns(holds: Bools) -> Bools:
 
 def _counts(uses: Ints, flows: Ints, resources: int) -> Floats:
     """(R + 1,) the flows that use each resource, of ways with so many flows."""
-    return np.bincount(uses.ravel(), weights=np.repeat(flows, uses.shape[1]), minlength=resources + 1)
+    used = np.bincount(uses.ravel(), weights=np.repeat(flows, uses.shape[1]), minlength=resources + 1)
+    return np.asarray(used, dtype=np.float64)
 
 
 def _fullest(room: Floats, counts: Floats) -> tuple[float, int]:
