@@ -173,18 +173,24 @@ def brokers(
         process.communicate()
     if not cycles:
         decisions = _stored_decisions(database)
-    cpu_s = [item["cpu_s"] for item in reports]
-    figures = {"chunks": sum(item["chunks"] for item in reports), "wall_s": wall_s, "brokers_cpu_s": sum(cpu_s)}
-    figures |= {
+    return _figures(reports, wall_s, server), decisions
+
+
+def _figures(reports: Sequence[Mapping[str, float]], wall_s: float, server: ServerWatch) -> dict[str, float]:
+    """The figures of all brokers and of the server."""
+    cpu_s = [report["cpu_s"] for report in reports]
+    return {
+        "chunks": sum(report["chunks"] for report in reports),
+        "wall_s": wall_s,
+        "brokers_cpu_s": sum(cpu_s),
         "busiest_cpu_s": max(cpu_s),
         "server_cpu_s": server.cpu_s,
-        "jobs": sum(item["jobs"] for item in reports),
+        "jobs": sum(report["jobs"] for report in reports),
+        "first_done_s": min(report["wall_s"] for report in reports),
+        "broker_mb": max(report["peak_mb"] for report in reports),
+        "server_mb": server.own_mb,
+        "shared_buffers_mb": server.shared_mb,
     }
-    figures |= {
-        "first_done_s": min(item["wall_s"] for item in reports),
-        "broker_mb": max(item["peak_mb"] for item in reports),
-    }
-    return figures | {"server_mb": server.own_mb, "shared_buffers_mb": server.shared_mb}, decisions
 
 
 def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
