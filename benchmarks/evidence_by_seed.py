@@ -62,12 +62,13 @@ def with_recorded(
     Raises:
         ValueError: the file has other columns.
     """
-    known = {} if anew else read(path)
+    recorded = read(path)
+    known = {} if anew else recorded
     missing = [case for case in cases if name_of(case) not in known]
     added = dict(zip(map(name_of, missing), run(missing), strict=True)) if missing else {}
     if added:
-        write(path, read(path) | added)
-        known = read(path)
+        write(path, recorded | added)
+        known = read(path)  # with nine digits, as a later run reads them
     return [dataclasses.replace(known[name_of(case)], label=case.label) for case in cases]
 
 

@@ -29,11 +29,13 @@ class Ways:
     Attributes:
         uses: (W, MOST_RESOURCES) numbers of the resources of each way.
         flows: (W,) flows in progress on each way.
+        resources: the same numbers as in ``uses``, for access to single ways.
     """
 
     def __init__(self, nothing: int) -> None:
         self.uses: Ints = np.full((_FIRST_SLOTS, MOST_RESOURCES), nothing, dtype=np.int64)
         self.flows: Ints = np.zeros(_FIRST_SLOTS, dtype=np.int64)
+        self.resources: list[tuple[int, ...]] = [()]
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
 
     def number(self, resources: tuple[int, ...]) -> int:
@@ -41,7 +43,8 @@ class Ways:
         number = self._numbers.get(resources)
         if number is not None:
             return number
-        self._numbers[resources] = number = len(self._numbers)
+        self._numbers[resources] = number = len(self.resources)
+        self.resources.append(resources)
         if number == len(self.flows):
             self.uses = np.concatenate([self.uses, np.full_like(self.uses, self.uses[0, 0])])
             self.flows = np.concatenate([self.flows, np.zeros_like(self.flows)])
@@ -64,7 +67,7 @@ class FlowColumns:
         remaining: (N,) bytes left at ``updated_s``.
         end_s: (N,) instant of the end at the current rate, infinite for an empty slot.
         done: callback at the end.
-        of, most: resources and cap of each flow, for access to single flows.
+        most: a copy of ``cap`` for access to single flows.
     """
 
     def __init__(self, nothing: int) -> None:
@@ -74,7 +77,6 @@ class FlowColumns:
         self.end_s: Floats = np.full(_FIRST_SLOTS, np.inf)
         self.done: list[Callable[[], None] | None] = [None] * _FIRST_SLOTS
         self.number = [0] * _FIRST_SLOTS
-        self.of: list[tuple[int, ...]] = [()] * _FIRST_SLOTS
         self.most = [0.0] * _FIRST_SLOTS
         self._empty = list(range(_FIRST_SLOTS - 1, -1, -1))
 
@@ -91,7 +93,7 @@ class FlowColumns:
         self.cap[slot], self.size[slot], self.remaining[slot] = cap, size, size
         self.rate[slot], self.updated_s[slot] = 0.0, now_s
         self.done[slot], self.number[slot] = done, number
-        self.of[slot], self.most[slot] = uses, cap
+        self.most[slot] = cap
         return slot
 
     def remove(self, slot: int) -> None:
@@ -124,7 +126,6 @@ class FlowColumns:
         self.end_s = np.concatenate([self.end_s, np.full(slots, np.inf)])
         self.done += [None] * slots
         self.number += [0] * slots
-        self.of += [()] * slots
         self.most += [0.0] * slots
         self._empty = list(range(2 * slots - 1, slots - 1, -1))
 
@@ -323,7 +324,7 @@ class Network:
 
     def _remove(self, slot: int) -> None:
         columns = self._columns
-        cap, resources = columns.most[slot], columns.of[slot]
+        cap, resources = columns.most[slot], columns.ways.resources[columns.way[slot]]
         tight = [resource for resource in resources if self._is_tight[resource]]
         for resource in resources:
             self._users[resource] -= 1
