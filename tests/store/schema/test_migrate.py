@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from broker.store.connection.tables import OWN, PANDA, Migration, Names, read_migrations
 from broker.store.schema import migrate
+from tests.conftest import TestServer
 
 pytestmark = pytest.mark.slow
 
@@ -57,24 +59,30 @@ def test_a_fresh_installation_is_current_and_a_second_upgrade_changes_nothing(em
     assert migrate.check(empty_database) == migrate.STANDALONE
 
 
-@pytest.mark.slow
 def test_an_upgrade_from_each_earlier_version_gives_the_schema_of_a_fresh_installation(
-    database: Database, make_database: MakeDatabase
+    database: Database, empty_database: Database, test_server: TestServer
 ) -> None:
+    """One database takes the steps one at a time; after each step a copy of it is upgraded."""
     fresh = shape(database)
     assert len(fresh) > 500
     panda_steps, own_steps = read_migrations(PANDA), read_migrations(OWN)
     # An empty tuple would mean no step of this part, so at least one of our own steps is always applied.
     for step_count in range(1, len(panda_steps) + len(own_steps)):
-        earlier = make_database(migrated=False)
-        migrate.upgrade(
-            earlier,
-            panda=panda_steps[:step_count],
-            own=own_steps[: max(0, step_count - len(panda_steps))] or own_steps[:1],
-        )
-        assert shape(earlier) != fresh
-        migrate.upgrade(earlier)
-        assert shape(earlier) == fresh, f"after an upgrade from {step_count} steps"
+        own = own_steps[: max(0, step_count - len(panda_steps))] or own_steps[:1]
+        migrate.upgrade(empty_database, panda=panda_steps[:step_count], own=own)
+        assert shape(empty_database) != fresh
+        empty_database.engine.dispose()  # a database in use cannot be copied
+        with copied(test_server, empty_database.url) as earlier:
+            migrate.upgrade(earlier)
+            assert shape(earlier) == fresh, f"after an upgrade from {step_count} steps"
+
+
+@contextlib.contextmanager
+def copied(test_server: TestServer, url: str) -> Iterator[Database]:
+    """Copy a database, and drop the copy in the end."""
+    with contextlib.closing(Database(test_server.copy(url))) as copy:
+        yield copy
+    test_server.drop(sa.make_url(copy.url).database or "")
 
 
 def test_an_interrupted_step_is_rolled_back_and_the_next_run_continues(empty_database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from broker.store.connection.tables import PANDA, declared_tables, read_columns,
 from broker.store.scenarios.load_dump import dump, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema.migrate import upgrade
+from tests.conftest import TestServer
 from tests.store.small_work import NOW
 
 pytestmark = pytest.mark.slow
@@ -78,22 +80,38 @@ def test_the_archive_has_the_types_of_the_live_tables(database: Database) -> Non
     assert len(archive_types) > 100
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("12", 12), ("-3.6", -4), ("", None), ("n/a", None), (None, None), ("1e3", None)]
-)
-def test_memory_leaks_stored_as_text_become_numbers(empty_database: Database, text: str | None, expected: Any) -> None:
-    steps = [step for step in read_migrations(PANDA) if step.version < 70]
-    upgrade(empty_database, panda=steps)
-    with empty_database.begin() as connection:
-        connection.execute(
-            sa.text("INSERT INTO doma_panda.jobsactive4 (pandaid, memory_leak, memory_leak_x2) VALUES (1, :v, :v)"),
-            {"v": text},
-        )
-    upgrade(empty_database)
-    with empty_database.read_snapshot() as connection:
-        leak, square = connection.execute(
-            sa.text("SELECT memory_leak, memory_leak_x2 FROM doma_panda.jobsactive4")
-        ).one()
+LEAKS = {"12": 12, "-3.6": -4, "": None, "n/a": None, None: None, "1e3": None}
+"""Texts of an earlier version, and the number that each becomes."""
+
+
+@pytest.fixture(scope="module")
+def converted_leaks(test_server: TestServer) -> Iterator[dict[str | None, Any]]:
+    """The numbers that a job's memory leaks and their squares have after the upgrade, by their earlier text."""
+    url = test_server.create(migrated=False)
+    with Database(url) as database:
+        upgrade(database, panda=[step for step in read_migrations(PANDA) if step.version < 70])
+        rows = [{"id": number, "v": text} for number, text in enumerate(LEAKS)]
+        with database.begin() as connection:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO doma_panda.jobsactive4 (pandaid, memory_leak, memory_leak_x2) VALUES (:id, :v, :v)"
+                ),
+                rows,
+            )
+        upgrade(database)
+        with database.read_snapshot() as connection:
+            leaks = connection.execute(
+                sa.text("SELECT memory_leak, memory_leak_x2 FROM doma_panda.jobsactive4 ORDER BY pandaid")
+            ).all()
+    yield dict(zip(LEAKS, leaks, strict=True))
+    test_server.drop(sa.make_url(url).database or "")
+
+
+@pytest.mark.parametrize(("text", "expected"), LEAKS.items())
+def test_memory_leaks_stored_as_text_become_numbers(
+    converted_leaks: dict[str | None, Any], text: str | None, expected: int | None
+) -> None:
+    leak, square = converted_leaks[text]
     assert leak == expected
     assert (square is None) == (expected is None)
 

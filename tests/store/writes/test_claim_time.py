@@ -14,6 +14,7 @@ from benchmarks.bench_claim import fill, placements
 from broker.store.connection.database import Database
 from broker.store.writes import job_row_sql
 from broker.store.writes.job_rows import AssignmentWriter, ClaimOverTimeError
+from tests.conftest import TestServer
 from tests.store.small_work import NAIVE_NOW, NOW, all_rows, placement, seed
 
 DATASETS, FILES, BATCHES = 4, 500, 4
@@ -54,20 +55,25 @@ def claim_plan_nodes(connection: sa.Connection, names: Any, planner_settings: st
     return list(nodes(plans[0]["Plan"]))
 
 
+@pytest.fixture(scope="module", params=["of files not ready", "of files ready", "none"])
+def estimated_files(test_server: TestServer, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A database of files to claim, with the planner's statistics; tests roll back what they claim."""
+    url = test_server.create()
+    with Database(url) as database:
+        fill(database, DATASETS, FILES)
+        with database.autocommit() as connection:
+            if request.param == "of files ready":
+                connection.exec_driver_sql("ANALYZE")
+            elif request.param == "none":
+                connection.exec_driver_sql("DELETE FROM pg_statistic")
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
 @pytest.mark.parametrize("planner_settings", PLANNER_SETTINGS)
-@pytest.mark.parametrize("statistics", ["of files not ready", "of files ready", "none"])
-def test_no_claim_is_compared_with_every_file_of_its_dataset(
-    make_database: Any, statistics: str, planner_settings: str
-) -> None:
-    database = make_database()
-    fill(database, DATASETS, FILES)
-    with database.autocommit() as connection:
-        if statistics == "of files ready":
-            connection.exec_driver_sql("ANALYZE")
-        elif statistics == "none":
-            connection.exec_driver_sql("DELETE FROM pg_statistic")
-    with database.begin() as connection:
-        plan_nodes = claim_plan_nodes(connection, database.names, planner_settings)
+def test_no_claim_is_compared_with_every_file_of_its_dataset(estimated_files: Database, planner_settings: str) -> None:
+    with estimated_files.engine.connect() as connection:  # rolls back on closing
+        plan_nodes = claim_plan_nodes(connection, estimated_files.names, planner_settings)
     claim_node = next(node for node in plan_nodes if node.get("Subplan Name") == "CTE claimed")
     assert claim_node["Actual Rows"] == CLAIMED
     assert max(map(rows_compared, plan_nodes)) <= 2 * DATASETS * FILES
