@@ -26,7 +26,7 @@ from broker.history.answers.reasons import reasons
 from broker.history.answers.tasks import task_list
 from broker.store.connection.database import Database
 from broker.store.decisions.decision_rows import latest
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.summaries.chunk_states import outcome_changes, read_states, waiting_by_reason
 from broker.store.summaries.reason_counts import queue_totals, reason_counts, waited_at
 
@@ -61,15 +61,15 @@ def measure(database: Database) -> dict[str, float]:
         figures["explain_p95_ms"] = p95_ms(explain_now, tasks)
         figures["explain_at_p95_ms"] = p95_ms(explain_past, tasks[:100])
         day = NOW - timedelta(days=1)
-        asking = Asking(connection, database.names, NOW)
+        query = QueryContext(connection, database.names, NOW)
         lists: dict[str, Callable[[int], object]] = {
             "tasks_ms": lambda _: read_states(connection, waiting=True, most=1000),
             "waiting_ms": lambda _: (waiting_by_reason(connection, NOW), waited_at(connection, NOW)),
             "reasons_ms": lambda _: reason_counts(connection, day, NOW),
             "queue_totals_ms": lambda _: queue_totals(connection, day, NOW),
-            "broker_tasks_ms": lambda _: task_list(asking),
-            "broker_reasons_ms": lambda _: reasons(asking, ReasonFilters(with_rules=True)),
-            "broker_queues_ms": lambda _: queues(asking),
+            "broker_tasks_ms": lambda _: task_list(query),
+            "broker_reasons_ms": lambda _: reasons(query, ReasonFilters(with_rules=True)),
+            "broker_queues_ms": lambda _: queues(query),
             "changes_ms": lambda _: outcome_changes(connection, day, NOW, least=6),
         }
         figures |= {name: p95_ms(ask, [0] * LIST_CALLS) for name, ask in lists.items()}

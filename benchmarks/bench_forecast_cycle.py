@@ -30,7 +30,7 @@ from broker.forecasts.model.subjects import apart
 from broker.simulation.model.real.brokered import shipped_profile
 from broker.simulation.model.rolling_out import Rolling
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms
 
@@ -121,17 +121,19 @@ def look_ups(database: Database) -> dict[str, float]:
     """Return the milliseconds of the slowest answer, by kind of answer."""
     slowest: dict[str, float] = {}
     with database.read_snapshot() as connection:
-        asking = Asking(connection, database.names, NOW + timedelta(minutes=21))
-        query = sa.text("SELECT subject FROM broker.forecasts WHERE is_newest AND kind = :kind ORDER BY id LIMIT :most")
+        query = QueryContext(connection, database.names, NOW + timedelta(minutes=21))
+        newest = sa.text(
+            "SELECT subject FROM broker.forecasts WHERE is_newest AND kind = :kind ORDER BY id LIMIT :most"
+        )
 
         def subjects(kind: str) -> list[str]:
-            return [str(subject) for subject in connection.execute(query, {"kind": kind, "most": LOOK_UPS}).scalars()]
+            return [str(subject) for subject in connection.execute(newest, {"kind": kind, "most": LOOK_UPS}).scalars()]
 
         tasks = [int(subject) for subject in subjects("task")]
         actions: dict[str, list[Callable[[], Any]]] = {
-            "task": [partial(task_start, asking, subject) for subject in tasks],
-            "task_sooner": [partial(task_forecast, asking, subject) for subject in tasks],
-            "queue": [partial(queue_forecasts, asking, apart(subject)[0]) for subject in subjects("queue")],
+            "task": [partial(task_start, query, subject) for subject in tasks],
+            "task_sooner": [partial(task_forecast, query, subject) for subject in tasks],
+            "queue": [partial(queue_forecasts, query, apart(subject)[0]) for subject in subjects("queue")],
         }
         for name, calls in actions.items():
             durations_ms = []

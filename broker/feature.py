@@ -51,8 +51,9 @@ class Feature:
         commands: its commands.
         routes: modules of the HTTP API; each has ``router``.
         pages: modules of the page; each has ``router``.
-        incidents: ``module:function`` of what people may want to be notified about: called with an
-            :class:`~broker.store.query_context.Asking`, each returns :class:`~broker.domain.incident.Incident` objects.
+        incidents: ``module:function`` of what people may want to be notified about: called with a
+            :class:`~broker.store.query_context.QueryContext`, each returns
+            :class:`~broker.domain.incident.Incident` objects.
         decision_bodies: ``module:function`` that makes the bodies of messages about stored decisions: called with a
             connection and :class:`~broker.domain.decisions.StoredDecision` objects, it returns the bytes of each.
     """

@@ -32,7 +32,7 @@ from broker.notifications.statements import incident_rows, outbox_rows
 from broker.notifications.statements.incident_rows import Planned, SubscribedTask
 from broker.notifications.statements.outbox_rows import OutboxRow
 from broker.store.connection.tables import Names
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 RULE = "subscription"
 
@@ -79,7 +79,7 @@ def what_to_tell(one: SubscribedTask, terms: Subscriptions, now: datetime) -> tu
 
 _HOUR = timedelta(hours=1)
 Deliver = Callable[[AnyChannel, Message, datetime, str], str]
-Reader = Callable[[Asking], Iterable[Incident]]
+Reader = Callable[[QueryContext], Iterable[Incident]]
 
 
 class NotificationsOptions(AgentOptions):
@@ -136,8 +136,8 @@ class NotificationsAgent(Agent[NotificationsOptions]):
 
     def _open_incidents(self, context: CycleContext) -> list[Incident]:
         with context.database.read_snapshot() as connection:
-            asking = Asking(connection, context.database.names, context.now, self.process.folder)
-            return [incident for reader in self.readers() for incident in reader(asking)]
+            query = QueryContext(connection, context.database.names, context.now, self.process.folder)
+            return [incident for reader in self.readers() for incident in reader(query)]
 
     def _plan(
         self, connection: sa.Connection, settings: NotificationSettings, incidents: list[Incident], now: datetime

@@ -26,7 +26,7 @@ from broker.api.problems import Problem
 from broker.domain import instants
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import read_clock
 from broker.store.schema import migrate
 
@@ -167,12 +167,12 @@ Name = Annotated[str, Query(max_length=200)]
 
 
 @contextmanager
-def asking(api: ApiState, at: datetime | None = None) -> Iterator[Asking]:
+def query_context(api: ApiState, at: datetime | None = None) -> Iterator[QueryContext]:
     """Open the query layer for the instant ``at``; without one for that of a loaded scenario, else for now."""
     with api.database.read_snapshot() as connection:
-        asked = Asking(connection, api.database.names, _moment(connection, api, at), api.folder)
-        asked.__dict__["catalogue"] = _catalogue(connection, api)
-        yield asked
+        query = QueryContext(connection, api.database.names, _moment(connection, api, at), api.folder)
+        query.__dict__["catalogue"] = _catalogue(connection, api)
+        yield query
 
 
 def made_lately(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], by: object = None) -> T:

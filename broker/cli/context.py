@@ -22,7 +22,7 @@ from broker.cli.rendering.cells import remark, with_age
 from broker.domain.instants import aware
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 if TYPE_CHECKING:
     from broker.gdpconfig.catalogue import Catalogue
@@ -245,9 +245,9 @@ Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 
 
 @contextlib.contextmanager
-def asked(context: typer.Context) -> Iterator[Asking]:
+def query_context(context: typer.Context) -> Iterator[QueryContext]:
     """Query the database of this invocation; everything is read at one instant."""
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
         with database.read_snapshot() as connection:
-            yield Asking(connection, database.names, now, settings_of(context).config)
+            yield QueryContext(connection, database.names, now, settings_of(context).config)

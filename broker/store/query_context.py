@@ -42,7 +42,7 @@ class OverTime(Answer):
 
 
 @dataclass(frozen=True)
-class Asking:
+class QueryContext:
     """The database to query, and the instant to answer for.
 
     Attributes:

@@ -20,7 +20,7 @@ from broker.alongside.model.gate_file import GateFile, GateFileError, Limits, re
 from broker.alongside.statements.plugin_calls import Call, CallCount
 from broker.errors import GATE_CLOSED
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.schema import migrate
 from tests.alongside import planted
 from tests.alongside.conftest import READ
@@ -47,7 +47,7 @@ def criteria(limits: Limits = LOOSE, **changed: Any) -> GateFile:
 
 def judge(database: Database, gate_settings: GateFile, problems: tuple[str, ...] = ()) -> Gate:
     with database.read_snapshot() as connection:
-        return gate(Asking(connection, database.names, NOW), gate_settings, "gate.yaml", problems)
+        return gate(QueryContext(connection, database.names, NOW), gate_settings, "gate.yaml", problems)
 
 
 def line(result: Gate, criterion: str) -> GateLine:

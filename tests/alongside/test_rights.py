@@ -13,7 +13,7 @@ import yaml
 from agents.service import registry
 from agents.service.configuration import config_file, load
 from broker import resources
-from broker.alongside.answers.panda_server import asking_panda
+from broker.alongside.answers.panda_server import agents_via_panda
 from broker.cli.entry import main
 from broker.errors import Refused
 from broker.service.answers.doctor import Finding, examine
@@ -193,11 +193,11 @@ def test_agents_that_ask_pandas_server_need_no_rights_on_its_tables(least: Least
     agents = {"timeouts": SECTIONS["timeouts"], "analysis_job": SECTIONS["analysis_job"]}
     with database.read_snapshot() as connection:
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-    assert asking_panda(agents) == {"timeouts"}
-    assert not _problems(examine(database, {"timeouts": True}, now, asking_panda(agents)), "right")
+    assert agents_via_panda(agents) == {"timeouts"}
+    assert not _problems(examine(database, {"timeouts": True}, now, agents_via_panda(agents)), "right")
     by_sql = {"timeouts": SECTIONS["timeouts"].model_copy(update={"options": {"through": "sql"}})}
-    assert asking_panda(by_sql) == set()
-    assert _problems(examine(database, {"timeouts": True}, now, asking_panda(by_sql)), "right")
+    assert agents_via_panda(by_sql) == set()
+    assert _problems(examine(database, {"timeouts": True}, now, agents_via_panda(by_sql)), "right")
 
 
 @pytest.mark.parametrize(("seconds", "problem"), [(29.0, False), (-29.0, False), (31.0, True), (-31.0, True)])

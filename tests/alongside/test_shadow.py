@@ -11,7 +11,7 @@ from broker.alongside.answers.shadow import shadow
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.schema import migrate
 from tests.alongside.conftest import READ
 
@@ -69,7 +69,7 @@ def test_jobs_waits_and_nuclei_of_panda_are_compared(panda: Database, least: Cal
         connection.execute(sa.text(CYCLE))
         decision_writing.save(Database.raw(connection), origin, records)
     with database.read_snapshot() as connection:
-        report = shadow(Asking(connection, database.names, NOW), NOW - timedelta(hours=2), timedelta(hours=2))
+        report = shadow(QueryContext(connection, database.names, NOW), NOW - timedelta(hours=2), timedelta(hours=2))
     lines = {
         entry.brokerage: (entry.jobs, entry.agreed_jobs, entry.waits, entry.agreed_waits) for entry in report.brokerages
     }

@@ -11,7 +11,7 @@ from broker.alongside.answers.shadow import shadow
 from broker.alongside.answers.shadow_models import Shadow
 from broker.alongside.statements.panda_placements import read_placements
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.schema import migrate
 from tests.alongside import planted
 from tests.alongside.conftest import READ
@@ -31,7 +31,7 @@ def database(panda: Database, least: Callable[..., Database]) -> Database:
 
 def report_of(database: Database) -> Shadow:
     with database.read_snapshot() as connection:
-        return shadow(Asking(connection, database.names, NOW), NOW - 2 * HOUR, 2 * HOUR)
+        return shadow(QueryContext(connection, database.names, NOW), NOW - 2 * HOUR, 2 * HOUR)
 
 
 def test_our_own_jobs_are_left_out(panda: Database, database: Database) -> None:
@@ -176,7 +176,7 @@ def test_tasks_without_a_decision_are_summed(panda: Database, database: Database
     planted.plant(panda, [PlantedJobs(1, "A"), *undecided])
     planted.record(database, RECORDED, AT - HOUR / 2, [planted.decision_for(1, "A")])
     with database.read_snapshot() as connection:
-        arguments = connection, Asking(connection, database.names, NOW).catalogue, NOW - 2 * HOUR, NOW
+        arguments = connection, QueryContext(connection, database.names, NOW).catalogue, NOW - 2 * HOUR, NOW
         singly, no_totals = read_placements(*arguments)
         placements, totals = read_placements(*arguments, decided_since=NOW - 3 * HOUR)
         _, later_totals = read_placements(*arguments, decided_since=AT)

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.answers.demo_database import NOON, broker_the_demo
 from tests.conftest import TestServer
 
@@ -30,6 +30,6 @@ def ask(demo: Database) -> Ask:
 
     def answer(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         with demo.read_snapshot() as connection:
-            return function(Asking(connection, demo.names, NOON), *arguments, **keywords)
+            return function(QueryContext(connection, demo.names, NOON), *arguments, **keywords)
 
     return answer

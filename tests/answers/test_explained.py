@@ -23,7 +23,7 @@ from broker.decisions.answers.why_not import why_not
 from broker.domain.rejection_counts import Counts
 from broker.simulation.model.demo.summary import summarise
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 from tests.answers.demo_database import (
     ALL_SCRATCH,
     BROKERED,
@@ -226,9 +226,9 @@ def test_a_late_decision_waits_for_nothing_and_has_no_remedies(
     with database.begin() as connection:
         assert connection.execute(sa.text(update)).rowcount == 1
     with database.read_snapshot() as connection:
-        asking = Asking(connection, database.names, NOON)
-        answer = task_decision(asking, TOO_MUCH_MEMORY, evaluate=True)
-        code = reason_code(asking, reason)
+        query = QueryContext(connection, database.names, NOON)
+        answer = task_decision(query, TOO_MUCH_MEMORY, evaluate=True)
+        code = reason_code(query, reason)
     (decision,) = answer.decisions
     assert (answer.task.waiting_since, answer.task.next_try_at) == (None, None)
     assert decision.position is None and not decision.near_misses and not list(remedy_sentences(decision))

@@ -31,7 +31,7 @@ from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map
 from broker.service.answers.service import service_answer
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 
 Ask = Callable[..., Any]
@@ -107,9 +107,9 @@ def test_a_queue_lists_its_jobs_rejections_and_near_misses(ask: Ask) -> None:
 
 
 def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
-    def both(asking: Asking) -> tuple[dict[tuple[str, str], DayCount], dict[tuple[str, str], DayCount]]:
+    def both(query: QueryContext) -> tuple[dict[tuple[str, str], DayCount], dict[tuple[str, str], DayCount]]:
         by_hand: defaultdict[tuple[str, str], DayCount] = defaultdict(DayCount)
-        for state in chunk_states(asking.connection, asking.now):
+        for state in chunk_states(query.connection, query.now):
             for queue in {unified_of(name) for name in state.chosen}:
                 by_hand[state.brokerage, queue].chosen += 1
             for queue, code in {**state.counts.by_queue, **state.counts.not_candidates}.items():
@@ -118,7 +118,7 @@ def test_counts_of_cycles_agree_with_their_decisions(ask: Ask) -> None:
                 by_hand[state.brokerage, unified_of(name)].placed += jobs
         from_cycles = {
             (brokerage, queue): count
-            for brokerage, totals in totals_of_the_day(asking).items()
+            for brokerage, totals in totals_of_the_day(query).items()
             for queue, count in day_counts(totals).items()
         }
         return dict(by_hand), from_cycles
@@ -169,8 +169,8 @@ def test_no_list_scans_decisions(
 
 
 def test_states_can_be_limited_to_what_waits_at_a_brokerage(ask: Ask) -> None:
-    all_states = ask(lambda asking: chunk_states(asking.connection, asking.now))
-    waiting = ask(lambda asking: chunk_states(asking.connection, asking.now, waiting_at={"production_job"}))
+    all_states = ask(lambda query: chunk_states(query.connection, query.now))
+    waiting = ask(lambda query: chunk_states(query.connection, query.now, waiting_at={"production_job"}))
     assert (
         waiting
         == [state for state in all_states if state.brokerage == "production_job" and state.outcome != "brokered"]

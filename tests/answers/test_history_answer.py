@@ -14,7 +14,7 @@ from broker.feeds.statements.queue_pins import Pin
 from broker.history.answers.history import Beside, History, beside_events, event_sentence, history
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.conftest import TestServer
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -64,7 +64,7 @@ def task_history(test_server: TestServer) -> Iterator[History]:
             connection.execute(sa.text(PIN))
             connection.execute(sa.text(CHANGE), {"run": connection.execute(sa.text(RUN)).scalar_one()})
         with database.read_snapshot() as connection:
-            yield history(Asking(connection, database.names, NOON + timedelta(hours=1)), TASK)
+            yield history(QueryContext(connection, database.names, NOON + timedelta(hours=1)), TASK)
     test_server.drop(sa.make_url(url).database or "")
 
 

@@ -15,7 +15,7 @@ from broker.grid.answers.queues import queues
 from broker.simulation.model.demo.facts import facts_from_texts
 from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from tests.answers.demo_database import NOON, broker_the_demo
@@ -33,7 +33,7 @@ def _run_cycles(database: Database, now: datetime) -> None:
 
 def _snapshot_time(database: Database, now: datetime, brokerage: str | None = None) -> datetime | None:
     with database.read_snapshot() as connection:
-        snapshot = last_snapshot(Asking(connection, database.names, now), brokerage)
+        snapshot = last_snapshot(QueryContext(connection, database.names, now), brokerage)
     return None if snapshot is None else snapshot.taken_at
 
 
@@ -54,7 +54,7 @@ def test_queues_stay_visible_after_a_cycle_without_work(make_database: Callable[
     for brokerage in (None, *AGENTS):
         assert _snapshot_time(database, next_minute, brokerage) == NOON
     with database.read_snapshot() as connection:
-        assert len(queues(Asking(connection, database.names, next_minute)).queues) > 70
+        assert len(queues(QueryContext(connection, database.names, next_minute)).queues) > 70
 
 
 def test_while_nothing_is_brokered_a_snapshot_is_stored_every_ten_minutes(

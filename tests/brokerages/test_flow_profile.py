@@ -36,7 +36,7 @@ from broker.gdpconfig.proposals import read_proposals
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import stored_snapshot
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules
@@ -267,7 +267,7 @@ def ask(stored: Stored, folder: Path, answer: Any, *arguments: Any) -> Any:
     """Return the answer of an installation with the profile ``flow``."""
     (folder / "broker.yaml").write_text("profile: flow\n", encoding="utf-8")
     with stored.database.begin() as connection:
-        return answer(Asking(connection, stored.database.names, NOW, folder), *arguments)
+        return answer(QueryContext(connection, stored.database.names, NOW, folder), *arguments)
 
 
 def test_explain_shows_reduced_cost_and_binding_limit_of_every_feasible_queue(stored: Stored, tmp_path: Path) -> None:

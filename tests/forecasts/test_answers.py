@@ -24,7 +24,7 @@ from broker.forecasts.answers.sooner import task_forecast
 from broker.forecasts.model.judging import JudgedForecasts, clustered_error, verdicts
 from broker.forecasts.model.subjects import together
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 
@@ -52,7 +52,7 @@ def replace_forecasts(database: Database, *rows: dict[str, Any]) -> None:
 def ask(database: Database, question: Any, *arguments: Any, minutes: float = 5.0, **options: Any) -> Any:
     with database.read_snapshot() as connection:
         return question(
-            Asking(connection, database.names, NOW + timedelta(minutes=minutes), None), *arguments, **options
+            QueryContext(connection, database.names, NOW + timedelta(minutes=minutes), None), *arguments, **options
         )
 
 

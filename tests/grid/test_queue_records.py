@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from broker.grid.answers import queue_records as records
 from broker.grid.answers.queue_records import QueueRecords, queue_records
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.store.summaries.test_decision_summaries import NOW
 
 _WRITE = sa.text("""
@@ -29,9 +29,9 @@ def write(database: Database, name: str, document: Any) -> None:
 def read(database: Database) -> Callable[[], QueueRecords]:
     def ask() -> QueueRecords:
         with database.read_snapshot() as connection:
-            asking = Asking(connection, database.names, NOW)
-            records_read = queue_records(asking)
-            assert queue_records(asking) is records_read
+            query = QueryContext(connection, database.names, NOW)
+            records_read = queue_records(query)
+            assert queue_records(query) is records_read
             return records_read
 
     return ask

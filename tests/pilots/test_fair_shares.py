@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import Floats, Texts
-from broker.pilots.model.group_fields import Asking
+from broker.pilots.model.group_fields import PilotRequest
 from broker.pilots.model.matcher import Pilot, TaskQueueTable
 from broker.pilots.model.task_queue_shares import Claim, task_queue_weights
 from broker.pilots.model.waiting_groups import WaitingGroups
@@ -42,7 +42,7 @@ def match_in_turn(waiting: list[Waiting], matches: int, running: dict[str, int] 
     ]
     table = table_of(waiting, task_queue_weights(claims, np.full(len(claims), 1000.0)))
     groups = WaitingGroups.of(table, [{1: 0}] * len(waiting))
-    fitting = groups.index.fitting(Asking(Pilot("S", "ce", "q"), "q", frozenset(), None))
+    fitting = groups.index.fitting(PilotRequest(Pilot("S", "ce", "q"), "q", frozenset(), None))
     jobs_left, room, positions = [task_queue.jobs for task_queue in waiting], dict(running or {}), []
     numbers = groups.queues.id.tolist()
     for _ in range(matches):

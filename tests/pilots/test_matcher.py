@@ -8,7 +8,7 @@ import pytest
 from broker.domain.arrays import texts
 from broker.matching.specs.node import Node
 from broker.matching.specs.spec import JobSpecs, Spec
-from broker.pilots.model.group_fields import Asking
+from broker.pilots.model.group_fields import PilotRequest
 from broker.pilots.model.matcher import (
     FIELDS,
     MATCHES,
@@ -98,7 +98,9 @@ def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str |
     presented, pools = Pilot(**{**PRESENTED, **pilot}), frozenset({"sp1-a"})
     [reason_index] = match_task_queues(table(**queue), presented, "Q", pools).tolist()
     assert (None if reason_index == MATCHES else FIELDS[reason_index]) == reason
-    assert GroupIndex(table(**queue)).reasons(Asking(presented, "Q", pools, presented.node)).tolist() == [reason_index]
+    assert GroupIndex(table(**queue)).reasons(PilotRequest(presented, "Q", pools, presented.node)).tolist() == [
+        reason_index
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import Texts
-from broker.pilots.model.group_fields import Asking
+from broker.pilots.model.group_fields import PilotRequest
 from broker.pilots.model.match_order import draw_in_tiers
 from broker.pilots.model.matcher import CPUTIME_CLASSES_S, MATCHES, Pilot, TaskQueueTable
 from broker.pilots.model.waiting_groups import FEW, GroupIndex, WaitingGroups, kinds_of
@@ -51,14 +51,14 @@ def random_table(count: int, seed: int) -> TaskQueueTable:
     )  # fmt: skip
 
 
-def random_request(dice: random.Random, specs: Dice) -> Asking:
+def random_request(dice: random.Random, specs: Dice) -> PilotRequest:
     node = replace(random_node(specs), site=dice.choice(SITES)) if dice.random() < 0.8 else None
     pilot = Pilot(
         dice.choice(SITES), "ce", "q", dice.choice(("lhcb", "LHCB", None)),
         tuple(dice.sample(PLATFORMS, dice.randint(0, 3))), dice.choice((None, 0, 359, 360, 361, 90_000, 2_000_000)),
         dice.choice(("SCORE", None)), dice.choice(("ann", None, None)), dice.choice(("g", None, None)), node,
     )  # fmt: skip
-    return Asking(pilot, dice.choice(("A", "C")), frozenset(dice.sample(("p1", "p2", "p3"), 2)), node)
+    return PilotRequest(pilot, dice.choice(("A", "C")), frozenset(dice.sample(("p1", "p2", "p3"), 2)), node)
 
 
 def compare(queues: int, pilots: int, seed: int) -> tuple[int, int]:
@@ -92,7 +92,7 @@ def test_the_index_agrees_with_separate_checks_in_a_million_pairs() -> None:
     assert pairs == 1_000_000 and 0.005 < fitting / pairs < 0.5
 
 
-def groups_for(count: int, seed: int, empty: float = 0.1) -> tuple[WaitingGroups, Asking]:
+def groups_for(count: int, seed: int, empty: float = 0.1) -> tuple[WaitingGroups, PilotRequest]:
     """Task queues that all fit except those of another VO; some are empty."""
     dice = random.Random(seed)
     table = replace(
@@ -102,7 +102,7 @@ def groups_for(count: int, seed: int, empty: float = 0.1) -> tuple[WaitingGroups
         specs=column([None] * count), cputime_class_s=np.zeros(count, dtype=np.int64),
     )  # fmt: skip
     levels = [{} if dice.random() < empty else {priority: 1 for priority in (0, 5, 1000)} for _ in range(count)]
-    return WaitingGroups.of(table, levels), Asking(Pilot("S", "ce", "q", "lhcb"), "q", frozenset(), None)
+    return WaitingGroups.of(table, levels), PilotRequest(Pilot("S", "ce", "q", "lhcb"), "q", frozenset(), None)
 
 
 @pytest.mark.parametrize("count", [20, 4 * FEW])

@@ -27,7 +27,7 @@ from broker.pilots.statements.presented_nodes import (
     write_nodes,
 )
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 from tests.cli.commands import runner
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow
 from tests.pilots.statements.test_node_match import ask
@@ -65,7 +65,7 @@ def add_waiting_job(database: Database, spec: Spec, pandaid: int = 100) -> None:
 
 def explain(database: Database, pandaid: int = 100, seconds: float = 60) -> WhyJob:
     with database.read_snapshot() as connection:
-        return why_job(Asking(connection, database.names, at(seconds)), pandaid)
+        return why_job(QueryContext(connection, database.names, at(seconds)), pandaid)
 
 
 def test_the_best_value_seen_is_reported_with_its_site(database: Database) -> None:
@@ -229,7 +229,7 @@ def test_specs_without_a_job_are_judged_at_every_queue(database: Database) -> No
     note_nodes(database, HERE)
     note_nodes(database, ELSEWHERE, 2)
     with database.read_snapshot() as connection:
-        context = Asking(connection, database.names, at(60))
+        context = QueryContext(connection, database.names, at(60))
         specs = JobSpecs((Spec(ram_request=Memory(8192)),))
         assert [(fit.panda_queue, fit.seen) for fit in why_specs(context, specs).fits] == [
             ("QUEUE_B", 2),

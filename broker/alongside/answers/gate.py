@@ -19,7 +19,7 @@ from broker.errors import NotFound
 from broker.fetching.documents import Surroundings
 from broker.service.answers.examination import all_findings
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 DAY = timedelta(days=1)
 #: Most items beyond a limit that are named.
@@ -65,30 +65,30 @@ def doctor_problems(
     return [f"{finding.topic}: {finding.what}" for finding in findings if finding.level == "problem"]
 
 
-def gate(asking: Asking, criteria: GateFile, where: str, problems: Sequence[str]) -> Gate:
+def gate(query: QueryContext, criteria: GateFile, where: str, problems: Sequence[str]) -> Gate:
     """Check the last days, up to the instant of the query, against the criteria.
 
     Args:
-        asking: the database and the instant.
+        query: the database and the instant.
         criteria: of the file.
         where: name of the file.
         problems: those that ``broker doctor`` finds.
     """
-    since, max_age = asking.now - criteria.days * DAY, timedelta(hours=criteria.max_age_h)
-    compared = compare(asking, since, max_age)
-    calls = plugin_calls.since(asking.connection, since)
-    lines = verdicts(criteria, compared, asking, calls, problems)
+    since, max_age = query.now - criteria.days * DAY, timedelta(hours=criteria.max_age_h)
+    compared = compare(query, since, max_age)
+    calls = plugin_calls.since(query.connection, since)
+    lines = verdicts(criteria, compared, query, calls, problems)
     return Gate(
         passed=all(one.passed for one in lines),
         where=where,
         gate=criteria,
         lines=lines,
-        shadow=shadow_of(asking, since, max_age, compared, criteria.confidence),
+        shadow=shadow_of(query, since, max_age, compared, criteria.confidence),
     )
 
 
 def verdicts(
-    criteria: GateFile, compared: Compared, asking: Asking, calls: Sequence[CallCount], problems: Sequence[str]
+    criteria: GateFile, compared: Compared, query: QueryContext, calls: Sequence[CallCount], problems: Sequence[str]
 ) -> tuple[GateLine, ...]:
     """The verdict on each criterion, in the order of the gate."""
     lines: list[GateLine] = []
@@ -99,7 +99,7 @@ def verdicts(
         labels: Iterable[str] = own.labels or seen
         for label in labels:
             tally = compared.by_label.get(label, Tally())
-            lines += _of_label(criteria, limits, _Subject(brokerage, label, tally), asking)
+            lines += _of_label(criteria, limits, _Subject(brokerage, label, tally), query)
         if not labels:
             lines.append(_Subject(brokerage, None, Tally()).line("chunks", 0, limits.chunks, False, "nothing compared"))
         lines += _profile(criteria, brokerage, deciders)
@@ -131,11 +131,11 @@ class _Subject:
         )
 
 
-def _of_label(criteria: GateFile, limits: Limits, subject: _Subject, asking: Asking) -> list[GateLine]:
+def _of_label(criteria: GateFile, limits: Limits, subject: _Subject, query: QueryContext) -> list[GateLine]:
     name, tally = subject.brokerage or "", subject.tally
     known = {line.brokerage: line for line in tally.brokerages(criteria.confidence)}.get(name)
     # an hour that began before the first day belongs to it
-    days = {min(int((asking.now - moment) / DAY), criteria.days - 1) for moment in tally.moments(name)}
+    days = {min(int((query.now - moment) / DAY), criteria.days - 1) for moment in tally.moments(name)}
     chunks = 0 if known is None else known.chunks
     low = None if known is None or known.job_interval is None else known.job_interval.low
     if known is None or low is None:

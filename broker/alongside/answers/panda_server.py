@@ -18,7 +18,7 @@ TASK_BROKER = "production_task"
 PATIENCE_S = 15.0
 
 
-def asking_panda(agents: Mapping[str, AgentSection]) -> set[str]:
+def agents_via_panda(agents: Mapping[str, AgentSection]) -> set[str]:
     """The agents that, alongside PanDA, end jobs through its server."""
     return {name for name in ENDING & agents.keys() if agents[name].options.get("through", "auto") != "sql"}
 
@@ -43,7 +43,7 @@ def server_findings(
     """
     by_server: dict[PandaApiOptions, list[str]] = {}
     findings = []
-    for name in sorted(asking_panda(agents)):
+    for name in sorted(agents_via_panda(agents)):
         if not enabled.get(name, False):
             continue
         options: EndingOptions = registry.make(name, agents[name].options, ProcessSettings()).options

@@ -38,7 +38,7 @@ from broker.alongside.statements.panda_placements import (
 from broker.alongside.statements.queue_records import local_parts, queue_records
 from broker.domain.decisions import StoredDecision
 from broker.history.statements.history_reads import decisions_between
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 
 class Deciders:
@@ -170,9 +170,9 @@ def _count_own(tallies: tuple[Tally, Tally], item: Placement | Wait, by: Placer)
         tally.placed_by_ours(item, by)
 
 
-def compare(asking: Asking, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
+def compare(query: QueryContext, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
     """Compare our decisions with JEDI's, and count; for the arguments see :func:`shadow`."""
-    connection, catalogue, until = asking.connection, asking.catalogue, asking.now
+    connection, catalogue, until = query.connection, query.catalogue, query.now
     first = since - max_age - LONGEST
     placed, undecided = read_placements(connection, catalogue, since, until, first - LONGEST)
     placed += read_nuclei(connection, catalogue, since, until)
@@ -195,7 +195,7 @@ def compare(asking: Asking, since: datetime, max_age: timedelta, brokerage: str 
 
 
 def shadow(
-    asking: Asking,
+    query: QueryContext,
     since: datetime,
     max_age: timedelta,
     brokerage: str | None = None,
@@ -204,24 +204,24 @@ def shadow(
     """Compare our decisions with JEDI's from ``since`` on, up to the instant of the query.
 
     Args:
-        asking: the database and the instant.
+        query: the database and the instant.
         since: start (aware).
         max_age: how long after the last cycle that reached it a decision is compared.
         brokerage: only this one.
         confidence: of the intervals, between 0 and 1.
     """
-    return shadow_of(asking, since, max_age, compare(asking, since, max_age, brokerage), confidence)
+    return shadow_of(query, since, max_age, compare(query, since, max_age, brokerage), confidence)
 
 
 def shadow_of(
-    asking: Asking, since: datetime, max_age: timedelta, compared: Compared, confidence: float = CONFIDENCE
+    query: QueryContext, since: datetime, max_age: timedelta, compared: Compared, confidence: float = CONFIDENCE
 ) -> Shadow:
     """Build the answer from the counts; arguments as for :func:`shadow`."""
     whole, by_label = compared.whole, sorted(compared.by_label.items())
-    records = queue_records(asking.connection, asking.catalogue, since, asking.now)
+    records = queue_records(query.connection, query.catalogue, since, query.now)
     return Shadow(
         since=since,
-        until=asking.now,
+        until=query.now,
         max_age_s=max_age.total_seconds(),
         confidence=confidence,
         brokerages=whole.brokerages(confidence),
@@ -234,27 +234,27 @@ def shadow_of(
         placed_by_ours=whole.own(),
         decided_by=compared.deciders.lines(),
         by_chance=(*whole.by_chance(), *(line for label, one in by_label for line in one.by_chance(label))),
-        consequences=consequences(whole, records, _data(asking, since, whole)),
+        consequences=consequences(whole, records, _data(query, since, whole)),
         share_consequences=whole.share_consequences(),
-        notes=_notes(asking, since, compared),
+        notes=_notes(query, since, compared),
     )
 
 
-def _data(asking: Asking, since: datetime, whole: Tally) -> Data:
+def _data(query: QueryContext, since: datetime, whole: Tally) -> Data:
     """The locations of the input of the compared jobs."""
     if not whole.placements:
         return data_of((), {})
-    read = read_input(asking.connection, asking.catalogue, since, asking.now)
+    read = read_input(query.connection, query.catalogue, since, query.now)
     names = sorted({one.dataset for one in read if one.dataset})
-    near: Mapping[str, Mapping[str, float]] = local_parts(asking.connection, asking.catalogue, names) if names else {}
+    near: Mapping[str, Mapping[str, float]] = local_parts(query.connection, query.catalogue, names) if names else {}
     return data_of(read, near)
 
 
-def _notes(asking: Asking, since: datetime, compared: Compared) -> tuple[str, ...]:
+def _notes(query: QueryContext, since: datetime, compared: Compared) -> tuple[str, ...]:
     """Remarks on why the numbers mean less than they seem to."""
     notes = list(compared.deciders.notes())
-    calls = plugin_calls.since(asking.connection, since)
-    decided = sum(one.calls for one in calls if one.call.outcome == "decided" and one.hour <= asking.now)
+    calls = plugin_calls.since(query.connection, since)
+    decided = sum(one.calls for one in calls if one.call.outcome == "decided" and one.hour <= query.now)
     recorded = compared.plugin_recorded
     if decided > recorded:
         notes.append(

@@ -33,7 +33,7 @@ from broker.cli.context import SCENARIO_IF_LOADED, at_option, duration, moment_o
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
 from broker.errors import GATE_CLOSED, WRONG_USAGE, BrokerError
-from broker.store.query_context import Asking, known_name
+from broker.store.query_context import QueryContext, known_name
 from broker.whatif.model.plot import check_plot
 
 SHOWN_QUEUES = 20
@@ -81,7 +81,7 @@ def show_gate(
         clean = criteria.doctor == "clean"
         problems = doctor_problems(database, folder, datetime.now(UTC), *here) if clean else []
         with database.read_snapshot() as connection:
-            verdict = gate(Asking(connection, database.names, until, folder), criteria, where, problems)
+            verdict = gate(QueryContext(connection, database.names, until, folder), criteria, where, problems)
     if html is not None:
         _write(html, gate_page(verdict))
     if plot is not None:
@@ -149,8 +149,8 @@ def shadow(
     with open_store(context) as database:
         until = moment_of(at, database, of_scenario=True)
         with database.read_snapshot() as connection:
-            asking = Asking(connection, database.names, until, settings_of(context).config)
-            found = shadow_of(asking, until - span, age, name)
+            query = QueryContext(connection, database.names, until, settings_of(context).config)
+            found = shadow_of(query, until - span, age, name)
     if as_json:
         print_json(found)
     else:

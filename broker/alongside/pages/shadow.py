@@ -29,7 +29,7 @@ from broker.alongside.routes.shadow import judged
 from broker.alongside.statements.own_placements import count_decisions
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
-from broker.api.state import ApiState, State, asking, made_lately
+from broker.api.state import ApiState, State, made_lately, query_context
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")
@@ -56,9 +56,9 @@ def lately_judged(api: ApiState, read: tuple[GateFile, str]) -> Gate:
 
 
 def _are_many(api: ApiState, criteria: GateFile) -> bool:
-    with asking(api) as asked:
-        since = asked.now - criteria.days * DAY
-        return count_decisions(asked.connection, since, asked.now, MOST_DECISIONS + 1) > MOST_DECISIONS
+    with query_context(api) as query:
+        since = query.now - criteria.days * DAY
+        return count_decisions(query.connection, since, query.now, MOST_DECISIONS + 1) > MOST_DECISIONS
 
 
 def _shown(request: Request, found: Gate) -> Response:

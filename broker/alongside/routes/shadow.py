@@ -18,7 +18,7 @@ from broker.alongside.model.gate_file import LONGEST_DAYS, GateFile
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import ApiState, At, Name, State, asking
+from broker.api.state import ApiState, At, Name, State, query_context
 from broker.brokerages.registry import offered
 from broker.store.query_context import Proceed, known_name
 
@@ -48,8 +48,8 @@ async def get_shadow(
 
     def work(proceed: Proceed) -> Response:
         name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "brokerage")
-        with asking(api, at) as asked:
-            found = shadow(asked, asked.now - timedelta(hours=last_h), timedelta(hours=max_age_h), name)
+        with query_context(api, at) as query:
+            found = shadow(query, query.now - timedelta(hours=last_h), timedelta(hours=max_age_h), name)
         return answer(request, found)
 
     return await decided(request, api, work)
@@ -68,5 +68,5 @@ def judged(api: ApiState, at: At = None, read: tuple[GateFile, str] | None = Non
     clean = criteria.doctor == "clean"
     now = api.now().astimezone(UTC)
     problems = doctor_problems(api.database, api.folder, now, api.steady_s, time.sleep) if clean else []
-    with asking(api, at) as asked:
-        return gate(asked, criteria, Path(where).name, problems)
+    with query_context(api, at) as query:
+        return gate(query, criteria, Path(where).name, problems)

@@ -40,32 +40,32 @@ from broker.history.answers.tasks import throttle_in
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.rules.contract import LoadCut
 from broker.store.decisions import decision_rows
-from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, proceed
+from broker.store.query_context import Evaluation, NothingFound, Proceed, QueryContext, proceed
 from broker.store.summaries.chunk_states import decided_after
 
 if TYPE_CHECKING:
     from broker.decisions.answers.remedies import Evaluated
 
 
-def position_of(asking: Asking, decision: Decision, then: Sequence[ChunkState] | None) -> Position | None:
+def position_of(query: QueryContext, decision: Decision, then: Sequence[ChunkState] | None) -> Position | None:
     """The position of a decision's work among the waiting work; None if its task is not on record.
 
     Args:
-        asking: the query context.
+        query: the query context.
         decision: the decision about the work.
         then: the states of all work that waited at a past instant; None to count what waits now.
     """
     own = (decision.jeditaskid, decision.datasetid or 0, decision.ramcount or 0.0)
     if then is not None:
         tasks = sorted({state.jeditaskid for state in then} | {decision.jeditaskid})
-        facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=tasks))
+        facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=tasks))
         return None if own[0] not in facts else position_among(decision, then, facts)
-    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[own[0]]))
+    facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=[own[0]]))
     if own[0] not in facts:
         return None
     share, priority = facts[own[0]]["gshare"], facts[own[0]]["currentpriority"]
     work = Asked(decision.brokerage, share, priority or 0, *own)
-    ahead, others = count_waiting(asking.connection, asking.catalogue, work, asking.now - LOOKED_BACK)
+    ahead, others = count_waiting(query.connection, query.catalogue, work, query.now - LOOKED_BACK)
     return _position(decision, ahead, others + 1, share, priority)
 
 
@@ -124,7 +124,7 @@ PRESET = "preset_nucleus"
 
 
 def task_decision(
-    asking: Asking,
+    query: QueryContext,
     jeditaskid: int,
     *,
     at: datetime | None = None,
@@ -134,7 +134,7 @@ def task_decision(
     """The decisions of the last cycle that considered a task.
 
     Args:
-        asking: the query context.
+        query: the query context.
         jeditaskid: the task.
         at: the last cycle up to this instant (aware); None for the last of all.
         brokerage: only its cycles.
@@ -143,11 +143,11 @@ def task_decision(
     Raises:
         NothingFound: no cycle has considered the task.
     """
-    return read_task_decision(asking, jeditaskid, at=at, brokerage=brokerage, evaluate=evaluate)(proceed)
+    return read_task_decision(query, jeditaskid, at=at, brokerage=brokerage, evaluate=evaluate)(proceed)
 
 
 def read_task_decision(
-    asking: Asking,
+    query: QueryContext,
     jeditaskid: int,
     *,
     at: datetime | None = None,
@@ -155,16 +155,16 @@ def read_task_decision(
     evaluate: bool = True,
 ) -> Evaluation[TaskDecision]:
     """Like :func:`task_decision`, in two parts: this reads, and the result evaluates without a connection."""
-    rows = decision_rows.latest(asking.connection, jeditaskid, at, brokerage)
-    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
+    rows = decision_rows.latest(query.connection, jeditaskid, at, brokerage)
+    facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=[jeditaskid]))
     if not rows:
-        first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
+        first = None if at is None else first_decided_at(query, jeditaskid, brokerage)
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
     waits = {one.brokerage for stored in rows if waits_after(one := stored.record.decision)}
     # the database counts what waits now; what waited in the past is counted from the chunk states
-    is_past = bool(waits) and decided_after(asking.connection, asking.now)
+    is_past = bool(waits) and decided_after(query.connection, query.now)
     selection = None if is_past else [jeditaskid]
-    states = chunk_states(asking.connection, asking.now, waiting_at=waits, tasks=selection) if waits else []
+    states = chunk_states(query.connection, query.now, waiting_at=waits, tasks=selection) if waits else []
     waiting = [stored for stored in rows if waits_after(stored.record.decision)]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
     task = TaskFacts(
@@ -173,12 +173,12 @@ def read_task_decision(
         next_try_at=min((until for one in waiting if (until := one.record.pending_until)), default=None),
         redecide=first_redecided((one.record.decision.outcome, one.record.pending_until) for one in waiting),
     )
-    explained = [_explained(asking, stored, states if is_past else None, evaluate) for stored in rows]
-    start = waiting_start(asking, jeditaskid) if waiting and at is None else None
+    explained = [_explained(query, stored, states if is_past else None, evaluate) for stored in rows]
+    start = waiting_start(query, jeditaskid) if waiting and at is None else None
 
     def evaluated(proceed: Proceed) -> TaskDecision:
         decisions = tuple(one(proceed) for one in explained)
-        return TaskDecision(now=asking.now, task=task, decisions=decisions, start=start)
+        return TaskDecision(now=query.now, task=task, decisions=decisions, start=start)
 
     return evaluated
 
@@ -188,11 +188,11 @@ def waits_after(decision: Decision) -> bool:
     return decision.outcome != "brokered" and not is_late(decision.outcome)
 
 
-def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
+def first_decided_at(query: QueryContext, jeditaskid: int, brokerage: str | None) -> datetime | None:
     """When the first decision about a task was made; None if there is none."""
     from broker.history.statements.history_reads import read_record
 
-    record = read_record(asking.connection, asking.names, jeditaskid)
+    record = read_record(query.connection, query.names, jeditaskid)
     return min((one.decided_at for one in record.decisions if brokerage in (None, one.brokerage)), default=None)
 
 
@@ -209,22 +209,22 @@ def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: d
 
 
 def _explained(
-    asking: Asking, stored: StoredDecision, then: Sequence[ChunkState] | None, evaluate: bool
+    query: QueryContext, stored: StoredDecision, then: Sequence[ChunkState] | None, evaluate: bool
 ) -> Evaluation[ExplainedDecision]:
     record, origin = stored.record, stored.origin
     decision = record.decision
-    pins = pins_in(asking.connection, decision, origin.decided_at)
+    pins = pins_in(query.connection, decision, origin.decided_at)
     if not waits_after(decision):
         return lambda proceed: explained(stored, pins, None)
     # the re-evaluation modules are slow to import
     from broker.decisions.answers.remedies import evaluation
     from broker.grid.answers.readiness import missing_for
 
-    again = evaluation(asking, stored) if evaluate else None
-    position = position_of(asking, decision, then)
+    again = evaluation(query, stored) if evaluate else None
+    position = position_of(query, decision, then)
     # a task that names queues or nuclei has no candidate if none of the names is one
     has_no_candidates = decision.reason in NO_CANDIDATES and not counts_of(decision).start.queues
-    lacking = missing_for(asking, origin.snapshot) if has_no_candidates else ()
+    lacking = missing_for(query, origin.snapshot) if has_no_candidates else ()
 
     def evaluated(proceed: Proceed) -> ExplainedDecision:
         answer = explained(stored, pins, None if again is None else again(proceed))

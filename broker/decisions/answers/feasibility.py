@@ -34,7 +34,7 @@ from broker.forecasts.answers.forecasts import ForecastLine, submitted_start
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database
 from broker.store.connection.read_only import rolled_back
-from broker.store.query_context import Asking, Proceed, proceed
+from broker.store.query_context import Proceed, QueryContext, proceed
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
 from broker.tasks.statements.task_rows import AnySubmission, Submitted
 
@@ -241,7 +241,7 @@ def _task(
 
 def _start(trial: Database, task: int, question: Question) -> ForecastLine | None:
     with trial.begin() as connection:
-        return submitted_start(Asking(connection, trial.names, question.now, question.config), task)
+        return submitted_start(QueryContext(connection, trial.names, question.now, question.config), task)
 
 
 def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[Tried]:

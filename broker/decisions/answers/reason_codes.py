@@ -19,35 +19,35 @@ from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.stored_states import looked_at, waiting_codes, waiting_for
 from broker.rules.contract import Filter, GroupFilter, Rule
 from broker.service.answers.models import RuleInForce, Rules
-from broker.store.query_context import Answer, Asking, NothingFound
+from broker.store.query_context import Answer, NothingFound, QueryContext
 from broker.store.summaries.reason_counts import queue_buckets
 
 _WAITING = "waiting now"
 
 
-def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
+def rules(query: QueryContext, brokerage: str = "production_job") -> Rules:
     """The rules in the order in which they judge.
 
     Raises:
         UnusableProfile: there is no such brokerage, or the profile is invalid.
     """
-    chain = chain_of(brokerage, asking.config)
+    chain = chain_of(brokerage, query.config)
     rejected: Counter[str] = Counter()
-    for one in totals_of_the_day(asking).get(brokerage, ()):
+    for one in totals_of_the_day(query).get(brokerage, ()):
         rejected[one.code] += one.decisions
     decides: Counter[str | None] = Counter()
-    for (name, _, main), number in waiting_now(asking).items():
+    for (name, _, main), number in waiting_now(query).items():
         decides[main] += number if name == brokerage else 0
     lines = [
         _line(chain, position, rule, rejected[rule.code], decides[rule.code])
         for position, rule in enumerate(chain, start=1)
     ]
-    return Rules(now=asking.now, brokerage=brokerage, rules=tuple(lines))
+    return Rules(now=query.now, brokerage=brokerage, rules=tuple(lines))
 
 
-def waiting_now(asking: Asking) -> Counter[tuple[str, str, str | None]]:
+def waiting_now(query: QueryContext) -> Counter[tuple[str, str, str | None]]:
     """The numbers of waiting chunks by brokerage, reason and main reason, counted once for all brokerages."""
-    return asking.once(_WAITING, lambda: waiting_codes(asking.connection, asking.now))
+    return query.once(_WAITING, lambda: waiting_codes(query.connection, query.now))
 
 
 def _line(chain: RuleChain, position: int, rule: Rule, rejected: int, decides: int) -> RuleInForce:
@@ -149,12 +149,12 @@ class RuleAnswer(Answer):
     only_reason: tuple[int, ...]
 
 
-def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
+def all_rules(query: QueryContext) -> list[RuleOfBrokerage]:
     """The rules of all brokerages of the profile in force, in their order."""
     return [
         RuleOfBrokerage(brokerage=name, line=line)
-        for name in sorted(brokerages_in_force(asking.config))
-        for line in rules(asking, name).rules
+        for name in sorted(brokerages_in_force(query.config))
+        for line in rules(query, name).rules
     ]
 
 
@@ -163,9 +163,9 @@ def profile_rules(config: Path | None) -> list[Rule]:
     return [rule for name in sorted(brokerages_in_force(config)) for rule in chain_of(name, config)]
 
 
-def glossary(asking: Asking) -> Glossary:
+def glossary(query: QueryContext) -> Glossary:
     """Every code that a decision may give with what is wrong, and every weight factor with what it does."""
-    factors = {rule.code: rule.title for rule in profile_rules(asking.config)}
+    factors = {rule.code: rule.title for rule in profile_rules(query.config)}
     wrong = {code: reasons[0].reason.wrong for code, reasons in known_reasons().items()}
     return Glossary(codes=dict(sorted((factors | wrong).items())))
 
@@ -177,20 +177,20 @@ def is_code(code: str, config: Path | None) -> bool:
     return any(rule.code == code for rule in profile_rules(config))
 
 
-def reason_code(asking: Asking, code: str) -> ReasonCode:
+def reason_code(query: QueryContext, code: str) -> ReasonCode:
     """Describe one code.
 
     Raises:
         NothingFound: no rule or step gives it; the nearest codes are named.
     """
-    places = [one for one in all_rules(asking) if code in (one.line.code, f"{_UNKNOWN}{one.line.rule}")]
+    places = [one for one in all_rules(query) if code in (one.line.code, f"{_UNKNOWN}{one.line.rule}")]
     matches = reasons_of(code)
     known = known_reasons()
     if not places and (not matches or (code not in known and code.startswith(_UNKNOWN))):
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
     main = matches[0].reason if matches else None
     titles = [one.line.title for one in places if one.line.code == code] + ([] if main is None else [main.title])
-    waiting = waiting_for(asking.connection, asking.now, code)
+    waiting = waiting_for(query.connection, query.now, code)
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
     commands = [f"broker tasks --reason {code}", "broker reasons"]
     commands += [f"broker explain {tasks[0]}"] if tasks else []
@@ -227,33 +227,33 @@ def given_codes(reasons: Iterable[GivenReason]) -> tuple[GivenCode, ...]:
     )
 
 
-def rule_answer(asking: Asking, name: str) -> RuleAnswer:
+def rule_answer(query: QueryContext, name: str) -> RuleAnswer:
     """Describe one rule, by name or code.
 
     Raises:
         NothingFound: no brokerage has such a rule; the nearest names are given.
     """
-    every = all_rules(asking)
+    every = all_rules(query)
     places = [one for one in every if one.line.rule == name] or [one for one in every if one.line.code == name]
     if not places:
         raise NothingFound("rule", name, "the profile in force", [one.line.rule for one in every], "see broker rules")
     code = places[0].line.code
-    waiting = waiting_for(asking.connection, asking.now, code)
+    waiting = waiting_for(query.connection, query.now, code)
     only = [state.jeditaskid for state in looked_at(waiting) if {line.code for line in state.counts.rejected} == {code}]
     return RuleAnswer(
         rule=places[0].line.rule,
         code=code,
         places=tuple(places),
-        by_hour=tuple(_by_hour(asking, code)),
+        by_hour=tuple(_by_hour(query, code)),
         only_reason=tuple(dict.fromkeys(only)),
     )
 
 
-def _by_hour(asking: Asking, code: str) -> list[int]:
+def _by_hour(query: QueryContext, code: str) -> list[int]:
     rejections: Counter[int] = Counter()
-    for bucket in queue_buckets(asking.connection, asking.now - timedelta(hours=24), asking.now):
+    for bucket in queue_buckets(query.connection, query.now - timedelta(hours=24), query.now):
         counts = bucket.counts
         if code in counts.codes:
-            hours_ago = int((asking.now - bucket.bucket_at).total_seconds() // HOUR_S)
+            hours_ago = int((query.now - bucket.bucket_at).total_seconds() // HOUR_S)
             rejections[min(23, max(0, hours_ago))] += int(counts.decisions[counts.codes.index(code)].sum())
     return [rejections[hours_ago] for hours_ago in range(23, -1, -1)]

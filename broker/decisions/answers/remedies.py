@@ -30,7 +30,7 @@ from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
 from broker.grid.answers.grid import snapshot_of
 from broker.grid.answers.misses_at_queue import with_field
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
-from broker.store.query_context import Asking, Evaluation, Proceed, proceed
+from broker.store.query_context import Evaluation, Proceed, QueryContext, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
@@ -147,7 +147,7 @@ class Case(StoredBatch[Brokerage[Any, Any], Any]):
         return dataclasses.replace(self, tuning=self.tuning.with_values({key: value}))
 
 
-def evaluation(asking: Asking, stored: StoredDecision) -> Evaluation[Evaluated]:
+def evaluation(query: QueryContext, stored: StoredDecision) -> Evaluation[Evaluated]:
     """Near misses and remedies of a decision that placed nothing: read here, evaluated by the returned callable."""
     decision, origin = stored.record.decision, stored.origin
     if is_late(decision.outcome):
@@ -159,7 +159,7 @@ def evaluation(asking: Asking, stored: StoredDecision) -> Evaluation[Evaluated]:
         why = "throttled" if decision.outcome == "throttled" else "stored_without_work"
         return _not_evaluated(why)
     try:
-        case = case_of(asking, stored)
+        case = case_of(query, stored)
     except (SnapshotLostError, WorkCorruptError) as error:
         return _not_evaluated(str(error))
     return lambda go_on: evaluated_case(case, go_on)
@@ -169,7 +169,7 @@ def _not_evaluated(why: str) -> Evaluation[Evaluated]:
     return lambda go_on: Evaluated((), Remedies(evaluated=False, why_not=why))
 
 
-def case_of(asking: Asking, stored: StoredDecision) -> Case:
+def case_of(query: QueryContext, stored: StoredDecision) -> Case:
     """Prepare a stored decision to be evaluated again.
 
     Raises:
@@ -178,11 +178,11 @@ def case_of(asking: Asking, stored: StoredDecision) -> Case:
     """
     decision, origin = stored.record.decision, stored.origin
     assert stored.record.work is not None and origin.snapshot is not None  # noqa: S101 - the caller has asked
-    snapshot = snapshot_of(asking.connection, origin.snapshot)
-    published = TuningStore(asking.names).version(asking.connection, origin.tuning)
+    snapshot = snapshot_of(query.connection, origin.snapshot)
+    published = TuningStore(query.names).version(query.connection, origin.tuning)
     brokerage = brokerage_of(decision.brokerage)
     batch = brokerage.batch(unpacked(stored.record.work), older=origin.engine != __version__)
-    rules = rules_in_force(decision.brokerage, asking.config)
+    rules = rules_in_force(decision.brokerage, query.config)
     return Case(brokerage, snapshot, published.tuning(batch.vo), batch, rules, decision)
 
 

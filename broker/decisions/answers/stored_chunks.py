@@ -22,7 +22,7 @@ from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import snapshot_of
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
@@ -56,10 +56,10 @@ class Group(StoredBatch[JobBrokerage, StoredChunks]):
         return self.brokerage.engine_cycle(snapshot, self.batch.stored.work, self.tuning, self.rules, independent=True)
 
 
-def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
+def groups_of(query: QueryContext, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
     """The chunks of the decisions with these numbers; those that can no longer be evaluated are dropped."""
     grouped: defaultdict[tuple[str, int, bool, str | None], list[Body]] = defaultdict(list)
-    for stored in _stored(asking, decisions):
+    for stored in _stored(query, decisions):
         if stored.record.work is None or stored.origin.snapshot is None:
             continue
         body = unpacked(stored.record.work)
@@ -74,16 +74,16 @@ def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: 
         try:
             batch = brokerage.decode(vo, bodies, older=older)
             batch.check()
-            snapshot = snapshot_of(asking.connection, identifier)
+            snapshot = snapshot_of(query.connection, identifier)
         except (WorkCorruptError, SnapshotLostError):
             continue
-        published = TuningStore(asking.names).version(asking.connection, version)
+        published = TuningStore(query.names).version(query.connection, version)
         yield Group(brokerage, snapshot, published.tuning(vo), batch, rules)
 
 
-def _stored(asking: Asking, decisions: Iterable[int]) -> Iterator[StoredDecision]:
+def _stored(query: QueryContext, decisions: Iterable[int]) -> Iterator[StoredDecision]:
     for identifier in decisions:
         try:
-            yield one_decision(asking.connection, identifier)
+            yield one_decision(query.connection, identifier)
         except NoSuchDecision:
             continue

@@ -17,13 +17,13 @@ from broker.grid.answers.grid import snapshot_of
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows
-from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
+from broker.store.query_context import Evaluation, NothingFound, Proceed, QueryContext, known_name, proceed
 
 Warn = Callable[[str], None]
 
 
 def why_not(
-    asking: Asking,
+    query: QueryContext,
     database: Database,
     jeditaskid: int,
     name: str,
@@ -34,7 +34,7 @@ def why_not(
     """Why the last decisions about a task did not choose a queue, pseudo-queue or nucleus.
 
     Args:
-        asking: the query context.
+        query: the query context.
         database: database with the decisions.
         jeditaskid: the task.
         name: name of the candidate, case-insensitive.
@@ -46,11 +46,11 @@ def why_not(
         NothingFound: no cycle has considered the task, or nothing has the name; the nearest names are given.
         NotReproducible: a decision was stored without the data needed to evaluate it again.
     """
-    return read_why_not(asking, database, jeditaskid, name, at, every, warn)(proceed)
+    return read_why_not(query, database, jeditaskid, name, at, every, warn)(proceed)
 
 
 def read_why_not(
-    asking: Asking,
+    query: QueryContext,
     database: Database,
     jeditaskid: int,
     name: str,
@@ -64,20 +64,20 @@ def read_why_not(
     With ``most``, every rule is evaluated for the first ``most`` pseudo-queues only. The result raises
     :class:`NotReproducible`, too.
     """
-    last = decision_rows.latest_of_each(asking.connection, jeditaskid, at)
+    last = decision_rows.latest_of_each(query.connection, jeditaskid, at)
     if not last:
-        facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
+        facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=[jeditaskid]))
         raise no_decision(jeditaskid, bool(facts), None)
-    candidate = _meant(asking, last, name)
-    ask = read_answers(database, asking.connection, jeditaskid, candidate, at, asking.config, warn)
-    pins = {one.id: held_pins(asking.connection, one.origin.decided_at, unified_of(candidate)) for one in last}
-    cases = {one.id: _case(asking, one) for one in last} if every else {}
+    candidate = _meant(query, last, name)
+    ask = read_answers(database, query.connection, jeditaskid, candidate, at, query.config, warn)
+    pins = {one.id: held_pins(query.connection, one.origin.decided_at, unified_of(candidate)) for one in last}
+    cases = {one.id: _case(query, one) for one in last} if every else {}
 
     def evaluated(proceed: Proceed) -> WhyNot:
         answers = ask(proceed)
         moments = {stored.origin.decided_at: stored.id for stored, _ in answers}
         return WhyNot(
-            now=asking.now,
+            now=query.now,
             jeditaskid=jeditaskid,
             name=candidate,
             answers=tuple(
@@ -90,17 +90,17 @@ def read_why_not(
     return evaluated
 
 
-def _case(asking: Asking, stored: StoredDecision) -> Case | None:
+def _case(query: QueryContext, stored: StoredDecision) -> Case | None:
     """The decision, ready to be evaluated again; None if it was stored without the necessary data."""
-    return None if stored.record.work is None or stored.origin.snapshot is None else case_of(asking, stored)
+    return None if stored.record.work is None or stored.origin.snapshot is None else case_of(query, stored)
 
 
-def _meant(asking: Asking, last: list[StoredDecision], name: str) -> str:
+def _meant(query: QueryContext, last: list[StoredDecision], name: str) -> str:
     """The candidate of the decisions' snapshots that a name means."""
     known: dict[str, None] = {}
     for stored in last:
         if stored.origin.snapshot is not None and stored.record.work is not None:
-            snapshot = snapshot_of(asking.connection, stored.origin.snapshot)
+            snapshot = snapshot_of(query.connection, stored.origin.snapshot)
             tables = (snapshot.unified.name, snapshot.queues.name, snapshot.nuclei.name)
             known.update(dict.fromkeys(str(one) for table in tables for one in table))
         decision = stored.record.decision

@@ -38,7 +38,7 @@ from broker.decisions.answers.sentences import (
 )
 from broker.domain.rejection_counts import Counts
 from broker.errors import NOT_PLACED
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 #: Most helpful changes shown; the others are in --json.
 SHOWN_REMEDIES = 6
@@ -227,8 +227,8 @@ def explain(
         now = moment_of(None, database, of_scenario=True)
         until = None if at is None else moment_of(at, database)
         with database.begin() as connection:
-            asking = Asking(connection, database.names, now, settings_of(context).config)
-            decision = task_decision(asking, task, at=until, brokerage=brokerage, evaluate=evaluate)
+            query = QueryContext(connection, database.names, now, settings_of(context).config)
+            decision = task_decision(query, task, at=until, brokerage=brokerage, evaluate=evaluate)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_decisions
 
@@ -259,8 +259,8 @@ def why_not(
         now = moment_of(None, database, of_scenario=True)
         until = None if at is None else moment_of(at, database)
         with database.begin() as connection:
-            asking = Asking(connection, database.names, now, settings_of(context).config)
-            answer = why_not_answer(asking, database, task, queue, until, every_rule, remark)
+            query = QueryContext(connection, database.names, now, settings_of(context).config)
+            answer = why_not_answer(query, database, task, queue, until, every_rule, remark)
     if as_json:
         for line in answer.answers:
             print_json(line)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.problem_codes import problem_code
-from broker.api.state import State, asking
+from broker.api.state import State, query_context
 from broker.decisions.answers.known_reasons import WHO, known_reasons
 from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
 from broker.store.query_context import Answer
@@ -39,8 +39,8 @@ class ProblemPage(Answer):
 @allow(READ)
 def list_rules(request: Request, api: State) -> Response:
     """The rules of every brokerage in their order, with what they rejected in 24 h."""
-    with asking(api) as context:
-        answer = AllRules(rules=tuple(all_rules(context)))
+    with query_context(api) as query:
+        answer = AllRules(rules=tuple(all_rules(query)))
     brokerages = list(dict.fromkeys(rule.brokerage for rule in answer.rules))
     return show(request, "rules", answer, title="Rules", items="rules", brokerages=brokerages)
 
@@ -49,8 +49,8 @@ def list_rules(request: Request, api: State) -> Response:
 @allow(READ)
 def one_rule(request: Request, api: State, rule: InPath) -> Response:
     """A rule: where it stands, its keys, what it rejected, tasks for which it was the only reason."""
-    with asking(api) as context:
-        answer = rule_answer(context, rule)
+    with query_context(api) as query:
+        answer = rule_answer(query, rule)
     title = f"Rejections of {answer.rule} over 24 hours, hour by hour: {sum(answer.by_hour):,}"
     drawn = sparkline(title, answer.by_hour)
     return show(request, "rule", answer, title=f"Rule {answer.rule}", picture=lambda: drawn)
@@ -64,8 +64,8 @@ def one_reason(request: Request, api: State, code: InPath) -> Response:
     if refused is not None:
         page = ProblemPage(code=code, meaning=refused.meaning, cure=refused.cure)
         return show(request, "problem_code", page, title=f"Problem {code}")
-    with asking(api) as context:
-        answer = reason_code(context, code)
+    with query_context(api) as query:
+        answer = reason_code(query, code)
     actors = [WHO[one.who] for one in answer.given]
     return show(request, "reason", answer, title=f"Reason {answer.code}", actors=actors)
 
@@ -74,8 +74,8 @@ def one_reason(request: Request, api: State, code: InPath) -> Response:
 @allow(READ)
 def list_codes(request: Request, api: State) -> Response:
     """All reason codes with what is wrong."""
-    with asking(api) as context:
-        answer = glossary(context)
+    with query_context(api) as query:
+        answer = glossary(query)
     return show(request, "glossary", answer, title="Glossary", terms=TERMS)
 
 

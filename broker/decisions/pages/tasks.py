@@ -17,7 +17,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, Role
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
-from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, asking, aware
+from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, aware, query_context
 from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, is_of_program
 from broker.decisions.answers.phrases import comparison, throttle, with_unit
@@ -100,9 +100,9 @@ def list_tasks(
     chosen = {name: value for name, value in filters.items() if value}
     refuse_names(who, chosen.get("user"))
     begin = None if since is None else aware(since)
-    with asking(api, at) as context:
+    with query_context(api, at) as query:
         tasks = task_list(
-            context, known_task_filters(context, TaskFilters(**chosen, since=begin, after=after, limit=limit))
+            query, known_task_filters(query, TaskFilters(**chosen, since=begin, after=after, limit=limit))
         )
     why = [None if line.throttle is None else throttle(line.throttle) for line in tasks.tasks]
     fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
@@ -127,12 +127,12 @@ async def one_task(
     """A task: what was decided about it and why, what happened to it; for those with a token what would help."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as context:
-            evaluated = read_task_decision(context, jeditaskid, evaluate=evaluate)
-            events, jobs = history(context, jeditaskid), jobs_of_tasks(context, [jeditaskid])
-            time, subscriptions = time_shown(request, at, context.now), None
+        with query_context(api, at) as query:
+            evaluated = read_task_decision(query, jeditaskid, evaluate=evaluate)
+            events, jobs = history(query, jeditaskid), jobs_of_tasks(query, [jeditaskid])
+            time, subscriptions = time_shown(request, at, query.now), None
             if who is not None and (who.has(Role.SUBMITTER) or who.has(Role.OPERATOR)):
-                subscriptions = subscriptions_of(context, jeditaskid)
+                subscriptions = subscriptions_of(query, jeditaskid)
         terms = None if subscriptions is None else offered(api.folder)
         subscribing = None if subscriptions is None or terms is None else (subscriptions, terms)
         return _task_page(request, evaluated(proceed), events, jobs, evaluate, time, subscribing)
@@ -231,8 +231,8 @@ async def why_not_queue(
 
     def work(proceed: Proceed) -> Response:
         warnings: list[str] = []
-        with asking(api) as context:
-            evaluated = read_why_not(context, api.database, jeditaskid, queue, None, True, warnings.append, most=1)
+        with query_context(api) as query:
+            evaluated = read_why_not(query, api.database, jeditaskid, queue, None, True, warnings.append, most=1)
         return _why_not_page(request, evaluated(proceed), warnings)
 
     return await decided(request, api, work)

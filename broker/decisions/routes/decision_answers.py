@@ -20,7 +20,7 @@ from broker.access.names import hidden
 from broker.api.plain import as_json, plain
 from broker.api.presenting import JSON, tagged
 from broker.api.problems import Problem
-from broker.api.state import ApiState, asking
+from broker.api.state import ApiState, query_context
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.statements.decision_stamp import Stamp, read_stamp, stamp_query
 from broker.store.connection.database import Database
@@ -166,10 +166,10 @@ class DecisionAnswers:
 
     def _make(self, key: _Key) -> tuple[_Kept, datetime]:
         jeditaskid, brokerage, nameless = key
-        with asking(self._api) as context:
-            query = stamp_query(context.catalogue)
-            _, stamp, waits = read_stamp(Database.raw(context.connection), query, jeditaskid)
-            document = plain(task_decision(context, jeditaskid, brokerage=brokerage, evaluate=False))
+        with query_context(self._api) as query:
+            statement = stamp_query(query.catalogue)
+            _, stamp, waits = read_stamp(Database.raw(query.connection), statement, jeditaskid)
+            document = plain(task_decision(query, jeditaskid, brokerage=brokerage, evaluate=False))
         del document["now"]
         rest = b"," + as_json(hidden(document) if nameless else document)[1:]
         until_s = self._api.steady_s() + (WAITING_LASTS_S if waits else LASTS_S)
@@ -177,7 +177,7 @@ class DecisionAnswers:
         entry = _Kept(stamp, until_s, rest, f'W/"{hashlib.blake2b(rest, digest_size=12).hexdigest()}"')
         if stamp is not None:
             self._keep(key, entry)
-        return entry, context.now
+        return entry, query.now
 
     def _keep(self, key: _Key, entry: _Kept) -> None:
         with self._lock:
@@ -188,9 +188,9 @@ class DecisionAnswers:
                 self._size -= len(self._kept.popitem(last=False)[1].rest)
 
     def _reader(self, connection: psycopg.Connection[Any]) -> Callable[[int], _Stamped]:
-        with asking(self._api) as context:
-            query = stamp_query(context.catalogue)
-        return lambda jeditaskid: read_stamp(connection, query, jeditaskid)
+        with query_context(self._api) as query:
+            statement = stamp_query(query.catalogue)
+        return lambda jeditaskid: read_stamp(connection, statement, jeditaskid)
 
 
 _making = threading.Lock()

@@ -13,7 +13,7 @@ from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import unauthenticated
-from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, asking, aware
+from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, aware, query_context
 from broker.decisions.answers.decision import read_task_decision, task_decision
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.answers.why_not import read_why_not
@@ -79,8 +79,8 @@ def list_tasks(
         since=None if since is None else aware(since),
         after=after, limit=limit,
     )  # fmt: skip
-    with asking(api, at) as context:
-        tasks = task_list(context, known_task_filters(context, filters))
+    with query_context(api, at) as query:
+        tasks = task_list(query, known_task_filters(query, filters))
     return answer(request, tasks, items="tasks")
 
 
@@ -99,9 +99,9 @@ async def get_decision(
     def work(proceed: Proceed) -> Response:
         if at is None and not evaluate and "fields" not in request.query_params:
             return decision_answers_of(api).answer(request, jeditaskid, brokerage)
-        with asking(api, at) as context:
+        with query_context(api, at) as query:
             evaluated = read_task_decision(
-                context, jeditaskid, at=at and context.now, brokerage=brokerage, evaluate=evaluate
+                query, jeditaskid, at=at and query.now, brokerage=brokerage, evaluate=evaluate
             )
         return answer(request, evaluated(proceed))
 
@@ -115,8 +115,8 @@ def get_history(
 ) -> Response:
     """Get the history of a task: decisions, tuning, jobs, queues, pins."""
     begin = None if since is None else aware(since)
-    with asking(api, at) as context:
-        events = history(context, jeditaskid, begin)
+    with query_context(api, at) as query:
+        events = history(query, jeditaskid, begin)
     return answer(request, events, items="events")
 
 
@@ -133,8 +133,8 @@ async def get_why_not(
     """Get the rule that rejected a queue or nucleus: the value, the limit, and the key that set it."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as context:
-            evaluated = read_why_not(context, api.database, jeditaskid, queue, at and context.now, every_rule)
+        with query_context(api, at) as query:
+            evaluated = read_why_not(query, api.database, jeditaskid, queue, at and query.now, every_rule)
         return answer(request, evaluated(proceed), items="answers")
 
     return await decided(request, api, work)
@@ -146,9 +146,9 @@ def get_decisions(request: Request, api: State, body: AskedTasks) -> Response:
     """Get the decisions about many tasks at once."""
     decisions, unknown = [], []
     for jeditaskid in dict.fromkeys(body.jeditaskids):
-        with asking(api) as context:
+        with query_context(api) as query:
             try:
-                decisions.append(task_decision(context, jeditaskid, evaluate=False))
+                decisions.append(task_decision(query, jeditaskid, evaluate=False))
             except NothingFound:
                 unknown.append(jeditaskid)
     return answer(request, TaskDecisions(tasks=decisions, unknown=unknown), items="tasks")
@@ -166,8 +166,8 @@ def list_reasons(
     at: At = None,
 ) -> Response:
     """List the reasons why work waits, most frequent first, compared with an earlier time."""
-    with asking(api, at) as context:
-        lines = reasons(context, ReasonFilters(brokerage=brokerage, compare_s=window))
+    with query_context(api, at) as query:
+        lines = reasons(query, ReasonFilters(brokerage=brokerage, compare_s=window))
     return answer(request, lines, items="lines")
 
 

@@ -202,16 +202,16 @@ def quota_in_order(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | No
     return None
 
 
-def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], endpoints: Texts) -> RowsByKind:
+def over_quota(requesters: Sequence[Requester], full: Mapping[str, frozenset[str]], endpoints: Texts) -> RowsByKind:
     """(T, U): the owner has no quota left at the output endpoint (U,) of a queue.
 
     Args:
-        asking: (T,) the requesters of the chunks.
+        requesters: (T,) the requesters of the chunks.
         full: by account, the endpoints at which it has used up its quota.
         endpoints: (U,) of the queues, empty for none.
     """
     nothing: frozenset[str] = frozenset()
-    known, kind = numbered(full.get(requester.group or requester.user, nothing) for requester in asking)
+    known, kind = numbered(full.get(requester.group or requester.user, nothing) for requester in requesters)
     names = endpoints.tolist()
     table = [[name in used for name in names] if used else [False] * len(names) for used in known]
     return RowsByKind(np.array(table, dtype=np.bool_).reshape(len(known), len(names)), kind)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from broker.flow.model.drift import BYTES, COST, Drift, DriftLimits as DriftLimits, Point, drifts
 from broker.flow.statements import quality_rows
 from broker.flow.statements.quality_rows import QualityRow
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 #: Most cycles in one answer.
@@ -167,24 +167,24 @@ class Quality(Answer):
 
 
 def quality(
-    asking: Asking, limits: DriftLimits, *, hours: float = 24.0, brokerage: str | None = None, cycles: int = 200
+    query: QueryContext, limits: DriftLimits, *, hours: float = 24.0, brokerage: str | None = None, cycles: int = 200
 ) -> Quality:
     """The cycles of the last hours, of all brokerages or one."""
-    since = asking.now - timedelta(hours=hours)
-    rows = quality_rows.read(asking.connection, since, asking.now, brokerage)
+    since = query.now - timedelta(hours=hours)
+    rows = quality_rows.read(query.connection, since, query.now, brokerage)
     newest = rows[::-1][: min(cycles, MOST_CYCLES)]
-    worse = worse_cycles(asking, limits)
+    worse = worse_cycles(query, limits)
     return Quality(
-        now=asking.now,
+        now=query.now,
         since=since,
         worse=tuple(one for one in worse if brokerage in (None, one.brokerage)),
         cycles=tuple(map(cycle_quality, newest)),
     )
 
 
-def worse_cycles(asking: Asking, limits: DriftLimits) -> tuple[WorseCycles, ...]:
+def worse_cycles(query: QueryContext, limits: DriftLimits) -> tuple[WorseCycles, ...]:
     """The figures that got worse, of every brokerage."""
-    return worse_of(quality_rows.read(asking.connection, asking.now - USUAL_WITHIN, asking.now), limits)
+    return worse_of(quality_rows.read(query.connection, query.now - USUAL_WITHIN, query.now), limits)
 
 
 def worse_of(rows: Sequence[QualityRow], limits: DriftLimits) -> tuple[WorseCycles, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.flow.answers.quality import BesidePanda, CycleQuality, Quality, quality, quality_sentence
 from broker.service.answers.alarms import load_limits
@@ -24,9 +24,9 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """Compare each cycle with the best placement of its jobs, by share, cause and rule."""
-    with asked(context) as asking:
-        limits = load_limits(asking.config).drift
-        answer = quality(asking, limits, hours=hours, brokerage=brokerage, cycles=cycles)
+    with query_context(context) as query:
+        limits = load_limits(query.config).drift
+        answer = quality(query, limits, hours=hours, brokerage=brokerage, cycles=cycles)
     if as_json:
         print_json(answer)
         return

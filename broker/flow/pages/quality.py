@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import At, State, asking
+from broker.api.state import At, State, query_context
 from broker.flow.answers.quality import MOST_CYCLES, CycleQuality, Quality, quality, quality_sentence
 from broker.service.answers.alarms import load_limits
 from broker.web.pictures.series import Line, lines_over_time
@@ -31,8 +31,8 @@ def show_quality(
     request: Request, api: State, at: At = None, hours: Annotated[float, Query(gt=0, le=24 * 35)] = 24.0
 ) -> Response:
     """How good decisions were: regret over time, by share, cause and rule."""
-    with asking(api, at) as context:
-        answer = quality(context, load_limits(context.config).drift, hours=hours, cycles=MOST_CYCLES)
+    with query_context(api, at) as query:
+        answer = quality(query, load_limits(query.config).drift, hours=hours, cycles=MOST_CYCLES)
     newest: dict[str, CycleQuality] = {}
     for cycle in answer.cycles:
         if cycle.state == "measured":

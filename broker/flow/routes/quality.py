@@ -10,7 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import At, State, asking
+from broker.api.state import At, State, query_context
 from broker.flow.answers.quality import MOST_CYCLES, Quality, quality
 from broker.service.answers.alarms import load_limits
 
@@ -28,7 +28,7 @@ def get_quality(
     cycles: Annotated[int, Query(ge=1, le=MOST_CYCLES)] = 200,
 ) -> Response:
     """Compare each cycle with the best placement of its jobs: regret by share, cause and rule, and what got worse."""
-    with asking(api, at) as context:
-        limits = load_limits(context.config).drift
-        report = quality(context, limits, hours=hours, brokerage=brokerage, cycles=cycles)
+    with query_context(api, at) as query:
+        limits = load_limits(query.config).drift
+        report = quality(query, limits, hours=hours, brokerage=brokerage, cycles=cycles)
     return answer(request, report)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from broker.forecasts.model.judging import Verdict, verdicts
 from broker.forecasts.model.subjects import together
 from broker.forecasts.statements import forecast_looks
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 
 class ForecastVerdict(Answer):
@@ -60,13 +60,13 @@ class ForecastCheck(Answer):
     verdicts: tuple[ForecastVerdict, ...]
 
 
-def forecast_check(asking: Asking, *, days: float = 14.0, queue: str | None = None) -> ForecastCheck:
+def forecast_check(query: QueryContext, *, days: float = 14.0, queue: str | None = None) -> ForecastCheck:
     """How good the forecasts of the last days were, for all queues or for one."""
-    since = asking.now - timedelta(days=days)
+    since = query.now - timedelta(days=days)
     prefix = None if queue is None else together(queue, "")
-    forecasts = forecast_looks.judged(asking.connection, since, asking.now, prefix)
+    forecasts = forecast_looks.judged(query.connection, since, query.now, prefix)
     lines = tuple(_line(verdict) for verdict in verdicts(forecasts) if verdict.told)
-    return ForecastCheck(now=asking.now, since=since, queue=queue, verdicts=lines)
+    return ForecastCheck(now=query.now, since=since, queue=queue, verdicts=lines)
 
 
 def _line(verdict: Verdict) -> ForecastVerdict:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from broker.forecasts.model.subjects import QUEUE, TASK, TASK_KIND, apart, together
 from broker.forecasts.model.wording import duration, start_sentence
 from broker.forecasts.statements import forecast_looks
-from broker.store.query_context import Answer, Asking, NothingFound
+from broker.store.query_context import Answer, NothingFound, QueryContext
 
 #: Older forecasts are not shown: twice the period of the agent, plus a cycle.
 STALE_S = 1500.0
@@ -65,49 +65,49 @@ class ForecastLines(Answer):
     lines: tuple[ForecastLine, ...]
 
 
-def forecast_list(asking: Asking, kind: Kind, most: int = MOST_LINES) -> ForecastLines:
+def forecast_list(query: QueryContext, kind: Kind, most: int = MOST_LINES) -> ForecastLines:
     """The newest forecasts of a kind."""
-    rows = forecast_looks.newest_of_kind(asking.connection, kind, most)
-    return ForecastLines(now=asking.now, kind=kind, lines=tuple(_line(row, asking.now) for row in rows))
+    rows = forecast_looks.newest_of_kind(query.connection, kind, most)
+    return ForecastLines(now=query.now, kind=kind, lines=tuple(_line(row, query.now) for row in rows))
 
 
-def queue_forecasts(asking: Asking, queue: str) -> ForecastLines:
+def queue_forecasts(query: QueryContext, queue: str) -> ForecastLines:
     """When jobs that come to a queue now will start, by share.
 
     Raises:
         NothingFound: there is no forecast for the queue.
     """
-    rows = forecast_looks.newest_of_queue(asking.connection, together(queue, ""))
+    rows = forecast_looks.newest_of_queue(query.connection, together(queue, ""))
     if not rows:
         raise NothingFound("forecast of a queue", queue, "broker.forecasts", remedy="see broker forecast list")
-    return ForecastLines(now=asking.now, kind=QUEUE, lines=tuple(_line(row, asking.now) for row in rows))
+    return ForecastLines(now=query.now, kind=QUEUE, lines=tuple(_line(row, query.now) for row in rows))
 
 
-def task_start(asking: Asking, jeditaskid: int) -> ForecastLine:
+def task_start(query: QueryContext, jeditaskid: int) -> ForecastLine:
     """When the next job of a task starts; unknown without a forecast."""
-    rows = forecast_looks.newest(asking.connection, TASK, [str(jeditaskid)])
+    rows = forecast_looks.newest(query.connection, TASK, [str(jeditaskid)])
     if rows:
-        return _line(rows[0], asking.now)
+        return _line(rows[0], query.now)
     return _unknown(TASK, str(jeditaskid), "nothing was told of it: it runs, has ended, or is too new")
 
 
-def kind_start(asking: Asking, gshare: str, resource_type: str) -> ForecastLine:
+def kind_start(query: QueryContext, gshare: str, resource_type: str) -> ForecastLine:
     """When a task of a share and a resource type would start if it were submitted now."""
     name = together(gshare, resource_type)
-    rows = forecast_looks.newest(asking.connection, TASK_KIND, [name])
-    return _line(rows[0], asking.now) if rows else _unknown(TASK_KIND, name, "no such task came within a week")
+    rows = forecast_looks.newest(query.connection, TASK_KIND, [name])
+    return _line(rows[0], query.now) if rows else _unknown(TASK_KIND, name, "no such task came within a week")
 
 
-def submitted_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
+def submitted_start(query: QueryContext, jeditaskid: int) -> ForecastLine | None:
     """When a task that was just submitted would start, by its kind; None without a forecast for that kind."""
-    kind = forecast_looks.kind_of_task(asking.connection, asking.names, jeditaskid)
-    line = None if kind is None else kind_start(asking, *kind)
+    kind = forecast_looks.kind_of_task(query.connection, query.names, jeditaskid)
+    line = None if kind is None else kind_start(query, *kind)
     return None if line is None or line.made_at is None else line
 
 
-def waiting_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
+def waiting_start(query: QueryContext, jeditaskid: int) -> ForecastLine | None:
     """When the next job of a task starts; None without a forecast."""
-    line = task_start(asking, jeditaskid)
+    line = task_start(query, jeditaskid)
     return None if line.made_at is None else line
 
 

@@ -8,7 +8,7 @@ from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import TaskDecision
 from broker.decisions.answers.sentences import cure_sentence, remedy_sentences
 from broker.forecasts.answers.forecasts import ForecastLine, task_start
-from broker.store.query_context import Answer, Asking, Evaluation, NothingFound, Proceed, proceed
+from broker.store.query_context import Answer, Evaluation, NothingFound, Proceed, QueryContext, proceed
 
 
 class TaskForecast(Answer):
@@ -25,24 +25,24 @@ class TaskForecast(Answer):
     sooner: tuple[str, ...]
 
 
-def task_forecast(asking: Asking, jeditaskid: int) -> TaskForecast:
+def task_forecast(query: QueryContext, jeditaskid: int) -> TaskForecast:
     """Look up when a task starts, with the cures of its last decisions; nothing is decided again.
 
     Raises:
         NothingFound: there is no such task.
     """
-    return read_task_forecast(asking, jeditaskid, evaluate=False)(proceed)
+    return read_task_forecast(query, jeditaskid, evaluate=False)(proceed)
 
 
-def read_task_forecast(asking: Asking, jeditaskid: int, *, evaluate: bool) -> Evaluation[TaskForecast]:
+def read_task_forecast(query: QueryContext, jeditaskid: int, *, evaluate: bool) -> Evaluation[TaskForecast]:
     """The forecast of a task in two parts; with ``evaluate`` the returned part decides again to find what would help.
 
     Raises:
         NothingFound: there is no such task.
     """
-    line = task_start(asking, jeditaskid)
+    line = task_start(query, jeditaskid)
     try:
-        decision: Evaluation[TaskDecision] | None = read_task_decision(asking, jeditaskid, evaluate=evaluate)
+        decision: Evaluation[TaskDecision] | None = read_task_decision(query, jeditaskid, evaluate=evaluate)
     except NothingFound:
         if line.made_at is None:
             raise
@@ -50,7 +50,7 @@ def read_task_forecast(asking: Asking, jeditaskid: int, *, evaluate: bool) -> Ev
 
     def evaluated(proceed: Proceed) -> TaskForecast:
         sooner = () if decision is None else _sooner(decision(proceed))
-        return TaskForecast(now=asking.now, jeditaskid=jeditaskid, forecast=line, sooner=sooner)
+        return TaskForecast(now=query.now, jeditaskid=jeditaskid, forecast=line, sooner=sooner)
 
     return evaluated
 

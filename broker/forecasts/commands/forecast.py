@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table, remark, say
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.forecasts.answers.check import ForecastCheck, forecast_check
@@ -39,16 +39,16 @@ def show(
     if task is not None and queue is None:
         _show_task(context, task, evaluate, as_json)
     elif queue is not None and task is None:
-        with asked(context) as asking:
-            lines = queue_forecasts(asking, queue)
+        with query_context(context) as query:
+            lines = queue_forecasts(query, queue)
         _show_lines(lines, as_json, f"Jobs that come to {queue} now")
     else:
         raise OneOfBoth("a task or --queue is needed", "broker forecast show", "name one of them")
 
 
 def _show_task(context: typer.Context, task: int, evaluate: bool, as_json: bool) -> None:
-    with asked(context) as asking:
-        evaluation = read_task_forecast(asking, task, evaluate=evaluate)
+    with query_context(context) as query:
+        evaluation = read_task_forecast(query, task, evaluate=evaluate)
     start = evaluation(proceed)
     if as_json:
         print_json(start)
@@ -65,8 +65,8 @@ def list_forecasts(
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """List the newest forecasts of a kind, latest start first."""
-    with asked(context) as asking:
-        lines = forecast_list(asking, kind)
+    with query_context(context) as query:
+        lines = forecast_list(query, kind)
     _show_lines(lines, as_json, f"Forecasts of kind {kind}")
 
 
@@ -102,8 +102,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """Check forecasts: how often the start lay between p10 and p90, and their loss over the usual wait's."""
-    with asked(context) as asking:
-        result = forecast_check(asking, days=days, queue=queue)
+    with query_context(context) as query:
+        result = forecast_check(query, days=days, queue=queue)
     if as_json:
         print_json(result)
         return

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import State, asking
+from broker.api.state import State, query_context
 from broker.forecasts.answers.check import ForecastCheck, forecast_check
 from broker.forecasts.answers.forecasts import ForecastLine, ForecastLines, Kind, forecast_list
 from broker.forecasts.model.wording import duration
@@ -37,9 +37,9 @@ def show_forecasts(
     kind: Annotated[Kind, Query(description="Lines at queues, waiting tasks, or kinds of tasks.")] = "task_kind",
 ) -> Response:
     """When waiting work will start, those that start last first."""
-    with asking(api) as asked:
-        forecasts = forecast_list(asked, kind)
-        check = forecast_check(asked)
+    with query_context(api) as query:
+        forecasts = forecast_list(query, kind)
+        check = forecast_check(query)
     page = ForecastsPage(**{name: getattr(forecasts, name) for name in ForecastLines.model_fields}, check=check)
     return show(
         request,

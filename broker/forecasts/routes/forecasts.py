@@ -10,7 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import At, Name, State, TaskId, asking
+from broker.api.state import At, Name, State, TaskId, query_context
 from broker.forecasts.answers.check import ForecastCheck, forecast_check
 from broker.forecasts.answers.forecasts import ForecastLines, Kind, forecast_list, queue_forecasts
 from broker.forecasts.answers.sooner import TaskForecast, task_forecast
@@ -26,8 +26,8 @@ def list_forecasts(
     kind: Annotated[Kind, Query(description="Lines at queues, waiting tasks, or kinds of task.")] = "task_kind",
 ) -> Response:
     """List the newest forecasts of when waiting work will start, latest start first."""
-    with asking(api) as asked:
-        forecasts = forecast_list(asked, kind)
+    with query_context(api) as query:
+        forecasts = forecast_list(query, kind)
     return answer(request, forecasts, items="lines")
 
 
@@ -41,8 +41,8 @@ def get_forecast_check(
     at: At = None,
 ) -> Response:
     """Measure forecast accuracy: coverage of the 80 % interval, and loss relative to the usual wait."""
-    with asking(api, at) as asked:
-        result = forecast_check(asked, days=days, queue=queue)
+    with query_context(api, at) as query:
+        result = forecast_check(query, days=days, queue=queue)
     return answer(request, result, items="verdicts")
 
 
@@ -50,8 +50,8 @@ def get_forecast_check(
 @allow(READ)
 def get_task_forecast(request: Request, api: State, task: TaskId) -> Response:
     """Forecast when the next job of a task will start, and show what would make it sooner."""
-    with asking(api) as asked:
-        forecast = task_forecast(asked, task)
+    with query_context(api) as query:
+        forecast = task_forecast(query, task)
     return answer(request, forecast)
 
 
@@ -59,6 +59,6 @@ def get_task_forecast(request: Request, api: State, task: TaskId) -> Response:
 @allow(READ)
 def get_queue_forecasts(request: Request, api: State, queue: Annotated[str, Path(max_length=200)]) -> Response:
     """Forecast when jobs that reach a queue now will start, by share."""
-    with asking(api) as asked:
-        forecasts = queue_forecasts(asked, queue)
+    with query_context(api) as query:
+        forecasts = queue_forecasts(query, queue)
     return answer(request, forecasts, items="lines")

@@ -23,7 +23,7 @@ from broker.gdpconfig import Tuning
 from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.plain_rows import tuples
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents, stored_snapshot
 from broker.store.summaries.reason_counts import decision_counts, queue_totals
 from broker.tuning.statements.gdpconfig_rows import TuningStore
@@ -56,27 +56,27 @@ _LAST_SNAPSHOT = "the last snapshot of"
 _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")
 
 
-def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
+def last_snapshot(query: QueryContext, brokerage: str | None = None) -> Snapshot | None:
     """The last stored snapshot of a brokerage, or of any; None if there is none. Looked up once in a transaction."""
-    return asking.once(f"{_LAST_SNAPSHOT} {brokerage}", lambda: _last_snapshot(asking, brokerage))
+    return query.once(f"{_LAST_SNAPSHOT} {brokerage}", lambda: _last_snapshot(query, brokerage))
 
 
-def _last_snapshot(asking: Asking, brokerage: str | None) -> Snapshot | None:
+def _last_snapshot(query: QueryContext, brokerage: str | None) -> Snapshot | None:
     agents = offered() if brokerage is None else (brokerage,)
-    identifiers = [stored.id for stored in last_of_agents(asking.connection, agents)]
+    identifiers = [stored.id for stored in last_of_agents(query.connection, agents)]
     if brokerage is None:
-        identifiers += [identifier for (identifier,) in tuples(asking.connection, _NEWEST, {"now": asking.now})]
+        identifiers += [identifier for (identifier,) in tuples(query.connection, _NEWEST, {"now": query.now})]
     for identifier in identifiers:
         try:
-            return snapshot_of(asking.connection, identifier)
+            return snapshot_of(query.connection, identifier)
         except SnapshotLostError:
             continue
     return None
 
 
-def tuning_in_force(asking: Asking) -> Tuning:
+def tuning_in_force(query: QueryContext) -> Tuning:
     """The gdpconfig values of the newest published version, for the VO of the installation."""
-    return TuningStore(asking.names).read_current(asking.connection).tuning(asking.names.vo)
+    return TuningStore(query.names).read_current(query.connection).tuning(query.names.vo)
 
 
 def job_numbers(snapshot: Snapshot, unified: int) -> JobNumbers:
@@ -144,16 +144,16 @@ class DayCount:
         return min(self.rejected, key=lambda code: (-self.rejected[code], code), default=None)
 
 
-def totals_of_the_day(asking: Asking, queue: str | None = None) -> dict[str, list[QueueCount]]:
+def totals_of_the_day(query: QueryContext, queue: str | None = None) -> dict[str, list[QueueCount]]:
     """How often each queue or nucleus, or one of them, was chosen and rejected in the last day, by brokerage."""
     if queue is not None:
-        return queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW, queue=queue)
-    return asking.once(_TOTALS, lambda: queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW))
+        return queue_totals(query.connection, query.now - COUNTED, query.now + _NOW, queue=queue)
+    return query.once(_TOTALS, lambda: queue_totals(query.connection, query.now - COUNTED, query.now + _NOW))
 
 
-def totals_about(asking: Asking, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:
+def totals_about(query: QueryContext, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:
     """As :func:`totals_of_the_day`, of the brokerages whose candidates are of one kind: ``queue`` or ``nucleus``."""
-    totals = totals_of_the_day(asking, queue)
+    totals = totals_of_the_day(query, queue)
     return {name: counts for name, counts in totals.items() if brokerage_of(name).candidate == candidate}
 
 
@@ -170,6 +170,6 @@ def day_counts(counts: Iterable[QueueCount]) -> dict[str, DayCount]:
     return by_queue
 
 
-def decisions_of_the_day(asking: Asking) -> dict[str, int]:
+def decisions_of_the_day(query: QueryContext) -> dict[str, int]:
     """How many decisions each brokerage made in the last day."""
-    return decision_counts(asking.connection, asking.now - COUNTED, asking.now + _NOW)
+    return decision_counts(query.connection, query.now - COUNTED, query.now + _NOW)

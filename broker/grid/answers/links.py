@@ -9,7 +9,7 @@ from bisect import bisect_right
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.grid.answers.grid import LINK_CAP, last_snapshot, link_lines, tuning_in_force
 from broker.grid.answers.models import LinkFilters, LinkLine, Links
-from broker.store.query_context import Asking, known_name
+from broker.store.query_context import QueryContext, known_name
 
 _Position = tuple[float, str, str]
 
@@ -20,7 +20,7 @@ class BadLinkCursor(BrokerError):
     exit_status = WRONG_USAGE
 
 
-def links(asking: Asking, filters: LinkFilters | None = None) -> Links:
+def links(query: QueryContext, filters: LinkFilters | None = None) -> Links:
     """A page of the links that pass all filters, those with the most files first.
 
     Raises:
@@ -28,23 +28,23 @@ def links(asking: Asking, filters: LinkFilters | None = None) -> Links:
         BadLinkCursor: the cursor of the page is no place in the list.
     """
     wanted = filters or LinkFilters()
-    return page_of_links(every_link(asking, wanted), wanted.after, wanted.limit)
+    return page_of_links(every_link(query, wanted), wanted.after, wanted.limit)
 
 
-def every_link(asking: Asking, filters: LinkFilters) -> Links:
+def every_link(query: QueryContext, filters: LinkFilters) -> Links:
     """As :func:`links`, with all pages in one."""
-    wanted, snapshot = filters, last_snapshot(asking)
+    wanted, snapshot = filters, last_snapshot(query)
     if snapshot is None:
-        return Links(now=asking.now, snapshot=None, taken_at=None, cap_key=LINK_CAP, total=0, links=())
+        return Links(now=query.now, snapshot=None, taken_at=None, cap_key=LINK_CAP, total=0, links=())
     sites, names = [str(one) for one in snapshot.links.sites], [str(one) for one in snapshot.nuclei.name]
     source = None if wanted.source is None else known_name("site", wanted.source, sites, "network_matrix_kv")
     nucleus = None if wanted.nucleus is None else known_name("nucleus", wanted.nucleus, names, "site")
     lines = [
-        line for line in link_lines(snapshot, tuning_in_force(asking), source, nucleus) if line.full or not wanted.full
+        line for line in link_lines(snapshot, tuning_in_force(query), source, nucleus) if line.full or not wanted.full
     ]
     lines.sort(key=_position)
     return Links(
-        now=asking.now,
+        now=query.now,
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
         cap_key=LINK_CAP,

@@ -20,7 +20,7 @@ from broker.grid.answers.models import NearMiss
 from broker.history.answers.stored_states import ChunkState
 from broker.rules.contract import Filter
 from broker.snapshot.snapshot import Snapshot
-from broker.store.query_context import Asking, Evaluation, Proceed
+from broker.store.query_context import Evaluation, Proceed, QueryContext
 
 #: Columns of the table of queues, by the name that a rule gives for the source of its limit.
 COLUMNS: Mapping[str, str] = {
@@ -83,7 +83,7 @@ SUCH_AS = 4
 
 
 def misses_at_queue(
-    asking: Asking, brokerage: str, queue: str, rejected: Mapping[str, Sequence[ChunkState]]
+    query: QueryContext, brokerage: str, queue: str, rejected: Mapping[str, Sequence[ChunkState]]
 ) -> Evaluation[tuple[NearMiss, ...]]:
     """For each limit that rejected chunks, what the queue would get with another value, the most jobs first.
 
@@ -92,7 +92,7 @@ def misses_at_queue(
     kind = brokerage_of(brokerage)
     if not isinstance(kind, JobBrokerage):
         return lambda proceed: ()
-    rules = rules_in_force(brokerage, asking.config)
+    rules = rules_in_force(brokerage, query.config)
     by_queue = {rule.code for rule in rules.chain if isinstance(rule, Filter)}
     groups_by_code: list[tuple[str, list[Group]]] = []
     for code, states in rejected.items():
@@ -100,7 +100,7 @@ def misses_at_queue(
             continue
         waiting_first = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))
         decisions = [state.decision for state in waiting_first[:MOST_CHUNKS]]
-        groups_by_code.append((code, list(groups_of(asking, kind, rules, decisions))))
+        groups_by_code.append((code, list(groups_of(query, kind, rules, decisions))))
 
     def evaluated(proceed: Proceed) -> tuple[NearMiss, ...]:
         return tuple(_best([miss for code, groups in groups_by_code for miss in _misses(code, queue, groups, proceed)]))

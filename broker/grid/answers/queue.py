@@ -48,7 +48,7 @@ from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
-from broker.store.query_context import Answer, Asking, Evaluation, NothingFound, Proceed, known_name, proceed
+from broker.store.query_context import Answer, Evaluation, NothingFound, Proceed, QueryContext, known_name, proceed
 
 #: Maximum number of chunks, the newest of each brokerage, that stand for all.
 MOST_CHUNKS = 30
@@ -56,7 +56,7 @@ Seen = tuple[str, Observation]
 
 
 def request_limits(
-    asking: Asking, snapshot: Snapshot, queue: str, states: Sequence[ChunkState]
+    query: QueryContext, snapshot: Snapshot, queue: str, states: Sequence[ChunkState]
 ) -> Evaluation[tuple[RequestLimit, ...]]:
     """Each limit of a queue's pseudo-queues, with how many chunks request more (or less than a minimum).
 
@@ -68,9 +68,9 @@ def request_limits(
         kind = brokerage_of(brokerage)
         if isinstance(kind, JobBrokerage):
             newest = sorted((one for one in states if one.brokerage == brokerage), key=lambda one: -one.decision)
-            rules = rules_in_force(brokerage, asking.config)
+            rules = rules_in_force(brokerage, query.config)
             decisions = [state.decision for state in newest[:MOST_CHUNKS]]
-            groups += groups_of(asking, kind, rules, decisions)
+            groups += groups_of(query, kind, rules, decisions)
     return lambda proceed: _limits(groups, names, proceed)
 
 
@@ -129,37 +129,37 @@ MOST_CHANGES = 200
 ONLINE = "online"
 
 
-def queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> QueueAnswer:
+def queue_answer(query: QueryContext, name: str, *, evaluate: bool = True) -> QueueAnswer:
     """What the queue got, what was rejected there, its limits against the requests, and what it would get.
 
     Args:
-        asking: context of the query.
+        query: context of the query.
         name: name of a queue or of one of its pseudo-queues, in any case.
         evaluate: whether to evaluate chunks again for near misses.
 
     Raises:
         NothingFound: there is no such queue; the error names the nearest.
     """
-    return read_queue_answer(asking, name, evaluate=evaluate)(proceed)
+    return read_queue_answer(query, name, evaluate=evaluate)(proceed)
 
 
-def read_queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> Evaluation[QueueAnswer]:
+def read_queue_answer(query: QueryContext, name: str, *, evaluate: bool = True) -> Evaluation[QueueAnswer]:
     """As :func:`queue_answer`, in two parts: this reads; the returned function evaluates without a connection."""
-    snapshot = last_snapshot(asking)
+    snapshot = last_snapshot(query)
     if snapshot is None:
         raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
     queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
     # brokered chunks are read for near misses, and if the queue is not online
     is_online = snapshot.unified.status[snapshot.unified.name == queue][0] == ONLINE
-    last = last_states(asking.connection, asking.now, brokered=evaluate or not is_online)
+    last = last_states(query.connection, query.now, brokered=evaluate or not is_online)
     states = [one for some in last.values() for one in some.newest]
-    counted, decisions = totals_about(asking, "queue", queue), decisions_of_the_day(asking)
+    counted, decisions = totals_about(query, "queue", queue), decisions_of_the_day(query)
     brokerages = [
-        _brokerage_line(asking, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
+        _brokerage_line(query, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
         for kind, own in _by_brokerage(last, counted).items()
     ]
-    limits = request_limits(asking, snapshot, queue, states) if evaluate else _nothing
-    answer = _answer(asking, snapshot, queue, states, tuple(line for line, _ in brokerages))
+    limits = request_limits(query, snapshot, queue, states) if evaluate else _nothing
+    answer = _answer(query, snapshot, queue, states, tuple(line for line, _ in brokerages))
 
     def evaluated(proceed: Proceed) -> QueueAnswer:
         lines = tuple(line.model_copy(update={"near_misses": misses(proceed)}) for line, misses in brokerages)
@@ -173,7 +173,7 @@ def _nothing(proceed: Proceed) -> tuple[()]:
 
 
 def _answer(
-    asking: Asking,
+    query: QueryContext,
     snapshot: Snapshot,
     queue: str,
     states: Sequence[ChunkState],
@@ -181,9 +181,9 @@ def _answer(
 ) -> QueueAnswer:
     row = int(np.flatnonzero(snapshot.unified.name == queue)[0])
     unified = snapshot.unified
-    failing = failing_queues(asking).get(queue)
+    failing = failing_queues(query).get(queue)
     return QueueAnswer(
-        now=asking.now,
+        now=query.now,
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
         queue=queue,
@@ -197,14 +197,14 @@ def _answer(
         workers=float(unified.n_workers[row]),
         last_start_at=_instant(float(unified.laststart_s[row])),
         brokerages=brokerages,
-        not_a_candidate=tuple(_refusing_brokerages(asking, snapshot, row, queue, states)),
+        not_a_candidate=tuple(_refusing_brokerages(query, snapshot, row, queue, states)),
         limits=(),
-        links=_links_of(asking, snapshot, row),
-        pins=tuple(pin.held_field for pin in held_pins(asking.connection, asking.now, queue)),
+        links=_links_of(query, snapshot, row),
+        pins=tuple(pin.held_field for pin in held_pins(query.connection, query.now, queue)),
         failing=failing is not None and failing.is_failing,
         failed_jobs=0 if failing is None else failing.failed,
         finished_jobs=0 if failing is None else failing.finished,
-        unhealthy=unhealthy(asking, queue),
+        unhealthy=unhealthy(query, queue),
     )
 
 
@@ -225,7 +225,7 @@ def _by_brokerage(last: Mapping[str, LastStates], counted: Iterable[str]) -> dic
 
 
 def _brokerage_line(
-    asking: Asking, decided: _Decided, queue: str, evaluate: bool
+    query: QueryContext, decided: _Decided, queue: str, evaluate: bool
 ) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
     """What one brokerage did with the queue, without the near misses, which are evaluated later."""
     last = decided.last
@@ -248,7 +248,7 @@ def _brokerage_line(
         rejected=rejected_there(count, still),
         near_misses=(),
     )
-    return line, misses_at_queue(asking, decided.brokerage, queue, rejected) if evaluate else _nothing
+    return line, misses_at_queue(query, decided.brokerage, queue, rejected) if evaluate else _nothing
 
 
 def rejected_there(count: DayCount, waiting: Mapping[str, Sequence[ChunkState]]) -> tuple[RejectedThere, ...]:
@@ -262,12 +262,12 @@ def rejected_there(count: DayCount, waiting: Mapping[str, Sequence[ChunkState]])
 
 
 def _refusing_brokerages(
-    asking: Asking, snapshot: Snapshot, row: int, queue: str, states: Sequence[ChunkState]
+    query: QueryContext, snapshot: Snapshot, row: int, queue: str, states: Sequence[ChunkState]
 ) -> list[NotACandidate]:
     """The brokerages for which the queue is no candidate, or is always rejected for its status."""
     unified = snapshot.unified
     refusals = []
-    for name in brokerages_in_force(asking.config):
+    for name in brokerages_in_force(query.config):
         if brokerage_of(name).candidate != "queue":
             continue
         runs = unified.runs_analysis[row] if "analysis" in name else unified.runs_production[row]
@@ -276,11 +276,11 @@ def _refusing_brokerages(
                 value=unified.type[row], operator="in", limit="its kind, unified", unit="-", key="queue.type"
             )
             refusals.append(
-                NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(asking, queue, "type"))
+                NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(query, queue, "type"))
             )
         elif unified.status[row] != ONLINE and not _is_chosen(queue, [one for one in states if one.brokerage == name]):
             seen = Observation(value=unified.status[row], operator="==", limit=ONLINE, unit="-", key="queue.status")
-            since = _since(asking, queue, "status")
+            since = _since(query, queue, "status")
             refusals.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
     return refusals
 
@@ -291,21 +291,21 @@ def _is_chosen(queue: str, states: Sequence[ChunkState]) -> bool:
     return any(unified_of(name) == queue for state in looked_at(newest) for name in state.chosen)
 
 
-def _since(asking: Asking, queue: str, field: str) -> datetime | None:
+def _since(query: QueryContext, queue: str, field: str) -> datetime | None:
     """Since when a field of the queue has its value: from a pin, else from the last change by a feed."""
-    pins = [pin for pin in pins_of_queue(asking.connection, queue) if pin.field == field and pin.holds(asking.now)]
+    pins = [pin for pin in pins_of_queue(query.connection, queue) if pin.field == field and pin.holds(query.now)]
     if pins:
         return pins[0].set_at
-    for change in changes_of_queue(asking.connection, queue, MOST_CHANGES):
-        if change.changed_at <= asking.now and field in change.fields:
+    for change in changes_of_queue(query.connection, queue, MOST_CHANGES):
+        if change.changed_at <= query.now and field in change.fields:
             return change.changed_at
     return None
 
 
-def _links_of(asking: Asking, snapshot: Snapshot, row: int) -> tuple[LinkLine, ...]:
+def _links_of(query: QueryContext, snapshot: Snapshot, row: int) -> tuple[LinkLine, ...]:
     """The links from the storage of the queue to the nuclei, those with the most files first."""
     sites = {int(site) for site in snapshot.queues.storage_site[snapshot.queues.unified == row] if site >= 0}
-    tuning = tuning_in_force(asking)
+    tuning = tuning_in_force(query)
     lines = [line for site in sites for line in link_lines(snapshot, tuning, str(snapshot.links.sites[site]), None)]
     return tuple(sorted(lines, key=lambda line: (-(line.queued_files or 0.0), line.source, line.nucleus)))
 
@@ -375,7 +375,7 @@ class Pins(Answer):
     pins: tuple[PinLine, ...]
 
 
-def pins_answer(asking: Asking) -> Pins:
+def pins_answer(query: QueryContext) -> Pins:
     """The fields that operators hold, whatever CRIC says."""
-    pins = held_pins(asking.connection, asking.now)
-    return Pins(now=asking.now, pins=tuple(pin.line(asking.now) for pin in pins))
+    pins = held_pins(query.connection, query.now)
+    return Pins(now=query.now, pins=tuple(pin.line(query.now) for pin in pins))

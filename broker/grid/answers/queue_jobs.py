@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from broker.grid.answers.grid import last_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.sources.jobs import JOBS, QUEUED_STATUSES
-from broker.store.query_context import Answer, Asking, OverTime, known_name
+from broker.store.query_context import Answer, OverTime, QueryContext, known_name
 from broker.store.snapshots.stored_snapshots import parts_over_time, read_parts
 
 SHOWN = timedelta(hours=24)
@@ -43,32 +43,32 @@ class QueueJobs(OverTime):
     steps: tuple[JobsThen, ...]
 
 
-def queue_jobs(asking: Asking, name: str, span: timedelta = SHOWN) -> QueueJobs:
+def queue_jobs(query: QueryContext, name: str, span: timedelta = SHOWN) -> QueueJobs:
     """The jobs of a queue over the last 24 hours, or another span.
 
     Raises:
         NothingFound: there is no such queue; the error names the nearest.
     """
-    snapshot = last_snapshot(asking)
+    snapshot = last_snapshot(query)
     known = [] if snapshot is None else [str(queue_name) for queue_name in snapshot.unified.name]
     queue = known_name("queue", name, known, "schedconfig_json")
-    since, step_s = asking.now - span, span.total_seconds() / STEPS
-    parts = parts_over_time(asking.connection, JOBS.name, since, asking.now, step_s)
-    counts = _counts_by_digest(asking, {part.digest for part in parts})
+    since, step_s = query.now - span, span.total_seconds() / STEPS
+    parts = parts_over_time(query.connection, JOBS.name, since, query.now, step_s)
+    counts = _counts_by_digest(query, {part.digest for part in parts})
     steps = [_then(part.taken_at, counts[part.digest].get(queue, (0, 0))) for part in parts if part.digest in counts]
     lost = len(parts) - len(steps)
-    return QueueJobs(now=asking.now, since=since, step_s=step_s, queue=queue, lost=lost, steps=tuple(steps))
+    return QueueJobs(now=query.now, since=since, step_s=step_s, queue=queue, lost=lost, steps=tuple(steps))
 
 
 def _then(at: datetime, jobs: tuple[int, int]) -> JobsThen:
     return JobsThen(at=at, running=jobs[0], queued=jobs[1])
 
 
-def _counts_by_digest(asking: Asking, digests: set[str]) -> dict[str, Counted]:
+def _counts_by_digest(query: QueryContext, digests: set[str]) -> dict[str, Counted]:
     """The counts of sources by digest; the source of a digest never changes, so the last ones are cached."""
     with _lock:
         counts = {digest: _kept[digest] for digest in digests if digest in _kept}
-    for digest, data in read_parts(asking.connection, digests - counts.keys()):
+    for digest, data in read_parts(query.connection, digests - counts.keys()):
         try:
             counts[digest] = jobs_by_queue(decode(digest, data))
         except SnapshotCorruptError:

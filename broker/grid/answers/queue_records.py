@@ -12,7 +12,7 @@ from broker.domain.classification import QueueAbout
 from broker.domain.work import DroppedRow
 from broker.snapshot.build_classes import queues_about
 from broker.store.classes.class_inputs import read_queue_rows
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 _RECORDS = "rows of schedconfig_json"
 _SHOWN = ("nickname", "atlas_site", "status", "type", "tier", "cloud", "latitude", "longitude")
@@ -44,13 +44,13 @@ class QueueRecords:
     about: Mapping[str, QueueAbout]
 
 
-def queue_records(asking: Asking) -> QueueRecords:
+def queue_records(query: QueryContext) -> QueueRecords:
     """The rows that are on record now."""
-    return asking.once(_RECORDS, lambda: _read(asking))
+    return query.once(_RECORDS, lambda: _read(query))
 
 
-def _read(asking: Asking) -> QueueRecords:
-    rows = read_queue_rows(asking.connection, asking.catalogue)
+def _read(query: QueryContext) -> QueueRecords:
+    rows = read_queue_rows(query.connection, query.catalogue)
     return _parse(tuple((row["panda_queue"], row["data"]) for row in rows))
 
 

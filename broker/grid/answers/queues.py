@@ -44,7 +44,7 @@ from broker.grid.statements.site_places import site_places
 from broker.history.answers.stored_states import ChunkState, last_states, looked_at, rejected_at
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.software import ALL_QUEUES
-from broker.store.query_context import Answer, Asking, NothingFound, known_name
+from broker.store.query_context import Answer, NothingFound, QueryContext, known_name
 from broker.store.summaries.reason_counts import queue_totals
 
 
@@ -62,11 +62,11 @@ class Places(Answer):
     degrees: dict[str, tuple[float, float]]
 
 
-def places(asking: Asking) -> Places:
+def places(query: QueryContext) -> Places:
     """Tier, cloud and place of the queues on record: the place that the queue gives, else that of its site."""
     tier, cloud, degrees = {}, {}, {}
-    of_sites = site_places(asking.connection)
-    for row in queue_records(asking).rows:
+    of_sites = site_places(query.connection)
+    for row in queue_records(query).rows:
         document, name = row.document, row.panda_queue
         tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
         north, east = _degrees(document.get("latitude"), 90.0), _degrees(document.get("longitude"), 180.0)
@@ -98,38 +98,38 @@ class Placed(Answer):
     jobs: dict[str, int]
 
 
-def placed_lately(asking: Asking) -> Placed:
+def placed_lately(query: QueryContext) -> Placed:
     """The jobs that each queue got in the last hour from all job brokerages."""
-    since = asking.now - LATELY
-    totals = queue_totals(asking.connection, since, asking.now + _NOW)
+    since = query.now - LATELY
+    totals = queue_totals(query.connection, since, query.now + _NOW)
     counts = day_counts(one for name, some in totals.items() if brokerage_of(name).candidate == "queue" for one in some)
     return Placed(
-        now=asking.now, since=since, jobs={name: one.placed for name, one in sorted(counts.items()) if one.placed}
+        now=query.now, since=since, jobs={name: one.placed for name, one in sorted(counts.items()) if one.placed}
     )
 
 
-def queues(asking: Asking, filters: QueueFilters | None = None, *, with_decisions: bool = True) -> Queues:
+def queues(query: QueryContext, filters: QueueFilters | None = None, *, with_decisions: bool = True) -> Queues:
     """The queues that pass all filters, by name; queues newer than the last snapshot as they are on record.
 
     Args:
-        asking: context of the query.
+        query: context of the query.
         filters: which queues.
         with_decisions: whether to count the decisions about them in the last day; if not, these figures are 0.
     """
-    snapshot, wanted = last_snapshot(asking), filters or QueueFilters()
-    totals = totals_about(asking, "queue") if with_decisions else {}
+    snapshot, wanted = last_snapshot(query), filters or QueueFilters()
+    totals = totals_about(query, "queue") if with_decisions else {}
     counts = [one for some in totals.values() for one in some]
-    listing = queues_of(snapshot, counts, wanted, asking.now)
+    listing = queues_of(snapshot, counts, wanted, query.now)
     known = set() if snapshot is None else set(map(str, snapshot.unified.name))
-    new = [line for line in _new_queues(asking, known) if _holds(line, wanted)]
+    new = [line for line in _new_queues(query, known) if _holds(line, wanted)]
     lines = sorted((*listing.queues, *new), key=lambda line: line.queue)
     return listing.model_copy(update={"queues": tuple(lines)}) if new else listing
 
 
-def _new_queues(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
+def _new_queues(query: QueryContext, known: Set[str]) -> Iterator[QueueLine]:
     """Other queues of ``schedconfig_json`` as their rows describe them; an unusable row has no status."""
     none = JobNumbers(**dict.fromkeys(COUNTED_STATUSES, 0))
-    for row in queue_records(asking).rows:
+    for row in queue_records(query).rows:
         document = row.document
         name = str(document.get("nickname") or row.panda_queue)
         if name == ALL_QUEUES or name in known:
@@ -195,9 +195,9 @@ MOST_TASKS = 50
 MOST_LINKS = 50
 
 
-def nuclei(asking: Asking) -> Nuclei:
+def nuclei(query: QueryContext) -> Nuclei:
     """All nuclei and satellites, by name."""
-    return nuclei_of(last_snapshot(asking), _nucleus_counts(asking), asking.now)
+    return nuclei_of(last_snapshot(query), _nucleus_counts(query), query.now)
 
 
 def nuclei_of(snapshot: Snapshot | None, counts: Mapping[str, DayCount], now: datetime) -> Nuclei:
@@ -208,27 +208,27 @@ def nuclei_of(snapshot: Snapshot | None, counts: Mapping[str, DayCount], now: da
     return Nuclei(now=now, snapshot=snapshot.id, taken_at=snapshot.taken_at, nuclei=lines)
 
 
-def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
+def nucleus_answer(query: QueryContext, name: str) -> NucleusAnswer:
     """One nucleus: what was drawn there with which probability, and what rejected it.
 
     Raises:
         NothingFound: there is no such nucleus; the error names the nearest.
     """
-    snapshot = last_snapshot(asking)
+    snapshot = last_snapshot(query)
     if snapshot is None:
         raise NothingFound(
             "nucleus", name, "broker.snapshots", remedy="run a brokerage first: broker run production_task"
         )
     nucleus = known_name("nucleus", name, [str(one) for one in snapshot.nuclei.name], "site")
     row = int(np.flatnonzero(snapshot.nuclei.name == nucleus)[0])
-    counts, states = _nucleus_counts(asking, nucleus), _states(asking)
+    counts, states = _nucleus_counts(query, nucleus), _states(query)
     waiting = rejected_at([one for one in states if one.outcome != "brokered"], nucleus)
     links = sorted(
-        link_lines(snapshot, tuning_in_force(asking), None, nucleus), key=lambda one: -(one.queued_files or 0.0)
+        link_lines(snapshot, tuning_in_force(query), None, nucleus), key=lambda one: -(one.queued_files or 0.0)
     )
     of_site = snapshot.queues.unified_name[snapshot.queues.nucleus == row]
     return NucleusAnswer(
-        now=asking.now,
+        now=query.now,
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
         line=_nucleus_line(snapshot, row, counts),
@@ -239,13 +239,13 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
     )
 
 
-def _states(asking: Asking) -> list[ChunkState]:
-    last = last_states(asking.connection, asking.now)
+def _states(query: QueryContext) -> list[ChunkState]:
+    last = last_states(query.connection, query.now)
     return [one for name, some in last.items() if brokerage_of(name).candidate == NUCLEUS for one in some.newest]
 
 
-def _nucleus_counts(asking: Asking, nucleus: str | None = None) -> dict[str, DayCount]:
-    totals: list[QueueCount] = [one for some in totals_about(asking, NUCLEUS, nucleus).values() for one in some]
+def _nucleus_counts(query: QueryContext, nucleus: str | None = None) -> dict[str, DayCount]:
+    totals: list[QueueCount] = [one for some in totals_about(query, NUCLEUS, nucleus).values() for one in some]
     return day_counts(totals)
 
 

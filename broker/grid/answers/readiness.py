@@ -12,45 +12,45 @@ from broker.grid.answers.grid import snapshot_of, tuning_in_force
 from broker.grid.model.readiness import Surroundings, checks, missing
 from broker.grid.statements import share_rows
 from broker.snapshot.snapshot import Snapshot
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 
 PILOT_RULES = frozenset({"pilots", "task_pilots"})
 """Rules of job brokerages that give no jobs to queues without pilots."""
 
 
-def readiness(asking: Asking) -> tuple[Check, ...]:
+def readiness(query: QueryContext) -> tuple[Check, ...]:
     """The whole check list for the grid as it is now."""
-    reader = GridReader("live", config_file("sources.yaml", asking.config))
-    snapshot = reader.read(asking.connection, asking.catalogue, asking.now, lambda: None).snapshot
-    return _checks(asking, snapshot)
+    reader = GridReader("live", config_file("sources.yaml", query.config))
+    snapshot = reader.read(query.connection, query.catalogue, query.now, lambda: None).snapshot
+    return _checks(query, snapshot)
 
 
-def missing_for(asking: Asking, snapshot: str | None) -> tuple[Check, ...]:
+def missing_for(query: QueryContext, snapshot: str | None) -> tuple[Check, ...]:
     """What kept everything from being brokered in the cycle of a snapshot; empty if the snapshot is no longer kept."""
     try:
-        stored = None if snapshot is None else snapshot_of(asking.connection, snapshot)
+        stored = None if snapshot is None else snapshot_of(query.connection, snapshot)
     except SnapshotLostError:
         stored = None
-    return () if stored is None else missing(_checks(asking, stored))
+    return () if stored is None else missing(_checks(query, stored))
 
 
-def _checks(asking: Asking, snapshot: Snapshot) -> tuple[Check, ...]:
-    tuning = tuning_in_force(asking)
-    shares = share_rows.read_shares(asking.connection, asking.names)
+def _checks(query: QueryContext, snapshot: Snapshot) -> tuple[Check, ...]:
+    tuning = tuning_in_force(query)
+    shares = share_rows.read_shares(query.connection, query.names)
     around = Surroundings(
-        vo=asking.names.vo,
+        vo=query.names.vo,
         shares=tuple(shares),
         waiting_cap=float(tuning.by_suffix("NQUEUELIMITSITE", [DEFAULT_SHARE]).item()),
         disk_threshold_tb=float(tuning.by_suffix("DISK_THRESHOLD", [DEFAULT_SHARE]).item()),
-        pilots_needed=_pilots_needed(asking),
+        pilots_needed=_pilots_needed(query),
     )
     return checks(snapshot, around)
 
 
-def _pilots_needed(asking: Asking) -> bool:
+def _pilots_needed(query: QueryContext) -> bool:
     """Whether the profile in force has a rule that gives no jobs to queues without pilots."""
-    profile = profile_in_force(load_process(config_file("broker.yaml", asking.config), asking.config))
+    profile = profile_in_force(load_process(config_file("broker.yaml", query.config), query.config))
     try:
         chain = build_chain(profile.of("production_job"), RuleChain)
     except ProfileError:

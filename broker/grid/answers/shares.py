@@ -29,7 +29,7 @@ from broker.snapshot.build_classes import share_values
 from broker.snapshot.snapshot import Snapshot
 from broker.store.classes.class_inputs import read_share_counts, read_share_rows
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, known_name
+from broker.store.query_context import QueryContext, known_name
 from broker.store.schema import migrate
 
 RUNNING = ("running",)
@@ -47,20 +47,20 @@ class _Totals:
     children: list[str] = field(default_factory=list)
 
 
-def shares(asking: Asking) -> Shares:
+def shares(query: QueryContext) -> Shares:
     """The tree of shares, parents first. HS06 are PanDA's own statistics, or counted now, as ``broker.yaml`` says."""
     dropped: list[DroppedRow] = []
-    rows = read_share_rows(asking.connection, asking.catalogue)
+    rows = read_share_rows(query.connection, query.catalogue)
     nodes = [ShareNode(*value) for value in share_values(rows, dropped)]
-    process = load_process(config_file("broker.yaml", asking.config), asking.config)
-    queues = queue_records(asking).about
+    process = load_process(config_file("broker.yaml", query.config), query.config)
+    queues = queue_records(query).about
     if not queues:
         raise no_queue()
-    counts, made_at = read_share_counts(asking.connection, asking.catalogue, process.job_statistics)
-    jobs = jobs_by_share(last_snapshot(asking))
+    counts, made_at = read_share_counts(query.connection, query.catalogue, process.job_statistics)
+    jobs = jobs_by_share(last_snapshot(query))
     lines = share_lines(nodes, share_loads(counts, queues), jobs)
-    counted_at = made_at if process.job_statistics == "panda" else asking.now
-    return Shares(now=asking.now, counted_at=counted_at, shares=tuple(lines))
+    counted_at = made_at if process.job_statistics == "panda" else query.now
+    return Shares(now=query.now, counted_at=counted_at, shares=tuple(lines))
 
 
 def jobs_by_share(snapshot: Snapshot | None) -> dict[str, tuple[int, int]]:

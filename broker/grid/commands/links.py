@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table, say
 from broker.grid.answers.links import links as all_links
 from broker.grid.answers.models import LinkFilters, Links
@@ -21,8 +21,8 @@ def links(
     as_json: Annotated[bool, typer.Option("--json", help="One object per link.")] = False,
 ) -> None:
     """List links to nuclei: files queued against the cap, closeness, throughput; most files first."""
-    with asked(context) as asking:
-        page = all_links(asking, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
+    with query_context(context) as query:
+        page = all_links(query, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
     if as_json:
         for line in page.links:
             print_json(line)

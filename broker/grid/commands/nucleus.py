@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import Json, asked
+from broker.cli.context import Json, query_context
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
 from broker.decisions.answers.phrases import many
@@ -22,15 +22,15 @@ def nucleus(
     as_json: Json = False,
 ) -> None:
     """Show what a nucleus collects, the probability of its draws, what rejected it, its space and links."""
-    with asked(context) as asking:
+    with query_context(context) as query:
         if name is None:
-            every = nuclei(asking)
+            every = nuclei(query)
             if as_json:
                 print_json(every)
             else:
                 show_nuclei(every)
             return
-        found = nucleus_answer(asking, name)
+        found = nucleus_answer(query, name)
     if as_json:
         print_json(found)
         return

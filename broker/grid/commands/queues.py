@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import Json, asked
+from broker.cli.context import Json, query_context
 from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Since
 from broker.decisions.answers.phrases import with_unit
@@ -27,9 +27,9 @@ def queues(
     as_json: Annotated[bool, typer.Option("--json", help="One object per queue.")] = False,
 ) -> None:
     """List queues: jobs, pilots, chunks for which each was considered and chosen, what rejected it most often."""
-    with asked(context) as asking:
-        filters = known_queue_filters(asking, QueueFilters(status=status, site=site, idle=idle))
-        found = all_queues(asking, filters)
+    with query_context(context) as query:
+        filters = known_queue_filters(query, QueueFilters(status=status, site=site, idle=idle))
+        found = all_queues(query, filters)
     if as_json:
         for line in found.queues:
             print_json(line)
@@ -79,8 +79,8 @@ def show_queue(
     as_json: Json = False,
 ) -> None:
     """Show what a queue got, what each rule rejected there, what it would get with other limits, and its links."""
-    with asked(context) as asking:
-        found = queue_answer(asking, queue)
+    with query_context(context) as query:
+        found = queue_answer(query, queue)
     if as_json:
         print_json(found)
         return

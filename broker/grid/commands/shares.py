@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.plot_option import Plot, check_plot
@@ -21,8 +21,8 @@ def shares(
 ) -> None:
     """Show the tree of global shares: target, running, waiting. Children add up to their parent."""
     check_plot(plot)
-    with asked(context) as asking:
-        tree = all_shares(asking)
+    with query_context(context) as query:
+        tree = all_shares(query)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_shares
 

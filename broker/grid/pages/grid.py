@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import At, Name, State, asking
+from broker.api.state import At, Name, State, query_context
 from broker.grid.answers.links import every_link, page_of_links
 from broker.grid.answers.models import LinkFilters, Links, NucleusAnswer, Shares
 from broker.grid.answers.queues import nuclei, nucleus_answer
@@ -33,8 +33,8 @@ MOST_CELLS = 360
 @allow(READ)
 def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     """All nuclei and satellites, with their space and what they collected."""
-    with asking(api, at) as asked:
-        found = nuclei(asked)
+    with query_context(api, at) as query:
+        found = nuclei(query)
     return show(request, "nuclei", found, title="Nuclei", items="nuclei", time=time_shown(request, at, found.now))
 
 
@@ -42,8 +42,8 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
 @allow(READ)
 def one_nucleus(request: Request, api: State, nucleus: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
     """A nucleus: its space, what was drawn there, and what rejected it."""
-    with asking(api) as asked:
-        found = nucleus_answer(asked, nucleus)
+    with query_context(api) as query:
+        found = nucleus_answer(query, nucleus)
     title = f"Nucleus {found.line.nucleus}"
     return show(request, "nucleus", found, title=title, picture=lambda: draws(found))
 
@@ -76,8 +76,8 @@ def list_links(
     at: At = None,
 ) -> Response:
     """Links: queued files against the cap, as a matrix of all links and a page of the list."""
-    with asking(api, at) as asked:
-        every = every_link(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full))
+    with query_context(api, at) as query:
+        every = every_link(query, LinkFilters(source=source or None, nucleus=nucleus or None, full=full))
     shown = page_of_links(every, after, limit)
     filters = {"source": source or "", "nucleus": nucleus or "", "full": full}
     parameters = {
@@ -124,8 +124,8 @@ def matrix(found: Links) -> Markup:
 @allow(READ)
 def list_shares(request: Request, api: State, at: At = None) -> Response:
     """Global shares: their targets and their load."""
-    with asking(api, at) as asked:
-        found = shares(asked)
+    with query_context(api, at) as query:
+        found = shares(query)
     drawn = shares_picture(found)
     time = time_shown(request, at, found.now)
     return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn, time=time)

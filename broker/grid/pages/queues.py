@@ -15,7 +15,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
-from broker.api.state import At, Name, State, asking
+from broker.api.state import At, Name, State, query_context
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.models import QueueAnswer, QueueFilters, QueueLine
 from broker.grid.answers.queue import near_miss_sentence, queue_sentences, read_queue_answer
@@ -49,11 +49,11 @@ def list_queues(
     at: At = None,
 ) -> Response:
     """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first queue shown."""
-    with asking(api, at) as asked:
-        filters = known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
-        all_queues = queues(asked)
-        found = all_queues if filters == QueueFilters() else queues(asked, filters)
-        rejected = rejection_map(asked)
+    with query_context(api, at) as query:
+        filters = known_queue_filters(query, QueueFilters(status=status or None, site=site or None, idle=idle))
+        all_queues = queues(query)
+        found = all_queues if filters == QueueFilters() else queues(query, filters)
+        rejected = rejection_map(query)
     every = all_queues.queues
     lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
     names = {line.queue for line in lines}
@@ -136,12 +136,12 @@ async def one_queue(
     """Why a queue gets what it gets, and why not more; evaluated for those with a token."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as asked:
-            evaluated = read_queue_answer(asked, unified_of(queue), evaluate=evaluate)
-            shown_h = hours or hours_known(asked)
-            over_time = queue_jobs(asked, unified_of(queue), timedelta(hours=shown_h))
-            ended = outcomes_answer(asked, queue=unified_of(queue))
-            held = held_nodes(asked, unified_of(queue)).get(unified_of(queue), [])
+        with query_context(api, at) as query:
+            evaluated = read_queue_answer(query, unified_of(queue), evaluate=evaluate)
+            shown_h = hours or hours_known(query)
+            over_time = queue_jobs(query, unified_of(queue), timedelta(hours=shown_h))
+            ended = outcomes_answer(query, queue=unified_of(queue))
+            held = held_nodes(query, unified_of(queue)).get(unified_of(queue), [])
         found = evaluated(proceed)
         plotted = {
             "time": time_shown(request, at, found.now, shown_h),

@@ -11,7 +11,7 @@ from broker.access.policies import READ, READ_NAMES
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import LONGEST_CURSOR, answer, from_path
-from broker.api.state import At, Name, State, asking
+from broker.api.state import At, Name, State, query_context
 from broker.decisions.answers.reason_codes import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (
@@ -52,8 +52,8 @@ def list_queues(
     at: At = None,
 ) -> Response:
     """List all queues: jobs received in the last cycle, and the most frequent rejection."""
-    with asking(api, at) as asked:
-        found = queues(asked, known_queue_filters(asked, QueueFilters(status=status, site=site, idle=idle)))
+    with query_context(api, at) as query:
+        found = queues(query, known_queue_filters(query, QueueFilters(status=status, site=site, idle=idle)))
     return answer(request, found, items="queues")
 
 
@@ -69,8 +69,8 @@ async def get_queue(
     """Explain why a queue gets the jobs it gets, and why no more."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api, at) as asked:
-            evaluated = read_queue_answer(asked, queue, evaluate=evaluate)
+        with query_context(api, at) as query:
+            evaluated = read_queue_answer(query, queue, evaluate=evaluate)
         return answer(request, evaluated(proceed))
 
     return await decided_if(evaluate, request, api, work)
@@ -80,8 +80,8 @@ async def get_queue(
 @allow(READ)
 def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -> Response:
     """Get the numbers of running and waiting jobs at a queue over the last 24 hours."""
-    with asking(api, at) as asked:
-        found = queue_jobs(asked, queue)
+    with query_context(api, at) as query:
+        found = queue_jobs(query, queue)
     return answer(request, found, items="steps")
 
 
@@ -89,8 +89,8 @@ def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -
 @allow(READ)
 def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) -> Response:
     """Explain a queue without deciding anything again."""
-    with asking(api, at) as asked:
-        found = queue_answer(asked, queue, evaluate=False)
+    with query_context(api, at) as query:
+        found = queue_answer(query, queue, evaluate=False)
     return answer(request, found)
 
 
@@ -98,8 +98,8 @@ def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) 
 @allow(READ)
 def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     """List all nuclei and satellites, with their space and collected tasks."""
-    with asking(api, at) as asked:
-        found = nuclei(asked)
+    with query_context(api, at) as query:
+        found = nuclei(query)
     return answer(request, found, items="nuclei")
 
 
@@ -107,8 +107,8 @@ def list_nuclei(request: Request, api: State, at: At = None) -> Response:
 @allow(READ)
 def get_nucleus(request: Request, api: State, nucleus: InPath, at: At = None) -> Response:
     """Get a nucleus: its space, what was drawn there, and what rejected it."""
-    with asking(api, at) as asked:
-        found = nucleus_answer(asked, nucleus)
+    with query_context(api, at) as query:
+        found = nucleus_answer(query, nucleus)
     return answer(request, found)
 
 
@@ -125,8 +125,8 @@ def list_links(
     at: At = None,
 ) -> Response:
     """List links with known data, those with most files relative to their cap first."""
-    with asking(api, at) as asked:
-        found = links(asked, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
+    with query_context(api, at) as query:
+        found = links(query, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
     return answer(request, found, items="links")
 
 
@@ -134,8 +134,8 @@ def list_links(
 @allow(READ)
 def list_shares(request: Request, api: State, at: At = None) -> Response:
     """List global shares with their targets and actual use."""
-    with asking(api, at) as asked:
-        found = shares(asked)
+    with query_context(api, at) as query:
+        found = shares(query)
     return answer(request, found, items="shares")
 
 
@@ -143,8 +143,8 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
 @allow(READ_NAMES)
 def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
     """Get a user: tasks, throttles, quota. In the path, write ``/`` and control characters as ``~2f`` and ``~1b``."""
-    with asking(api, at) as asked:
-        found = user_answer(asked, from_path(user))
+    with query_context(api, at) as query:
+        found = user_answer(query, from_path(user))
     return answer(request, found)
 
 
@@ -152,8 +152,8 @@ def get_user(request: Request, api: State, user: InPath, at: At = None) -> Respo
 @allow(READ)
 def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
     """Get a SubmitPool with the queues that match it."""
-    with asking(api, at) as asked:
-        found = pool_answer(asked, pool)
+    with query_context(api, at) as query:
+        found = pool_answer(query, pool)
     return answer(request, found)
 
 
@@ -161,6 +161,6 @@ def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Respo
 @allow(READ)
 def list_rules(request: Request, api: State, brokerage: InPath, at: At = None) -> Response:
     """List the rules of a brokerage in order, with their rejections in 24 h."""
-    with asking(api, at) as asked:
-        found = rules(asked, brokerage)
+    with query_context(api, at) as query:
+        found = rules(query, brokerage)
     return answer(request, found, items="rules")

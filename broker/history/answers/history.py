@@ -27,7 +27,7 @@ from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
-from broker.store.query_context import Answer, Asking, NothingFound
+from broker.store.query_context import Answer, NothingFound, QueryContext
 
 #: Limits: the newest decisions read in full, the queues most recently gained or lost, and their changes and pins.
 MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50
@@ -87,36 +87,36 @@ class Beside:
     pins: Mapping[str, Sequence[Pin]]
 
 
-def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> History:
+def history(query: QueryContext, jeditaskid: int, since: datetime | None = None) -> History:
     """Return everything on record about a task.
 
     Raises:
         NothingFound: there is nothing on record.
     """
-    events = story(read_record(asking.connection, asking.names, jeditaskid, since))
+    events = story(read_record(query.connection, query.names, jeditaskid, since))
     if not events:
-        facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
+        facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=[jeditaskid]))
         if since is not None:
             remedy = "take a longer --last"
             raise NothingFound(
                 "record of task", jeditaskid, f"since {since.isoformat(timespec='seconds')}", remedy=remedy
             )
         raise no_decision(jeditaskid, bool(facts), None)
-    decisions = _decisions(asking, events)
-    folded = [_with_failures(asking, _with_rules(event, decisions)) for event in events]
+    decisions = _decisions(query, events)
+    folded = [_with_failures(query, _with_rules(event, decisions)) for event in events]
     queues = _queues(folded)
     beside = Beside(
-        {name: changes_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
-        {name: pins_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
+        {name: changes_of_queue(query.connection, name, MOST_CHANGES) for name in queues},
+        {name: pins_of_queue(query.connection, name, MOST_CHANGES) for name in queues},
     )
     start = datetime.fromisoformat(events[0]["at"])
-    retried = retry_events(actions_of(asking, task=jeditaskid, since=since))
-    more = [*beside_events(beside, start, asking.now), *source_events(folded, decisions), *retried]
+    retried = retry_events(actions_of(query, task=jeditaskid, since=since))
+    more = [*beside_events(beside, start, query.now), *source_events(folded, decisions), *retried]
     every = sorted([*map(_event, folded), *more], key=lambda event: event.at)
-    return History(now=asking.now, jeditaskid=jeditaskid, events=tuple(every))
+    return History(now=query.now, jeditaskid=jeditaskid, events=tuple(every))
 
 
-def _decisions(asking: Asking, events: Iterable[Event]) -> dict[int, StoredDecision]:
+def _decisions(query: QueryContext, events: Iterable[Event]) -> dict[int, StoredDecision]:
     """Return the first and the last decision of each folded event."""
     decided = [event for event in events if event["event"] == "decision"]
     newest = sorted({number for event in decided for number in event["decisions"]}, reverse=True)[:MOST_DECISIONS]
@@ -124,7 +124,7 @@ def _decisions(asking: Asking, events: Iterable[Event]) -> dict[int, StoredDecis
         return {}
     first = min(datetime.fromisoformat(event["at"]) for event in decided)
     last = max(datetime.fromisoformat(event["until"]) for event in decided)
-    return {stored.id: stored for stored in by_id(asking.connection, newest, first, last, WITHOUT_WORK)}
+    return {stored.id: stored for stored in by_id(query.connection, newest, first, last, WITHOUT_WORK)}
 
 
 def _with_rules(event: Event, decisions: Mapping[int, StoredDecision]) -> Event:
@@ -148,12 +148,12 @@ def _with_rules(event: Event, decisions: Mapping[int, StoredDecision]) -> Event:
     return {**event, "main_code": code, "taken_by": rejecting_rules, "released_by": released}
 
 
-def _with_failures(asking: Asking, event: Event) -> Event:
+def _with_failures(query: QueryContext, event: Event) -> Event:
     """Add to failed jobs how many failed with which code."""
     if event["event"] != "job_action":
         return event
     about = {name: value for name, value in event.items() if name != "pandaids"}
-    return {**about, "failures": failures_of(asking, event["pandaids"]) if event["pandaids"] else {}}
+    return {**about, "failures": failures_of(query, event["pandaids"]) if event["pandaids"] else {}}
 
 
 def _same_chunk(first: StoredDecision, second: StoredDecision) -> bool:

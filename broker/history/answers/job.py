@@ -44,7 +44,7 @@ from broker.history.statements.task_facts import (
 from broker.resources import path
 from broker.retries.answers.retries import actions_of
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 
 ERROR_CLASSES = "error_classes.yaml"
 MOST_ATTEMPTS, MOST_DECISIONS = 50, 20
@@ -80,28 +80,28 @@ def _read(file: Path, changed_ns: int) -> ErrorClasses:
     return read_error_classes(file.read_text(encoding="utf-8"), str(file))
 
 
-def job_list(asking: Asking, filters: JobFilters) -> JobList:
+def job_list(query: QueryContext, filters: JobFilters) -> JobList:
     """Return the jobs that match all filters, newest first.
 
     Raises:
         WrongErrorFilter: the error filter matches nothing known.
     """
-    classes = error_classes(asking.config)
+    classes = error_classes(query.config)
     errors = None
     if filters.error is not None:
         errors = [(SOURCES.get(source, NO_CODE), low, high) for source, low, high in classes.ranges_of(filters.error)]
     selection = JobSelection(filters, errors=errors, limit=filters.limit + 1)
-    rows = read_jobs(asking.connection, asking.catalogue, selection)
+    rows = read_jobs(query.connection, query.catalogue, selection)
     page = tuple(_line(row, classes) for row in rows[: filters.limit])
     after = page[-1].pandaid if len(rows) > filters.limit else None
-    return JobList(now=asking.now, filters=filters, jobs=page, next_after=after)
+    return JobList(now=query.now, filters=filters, jobs=page, next_after=after)
 
 
-def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
+def failures_of(query: QueryContext, pandaids: Sequence[int]) -> dict[str, int]:
     """Return how many of some jobs failed with which code and meaning, the most frequent first."""
-    classes = error_classes(asking.config)
+    classes = error_classes(query.config)
     selection = JobSelection(jobs=pandaids, limit=max(len(pandaids), 1))
-    rows = read_jobs(asking.connection, asking.catalogue, selection)
+    rows = read_jobs(query.connection, query.catalogue, selection)
     failed = [failures[0] for failures in map(classes.decode, rows) if failures]
     return dict(Counter(f"{failure.error} {failure.meaning}" for failure in failed).most_common())
 
@@ -116,9 +116,9 @@ LONGEST_WAIT = timedelta(days=365)
 ENDED = ("finished", "failed", "cancelled", "closed")
 
 
-def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
+def jobs_of_tasks(query: QueryContext, tasks: Sequence[int]) -> JobsOfTasks:
     """Return the jobs of some tasks by state, and the codes of the latest failures."""
-    states_by_task = read_state_counts(asking.connection, asking.catalogue, tasks)
+    states_by_task = read_state_counts(query.connection, query.catalogue, tasks)
     states: Counter[str] = Counter()
     for states_of_task in states_by_task.values():
         states.update(states_of_task)
@@ -128,23 +128,23 @@ def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
         row
         for task in failed
         for row in read_jobs(
-            asking.connection, asking.catalogue, JobSelection(JobFilters(task=task, state="failed"), limit=most)
+            query.connection, query.catalogue, JobSelection(JobFilters(task=task, state="failed"), limit=most)
         )
     ]
-    errors = tuple(_error_counts(rows, error_classes(asking.config)))
+    errors = tuple(_error_counts(rows, error_classes(query.config)))
     speed = None
     if states:
-        since = asking.now - LOOKED_BACK
-        jobs, first = finished_between(asking.connection, asking.catalogue, tasks, since, asking.now)
-        speed = finished_an_hour(jobs, first, asking.now)
+        since = query.now - LOOKED_BACK
+        jobs, first = finished_between(query.connection, query.catalogue, tasks, since, query.now)
+        speed = finished_an_hour(jobs, first, query.now)
     return JobsOfTasks(
-        now=asking.now,
+        now=query.now,
         tasks=tuple(tasks),
         states=dict(states),
         errors=errors,
         looked_at=len(rows),
         finished_an_hour=speed,
-        expected_end=expected_end(states, speed, asking.now),
+        expected_end=expected_end(states, speed, query.now),
     )
 
 
@@ -171,33 +171,33 @@ def _error_counts(rows: Sequence[Mapping[str, Any]], classes: ErrorClasses) -> I
         yield ErrorCount(jobs=jobs, failure=by_error[error])
 
 
-def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
+def job_answer(query: QueryContext, pandaid: int) -> JobAnswer:
     """Return a job by its number.
 
     Raises:
         NothingFound: the job is in none of PanDA's job tables.
     """
-    job = read_job(asking.connection, asking.catalogue, pandaid)
+    job = read_job(query.connection, query.catalogue, pandaid)
     if job is None:
         raise NothingFound("job", pandaid, ", ".join(TABLES), remedy="it may have moved to the long archive")
-    classes = error_classes(asking.config)
-    log, scope = read_log_file(asking.connection, asking.catalogue, pandaid)
+    classes = error_classes(query.config)
+    log, scope = read_log_file(query.connection, query.catalogue, pandaid)
     of_log = {"queue": job["computingsite"], "log": log, "scope": scope}
     steps = [
-        *_statuses(read_statuses(asking.connection, asking.catalogue, pandaid)),
-        *_actions(read_actions(asking.connection, pandaid)),
+        *_statuses(read_statuses(query.connection, query.catalogue, pandaid)),
+        *_actions(read_actions(query.connection, pandaid)),
     ]
     return JobAnswer(
         **_line(job, classes).model_dump(),
-        now=asking.now,
+        now=query.now,
         table=job["table"],
         maxrss=job["maxrss"],
         failures=classes.decode(job),
         log_url=classes.log_of({**job, **of_log}),
-        placement=_placement(asking, job),
-        attempts=_attempts(asking, job, classes),
+        placement=_placement(query, job),
+        attempts=_attempts(query, job, classes),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
-        retries=actions_of(asking, job=pandaid),
+        retries=actions_of(query, job=pandaid),
     )
 
 
@@ -220,14 +220,14 @@ def _known(moment: Any) -> Any:
     return None if moment is None or moment.year == 1970 else moment
 
 
-def _placement(asking: Asking, job: Mapping[str, Any]) -> JobPlacement | None:
+def _placement(query: QueryContext, job: Mapping[str, Any]) -> JobPlacement | None:
     """Return the last decision, before the job was created, that placed jobs of its task at its queue."""
     queue, created = job["computingsite"], job["creationtime"]
     if queue is None or created is None or job["jeditaskid"] is None:
         return None
     values = {"task": job["jeditaskid"], "created": created, "most": MOST_DECISIONS}
-    rows = (dict(row._mapping) for row in asking.connection.execute(_READ_BROKERED, values))
-    for stored in decisions_of(asking.connection, rows):
+    rows = (dict(row._mapping) for row in query.connection.execute(_READ_BROKERED, values))
+    for stored in decisions_of(query.connection, rows):
         jobs = stored.record.assigned.get(queue)
         if jobs:
             decision = stored.record.decision
@@ -246,12 +246,12 @@ def _placement(asking: Asking, job: Mapping[str, Any]) -> JobPlacement | None:
     return None
 
 
-def _attempts(asking: Asking, job: Mapping[str, Any], classes: ErrorClasses) -> tuple[JobAttempt, ...]:
+def _attempts(query: QueryContext, job: Mapping[str, Any], classes: ErrorClasses) -> tuple[JobAttempt, ...]:
     if job["jeditaskid"] is None:
         return ()
-    numbers = read_attempts(asking.connection, asking.catalogue, job["pandaid"], job["jeditaskid"])
+    numbers = read_attempts(query.connection, query.catalogue, job["pandaid"], job["jeditaskid"])
     selection = JobSelection(jobs=numbers, limit=MOST_ATTEMPTS)
-    rows = read_jobs(asking.connection, asking.catalogue, selection)[::-1]
+    rows = read_jobs(query.connection, query.catalogue, selection)[::-1]
     if len(rows) < 2:
         return ()
     before: list[Mapping[str, Any]] = [rows[0], *rows]

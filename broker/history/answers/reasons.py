@@ -10,21 +10,21 @@ from broker.domain.rejection_counts import CANDIDATE, QueueCount
 from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons, RuleLine
 from broker.history.answers.stored_states import waiting_groups
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.summaries.reason_counts import waited_at
 
 SUCH_AS = 5
 
 
-def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
+def reasons(query: QueryContext, filters: ReasonFilters | None = None) -> Reasons:
     """Return what waits now, by reason, compared with some time ago."""
     chosen_filters = filters or ReasonFilters()
-    before = asking.now - timedelta(seconds=chosen_filters.compare_s)
-    waiting, considered = waiting_groups(asking, SUCH_AS)
-    then = waited_at(asking.connection, before)
+    before = query.now - timedelta(seconds=chosen_filters.compare_s)
+    waiting, considered = waiting_groups(query, SUCH_AS)
+    then = waited_at(query.connection, before)
     waited = Counter({(group.brokerage, group.reason, group.main_reason or None): group.chunks for group in then})
-    queue_counts = totals_of_the_day(asking) if chosen_filters.with_rules else {}
-    return reasons_of(waiting, considered, waited if then else None, chosen_filters, asking.now, before, queue_counts)
+    queue_counts = totals_of_the_day(query) if chosen_filters.with_rules else {}
+    return reasons_of(waiting, considered, waited if then else None, chosen_filters, query.now, before, queue_counts)
 
 
 def reasons_of(

@@ -15,7 +15,7 @@ from broker.history.statements.task_facts import (
     read_task_names,
     read_user_names,
 )
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 Kind = Literal["task", "job", "queue", "site", "user", "key", "reason", "rule"]
 MOST_OF_A_KIND, LONGEST_NUMBER = 8, 18
@@ -53,75 +53,75 @@ class Search(Answer):
     hits: tuple[SearchHit, ...]
 
 
-def search(asking: Asking, text: str, keys: Iterable[str], *, with_names: bool) -> Search:
+def search(query: QueryContext, text: str, keys: Iterable[str], *, with_names: bool) -> Search:
     """Return the results of a search.
 
     Args:
-        asking: query context of the request.
+        query: query context of the request.
         text: a few letters, or a number.
         keys: tuning keys.
         with_names: whether to search the names of users, and of tasks, which may contain user names.
     """
-    query = text.strip()
-    if not query:
+    words = text.strip()
+    if not words:
         return Search(asked="", exact=False, hits=())
-    hits = list(_by_number(asking, query)) + _by_name(asking, query, keys)
+    hits = list(_by_number(query, words)) + _by_name(query, words, keys)
     if with_names:
-        hits += _of_people(asking, query)
-    folded = query.casefold()
+        hits += _of_people(query, words)
+    folded = words.casefold()
     hits.sort(key=lambda hit: (hit.name.casefold() != folded, folded not in hit.name.casefold()))
     exact = bool(hits) and hits[0].name.casefold() == folded
-    return Search(asked=query, exact=exact, hits=tuple(hits))
+    return Search(asked=words, exact=exact, hits=tuple(hits))
 
 
-def _by_number(asking: Asking, query: str) -> Iterable[SearchHit]:
-    if not (query.isascii() and query.isdigit() and len(query) <= LONGEST_NUMBER and int(query) >= FIRST_NUMBER):
+def _by_number(query: QueryContext, words: str) -> Iterable[SearchHit]:
+    if not (words.isascii() and words.isdigit() and len(words) <= LONGEST_NUMBER and int(words) >= FIRST_NUMBER):
         return
-    number = int(query)
-    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[number])).get(number)
+    number = int(words)
+    facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=[number])).get(number)
     if facts is not None:
-        yield SearchHit(kind="task", name=query, said=str(facts["taskname"] or ""), place=str(number))
-    job = read_job(asking.connection, asking.catalogue, number)
+        yield SearchHit(kind="task", name=words, said=str(facts["taskname"] or ""), place=str(number))
+    job = read_job(query.connection, query.catalogue, number)
     if job is not None:
-        yield SearchHit(kind="job", name=query, said=str(job["jobstatus"]), place=str(number))
+        yield SearchHit(kind="job", name=words, said=str(job["jobstatus"]), place=str(number))
 
 
-def _by_name(asking: Asking, query: str, keys: Iterable[str]) -> list[SearchHit]:
-    lines = {line.queue: line for line in queues(asking, with_decisions=False).queues}
+def _by_name(query: QueryContext, words: str, keys: Iterable[str]) -> list[SearchHit]:
+    lines = {line.queue: line for line in queues(query, with_decisions=False).queues}
     sites = {line.site for line in lines.values() if line.site}
-    codes = glossary(asking).codes
-    rules = {rule.name: rule.title for rule in profile_rules(asking.config)}
+    codes = glossary(query).codes
+    rules = {rule.name: rule.title for rule in profile_rules(query.config)}
     hits = [
         SearchHit(kind="queue", name=name, said=f"{lines[name].status or 'unknown'}, site {lines[name].site or '-'}",
                   place=name)
-        for name in nearest(query, lines, MOST_OF_A_KIND)
+        for name in nearest(words, lines, MOST_OF_A_KIND)
     ]  # fmt: skip
     hits += [
         SearchHit(kind="site", name=name, said="its queues", place=name)
-        for name in nearest(query, sites, MOST_OF_A_KIND)
+        for name in nearest(words, sites, MOST_OF_A_KIND)
     ]
     hits += [
         SearchHit(kind="reason", name=name, said=codes[name], place=name)
-        for name in nearest(query, codes, MOST_OF_A_KIND)
+        for name in nearest(words, codes, MOST_OF_A_KIND)
     ]
     hits += [
         SearchHit(kind="rule", name=name, said=rules[name], place=name)
-        for name in nearest(query, rules, MOST_OF_A_KIND)
+        for name in nearest(words, rules, MOST_OF_A_KIND)
     ]
     hits += [
         SearchHit(kind="key", name=name, said="of the tuning", place=name)
-        for name in nearest(query, keys, MOST_OF_A_KIND)
+        for name in nearest(words, keys, MOST_OF_A_KIND)
     ]
     return hits
 
 
-def _of_people(asking: Asking, query: str) -> list[SearchHit]:
-    users = read_user_names(asking.connection, asking.catalogue)
+def _of_people(query: QueryContext, words: str) -> list[SearchHit]:
+    users = read_user_names(query.connection, query.catalogue)
     hits = [
         SearchHit(kind="user", name=name, said="tasks, throttles, caps", place=name)
-        for name in nearest(query, users, MOST_OF_A_KIND)
+        for name in nearest(words, users, MOST_OF_A_KIND)
     ]
-    tasks = read_task_names(asking.connection, asking.catalogue, query, MOST_OF_A_KIND)
+    tasks = read_task_names(query.connection, query.catalogue, words, MOST_OF_A_KIND)
     return hits + [
         SearchHit(kind="task", name=name, said=f"task {number}", place=str(number)) for number, name in tasks
     ]

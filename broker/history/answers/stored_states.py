@@ -17,7 +17,7 @@ from broker.domain.rejection_counts import RejectionCounts, rejection_counts
 from broker.history.answers.list_models import ReasonLine
 from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
 from broker.store.decisions.reason_reads import codes_at
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.summaries import chunk_states as states
 from broker.store.summaries.newest_states import StateSums, newest_states, state_sums
 from broker.store.summaries.states_until import StateUntil, states_until
@@ -165,14 +165,14 @@ def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[Chunk
     return _listed(connection, waiting), states.count_listed(connection, since)[0]
 
 
-def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
+def waiting_groups(query: QueryContext, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
     """Return what waits by reason, with some of its tasks, and the number of all states, by brokerage."""
-    since = asking.now - LOOKED_BACK
-    sums = state_sums(asking.connection, since, such_as)
-    asking.kept[_SUMS] = sums
-    if not asking.once(_IS_PAST, lambda: sums.last_seen_at is not None and sums.last_seen_at > asking.now):
+    since = query.now - LOOKED_BACK
+    sums = state_sums(query.connection, since, such_as)
+    query.kept[_SUMS] = sums
+    if not query.once(_IS_PAST, lambda: sums.last_seen_at is not None and sums.last_seen_at > query.now):
         return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in sums.waiting], dict(sums.states)
-    waiting, considered = waiting_states(asking.connection, asking.now)
+    waiting, considered = waiting_states(query.connection, query.now)
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
     for state in waiting:
         groups[state.brokerage, state.reason, state.main_code].append(state)
@@ -276,37 +276,37 @@ Brokered = tuple[str, int, datetime]
 """Brokerage, task, and when it was last brokered."""
 
 
-def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
+def waiting_long(query: QueryContext, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
     """Return the states that have waited since before an instant, and the tasks that were brokered.
 
     If nothing has waited for so long, no brokered tasks are read.
     """
-    connection = asking.connection
-    if _is_past(asking):
-        every = chunk_states(connection, asking.now)
+    connection = query.connection
+    if _is_past(query):
+        every = chunk_states(connection, query.now)
         late = [state for state in every if state.waiting_since and state.waiting_since < before]
         done = [state for state in every if state.outcome == "brokered" and state.assigned]
         return late, [(state.brokerage, state.jeditaskid, state.decided_at) for state in done]
-    sums: StateSums | None = asking.kept.get(_SUMS)
-    since = asking.now - LOOKED_BACK
+    sums: StateSums | None = query.kept.get(_SUMS)
+    since = query.now - LOOKED_BACK
     if sums is not None and (sums.waiting_since is None or sums.waiting_since >= before):
         return [], []
     late = _listed(connection, states.list_states(connection, seen_since=since, waiting_before=before))
     return late, states.brokered_tasks(connection, since) if late else []
 
 
-def changes_since(asking: Asking, since: datetime, least: int) -> list[states.Change]:
+def changes_since(query: QueryContext, since: datetime, least: int) -> list[states.Change]:
     """Return the chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
     # if read in this transaction: the sums of all states changed since
-    sums: StateSums | None = asking.kept.get(_SUMS)
-    if sums is not None and since >= asking.now - LOOKED_BACK and sums.most_changes < least:
+    sums: StateSums | None = query.kept.get(_SUMS)
+    if sums is not None and since >= query.now - LOOKED_BACK and sums.most_changes < least:
         return []
-    return states.outcome_changes(asking.connection, since, asking.now, least)
+    return states.outcome_changes(query.connection, since, query.now, least)
 
 
-def _is_past(asking: Asking) -> bool:
+def _is_past(query: QueryContext) -> bool:
     """Return whether a later cycle has changed the states; checked once per transaction."""
-    return asking.once(_IS_PAST, lambda: states.decided_after(asking.connection, asking.now))
+    return query.once(_IS_PAST, lambda: states.decided_after(query.connection, query.now))
 
 
 def _listed(connection: sa.Connection, rows: Sequence[states.ListedState]) -> list[ChunkState]:

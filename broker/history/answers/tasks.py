@@ -45,7 +45,7 @@ from broker.history.statements.task_facts import (
 )
 from broker.snapshot.build_classes import share_values
 from broker.store.classes.class_inputs import read_share_rows
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.summaries.chunk_states import decided_after
 
 
@@ -61,7 +61,7 @@ def throttle_in(notes: Iterable[str]) -> Throttle | None:
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 
 
-def task_list(asking: Asking, filters: TaskFilters | None = None) -> TaskList:
+def task_list(query: QueryContext, filters: TaskFilters | None = None) -> TaskList:
     """Return the tasks that match all filters and are open, or were brokered in the last day."""
     chosen_filters = filters or TaskFilters()
     status = None if chosen_filters.status is None or chosen_filters.status in OUTCOMES else [chosen_filters.status]
@@ -73,21 +73,21 @@ def task_list(asking: Asking, filters: TaskFilters | None = None) -> TaskList:
         open_only=status is None,
     )
     if not _takes_states(chosen_filters):
-        since = waiting_since(asking.connection, asking.now)
-        numbers = read_task_numbers(asking.connection, asking.catalogue, selection)
-    elif decided_after(asking.connection, asking.now):
-        return _filtered_then(asking, selection, chosen_filters)
+        since = waiting_since(query.connection, query.now)
+        numbers = read_task_numbers(query.connection, query.catalogue, selection)
+    elif decided_after(query.connection, query.now):
+        return _filtered_then(query, selection, chosen_filters)
     else:
         outcome = chosen_filters.status if chosen_filters.status in OUTCOMES else None
         kind = DecisionFilters(outcome, chosen_filters.reason, chosen_filters.queue, chosen_filters.since)
-        seen_since = asking.now - LOOKED_BACK
-        since = filtered_tasks(asking.connection, asking.catalogue, selection, kind, seen_since)
+        seen_since = query.now - LOOKED_BACK
+        since = filtered_tasks(query.connection, query.catalogue, selection, kind, seen_since)
         numbers = list(since)
     page = _page(numbers, since, chosen_filters)
-    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=page.shown))
-    states = _by_task(chunk_states(asking.connection, asking.now, tasks=set(page.shown)))
+    facts = read_task_facts(query.connection, query.catalogue, TaskSelection(tasks=page.shown))
+    states = _by_task(chunk_states(query.connection, query.now, tasks=set(page.shown)))
     lines = {task: _line(facts[task], states.get(task, ())) for task in page.shown}
-    return _list(asking.now, chosen_filters, page, lines, states)
+    return _list(query.now, chosen_filters, page, lines, states)
 
 
 def _takes_states(filters: TaskFilters) -> bool:
@@ -96,14 +96,14 @@ def _takes_states(filters: TaskFilters) -> bool:
     return filters.status in OUTCOMES or any(value is not None for value in values)
 
 
-def _filtered_then(asking: Asking, selection: TaskSelection, filters: TaskFilters) -> TaskList:
+def _filtered_then(query: QueryContext, selection: TaskSelection, filters: TaskFilters) -> TaskList:
     """Return a list of the past for which all tasks must be examined."""
-    facts = read_task_facts(asking.connection, asking.catalogue, selection)
-    states = _by_task(state for state in chunk_states(asking.connection, asking.now) if state.jeditaskid in facts)
+    facts = read_task_facts(query.connection, query.catalogue, selection)
+    states = _by_task(state for state in chunk_states(query.connection, query.now) if state.jeditaskid in facts)
     lines = {task: _line(facts[task], states.get(task, ())) for task in facts}
     since = {task: line.task.waiting_since for task, line in lines.items()}
     page = _page([task for task, line in lines.items() if _holds(line, filters)], since, filters)
-    return _list(asking.now, filters, page, lines, states)
+    return _list(query.now, filters, page, lines, states)
 
 
 @dataclass(frozen=True)
@@ -244,32 +244,32 @@ def known_value(field: str, value: str, known: Iterable[str], where: str = "") -
     raise UnknownValue(field, value, names, where)
 
 
-def known_task_filters(asking: Asking, filters: TaskFilters) -> TaskFilters:
+def known_task_filters(query: QueryContext, filters: TaskFilters) -> TaskFilters:
     """Return the filters with their values as they are known.
 
     Raises:
         UnknownValue: a value is unknown.
     """
     values: dict[str, Callable[[], Iterable[str]]] = {
-        "status": lambda: {*OUTCOMES, *GROUP_STATE_OF, *NO_LONGER_BROKERED, *_of_tasks(asking, "status")},
-        "reason": lambda: _reasons(asking),
-        "queue": lambda: {*_of_snapshot(asking, "queue"), *queue_names(asking.connection, asking.names)},
-        "nucleus": lambda: {*_of_snapshot(asking, "nucleus"), *_of_tasks(asking, "nucleus")},
-        "gshare": lambda: {*_shares(asking), *_of_tasks(asking, "gshare")},
-        "user": lambda: _of_tasks(asking, "username"),
+        "status": lambda: {*OUTCOMES, *GROUP_STATE_OF, *NO_LONGER_BROKERED, *_of_tasks(query, "status")},
+        "reason": lambda: _reasons(query),
+        "queue": lambda: {*_of_snapshot(query, "queue"), *queue_names(query.connection, query.names)},
+        "nucleus": lambda: {*_of_snapshot(query, "nucleus"), *_of_tasks(query, "nucleus")},
+        "gshare": lambda: {*_shares(query), *_of_tasks(query, "gshare")},
+        "user": lambda: _of_tasks(query, "username"),
     }
     return filters.model_copy(update=_as_known(values, filters))
 
 
-def known_queue_filters(asking: Asking, filters: QueueFilters) -> QueueFilters:
+def known_queue_filters(query: QueryContext, filters: QueueFilters) -> QueueFilters:
     """Return the filters with their values as they are known.
 
     Raises:
         UnknownValue: a value is unknown.
     """
     values: dict[str, Callable[[], Iterable[str]]] = {
-        "status": lambda: {*QUEUE_STATUSES, *_of_snapshot(asking, "status")},
-        "site": lambda: {*_of_snapshot(asking, "site"), *site_names(asking.connection, asking.names)},
+        "status": lambda: {*QUEUE_STATUSES, *_of_snapshot(query, "status")},
+        "site": lambda: {*_of_snapshot(query, "site"), *site_names(query.connection, query.names)},
     }
     return filters.model_copy(update=_as_known(values, filters))
 
@@ -279,12 +279,12 @@ def _as_known(values: Mapping[str, Callable[[], Iterable[str]]], filters: TaskFi
     return {field: known_value(field, value, values[field]()) for field, value in chosen.items()}
 
 
-def _of_tasks(asking: Asking, column: str) -> list[str]:
-    return read_task_values(asking.connection, asking.catalogue, column)
+def _of_tasks(query: QueryContext, column: str) -> list[str]:
+    return read_task_values(query.connection, query.catalogue, column)
 
 
-def _of_snapshot(asking: Asking, column: str) -> set[str]:
-    snapshot = last_snapshot(asking)
+def _of_snapshot(query: QueryContext, column: str) -> set[str]:
+    snapshot = last_snapshot(query)
     if snapshot is None:
         return set()
     unified = snapshot.unified
@@ -297,15 +297,15 @@ def _of_snapshot(asking: Asking, column: str) -> set[str]:
     return {str(value) for value in columns[column] if value}
 
 
-def _shares(asking: Asking) -> set[str]:
+def _shares(query: QueryContext) -> set[str]:
     dropped: list[DroppedRow] = []
     return {
-        ShareNode(*value).name for value in share_values(read_share_rows(asking.connection, asking.catalogue), dropped)
+        ShareNode(*value).name for value in share_values(read_share_rows(query.connection, query.catalogue), dropped)
     }
 
 
-def _reasons(asking: Asking) -> set[str]:
+def _reasons(query: QueryContext) -> set[str]:
     """Return the codes that rules and steps may give, and those that something waits for now."""
-    unknown = {f"unknown_{rule.name}" for rule in profile_rules(asking.config)}
-    present = {code for _, *codes in waiting_now(asking) for code in codes if code}
-    return {*glossary(asking).codes, *unknown, *present}
+    unknown = {f"unknown_{rule.name}" for rule in profile_rules(query.config)}
+    present = {code for _, *codes in waiting_now(query) for code in codes if code}
+    return {*glossary(query).codes, *unknown, *present}

@@ -22,30 +22,30 @@ from broker.history.answers.tasks import task_list
 from broker.history.statements.task_facts import read_user_names
 from broker.snapshot.raw import MAX_METRIC_CHARACTERS, BadValueError, json_object
 from broker.store.classes.class_rows import read_task_rows
-from broker.store.query_context import Asking, NothingFound, known_name
+from broker.store.query_context import NothingFound, QueryContext, known_name
 
 ANALYSIS = "analysis_job"
 
 
-def user_answer(asking: Asking, name: str) -> UserAnswer:
+def user_answer(query: QueryContext, name: str) -> UserAnswer:
     """Return a user's tasks, throttles, caps and quota.
 
     Raises:
         NothingFound: no user of this name has tasks; the error lists the nearest names.
     """
-    names = read_user_names(asking.connection, asking.catalogue)
+    names = read_user_names(query.connection, query.catalogue)
     if not names:
         raise NothingFound("user", name, "jedi_tasks", remedy="no task is on record")
     user = known_name("user", name, names, "jedi_tasks")
-    tasks = task_list(asking, TaskFilters(user=user)).tasks
-    snapshot, tuning = last_snapshot(asking, ANALYSIS), tuning_in_force(asking)
+    tasks = task_list(query, TaskFilters(user=user)).tasks
+    snapshot, tuning = last_snapshot(query, ANALYSIS), tuning_in_force(query)
     grid = AnalysisGrid() if snapshot is None else snapshot.analysis
     figures = grid.of_user.get(user)
     throttles = {task.throttle.condition: task.throttle for task in tasks if task.throttle is not None}
     codes = sorted({line.main_code for line in tasks if line.main_code is not None})
-    classes = _task_classes(asking)
+    classes = _task_classes(query)
     return UserAnswer(
-        now=asking.now,
+        now=query.now,
         user=user,
         tasks=tasks,
         throttles=tuple(throttles.values()),
@@ -80,9 +80,9 @@ def _quotas(grid: AnalysisGrid, user: str) -> Iterator[QuotaUse]:
         yield QuotaUse(place=line.place, used_bytes=line.used_bytes, limit_bytes=limit)
 
 
-def _task_classes(asking: Asking) -> dict[int, str]:
+def _task_classes(query: QueryContext) -> dict[int, str]:
     classes = {}
-    for row in read_task_rows(asking.connection, asking.catalogue):
+    for row in read_task_rows(query.connection, query.catalogue):
         try:
             number = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS).get("class")
         except BadValueError:

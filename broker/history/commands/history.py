@@ -10,7 +10,7 @@ from broker.cli.context import duration, moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.history.answers.history import History, event_sentence, history as history_of
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 
 def history(
@@ -27,8 +27,8 @@ def history(
         now = moment_of(None, database, of_scenario=True)
         since = None if span is None else now - span
         with database.read_snapshot() as connection:
-            asking = Asking(connection, database.names, now, settings_of(context).config)
-            record = history_of(asking, task, since)
+            query = QueryContext(connection, database.names, now, settings_of(context).config)
+            record = history_of(query, task, since)
     if plot is not None:
         from broker.cli.rendering.pictures import plot_history
 

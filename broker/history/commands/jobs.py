@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import Json, asked
+from broker.cli.context import Json, query_context
 from broker.cli.output import Column, print_json, print_table, say
 from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import MOST_LINES, JobAnswer, JobFilters, JobLine, JobList
@@ -35,8 +35,8 @@ def jobs(
 ) -> None:
     """List jobs with their states, queues and errors, newest first."""
     filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
-    with asked(context) as asking:
-        matches = job_list(asking, filters)
+    with query_context(context) as query:
+        matches = job_list(query, filters)
     if as_json:
         for line in matches.jobs:
             print_json(line)
@@ -57,8 +57,8 @@ def job(
     as_json: Json = False,
 ) -> None:
     """Show a job: where it is and why, why it failed, its other attempts, and what happened to it."""
-    with asked(context) as asking:
-        details = job_answer(asking, pandaid)
+    with query_context(context) as query:
+        details = job_answer(query, pandaid)
     if as_json:
         print_json(details)
     else:

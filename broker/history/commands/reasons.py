@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.brokerages.registry import offered
-from broker.cli.context import Json, asked, duration
+from broker.cli.context import Json, duration, query_context
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since, utc
 from broker.domain.instants import length
@@ -27,9 +27,9 @@ def reasons(
     span = duration(compare, "--compare")
     if brokerage is not None:
         brokerage = known_value("brokerage", brokerage, offered())
-    with asked(context) as asking:
+    with query_context(context) as query:
         answer = reasons_now(
-            asking, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)
+            query, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)
         )
     if as_json:
         print_json(answer)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, duration
+from broker.cli.context import duration, query_context
 from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since
 from broker.decisions.answers.phrases import throttle
@@ -51,7 +51,7 @@ def tasks(
 ) -> None:
     """List tasks: what the brokerage last decided, why they wait and since when; longest wait first."""
     span = None if since is None else duration(since, "--since")
-    with asked(context) as asking:
+    with query_context(context) as query:
         filters = TaskFilters(
             user=user,
             status=status,
@@ -59,10 +59,10 @@ def tasks(
             queue=queue,
             nucleus=nucleus,
             gshare=gshare,
-            since=None if span is None else asking.now - span,
+            since=None if span is None else query.now - span,
             limit=limit,
         )
-        matches = task_list(asking, known_task_filters(asking, filters))
+        matches = task_list(query, known_task_filters(query, filters))
     if as_json:
         for line in matches.tasks:
             print_json(line)

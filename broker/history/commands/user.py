@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import Json, asked
+from broker.cli.context import Json, query_context
 from broker.cli.output import print_json, print_table, say
 from broker.decisions.answers.known_reasons import cure
 from broker.decisions.answers.phrases import many, number, size
@@ -27,8 +27,8 @@ def user(
     as_json: Json = False,
 ) -> None:
     """Show a user's tasks, what throttles them in words, who can act on what waits, and the quota."""
-    with asked(context) as asking:
-        answer = user_answer(asking, name)
+    with query_context(context) as query:
+        answer = user_answer(query, name)
     if as_json:
         print_json(answer)
         return

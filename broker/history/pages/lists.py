@@ -14,7 +14,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES
 from broker.api.guarded_route import allow
 from broker.api.presenting import to_path
-from broker.api.state import LARGEST_ID, State, asking, moment
+from broker.api.state import LARGEST_ID, State, moment, query_context
 from broker.grid.answers.queue import pins_answer
 from broker.history.statements.task_facts import UserTasks, read_tasks_by_user
 from broker.store.snapshots import feed_documents
@@ -83,8 +83,8 @@ def _link(address: str, name: object) -> Markup:
 @allow(READ_NAMES)
 def list_users(request: Request, api: State) -> Response:
     """Those who have tasks."""
-    with asking(api) as asked:
-        users = Users(now=asked.now, users=read_tasks_by_user(asked.connection, asked.catalogue))
+    with query_context(api) as query:
+        users = Users(now=query.now, users=read_tasks_by_user(query.connection, query.catalogue))
     waits = sum(user.pending for user in users.users)
     return _page(
         request,
@@ -162,8 +162,8 @@ def list_sources(request: Request, api: State) -> Response:
 @allow(READ)
 def list_pins(request: Request, api: State) -> Response:
     """The fields of queues that operators hold now."""
-    with asking(api) as asked:
-        pins = pins_answer(asked)
+    with query_context(api) as query:
+        pins = pins_answer(query)
     return _page(
         request,
         pins,

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer, to_path
-from broker.api.state import State, Who, asking
+from broker.api.state import State, Who, query_context
 from broker.history.answers.search import Kind, SearchHit, search
 from broker.store.query_context import Answer
 from broker.tuning.answers import values as tuning_values
@@ -28,8 +28,8 @@ MOST_OF_A_KIND, MOST_SUGGESTED = 3, 10
 def find(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Tasks, jobs, queues, sites, users, keys, rules and reasons; one that is named exactly is shown at once."""
     keys = [entry.key for entry in tuning_values.values(api.database)]
-    with asking(api) as asked:
-        results = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    with query_context(api) as query:
+        results = search(query, q.replace("\0", ""), keys, with_names=who is not None)
     if results.exact and not wants_json(request):
         return back_to(address_of(results.hits[0]))
     title = f"Search: {visible(results.asked)}" if results.asked else "Search"
@@ -61,8 +61,8 @@ class Suggestions(Answer):
 def suggest(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """Suggestions of the search box while the user types: some of each kind, with their addresses."""
     keys = [entry.key for entry in tuning_values.values(api.database)]
-    with asking(api) as asked:
-        results = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    with query_context(api) as query:
+        results = search(query, q.replace("\0", ""), keys, with_names=who is not None)
     lines = [Suggestion(**hit.model_dump(), address=address_of(hit)) for hit in some_of(results.hits)]
     return answer(request, Suggestions(suggestions=tuple(lines)))
 

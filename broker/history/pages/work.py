@@ -15,7 +15,7 @@ from broker.access.policies import READ, READ_NAMES, TRY
 from broker.api.guarded_route import allow
 from broker.api.presenting import from_path, to_path
 from broker.api.problems import Problem
-from broker.api.state import LARGEST_ID, ApiState, At, Name, State, Who, asking, editor
+from broker.api.state import LARGEST_ID, ApiState, At, Name, State, Who, editor, query_context
 from broker.decisions.answers.known_reasons import cure
 from broker.history.answers.job import job_answer, job_list, jobs_of_tasks
 from broker.history.answers.job_models import JobAnswer, JobFilters
@@ -47,8 +47,8 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
     """The tasks of who is logged in: the page of that user."""
     name = None if who is None else who.username
     if name is not None:
-        with asking(api) as asked:
-            user_names = read_user_names(asked.connection, asked.catalogue)
+        with query_context(api) as query:
+            user_names = read_user_names(query.connection, query.catalogue)
         if name in user_names:
             return back_to(f"/users/{to_path(name)}")
     return show(request, "mine", {"user": name}, title="My tasks")
@@ -58,9 +58,9 @@ def my_tasks(request: Request, api: State, who: Who) -> Response:
 @allow(READ_NAMES)
 def one_user(request: Request, api: State, user: InPath) -> Response:
     """A user: tasks, what throttles them, and who can do something."""
-    with asking(api) as asked:
-        details = user_answer(asked, from_path(user))
-        jobs = jobs_of_tasks(asked, [line.task.jeditaskid for line in details.tasks[:TASKS_OF_A_USER]])
+    with query_context(api) as query:
+        details = user_answer(query, from_path(user))
+        jobs = jobs_of_tasks(query, [line.task.jeditaskid for line in details.tasks[:TASKS_OF_A_USER]])
     words = list(throttle_sentences(details))
     cures = {code: cure(code) for code in details.advice}
     shortened = details if wants_json(request) else details.model_copy(update={"tasks": details.tasks[:TASKS_LISTED]})
@@ -87,8 +87,8 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
 @allow(READ)
 def list_reasons(request: Request, api: State, at: At = None) -> Response:
     """What waits, by brokerage and reason, against an hour ago."""
-    with asking(api, at) as asked:
-        waiting_reasons = reasons(asked)
+    with query_context(api, at) as query:
+        waiting_reasons = reasons(query)
     return show(
         request,
         "reasons",
@@ -103,8 +103,8 @@ def list_reasons(request: Request, api: State, at: At = None) -> Response:
 @allow(READ)
 def one_pool(request: Request, api: State, pool: InPath) -> Response:
     """A SubmitPool with the queues that meet it."""
-    with asking(api) as asked:
-        pool_details = pool_answer(asked, pool)
+    with query_context(api) as query:
+        pool_details = pool_answer(query, pool)
     return show(request, "pool", pool_details, title=f"Pool {pool_details.pool_id}", items="queues")
 
 
@@ -124,8 +124,8 @@ def list_jobs(
     filters = JobFilters(
         task=task, queue=queue or None, state=state or None, error=error or None, after=after, limit=limit
     )
-    with asking(api) as asked:
-        matches = job_list(asked, filters)
+    with query_context(api) as query:
+        matches = job_list(query, filters)
     chosen_filters = {
         name: value for name, value in filters.model_dump().items() if value is not None and name != "after"
     }
@@ -166,8 +166,8 @@ def state_chips(state: str, kept: Mapping[str, object]) -> list[dict[str, object
 @allow(READ)
 def one_job(request: Request, api: State, pandaid: Id) -> Response:
     """A job: where it is and why there, why it failed, its other attempts, and what happened to it."""
-    with asking(api) as asked:
-        details = job_answer(asked, pandaid)
+    with query_context(api) as query:
+        details = job_answer(query, pandaid)
     events = [
         Mark(step.at, step.event, f"{step.status or ''} {step.rule or ''} {step.queue or ''}") for step in details.steps
     ]

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import LARGEST_ID, At, Name, State, asking
+from broker.api.state import LARGEST_ID, At, Name, State, query_context
 from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import JobAnswer, JobFilters, JobList
 
@@ -33,8 +33,8 @@ def list_jobs(
 ) -> Response:
     """List jobs with their states, queues and errors, newest first."""
     filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
-    with asking(api, at) as asked:
-        matches = job_list(asked, filters)
+    with query_context(api, at) as query:
+        matches = job_list(query, filters)
     return answer(request, matches, items="jobs")
 
 
@@ -44,6 +44,6 @@ def get_job(
     request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)], at: At = None
 ) -> Response:
     """Get a job: where it is and why, why it failed, its other attempts, and its history."""
-    with asking(api, at) as asked:
-        details = job_answer(asked, pandaid)
+    with query_context(api, at) as query:
+        details = job_answer(query, pandaid)
     return answer(request, details)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import At, State, Who, asking
+from broker.api.state import At, State, Who, query_context
 from broker.history.answers import search as answers
 from broker.tuning.answers import values
 
@@ -28,6 +28,6 @@ def search(
 ) -> Response:
     """Find objects by number or name, exact matches first. Users and task names need a token."""
     keys = [entry.key for entry in values.values(api.database)]
-    with asking(api, at) as asked:
-        results = answers.search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    with query_context(api, at) as query:
+        results = answers.search(query, q.replace("\0", ""), keys, with_names=who is not None)
     return answer(request, results, items="hits")

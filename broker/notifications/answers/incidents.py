@@ -12,21 +12,21 @@ from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import alarm_sentence
 from broker.service.answers.alarms import alarms
 from broker.service.answers.models import Alarm
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 
-def alarm_incidents(asking: Asking) -> Iterator[Incident]:
+def alarm_incidents(query: QueryContext) -> Iterator[Incident]:
     """Yield one incident for each raised alarm."""
-    for alarm in alarms(asking).alarms:
+    for alarm in alarms(query).alarms:
         sentence = alarm_sentence(alarm)
         yield Incident("alarm", alarm.code, alarm.about, alarm.severity, sentence, _page(alarm), alarm.since)
 
 
-def reason_incidents(asking: Asking) -> Iterator[Incident]:
+def reason_incidents(query: QueryContext) -> Iterator[Incident]:
     """Yield the reasons for which tasks wait, of all brokerages together."""
     tasks: defaultdict[str, int] = defaultdict(int)
     oldest: dict[str, datetime] = {}
-    for line in reasons(asking).lines:
+    for line in reasons(query).lines:
         code = line.main_code or line.reason
         tasks[code] += line.tasks
         if line.oldest_since is not None:

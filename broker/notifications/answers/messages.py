@@ -10,7 +10,7 @@ from pydantic import Field
 from broker.notifications.statements import outbox_rows, stream_rows
 from broker.notifications.statements.outbox_rows import ChannelStanding
 from broker.redaction import HIDDEN
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 State = Literal["waiting", "delivered", "dropped", "given_up"]
 Standing = ChannelStanding
@@ -80,15 +80,15 @@ class MessageList(Answer):
     next_before: int | None = None
 
 
-def message_list(asking: Asking, filters: MessageFilters, *, with_addresses: bool = True) -> MessageList:
+def message_list(query: QueryContext, filters: MessageFilters, *, with_addresses: bool = True) -> MessageList:
     """Return messages of the last 90 days, or since an instant; people's addresses are ``***`` unless permitted."""
-    since = filters.since or asking.now - timedelta(days=90)
+    since = filters.since or query.now - timedelta(days=90)
     parameters = filters.model_dump() | {"since": since, "most": filters.limit + 1}
-    rows = outbox_rows.history(asking.connection, parameters)
+    rows = outbox_rows.history(query.connection, parameters)
     page = rows[: filters.limit]
     lines = tuple(_line(row, with_addresses) for row in page)
     return MessageList(
-        now=asking.now, messages=lines, next_before=page[-1]["message"] if len(rows) > filters.limit else None
+        now=query.now, messages=lines, next_before=page[-1]["message"] if len(rows) > filters.limit else None
     )
 
 
@@ -98,12 +98,12 @@ def _line(row: dict[str, Any], with_addresses: bool) -> MessageLine:
     return MessageLine(**row | {"address": row["address"] or None})
 
 
-def standings(asking: Asking) -> list[ChannelStanding]:
+def standings(query: QueryContext) -> list[ChannelStanding]:
     """Return the state of each channel with messages now or in the last day, or whose decisions do not get through."""
-    channels = outbox_rows.standing(asking.connection, asking.now)
+    channels = outbox_rows.standing(query.connection, query.now)
     ill = {channel.channel for channel in channels if fails(channel)}
     # a channel that delivers neither is one alarm
-    return channels + [channel for channel in stream_rows.failing(asking.connection) if channel.channel not in ill]
+    return channels + [channel for channel in stream_rows.failing(query.connection) if channel.channel not in ill]
 
 
 def fails(one: ChannelStanding) -> bool:

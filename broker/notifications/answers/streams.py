@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from broker.notifications.statements import stream_rows
 from broker.notifications.statements.stream_rows import StreamLine
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 LOST_SHOWN = timedelta(days=1)
 """How long the doctor reports that decisions were lost."""
@@ -23,9 +23,9 @@ class StreamList(Answer):
     streams: tuple[StreamLine, ...]
 
 
-def stream_list(asking: Asking) -> StreamList:
+def stream_list(query: QueryContext) -> StreamList:
     """Return the state of each channel's decision stream."""
-    return StreamList(now=asking.now, streams=tuple(stream_rows.standing(asking.connection)))
+    return StreamList(now=query.now, streams=tuple(stream_rows.standing(query.connection)))
 
 
 def lost_lately(one: StreamLine, now: datetime) -> bool:

@@ -19,7 +19,7 @@ from broker.notifications.model.rules import NotificationSettings, fits_domain
 from broker.notifications.statements import subscription_rows
 from broker.redaction import HIDDEN
 from broker.store.connection.database import Database
-from broker.store.query_context import Answer, Asking, NothingFound
+from broker.store.query_context import Answer, NothingFound, QueryContext
 
 _ADDRESS: TypeAdapter[str] = TypeAdapter(MailAddress)
 
@@ -179,9 +179,9 @@ def unsubscribe(
         return _lines(task, subscription_rows.read(connection, task), with_addresses=True)
 
 
-def subscriptions_of(asking: Asking, task: int, *, with_addresses: bool = True) -> TaskSubscriptions:
+def subscriptions_of(query: QueryContext, task: int, *, with_addresses: bool = True) -> TaskSubscriptions:
     """Return all subscriptions to a task; people's addresses are ``***`` unless permitted."""
-    return _lines(task, subscription_rows.read(asking.connection, task), with_addresses)
+    return _lines(task, subscription_rows.read(query.connection, task), with_addresses)
 
 
 def _lines(task: int, rows: Iterable[dict[str, Any]], with_addresses: bool) -> TaskSubscriptions:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, duration, settings_of
+from broker.cli.context import duration, query_context, settings_of
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.notifications.answers import channels, messages, streams
 from broker.notifications.answers.messages import MessageFilters, State
@@ -54,9 +54,9 @@ def history(
 ) -> None:
     """List messages, newest first: what they are about, their channel and their outcome."""
     back = duration(since, "--since")
-    with asked(context) as asking:
-        filters = MessageFilters(since=asking.now - back, state=_state(state), channel=channel, limit=limit)
-        answer = messages.message_list(asking, filters)
+    with query_context(context) as query:
+        filters = MessageFilters(since=query.now - back, state=_state(state), channel=channel, limit=limit)
+        answer = messages.message_list(query, filters)
     if as_json:
         for message in answer.messages:
             print_json(message)
@@ -76,8 +76,8 @@ def history(
 @app.command()
 def decisions(context: typer.Context, as_json: Json = False) -> None:
     """Show the progress of channels that publish decisions: what waits, and why the last try failed."""
-    with asked(context) as asking:
-        answer = streams.stream_list(asking)
+    with query_context(context) as query:
+        answer = streams.stream_list(query)
     if as_json:
         print_json(answer)
         return

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from broker.access.policies import ACT_ON_TASKS, READ_NAMES, Identity, Role
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import At, Moment, State, TaskId, Who, asking, editor
+from broker.api.state import At, Moment, State, TaskId, Who, editor, query_context
 from broker.notifications.answers import channels, messages, streams, subscriptions
 from broker.notifications.answers.channels import Notifying
 from broker.notifications.answers.messages import MessageFilters, MessageList, State as MessageState
@@ -56,8 +56,8 @@ def list_notifications(
 ) -> Response:
     """List messages about incidents and their delivery, newest first."""
     filters = MessageFilters(since=since, state=state, channel=channel, before=before, limit=limit)
-    with asking(api, at) as asked:
-        matches = messages.message_list(asked, filters)
+    with query_context(api, at) as query:
+        matches = messages.message_list(query, filters)
     return answer(request, matches, items="messages")
 
 
@@ -65,8 +65,8 @@ def list_notifications(
 @allow(READ_NAMES)
 def list_decision_streams(request: Request, api: State, at: At = None) -> Response:
     """List the channels that publish decisions: progress, backlog, and why the last attempt failed."""
-    with asking(api, at) as asked:
-        decision_streams = streams.stream_list(asked)
+    with query_context(api, at) as query:
+        decision_streams = streams.stream_list(query)
     return answer(request, decision_streams, items="streams")
 
 
@@ -74,8 +74,8 @@ def list_decision_streams(request: Request, api: State, at: At = None) -> Respon
 @allow(READ_NAMES)
 def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
     """List the subscriptions to a task and what was sent."""
-    with asking(api) as asked:
-        content = subscriptions.subscriptions_of(asked, task)
+    with query_context(api) as query:
+        content = subscriptions.subscriptions_of(query, task)
     return answer(request, content, items="subscriptions")
 
 

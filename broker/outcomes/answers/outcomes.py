@@ -10,7 +10,7 @@ from broker.outcomes.model.record import wait_quantile_min
 from broker.outcomes.statements.held_nodes import HeldNode, read_held
 from broker.outcomes.statements.outcome_rows import RecordLine, record_since, unhealthy_places
 from broker.rules.shared.filters.queue_unhealthy import limit_percent
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 _SHOWN = ("queue", "kind", "node", "state", "failed", "ended", "probes_finished", "probes_ended")
 
@@ -86,23 +86,23 @@ class Outcomes(Answer):
     unhealthy: tuple[PlaceHealth, ...]
 
 
-def outcomes_answer(asking: Asking, *, hours: float = 24.0, queue: str | None = None) -> Outcomes:
+def outcomes_answer(query: QueryContext, *, hours: float = 24.0, queue: str | None = None) -> Outcomes:
     """How jobs ended within ``hours``, at all queues or one; those with most failures come first."""
-    since = asking.now - timedelta(hours=hours)
-    lines = [_line(line) for line in record_since(asking.connection, since, queue)]
+    since = query.now - timedelta(hours=hours)
+    lines = [_line(line) for line in record_since(query.connection, since, queue)]
     lines.sort(key=lambda line: (-line.failed, line.queue, line.kind))
-    return Outcomes(now=asking.now, since=since, queues=tuple(lines), unhealthy=unhealthy(asking, queue))
+    return Outcomes(now=query.now, since=since, queues=tuple(lines), unhealthy=unhealthy(query, queue))
 
 
-def unhealthy(asking: Asking, queue: str | None = None) -> tuple[PlaceHealth, ...]:
+def unhealthy(query: QueryContext, queue: str | None = None) -> tuple[PlaceHealth, ...]:
     """The unhealthy queues and nodes, of all queues or one, worst first."""
-    return tuple(_place(one) for one in unhealthy_places(asking.connection, queue))
+    return tuple(_place(one) for one in unhealthy_places(query.connection, queue))
 
 
-def held_nodes(asking: Asking, queue: str | None = None) -> dict[str, list[str]]:
+def held_nodes(query: QueryContext, queue: str | None = None) -> dict[str, list[str]]:
     """The nodes whose pilots get no jobs now, each in words, by queue; of all queues or one."""
     sentences: dict[str, list[str]] = {}
-    for node in read_held(asking.connection, asking.now, queue):
+    for node in read_held(query.connection, query.now, queue):
         sentences.setdefault(node.queue, []).append(held_sentence(node))
     return sentences
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.outcomes.answers.outcomes import Outcomes, outcomes_answer
 
@@ -22,8 +22,8 @@ def outcomes(
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """Show how jobs ended at each queue, by kind, and which queues and nodes are suspected, closed or on probation."""
-    with asked(context) as asking:
-        answer = outcomes_answer(asking, hours=hours, queue=queue)
+    with query_context(context) as query:
+        answer = outcomes_answer(query, hours=hours, queue=queue)
     if as_json:
         print_json(answer)
         return

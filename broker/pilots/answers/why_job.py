@@ -21,7 +21,7 @@ from broker.pilots.statements.held_jobs import HeldFrom, read_held_from
 from broker.pilots.statements.presented_nodes import SeenNode, known_tags, read_seen
 from broker.pilots.statements.running_limits import JOB_TYPE, LimitState, limits_at
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 
 LOOKED_BACK = timedelta(hours=24)
 MOST_FITS = 100
@@ -105,14 +105,14 @@ class _Asks:
     is_readable: bool = True
 
 
-def why_job(asking: Asking, pandaid: int) -> WhyJob:
+def why_job(query: QueryContext, pandaid: int) -> WhyJob:
     """Explain why a job has no pilot, if it has none.
 
     Raises:
         NothingFound: it is not among the jobs that wait for pilots or have one.
     """
-    statement = sa.text(asking.names.sql(_READ_JOB))
-    row = asking.connection.execute(statement, {"pandaid": pandaid}).one_or_none()
+    statement = sa.text(query.names.sql(_READ_JOB))
+    row = query.connection.execute(statement, {"pandaid": pandaid}).one_or_none()
     if row is None:
         raise NothingFound("activated job", pandaid, "jobsactive4", remedy=f"ask broker job {pandaid} where it is")
     specs, is_readable = None, True
@@ -125,25 +125,25 @@ def why_job(asking: Asking, pandaid: int) -> WhyJob:
         specs, pandaid, row.jobstatus, row.computingsite, row.site or "", row.job_type, tuple(row.sites),
         tuple(row.banned_sites), row.pool_id, places, is_readable,
     )  # fmt: skip
-    return _explanation(asking, job)
+    return _explanation(query, job)
 
 
-def why_specs(asking: Asking, specs: JobSpecs, panda_queue: str | None = None) -> WhyJob:
+def why_specs(query: QueryContext, specs: JobSpecs, panda_queue: str | None = None) -> WhyJob:
     """Explain what there would be for a job that asks this of a node, at one PanDA queue or anywhere.
 
     Raises:
         UnknownValue: there is no such queue; it says which are near.
     """
     if panda_queue is not None:
-        known_value("queue", panda_queue, queue_names(asking.connection, asking.names))
-    return _explanation(asking, _Asks(specs, panda_queue=panda_queue))
+        known_value("queue", panda_queue, queue_names(query.connection, query.names))
+    return _explanation(query, _Asks(specs, panda_queue=panda_queue))
 
 
-def _explanation(asking: Asking, job: _Asks) -> WhyJob:
-    raw = Database.raw(asking.connection)
+def _explanation(query: QueryContext, job: _Asks) -> WhyJob:
+    raw = Database.raw(query.connection)
     sightings = [
         Seen(seen_node, seen_node.site, seen_node.node, seen_node.seen, seen_node.last_seen_at)
-        for seen_node in (read_seen(raw, asking.names, asking.now - LOOKED_BACK) if job.is_readable else ())
+        for seen_node in (read_seen(raw, query.names, query.now - LOOKED_BACK) if job.is_readable else ())
     ]
     compared = compare(job.specs, sightings, lambda one: _of_place(job, one.place))
     wanted = wanted_tags(job.specs)
@@ -151,7 +151,7 @@ def _explanation(asking: Asking, job: _Asks) -> WhyJob:
     never = [tag for tag in wanted if tag not in known]
     with raw.cursor(row_factory=tuple_row) as cursor:
         limits = [one for one in limits_at(cursor, job.site) if one.job_type == job.job_type] if job.pandaid else []
-    held = [] if job.pandaid is None else read_held_from(asking, job.pandaid)
+    held = [] if job.pandaid is None else read_held_from(query, job.pandaid)
     near = list(compared.near)
     seen, fits = sum(one.count for one in sightings), _by_place(compared.fits)
     return WhyJob(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.pilots.answers.pilot_demand import pilot_demand
 
@@ -25,9 +25,9 @@ def demand(
     as_json: Annotated[bool, typer.Option("--json", help="One object per line.")] = False,
 ) -> None:
     """Show how many new pilots of which kind each queue could use, as the agent pilot_demand last counted, and why."""
-    with asked(context) as asking:
-        demands = pilot_demand(asking.connection, asking.names, queue)
-        now = asking.now
+    with query_context(context) as query:
+        demands = pilot_demand(query.connection, query.names, queue)
+        now = query.now
     if as_json:
         for one in demands:
             about = one.counted.model_dump(mode="json")

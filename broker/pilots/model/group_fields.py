@@ -24,7 +24,7 @@ KEPT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Asking:
+class PilotRequest:
     """A pilot at its place: PanDA queue, the pools that are mapped to it, and its node with the tags of the place."""
 
     pilot: Pilot
@@ -47,9 +47,9 @@ class Field:
 
     def __init__(
         self,
-        part: Callable[[Asking], Hashable],
-        holds: Callable[[Asking], Bools],
-        presented: Callable[[Asking], Any],
+        part: Callable[[PilotRequest], Hashable],
+        holds: Callable[[PilotRequest], Bools],
+        presented: Callable[[PilotRequest], Any],
         fits: Callable[[Any, int], bool],
         values: int,
         *,
@@ -59,11 +59,11 @@ class Field:
         self.presented, self.fits, self.values, self.none_fits = presented, fits, values, none_fits
         self._kept = BoundedCache[Bits](KEPT_BYTES)
 
-    def bits(self, asking: Asking, part: Hashable) -> Bits:
+    def bits(self, request: PilotRequest, part: Hashable) -> Bits:
         """A bit for each task queue that fits; ``part``: of the pilot, for this field."""
         bits = self._kept.get(part)
         if bits is None:
-            bits = packed(self._holds(asking))
+            bits = packed(self._holds(request))
             self._kept.keep(part, bits, bits.nbytes + 200)
         return bits
 
@@ -71,16 +71,18 @@ class Field:
 def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
     """The conditions, in their order, for these task queues; the limit is checked when a job is taken."""
     return {
-        "vo": _same(queues.vo, lambda asking: None if asking.pilot.vo is None else asking.pilot.vo.lower(), str.lower),
-        "queue": _alike(queues.panda_queue, lambda asking: asking.panda_queue, _none_or_same),
-        "resource_type": _alike(queues.resource_type, lambda asking: asking.pilot.resource_type, _unless_other),
-        "owner": _same(queues.owner, lambda asking: asking.pilot.owner),
-        "owner_group": _same(queues.owner_group, lambda asking: asking.pilot.owner_group),
+        "vo": _same(
+            queues.vo, lambda request: None if request.pilot.vo is None else request.pilot.vo.lower(), str.lower
+        ),
+        "queue": _alike(queues.panda_queue, lambda request: request.panda_queue, _none_or_same),
+        "resource_type": _alike(queues.resource_type, lambda request: request.pilot.resource_type, _unless_other),
+        "owner": _same(queues.owner, lambda request: request.pilot.owner),
+        "owner_group": _same(queues.owner_group, lambda request: request.pilot.owner_group),
         "site": _alike(_sets(queues.sites), _site, lambda sites, site: not sites or site in sites),
         "banned_site": _alike(_sets(queues.banned_sites), _site, lambda sites, site: site not in sites),
         "platform": _alike(
             queues.platforms,
-            lambda asking: frozenset(asking.pilot.platforms),
+            lambda request: frozenset(request.pilot.platforms),
             lambda names, has: not names or not has.isdisjoint(names),
         ),
         "cpu_time": _of_class(queues.cputime_class_s),
@@ -89,8 +91,8 @@ def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
     }
 
 
-def _site(asking: Asking) -> str:
-    return asking.pilot.site
+def _site(request: PilotRequest) -> str:
+    return request.pilot.site
 
 
 def _sets(column: Texts) -> Texts:
@@ -117,13 +119,13 @@ def _codes(column: Texts) -> tuple[list[Any], Ints]:
 
 
 def _alike(
-    column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, Any], bool], *, none_fits: bool = False
+    column: Texts, part: Callable[[PilotRequest], Any], fits: Callable[[Any, Any], bool], *, none_fits: bool = False
 ) -> Field:
     """A condition that is evaluated once for each distinct value of a column."""
     values, codes = _codes(column)
 
-    def holds(asking: Asking) -> Bools:
-        presented = part(asking)
+    def holds(request: PilotRequest) -> Bools:
+        presented = part(request)
         return np.array([fits(value, presented) for value in values], dtype=np.bool_)[codes]
 
     of_position = [values[code] for code in codes.tolist()]
@@ -133,7 +135,7 @@ def _alike(
     )  # fmt: skip
 
 
-def _same(column: Texts, part: Callable[[Asking], str | None], form: Callable[[str], str] = str) -> Field:
+def _same(column: Texts, part: Callable[[PilotRequest], str | None], form: Callable[[str], str] = str) -> Field:
     """A field must equal what the pilot presents; one that it does not present does not count."""
 
     def fits(value: str | None, wanted: str | None) -> bool:
@@ -147,12 +149,12 @@ def _of_class(classes_s: Ints) -> Field:
     least_s = least_of_class(classes_s)
     bounds, of_position = np.unique(least_s).tolist(), least_s.tolist()
 
-    def presented(asking: Asking) -> int:
-        return asking.pilot.cputime_s or 0
+    def presented(request: PilotRequest) -> int:
+        return request.pilot.cputime_s or 0
 
     return Field(
-        lambda asking: bisect_right(bounds, presented(asking)),
-        lambda asking: least_s <= presented(asking),
+        lambda request: bisect_right(bounds, presented(request)),
+        lambda request: least_s <= presented(request),
         presented,
         lambda cputime_s, position: bool(of_position[position] <= cputime_s),
         len(bounds),
@@ -161,7 +163,7 @@ def _of_class(classes_s: Ints) -> Field:
 
 def _of_pool(column: Texts) -> Field:
     known = frozenset(pool for pool in column.tolist() if pool is not None)
-    return _alike(column, lambda asking: asking.pools & known, lambda pool, mapped: pool is None or pool in mapped)
+    return _alike(column, lambda request: request.pools & known, lambda pool, mapped: pool is None or pool in mapped)
 
 
 def _of_node(column: Texts) -> Field:
@@ -175,12 +177,12 @@ def _of_node(column: Texts) -> Field:
     )
     of_row = of_text[codes] if len(codes) else codes
 
-    def holds(asking: Asking) -> Bools:
-        fits = index.fits(asking.node) if asking.node is not None else np.zeros(len(known), np.bool_)
+    def holds(request: PilotRequest) -> Bools:
+        fits = index.fits(request.node) if request.node is not None else np.zeros(len(known), np.bool_)
         return np.concatenate((fits, [False, True]))[of_row]
 
-    def part(asking: Asking) -> Hashable:
-        return None if asking.node is None else index.signature(asking.node)
+    def part(request: PilotRequest) -> Hashable:
+        return None if request.node is None else index.signature(request.node)
 
     never, always = len(known), len(known) + 1
     of_position = of_row.tolist()
@@ -189,4 +191,4 @@ def _of_node(column: Texts) -> Field:
         number = of_position[position]
         return number == always or (number != never and node is not None and index.suits(node, number))
 
-    return Field(part, holds, lambda asking: asking.node, fits, len(texts))
+    return Field(part, holds, lambda request: request.node, fits, len(texts))

@@ -19,7 +19,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.bounded_cache import BoundedCache
 from broker.matching.specs.condition import unpacked
-from broker.pilots.model.group_fields import Asking, Field, fields_of
+from broker.pilots.model.group_fields import Field, PilotRequest, fields_of
 from broker.pilots.model.match_order import LAST_TIER, draw
 from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
 from broker.pilots.model.task_queue_shares import real_priorities
@@ -64,16 +64,16 @@ class Fitting:
 
     Args:
         index: index of the task queues.
-        asking: the pilot.
+        request: the pilot.
     """
 
-    def __init__(self, index: GroupIndex, asking: Asking) -> None:
-        self._index, self._asking = index, asking
+    def __init__(self, index: GroupIndex, request: PilotRequest) -> None:
+        self._index, self._request = index, request
         self._whole: Whole | None = None
         self._checks = [
             (condition.fits, presented)
             for condition in index.telling
-            if ((presented := condition.presented(asking)) is not None or not condition.none_fits)
+            if ((presented := condition.presented(request)) is not None or not condition.none_fits)
             and (condition.values != 1 or not condition.fits(presented, 0))  # required by all task queues, and met
         ]
 
@@ -90,7 +90,7 @@ class Fitting:
     def whole(self) -> Whole:
         """All that fit."""
         if self._whole is None:
-            self._whole = self._index.whole(self._asking)
+            self._whole = self._index.whole(self._request)
         return self._whole
 
 
@@ -132,39 +132,39 @@ class GroupIndex:
         *others, node = self.fields
         return (*sorted(others, key=lambda one: -one.values), node)
 
-    def fitting(self, asking: Asking) -> Fitting:
+    def fitting(self, request: PilotRequest) -> Fitting:
         """The task queues that a pilot may take from."""
-        return Fitting(self, asking)
+        return Fitting(self, request)
 
-    def whole(self, asking: Asking) -> Whole:
+    def whole(self, request: PilotRequest) -> Whole:
         """All task queues that a pilot may take from; shared by pilots that no condition tells apart."""
-        parts = tuple(one.part(asking) for one in self.fields)
+        parts = tuple(one.part(request) for one in self.fields)
         whole = self._kept.get(parts)
         if whole is None:
-            whole = self._kept.keep(parts, self._look(asking, parts), len(self.queues) // 8 + 1500)
+            whole = self._kept.keep(parts, self._look(request, parts), len(self.queues) // 8 + 1500)
         return whole
 
-    def holds(self, name: str, asking: Asking) -> Bools:
+    def holds(self, name: str, request: PilotRequest) -> Bools:
         """(K,) for each task queue whether the condition on one field holds."""
         one = self.fields[FIELDS.index(name)]
-        return unpacked(one.bits(asking, one.part(asking)), len(self.queues))
+        return unpacked(one.bits(request, one.part(request)), len(self.queues))
 
-    def conditions(self, asking: Asking) -> dict[str, Bools]:
+    def conditions(self, request: PilotRequest) -> dict[str, Bools]:
         """(K,) by field but the limit, in their order, for each task queue whether the condition holds."""
-        return {name: self.holds(name, asking) for name, _ in zip(FIELDS, self.fields, strict=False)}
+        return {name: self.holds(name, request) for name, _ in zip(FIELDS, self.fields, strict=False)}
 
-    def reasons(self, asking: Asking) -> Ints:
+    def reasons(self, request: PilotRequest) -> Ints:
         """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
         reasons = np.full(len(self.queues), MATCHES, dtype=np.int64)
         for number in range(len(self.fields) - 1, -1, -1):
             one = self.fields[number]
-            reasons[~unpacked(one.bits(asking, one.part(asking)), len(reasons))] = number
+            reasons[~unpacked(one.bits(request, one.part(request)), len(reasons))] = number
         return reasons
 
-    def _look(self, asking: Asking, parts: tuple[Hashable, ...]) -> Whole:
+    def _look(self, request: PilotRequest, parts: tuple[Hashable, ...]) -> Whole:
         if not self.runs:
             return Whole(b"", frozenset(), {})
-        bits = np.bitwise_and.reduce([one.bits(asking, part) for one, part in zip(self.fields, parts, strict=True)])
+        bits = np.bitwise_and.reduce([one.bits(request, part) for one, part in zip(self.fields, parts, strict=True)])
         flags = unpacked(bits, len(self.queues))
         counts = np.add.reduceat(flags, self._starts, dtype=np.int64).tolist()
         few = {

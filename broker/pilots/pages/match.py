@@ -11,7 +11,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import LARGEST_ID, State, asking
+from broker.api.state import LARGEST_ID, State, query_context
 from broker.matching.specs.documents import DocumentUnreadable, read_yaml
 from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.node_reading import read_node
@@ -20,7 +20,7 @@ from broker.pilots.answers.why_job import WhyJob, why_job, why_specs
 from broker.pilots.answers.why_node import WhyNode, why_node
 from broker.pilots.model.matcher import Pilot
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="pilots")
@@ -56,20 +56,20 @@ def match_page(
     vo: _Name = "",
 ) -> Response:
     """Which nodes fit a job by its number or its specs, or which jobs fit a node at a queue; what misses, and why."""
-    with asking(api) as asked:
+    with query_context(api) as query:
         if pandaid:
-            found = Matched(job=why_job(asked, min(int(pandaid), LARGEST_ID)))
+            found = Matched(job=why_job(query, min(int(pandaid), LARGEST_ID)))
         elif specs.strip():
-            found = Matched(job=_of_specs(asked, specs, queue or None))
+            found = Matched(job=_of_specs(query, specs, queue or None))
         elif queue:
-            found = Matched(node=_of_node(asked, node, Pilot(site, ce, queue, vo or None)))
+            found = Matched(node=_of_node(query, node, Pilot(site, ce, queue, vo or None)))
         else:
             found = Matched()
     given = {"pandaid": pandaid, "specs": specs or SPECS, "node": node or NODE, "site": site, "ce": ce, "vo": vo}
     return show(request, "match", found, title="Jobs and nodes", given={**given, "queue": queue})
 
 
-def _of_specs(asked: Asking, text: str, queue: str | None) -> WhyJob:
+def _of_specs(asked: QueryContext, text: str, queue: str | None) -> WhyJob:
     try:
         specs = read_job(read_yaml(text))
     except (DocumentUnreadable, SpecRefused) as refused:
@@ -77,7 +77,7 @@ def _of_specs(asked: Asking, text: str, queue: str | None) -> WhyJob:
     return why_specs(asked, specs, queue)
 
 
-def _of_node(asked: Asking, text: str, pilot: Pilot) -> WhyNode:
+def _of_node(asked: QueryContext, text: str, pilot: Pilot) -> WhyNode:
     """The jobs for a pilot; without a text it reports no node."""
     node = None
     if text.strip():

@@ -12,7 +12,7 @@ from broker.access.policies import DECIDE, READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import LARGEST_ID, State, asking
+from broker.api.state import LARGEST_ID, State, query_context
 from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers.why_job import WhyJob, why_job, why_specs
@@ -43,8 +43,8 @@ class AskedSpecs(BaseModel):
 @allow(READ)
 def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
     """List nodes of the last 24 hours that fit an activated job or miss by one condition, and the limits that hold."""
-    with asking(api) as asked:
-        found = why_job(asked, pandaid)
+    with query_context(api) as query:
+        found = why_job(query, pandaid)
     return answer(request, found)
 
 
@@ -56,8 +56,8 @@ def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
         specs = read_job(body.job, vo=body.vo)
     except SpecRefused as refused:
         raise Problem(422, "invalid_request", f"job: {refused}") from refused
-    with asking(api) as asked:
-        found = why_specs(asked, specs, body.panda_queue)
+    with query_context(api) as query:
+        found = why_specs(query, specs, body.panda_queue)
     return answer(request, found)
 
 
@@ -66,6 +66,6 @@ def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
 def match_of_node(request: Request, api: State, body: PresentedPilot) -> Response:
     """List what fits a pilot, by tier, what misses by one condition, with its jobs, and which limits hold."""
     pilot = body.as_matched()
-    with asking(api) as asked:
-        found = why_node(Database.raw(asked.connection), asked.names, pilot, asked.now)
+    with query_context(api) as query:
+        found = why_node(Database.raw(query.connection), query.names, pilot, query.now)
     return answer(request, found)

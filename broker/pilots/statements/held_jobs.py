@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from broker.gdpconfig.tuning import Tuning
 from broker.store.connection.tables import Names
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 # A node has the same name at all queues of its site, so the queue at which the input failed is not compared. Where jobs
 # ended at no other node of the queue, no other pilot would come for the job.
@@ -121,8 +121,8 @@ def held_here(cursor: psycopg.Cursor[Any], names: Names, node: str, queue: str, 
     return None if row is None or row[0] is None else HeldHere(node=node, held_until=row[0], jobs=row[1])
 
 
-def read_held_from(asking: Asking, pandaid: int) -> list[HeldFrom]:
+def read_held_from(query: QueryContext, pandaid: int) -> list[HeldFrom]:
     """The nodes whose pilots are not given a job that waits."""
-    values = {"job": pandaid, "now": asking.now}
-    rows = asking.connection.execute(sa.text(asking.names.sql(_READ)), values)
+    values = {"job": pandaid, "now": query.now}
+    rows = query.connection.execute(sa.text(query.names.sql(_READ)), values)
     return [HeldFrom(node=node, held_until=until) for node, until in rows]

@@ -36,11 +36,11 @@ class LimitTokens:
     """Tokens by site and type; threads share them.
 
     Attributes:
-        asking: lock held while the database is asked for tokens, so that two threads do not ask for the same.
+        fetch_lock: held while tokens are fetched from the database, so that two threads do not fetch the same.
     """
 
     def __init__(self) -> None:
-        self.asking = threading.Lock()
+        self.fetch_lock = threading.Lock()
         self._held: dict[Pair, _Held] = {}
         self._lock = threading.Lock()
 

@@ -224,7 +224,7 @@ def refill(
     connection: psycopg.Connection[Any], names: Names, tokens: LimitTokens, pairs: Sequence[Pair], now: datetime
 ) -> None:
     """Lease tokens of these pairs, and give back what is left of older leases; recount a pair if none is free."""
-    with tokens.asking:
+    with tokens.fetch_lock:
         for pair in tokens.wanting(pairs, now):
             lease, granted, counted_at = _lease(connection, tokens, pair, now)
             if not granted and (counted_at is None or counted_at <= now - COUNTED_AGAIN_AFTER):

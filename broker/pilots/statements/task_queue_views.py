@@ -12,7 +12,7 @@ import numpy as np
 import psycopg
 
 from broker.domain.arrays import Bools, Ints
-from broker.pilots.model.group_fields import Asking
+from broker.pilots.model.group_fields import PilotRequest
 from broker.pilots.model.matcher import Pilot, TaskQueueTable
 from broker.pilots.model.waiting_groups import Fitting, WaitingGroups
 from broker.pilots.statements.limit_tokens import LimitTokens, Pair
@@ -132,19 +132,19 @@ class View:
 
     def fitting(self, pilot: Pilot) -> Fitting:
         """The task queues that a pilot may take from."""
-        return self.groups.index.fitting(self._asking(pilot))
+        return self.groups.index.fitting(self._request(pilot))
 
     def reasons(self, pilot: Pilot) -> Ints:
         """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
-        return self.groups.index.reasons(self._asking(pilot))
+        return self.groups.index.reasons(self._request(pilot))
 
     def conditions(self, pilot: Pilot) -> dict[str, Bools]:
         """(K,) by field but the limit, for each task queue whether the pilot meets the condition."""
-        return self.groups.index.conditions(self._asking(pilot))
+        return self.groups.index.conditions(self._request(pilot))
 
     def here(self, pilot: Pilot) -> Bools:
         """(K,) the task queues that held jobs and belong to the place, or to none."""
-        return self.groups.holding & self.groups.index.holds("queue", self._asking(pilot))
+        return self.groups.holding & self.groups.index.holds("queue", self._request(pilot))
 
     def pair_of(self, queue: int) -> Pair | None:
         """The limit for the jobs of a task queue; None: there is none. Jobs of no PanDA queue run at no site."""
@@ -168,11 +168,11 @@ class View:
         """Whether :meth:`note_too_short` recently recorded this for a pilot with as much CPU time."""
         return self.groups.is_too_short(queue, priority, pilot.cputime_s or 0, now)
 
-    def _asking(self, pilot: Pilot) -> Asking:
+    def _request(self, pilot: Pilot) -> PilotRequest:
         node = pilot.node
         if node is not None and not self.at.tags <= node.tags:
             node = node.with_changes({"tags": node.tags | self.at.tags})
-        return Asking(pilot, self.at.panda_queue, self.at.pools, node)
+        return PilotRequest(pilot, self.at.panda_queue, self.at.pools, node)
 
 
 PlaceKey = tuple[str, str, str, str | None]

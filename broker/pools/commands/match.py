@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, moment_of, open_store
+from broker.cli.context import moment_of, open_store, query_context
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.queues import QueueOffer, SoftwareOffers
 from broker.engine.job.facts import software_offers
@@ -138,11 +138,11 @@ def _nodes_for_job(context: typer.Context, job: str, queues: Sequence[str]) -> W
     if job.isascii() and job.isdecimal():
         if queues:
             raise WrongRequirement("a job that is submitted has its queue", "--queue", "leave it out")
-        with asked(context) as asking:
-            return why_job(asking, int(job))
+        with query_context(context) as query:
+            return why_job(query, int(job))
     specs = read_job_specs(Path(job), OWN)
-    with asked(context) as asking:
-        return why_specs(asking, specs, queues[0] if queues else None)
+    with query_context(context) as query:
+        return why_specs(query, specs, queues[0] if queues else None)
 
 
 def _need(architecture: str, release: Release | None, container: str | None, only_tags: bool) -> Need:

@@ -30,7 +30,7 @@ from broker.pools.statements import resource_versions
 from broker.pools.statements.pool_reads import PoolRecord, all_pools, get_submit_pools_for_queue
 from broker.pools.statements.resource_versions import ResourceVersion
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 app = typer.Typer(no_args_is_help=True, help="SubmitPools: requirements of jobs, and the queues that meet them.")
 
@@ -200,7 +200,7 @@ def list_pools(
 def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
     """Show a pool: its requirements, the queues that meet them by the resources in force, and why others do not."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        pool = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
+        pool = pool_answer(QueryContext(connection, database.names, moment_of(None, database)), pool_id)
         version = resource_versions.current(connection)
     reasons = {} if version is None else _reasons(pool, version)
     if as_json:
@@ -218,7 +218,7 @@ def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> No
 def queues(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
     """List the queues mapped to a pool, since when, and the PanDA queue of each."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        pool = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
+        pool = pool_answer(QueryContext(connection, database.names, moment_of(None, database)), pool_id)
     if as_json:
         for queue in pool.queues:
             print_json(queue)

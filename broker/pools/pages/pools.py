@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import State, asking
+from broker.api.state import State, query_context
 from broker.pools.statements.pool_reads import PoolLine, all_pools
 from broker.web.rendering import page_router, show
 
@@ -25,6 +25,6 @@ class Pools(BaseModel):
 @allow(READ)
 def list_pools(request: Request, api: State) -> Response:
     """All SubmitPools: how many queues meet each, and how many jobs wait."""
-    with asking(api) as asked:
-        lines = sorted(all_pools(asked.connection), key=lambda line: (-line.waiting_jobs, line.pool_id))
-    return show(request, "pools", Pools(pools=lines), title="Pools", items="pools", now=asked.now)
+    with query_context(api) as query:
+        lines = sorted(all_pools(query.connection), key=lambda line: (-line.waiting_jobs, line.pool_id))
+    return show(request, "pools", Pools(pools=lines), title="Pools", items="pools", now=query.now)

@@ -17,7 +17,7 @@ from broker.retries.statements.retry_rows import Editing, FailedRow, KnownRule
 from broker.retries.statements.retry_writes import retry_actions
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 
 MOST_JOBS = 20_000
 """How many failed jobs a test of a rule checks, newest first."""
@@ -140,10 +140,10 @@ class RuleTest(Answer):
     sentence: str
 
 
-def rule_list(asking: Asking, *, with_removed: bool = False) -> RetryRules:
+def rule_list(query: QueryContext, *, with_removed: bool = False) -> RetryRules:
     """The rules of PanDA's tables and our own."""
-    known = retry_rows.read_rules(asking.connection, asking.catalogue, with_removed=with_removed)
-    return RetryRules(now=asking.now, rules=tuple(_line(one, asking.now) for one in known))
+    known = retry_rows.read_rules(query.connection, query.catalogue, with_removed=with_removed)
+    return RetryRules(now=query.now, rules=tuple(_line(one, query.now) for one in known))
 
 
 def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
@@ -171,14 +171,14 @@ def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
     )
 
 
-def rule_named(asking: Asking, name: str) -> KnownRule:
+def rule_named(query: QueryContext, name: str) -> KnownRule:
     """Find a rule by its name, or one of our own by its number.
 
     Raises:
         NotFound: there is no such rule.
     """
     wanted = f"broker:{name}" if name.isdecimal() else name
-    known = {f"{one.origin}:{one.rule_id}": one for one in retry_rows.read_rules(asking.connection, asking.catalogue)}
+    known = {f"{one.origin}:{one.rule_id}": one for one in retry_rows.read_rules(query.connection, query.catalogue)}
     if wanted not in known:
         raise NotFound(f"there is no retry rule {name[:40]}", "retry rules", "see broker retry-rule list")
     return known[wanted]
@@ -189,23 +189,23 @@ def written(new: NewRule) -> KnownRule:
     return KnownRule("broker", 0, new.rule(), new.action, new.expires, "")
 
 
-def test_rule(asking: Asking, one: KnownRule, days: float = 7.0) -> RuleTest:
+def test_rule(query: QueryContext, one: KnownRule, days: float = 7.0) -> RuleTest:
     """What a rule would have done to the jobs that failed in the last ``days`` days.
 
     Raises:
         WrongRule: the rule cannot act at all.
     """
-    line = _line(one, asking.now)
+    line = _line(one, query.now)
     if one.rule is None or one.rule.fault is not None:
         raise WrongRule(line.fault or "it has no action", line.rule, "correct the rule")
-    rule, since = one.rule, asking.now - timedelta(days=days)
-    failed = retry_rows.read_failed_by(asking.connection, asking.catalogue, rule, since, asking.now, MOST_JOBS + 1)
+    rule, since = one.rule, query.now - timedelta(days=days)
+    failed = retry_rows.read_failed_by(query.connection, query.catalogue, rule, since, query.now, MOST_JOBS + 1)
     hits = [job for job in failed[:MOST_JOBS] if _hit(rule, job)]
-    effects = [(job, _would(asking, rule, job)) for job in hits]
-    later = _later(asking, rule, [job.pandaid for job in hits])
+    effects = [(job, _would(query, rule, job)) for job in hits]
+    later = _later(query, rule, [job.pandaid for job in hits])
     by_effect = Counter(effect.reason if effect.target == "none" else _short(effect) for _, effect in effects)
     return RuleTest(
-        now=asking.now, since=since, rule=line, looked_at=min(len(failed), MOST_JOBS), is_cut=len(failed) > MOST_JOBS,
+        now=query.now, since=since, rule=line, looked_at=min(len(failed), MOST_JOBS), is_cut=len(failed) > MOST_JOBS,
         jobs=len(hits), tasks=len({job.jeditaskid for job in hits}),
         by_queue=dict(Counter(job.queue or "unknown" for job in hits).most_common(MOST_EXAMPLES)),
         by_effect=dict(by_effect.most_common(MOST_EXAMPLES)), **later,
@@ -219,16 +219,16 @@ def _hit(rule: RetryRule, job: FailedRow) -> bool:
     return error is not None and fits(rule, error, job.scope)
 
 
-def _would(asking: Asking, rule: RetryRule, job: FailedRow) -> Effect:
+def _would(query: QueryContext, rule: RetryRule, job: FailedRow) -> Effect:
     """The effect of a rule on a job, with its task as it is now."""
-    tasks: dict[int, Any] = asking.kept.setdefault("retry_tasks", {})
+    tasks: dict[int, Any] = query.kept.setdefault("retry_tasks", {})
     number = job.jeditaskid or 0
     if number not in tasks:
-        tasks[number] = retry_rows.read_task(asking.connection, asking.catalogue, number)
+        tasks[number] = retry_rows.read_task(query.connection, query.catalogue, number)
     if tasks[number] is None:
         return Effect("its task is not on record any more")
     if rule.action in ("increase_cputime", "reduce_input_per_job"):
-        return effect_of(rule, retry_rows.read_more(asking.connection, asking.catalogue, job, rule), tasks[number])
+        return effect_of(rule, retry_rows.read_more(query.connection, query.catalogue, job, rule), tasks[number])
     return effect_of(rule, job.job, tasks[number])
 
 
@@ -259,18 +259,16 @@ _LATER = """
     FROM later JOIN {jobs} AS job USING (pandaid) GROUP BY 1"""
 
 
-def _later(asking: Asking, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
+def _later(query: QueryContext, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
     """The outcome of the attempts that a limit would have prevented; zeros for other actions."""
     none = {"later_attempts": 0, "later_core_h": 0.0, "later_finished": 0, "later_finished_core_h": 0.0}
     if rule.most_attempts is None or rule.action not in ("no_retry", "limit_retry") or not jobs:
         return none
-    files = asking.catalogue.source(
-        "filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "attemptnr", "type")
-    )
+    files = query.catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "attemptnr", "type"))
     columns = ("pandaid", "jobstatus", "starttime", "endtime", "corecount", "actualcorecount")
-    query = _LATER.format(files=files, jobs=asking.catalogue.source("jobsarchived4", columns))
+    statement = _LATER.format(files=files, jobs=query.catalogue.source("jobsarchived4", columns))
     arguments = {"jobs": jobs, "types": list(retry_rows.INPUT_TYPES), "most": rule.most_attempts}
-    rows = {bool(row[0]): row for row in asking.connection.execute(sa.text(query), arguments)}
+    rows = {bool(row[0]): row for row in query.connection.execute(sa.text(statement), arguments)}
     failed, finished = rows.get(False), rows.get(True)
     return {
         "later_attempts": sum(row[1] for row in rows.values()),
@@ -292,10 +290,10 @@ def _sentence(rule: RetryRule, jobs: int, days: float, later: dict[str, Any]) ->
 
 
 def actions_of(
-    asking: Asking, *, task: int | None = None, job: int | None = None, since: datetime | None = None
+    query: QueryContext, *, task: int | None = None, job: int | None = None, since: datetime | None = None
 ) -> tuple[RetryActionLine, ...]:
     """What rules did for a task or a job, the oldest first."""
-    return tuple(RetryActionLine(**row) for row in retry_actions(asking.connection, task=task, job=job, since=since))
+    return tuple(RetryActionLine(**row) for row in retry_actions(query.connection, task=task, job=job, since=since))
 
 
 def add(database: Database, new: NewRule, by: Editing) -> RetryRuleLine:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, moment_of, open_store
+from broker.cli.context import moment_of, open_store, query_context
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
@@ -49,8 +49,8 @@ def list_rules(
     as_json: Json = False,
 ) -> None:
     """List the rules of PanDA's tables (panda:N) and your own (broker:N)."""
-    with asked(context) as asking:
-        listing = retries.rule_list(asking, with_removed=removed)
+    with query_context(context) as query:
+        listing = retries.rule_list(query, with_removed=removed)
     if as_json:
         print_json(listing)
         return
@@ -155,9 +155,9 @@ def try_rule(
     options = (source, code, action, diag, parameters, architecture, release, work_queue)
     if rule is not None and any(one is not None for one in options):
         raise WrongRule("a rule is named and written", "retry-rule test", "name one, or write one with options")
-    with asked(context) as asking:
-        known = retries.written(_new(*options)) if rule is None else retries.rule_named(asking, rule)
-        result = retries.test_rule(asking, known, days)
+    with query_context(context) as query:
+        known = retries.written(_new(*options)) if rule is None else retries.rule_named(query, rule)
+        result = retries.test_rule(query, known, days)
     if as_json:
         print_json(result)
     else:

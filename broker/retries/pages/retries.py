@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import At, State, asking
+from broker.api.state import At, State, query_context
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, actions_of, rule_list
 from broker.web.rendering import page_router, show
 from broker.web.time_range import A_DAY_H, Hours, time_shown
@@ -31,9 +31,9 @@ class RetriesPage(BaseModel):
 @allow(READ)
 def list_retries(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """The retry rules with what they did, and the jobs to which they did it."""
-    with asking(api, at) as asked:
-        rules = rule_list(asked)
-        done = actions_of(asked, since=asked.now - timedelta(hours=hours))
+    with query_context(api, at) as query:
+        rules = rule_list(query)
+        done = actions_of(query, since=query.now - timedelta(hours=hours))
     page = RetriesPage(rules=rules, actions=[one for one in reversed(done) if one.acted_at <= rules.now])
     counts = Counter(one.rule for one in page.actions)
     return show(

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, TUNE
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import LARGEST_ID, At, State, TaskId, Who, asking, editor
+from broker.api.state import LARGEST_ID, At, State, TaskId, Who, editor, query_context
 from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, RuleTest
@@ -53,8 +53,8 @@ def list_retry_rules(
     at: At = None,
 ) -> Response:
     """List the rules of PanDA's tables and our own."""
-    with asking(api, at) as asked:
-        rules = retries.rule_list(asked, with_removed=removed)
+    with query_context(api, at) as query:
+        rules = retries.rule_list(query, with_removed=removed)
     return answer(request, rules, items="rules")
 
 
@@ -72,9 +72,9 @@ def test_retry_rule(request: Request, api: State, body: TestedRule, at: At = Non
     """Test a rule on the jobs that failed in the last days; nothing is changed."""
     if (body.name is None) == (body.rule is None):
         raise WrongRule("one of name and rule is needed", "body", "name a rule, or write one")
-    with asking(api, at) as asked:
-        known = retries.written(body.rule) if body.rule is not None else retries.rule_named(asked, body.name or "")
-        result = retries.test_rule(asked, known, body.days)
+    with query_context(api, at) as query:
+        known = retries.written(body.rule) if body.rule is not None else retries.rule_named(query, body.name or "")
+        result = retries.test_rule(query, known, body.days)
     return answer(request, result)
 
 
@@ -95,6 +95,6 @@ def remove_retry_rule(
 @allow(READ)
 def get_retries(request: Request, api: State, task: TaskId, at: At = None) -> Response:
     """List what retry rules did for the jobs of a task, or would have done if passive, with reasons."""
-    with asking(api, at) as asked:
-        actions = RetryActions(jeditaskid=task, actions=retries.actions_of(asked, task=task))
+    with query_context(api, at) as query:
+        actions = RetryActions(jeditaskid=task, actions=retries.actions_of(query, task=task))
     return answer(request, actions)

@@ -23,7 +23,7 @@ from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, agents_clock, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, last_ended
 from broker.service.statements.metric_reads import EndedJobs, ended_jobs
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.service import acknowledged_alarms
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import Change
@@ -47,11 +47,11 @@ class QueueOutcomes:
         return 100.0 * self.failed / max(1, self.failed + self.finished)
 
 
-def failing_queues(asking: Asking, limits: AlarmLimits | None = None) -> dict[str, QueueOutcomes]:
+def failing_queues(query: QueryContext, limits: AlarmLimits | None = None) -> dict[str, QueueOutcomes]:
     """Return the queues at which jobs ended within the configured time, by name."""
     effective = limits or AlarmLimits()
-    since = asking.now - timedelta(hours=effective.failing_hours)
-    ended = ended_jobs(asking.connection, asking.catalogue, since, asking.now)
+    since = query.now - timedelta(hours=effective.failing_hours)
+    ended = ended_jobs(query.connection, query.catalogue, since, query.now)
     return {outcome.queue: outcome for outcome in outcomes_of(ended, effective)}
 
 
@@ -79,33 +79,33 @@ FAILED = ("failed", "overdue", "failed_transient", "over_budget")
 USABLE = ("ok", "shrunk")
 
 
-def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
+def alarms(query: QueryContext, limits: AlarmLimits | None = None) -> Alarms:
     """Return all alarms: unacknowledged ones first, the gravest first, then those that have lasted longest."""
-    effective = limits or load_limits(asking.config)
-    late, brokered = waiting_long(asking, asking.now - timedelta(hours=effective.starving_hours))
+    effective = limits or load_limits(query.config)
+    late, brokered = waiting_long(query, query.now - timedelta(hours=effective.starving_hours))
     tasks = sorted({state.jeditaskid for state in late} | {task for _, task, _ in brokered})
-    in_share = read_task_shares(asking.connection, asking.catalogue, tasks)
-    since = asking.now - timedelta(hours=effective.flapping_hours)
-    ended = last_ended(asking.connection, agents_clock(asking), effective.refused_cycles)
+    in_share = read_task_shares(query.connection, query.catalogue, tasks)
+    since = query.now - timedelta(hours=effective.flapping_hours)
+    ended = last_ended(query.connection, agents_clock(query), effective.refused_cycles)
     all_alarms = [
-        *stale_sources(source_lines(asking)),
-        *agent_alarms(agent_lines(asking), ended, effective),
-        *starving(late, brokered, in_share, effective, asking.now),
-        *flapping(changes_since(asking, since, effective.flapping_changes), effective),
-        *failing(failing_queues(asking, effective).values(), effective),
-        *closed(unhealthy(asking)),
-        *held(held_nodes(asking)),
-        *notification_alarms(standings(asking)),
-        *worse_alarms(worse_cycles(asking, effective.drift)),
-        *outputs_alarms(waiting_outputs(asking.connection), effective, asking.now),
+        *stale_sources(source_lines(query)),
+        *agent_alarms(agent_lines(query), ended, effective),
+        *starving(late, brokered, in_share, effective, query.now),
+        *flapping(changes_since(query, since, effective.flapping_changes), effective),
+        *failing(failing_queues(query, effective).values(), effective),
+        *closed(unhealthy(query)),
+        *held(held_nodes(query)),
+        *notification_alarms(standings(query)),
+        *worse_alarms(worse_cycles(query, effective.drift)),
+        *outputs_alarms(waiting_outputs(query.connection), effective, query.now),
     ]
-    all_alarms = marked(all_alarms, acknowledged_alarms.held(asking.connection))
+    all_alarms = marked(all_alarms, acknowledged_alarms.held(query.connection))
     all_alarms.sort(
         key=lambda alarm: (
-            alarm.acknowledged is not None, GRAVITY[alarm.severity], alarm.code, alarm.since or asking.now, alarm.about
+            alarm.acknowledged is not None, GRAVITY[alarm.severity], alarm.code, alarm.since or query.now, alarm.about
         )
     )  # fmt: skip
-    return Alarms(now=asking.now, alarms=tuple(all_alarms))
+    return Alarms(now=query.now, alarms=tuple(all_alarms))
 
 
 def stale_sources(sources: Iterable[SourceLine]) -> Iterator[Alarm]:

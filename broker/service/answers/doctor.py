@@ -84,7 +84,7 @@ def examine(
     database: Database,
     enabled: Mapping[str, bool],
     host_now: datetime,
-    asking: Collection[str] = (),
+    via_panda: Collection[str] = (),
     recording: Collection[str] = (),
     statistics: JobStatistics = "live",
 ) -> list[Finding]:
@@ -94,7 +94,7 @@ def examine(
         database: database with a current schema.
         enabled: whether each agent runs in this installation.
         host_now: the time on this host (aware), to be compared with the database's.
-        asking: agents that query PanDA's server when alongside PanDA, and so need no rights on its tables.
+        via_panda: agents that query PanDA's server when alongside PanDA, and so need no rights on its tables.
         recording: agents that write only their decisions.
         statistics: source of this installation's job counts: the jobs, or PanDA's statistics.
     """
@@ -112,7 +112,7 @@ def examine(
             findings += _panda_version(connection, database.names)
             findings += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
             return findings
-        writing = {name: runs and name not in {*asking, *recording} for name, runs in enabled.items()}
+        writing = {name: runs and name not in {*via_panda, *recording} for name, runs in enabled.items()}
         findings += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
         findings += missing_findings(catalogue, statistics)
         findings += _panda_version(connection, database.names)

@@ -9,7 +9,7 @@ from agents.service import registry
 from agents.service.configuration import JobsAreMadeByJedi, ProcessSettings, config_file, load, load_process
 from broker.alongside.answers.call_files import shipped_folder
 from broker.alongside.answers.mirror_findings import mirror_findings
-from broker.alongside.answers.panda_server import asking_panda, only_recording, server_findings
+from broker.alongside.answers.panda_server import agents_via_panda, only_recording, server_findings
 from broker.alongside.answers.plugin_findings import plugin_findings
 from broker.fetching.documents import Surroundings
 from broker.notifications.answers.findings import notification_findings
@@ -37,8 +37,8 @@ def all_findings(
     process = load_process(config_file("broker.yaml", folder), folder)
     mode = migrate.mode_of(database)
     enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
-    asking, recording = asking_panda(configuration.agents), only_recording(configuration.agents)
-    findings = examine(database, enabled, now, asking, recording, process.job_statistics)
+    via_panda, recording = agents_via_panda(configuration.agents), only_recording(configuration.agents)
+    findings = examine(database, enabled, now, via_panda, recording, process.job_statistics)
     findings += notification_findings(database, folder, now)
     if mode != migrate.STANDALONE:
         findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from broker.brokerages.registry import brokerage, offered
 from broker.service.statements import flow_reads
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 from broker.store.summaries.reason_counts import bucket_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -73,29 +73,29 @@ def _percent(failed: float | None, finished: float | None) -> float | None:
     return 100.0 * (failed or 0.0) / ended if ended else None
 
 
-def first_counted(asking: Asking) -> datetime | None:
+def first_counted(query: QueryContext) -> datetime | None:
     """Return when decisions were first counted in the last day; None if never. Queried once per transaction."""
-    return asking.once(_FIRST, lambda: flow_reads.first_bucket(asking.connection, asking.now - DAY))
+    return query.once(_FIRST, lambda: flow_reads.first_bucket(query.connection, query.now - DAY))
 
 
-def decided_in_a_day(asking: Asking) -> flow_reads.Decided:
+def decided_in_a_day(query: QueryContext) -> flow_reads.Decided:
     """Return what was decided in the last day, and what was placed. Queried once per transaction."""
-    now, step_s = asking.now, _step_s(asking)
+    now, step_s = query.now, _step_s(query)
     outcomes = flow_reads.Steps(bucket_of(now - DAY), now, DAY.total_seconds() / OUTCOME_STEPS)
     placed = flow_reads.Steps(_starts(now, step_s)[0], now + timedelta(seconds=FIRST_STEPS_S), step_s)
     of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
-    return asking.once(_DECIDED, lambda: flow_reads.decided(asking.connection, now, outcomes, placed, of_jobs))
+    return query.once(_DECIDED, lambda: flow_reads.decided(query.connection, now, outcomes, placed, of_jobs))
 
 
-def _step_s(asking: Asking) -> int:
-    first = first_counted(asking)
-    return FIRST_STEPS_S if first is None or asking.now - first < 2 * HOUR else STEP_S
+def _step_s(query: QueryContext) -> int:
+    first = first_counted(query)
+    return FIRST_STEPS_S if first is None or query.now - first < 2 * HOUR else STEP_S
 
 
-def work_flow(asking: Asking) -> WorkFlow:
+def work_flow(query: QueryContext) -> WorkFlow:
     """Return how work flows now, from counts taken as it happens: no job or decision is read."""
-    now, connection = asking.now, asking.connection
-    step_s, decided = _step_s(asking), decided_in_a_day(asking)
+    now, connection = query.now, query.connection
+    step_s, decided = _step_s(query), decided_in_a_day(query)
     starts = _starts(now, step_s)
     until = now + timedelta(seconds=FIRST_STEPS_S)
     ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)

@@ -14,7 +14,7 @@ from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.answers.flow import DAY, OUTCOME_STEPS, decided_in_a_day, first_counted
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
-from broker.store.query_context import Answer, Asking, OverTime
+from broker.store.query_context import Answer, OverTime, QueryContext
 from broker.store.summaries.reason_counts import outcome_counts
 
 SHOWN = DAY
@@ -71,27 +71,27 @@ class RejectionMap(Answer):
     queues: tuple[QueueRejections, ...]
 
 
-def hours_known(asking: Asking) -> float:
+def hours_known(query: QueryContext) -> float:
     """Return how many hours back a plot goes by default: as far as data exists, at most a day."""
-    first = first_counted(asking)
-    known_h = SHOWN / timedelta(hours=1) if first is None else (asking.now - first) / timedelta(hours=1)
+    first = first_counted(query)
+    known_h = SHOWN / timedelta(hours=1) if first is None else (query.now - first) / timedelta(hours=1)
     return next((hours for hours in SHORT_RANGES_H if known_h <= hours), SHOWN / timedelta(hours=1))
 
 
-def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
+def activity(query: QueryContext, span: timedelta = SHOWN) -> Activity:
     """Return what was decided and what changed in the last 24 hours, or in another span."""
-    since = asking.now - span
+    since = query.now - span
     step_s = step_of(span)
     by_step: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
     if span == DAY:
-        found = decided_in_a_day(asking).outcomes
+        found = decided_in_a_day(query).outcomes
     else:
-        found = outcome_counts(asking.connection, since, asking.now, step_s)
+        found = outcome_counts(query.connection, since, query.now, step_s)
     for at, outcome, chunks in found:
         by_step[at][outcome] = chunks
     steps = tuple(OutcomeStep(at=at, outcomes=found) for at, found in by_step.items())
-    changes = changes_between(asking.connection, since, asking.now)
-    return Activity(now=asking.now, since=since, step_s=step_s, steps=steps, changes=tuple(changes))
+    changes = changes_between(query.connection, since, query.now)
+    return Activity(now=query.now, since=since, step_s=step_s, steps=steps, changes=tuple(changes))
 
 
 def step_of(span: timedelta) -> float:
@@ -105,22 +105,22 @@ def changes_between(connection: sa.Connection, since: datetime, until: datetime)
     return sorted(_marks(stored_changes), key=lambda mark: mark.at, reverse=True)
 
 
-def cycle_times(asking: Asking) -> CycleTimes:
+def cycle_times(query: QueryContext) -> CycleTimes:
     """Return how long cycles took in the last 24 hours."""
     by_agent: defaultdict[str, list[float]] = defaultdict(list)
-    for agent, seconds in overview_reads.cycle_seconds(asking.connection, asking.now - SHOWN, asking.now):
+    for agent, seconds in overview_reads.cycle_seconds(query.connection, query.now - SHOWN, query.now):
         by_agent[agent].append(seconds)
-    return CycleTimes(now=asking.now, seconds={agent: tuple(by_agent[agent]) for agent in sorted(by_agent)})
+    return CycleTimes(now=query.now, seconds={agent: tuple(by_agent[agent]) for agent in sorted(by_agent)})
 
 
-def rejection_map(asking: Asking) -> RejectionMap:
+def rejection_map(query: QueryContext) -> RejectionMap:
     """Return how often each rule rejected each queue in the last 24 hours."""
-    counts = day_counts(one for some in totals_of_the_day(asking).values() for one in some)
+    counts = day_counts(one for some in totals_of_the_day(query).values() for one in some)
     total: Counter[str] = Counter()
     for one in counts.values():
         total += one.rejected
     return RejectionMap(
-        now=asking.now,
+        now=query.now,
         codes=tuple(sorted(total, key=lambda code: (-total[code], code))),
         queues=tuple(
             QueueRejections(queue=name, chosen=one.chosen, rejected=dict(sorted(one.rejected.items())))

@@ -18,7 +18,7 @@ from broker.grid.answers.grid import last_snapshot
 from broker.service.answers.models import AgentLine, PartLine, ServiceAnswer, ServiceLine, SourceLine
 from broker.service.statements.agent_cycles import Cycles, cycles_lately, database_clock
 from broker.store.connection.plain_rows import mappings
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
 from broker.store.service.agent_pauses import ALL, UNTIL_RESUMED, Pause, PauseLine, held_pauses
@@ -97,19 +97,19 @@ _SERVICES = sa.text("""
     FROM broker.services ORDER BY started_at, holder""")
 
 
-def service_answer(asking: Asking, installation: str = STANDALONE) -> ServiceAnswer:
+def service_answer(query: QueryContext, installation: str = STANDALONE) -> ServiceAnswer:
     """Return the agents, the processes and the sources.
 
     Args:
-        asking: query context.
+        query: query context.
         installation: standalone, or alongside PanDA, where some agents are off until switched on.
     """
-    now = agents_clock(asking)
+    now = agents_clock(query)
     return ServiceAnswer(
         now=now,
-        agents=agent_lines(asking, installation),
-        services=tuple(_service(row, now) for row in mappings(asking.connection, _SERVICES)),
-        sources=source_lines(asking),
+        agents=agent_lines(query, installation),
+        services=tuple(_service(row, now) for row in mappings(query.connection, _SERVICES)),
+        sources=source_lines(query),
     )
 
 
@@ -119,21 +119,21 @@ def _configuration(file: Path, changed_ns: int, size_bytes: int) -> AgentsConfig
     return load(file, registry.NAMES)
 
 
-def agents_clock(asking: Asking) -> datetime:
+def agents_clock(query: QueryContext) -> datetime:
     """Return the instant, by the database's clock (aware), at which agents were read in this transaction."""
-    return _once_stored(asking).now
+    return _once_stored(query).now
 
 
-def agent_lines(asking: Asking, installation: str = STANDALONE) -> tuple[AgentLine, ...]:
+def agent_lines(query: QueryContext, installation: str = STANDALONE) -> tuple[AgentLine, ...]:
     """Return all agents of this installation, in the order in which work passes through them."""
-    return asking.once(f"{_LINES} {installation}", lambda: tuple(_agents(asking, installation)))
+    return query.once(f"{_LINES} {installation}", lambda: tuple(_agents(query, installation)))
 
 
-def _agents(asking: Asking, installation: str) -> Iterator[AgentLine]:
-    file = config_file("agents.yaml", asking.config)
+def _agents(query: QueryContext, installation: str) -> Iterator[AgentLine]:
+    file = config_file("agents.yaml", query.config)
     status = file.stat()
     configuration = _configuration(file, status.st_mtime_ns, status.st_size)
-    stored = _once_stored(asking)
+    stored = _once_stored(query)
     for name in registry.NAMES:
         paused = next((pause for pause in stored.pauses if pause.agent in (name, ALL)), None)
         leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
@@ -150,8 +150,8 @@ class _Stored:
     pauses: Sequence[Pause]
 
 
-def _once_stored(asking: Asking) -> _Stored:
-    return asking.once(_STORED, lambda: _stored(asking.connection))
+def _once_stored(query: QueryContext) -> _Stored:
+    return query.once(_STORED, lambda: _stored(query.connection))
 
 
 def _stored(connection: sa.Connection) -> _Stored:
@@ -231,13 +231,13 @@ def _service(row: Mapping[Any, Any], now: datetime) -> ServiceLine:
     )
 
 
-def source_lines(asking: Asking) -> tuple[SourceLine, ...]:
+def source_lines(query: QueryContext) -> tuple[SourceLine, ...]:
     """Return the sources of the last snapshot, with their ages at that time."""
-    return asking.once(_SOURCES, lambda: tuple(_source_lines(asking)))
+    return query.once(_SOURCES, lambda: tuple(_source_lines(query)))
 
 
-def _source_lines(asking: Asking) -> Iterator[SourceLine]:
-    snapshot = last_snapshot(asking)
+def _source_lines(query: QueryContext) -> Iterator[SourceLine]:
+    snapshot = last_snapshot(query)
     for state in () if snapshot is None else snapshot.states:
         yield SourceLine(
             source=state.name, state=state.state, age_s=state.age_s, limit_s=state.limit_s, rows=state.rows

@@ -12,7 +12,7 @@ from broker.decisions.answers.phrases import day_and_moment
 from broker.service.answers.flow import HOUR, last_60_minutes
 from broker.service.answers.overview import ChangeMark, changes_between
 from broker.service.statements import flow_reads
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, QueryContext
 from broker.store.summaries.reason_counts import WaitingCount, waited_at
 
 MOST_SAID = 2
@@ -54,16 +54,16 @@ class TwoTimes(Answer):
     changes: tuple[ChangeMark, ...]
 
 
-def two_times(asking: Asking, then: datetime) -> TwoTimes:
-    """Compare ``asking.now`` with ``then``, an earlier time (aware)."""
-    connection = asking.connection
-    waited = {at: waited_at(connection, at) for at in (then, asking.now)}
+def two_times(query: QueryContext, then: datetime) -> TwoTimes:
+    """Compare ``query.now`` with ``then``, an earlier time (aware)."""
+    connection = query.connection
+    waited = {at: waited_at(connection, at) for at in (then, query.now)}
     return TwoTimes(
         then=then,
-        now=asking.now,
-        waiting=tuple(waiting_changes(waited[then], waited[asking.now])),
-        streams=tuple(_streams(asking, then)),
-        changes=tuple(changes_between(connection, then, asking.now)),
+        now=query.now,
+        waiting=tuple(waiting_changes(waited[then], waited[query.now])),
+        streams=tuple(_streams(query, then)),
+        changes=tuple(changes_between(connection, then, query.now)),
     )
 
 
@@ -97,15 +97,15 @@ def meaning(code: str) -> str:
     return reasons[0].reason.wrong if reasons else code.replace("_", " ")
 
 
-def _streams(asking: Asking, then: datetime) -> Iterable[StreamChange]:
+def _streams(query: QueryContext, then: datetime) -> Iterable[StreamChange]:
     of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
     streams: dict[str, list[float | None]] = {"placed": [], "started": [], "finished": [], "failed": []}
-    for at in (then, asking.now):
-        placed = flow_reads.placed(asking.connection, at - HOUR, at, of_jobs)
+    for at in (then, query.now):
+        placed = flow_reads.placed(query.connection, at - HOUR, at, of_jobs)
         streams["placed"].append(float(sum(jobs for _, jobs in placed)) if placed else None)
         span = (at - 3 * HOUR, at + timedelta(minutes=1))
-        started = flow_reads.started(asking.connection, *span)
-        ended = flow_reads.ended(asking.connection, *span)
+        started = flow_reads.started(query.connection, *span)
+        ended = flow_reads.ended(query.connection, *span)
         streams["started"].append(_last_hour({hour: jobs for hour, jobs in started}, at))
         streams["finished"].append(_last_hour({hour: jobs for hour, jobs, _ in ended}, at))
         streams["failed"].append(_last_hour({hour: jobs for hour, _, jobs in ended}, at))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, duration, open_store
+from broker.cli.context import duration, open_store, query_context
 from broker.cli.output import print_json
 from broker.cli.rendering.cells import remark
 from broker.errors import REFUSED
@@ -42,8 +42,8 @@ def acknowledge(
     else:
         length = duration(span, "--for")
         acknowledging.checked(code, reason, length)
-        with asked(context) as asking:
-            current_alarms = alarms(asking).alarms
+        with query_context(context) as query:
+            current_alarms = alarms(query).alarms
         with open_store(context) as database, database.begin() as connection:
             subjects = acknowledging.acknowledge(
                 connection, current_alarms, code, about, length, reason=reason, editor=whose

@@ -17,7 +17,7 @@ from broker.service.answers.service import agent_lines
 from broker.service.commands.health import check
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.embedded import EmbeddedServer
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.schema import migrate
 from broker.store.service.agent_pauses import UNTIL_RESUMED
 
@@ -54,8 +54,8 @@ def agents(
         installation = migrate.mode_of(database)
         with database.begin() as connection:
             now = database_clock(connection)
-            asking = Asking(connection, database.names, now, settings_of(context).config)
-            lines = agent_lines(asking, installation)
+            query = QueryContext(connection, database.names, now, settings_of(context).config)
+            lines = agent_lines(query, installation)
     if json:
         for line in lines:
             print_json(line)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked
+from broker.cli.context import query_context
 from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Since
 from broker.service.answers.alarm_sentences import alarm_lines
@@ -21,8 +21,8 @@ def alarms(
 
     The limits are in config/alarms.yaml.
     """
-    with asked(context) as asking:
-        answer = all_alarms(asking)
+    with query_context(context) as query:
+        answer = all_alarms(query)
     if as_json:
         for alarm in answer.alarms:
             print_json(alarm)

@@ -15,7 +15,7 @@ import typer
 
 from agents.service import configuration, registry
 from agents.service.configuration import load_process
-from broker.alongside.answers.panda_server import asking_panda, only_recording
+from broker.alongside.answers.panda_server import agents_via_panda, only_recording
 from broker.cli.context import connect_store, open_store, require_database, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import DONE, FAILED, GATE_CLOSED, REFUSED
@@ -292,7 +292,7 @@ def _rights(installed: migrate.Installed, database: Database, folder: Path | Non
     if installed.mode != migrate.BESIDE:
         return []
     agents = configuration.load(configuration.config_file("agents.yaml", folder), registry.NAMES).agents
-    idle = asking_panda(agents) | only_recording(agents)
+    idle = agents_via_panda(agents) | only_recording(agents)
     writing = [name for name in WRITERS if agents[name].runs(installed.mode) and name not in idle]
     with database.read_snapshot() as connection:
         role = rights.current_role(connection)

@@ -16,7 +16,7 @@ from broker.errors import DONE, FAILED
 from broker.fetching.documents import Surroundings
 from broker.grid.answers.readiness import readiness
 from broker.service.answers.examination import all_findings
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 
 MOST_NAMED = 20
 """Maximum number of unusable items named below the table; --json lists all of them."""
@@ -55,7 +55,7 @@ def _show_ready(context: typer.Context, as_json: bool) -> int:
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)
         with database.read_snapshot() as connection:
-            checks = readiness(Asking(connection, database.names, now, settings_of(context).config))
+            checks = readiness(QueryContext(connection, database.names, now, settings_of(context).config))
     for check in checks if as_json else ():
         print_json(dataclasses.asdict(check))
     problems = [check for check in checks if check.level == "problem"]

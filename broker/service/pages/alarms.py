@@ -12,7 +12,7 @@ from starlette.requests import Request
 from broker.access.policies import OPERATE, READ
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import State, Who, asking, editor
+from broker.api.state import State, Who, editor, query_context
 from broker.service.answers import acknowledging
 from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds, alarm_sentence
 from broker.service.answers.alarms import alarms
@@ -41,8 +41,8 @@ class AlarmsPage(BaseModel):
 @allow(READ)
 def list_alarms(request: Request, api: State) -> Response:
     """What is wrong now, by kind, and who looks at it."""
-    with asking(api) as asked:
-        content = AlarmsPage(alarms=alarms(asked), acknowledgements=acknowledged_alarms.history(asked.connection))
+    with query_context(api) as query:
+        content = AlarmsPage(alarms=alarms(query), acknowledgements=acknowledged_alarms.history(query.connection))
     kinds = alarm_kinds(content.alarms.alarms)
     return show(
         request,
@@ -102,8 +102,8 @@ def acknowledge(request: Request, api: State, who: Who, code: str, fields: Form)
         with api.database.begin() as connection:
             acknowledging.take_back(connection, code, about, editor=editor(who))
         return back_to("/alarms")
-    with asking(api) as asked:
-        current_alarms = alarms(asked).alarms
+    with query_context(api) as query:
+        current_alarms = alarms(query).alarms
     with api.database.begin() as connection:
         acknowledging.acknowledge(
             connection, current_alarms, code, about, _span(fields), reason=fields.get("reason", ""), editor=editor(who)

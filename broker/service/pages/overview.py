@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import At, State, asking, installation_of
+from broker.api.state import At, State, installation_of, query_context
 from broker.grid.answers.links import links
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues, ShareLine, Shares
 from broker.grid.answers.queues import Placed, Places, nuclei, placed_lately, places, queues
@@ -44,15 +44,15 @@ MapBy = Literal["place", "tier"]
 def overview(request: Request, api: State, at: At = None, hours: SomeHours = None) -> Response:
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = installation_of(api)
-    with asking(api, at) as asked:
+    with query_context(api, at) as query:
         # first, since leases are compared with the clock, while the answers are for one instant
-        running = service_answer(asked, installation) if at is None else None
-        shown_h = hours or hours_known(asked)
-        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
-        flowing, shared, queue_list = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
+        running = service_answer(query, installation) if at is None else None
+        shown_h = hours or hours_known(query)
+        waiting, wrong, lately = reasons(query), alarms(query), activity(query, timedelta(hours=shown_h))
+        flowing, shared, queue_list = work_flow(query), shares(query), queues(query, with_decisions=False)
     if running is None:
-        with asking(api, api.now()) as asked:
-            running = service_answer(asked, installation)
+        with query_context(api, api.now()) as query:
+            running = service_answer(query, installation)
     activity_picture = _activity_picture(for_reader(request, lately))
     answers = {
         "service": running,
@@ -120,8 +120,8 @@ def _activity_picture(recent: Activity) -> Markup:
 def service(request: Request, api: State) -> Response:
     """The page ``/service``: agents with their cycles, processes, and sources with their ages."""
     installation = installation_of(api)
-    with asking(api, api.now()) as asked:
-        running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
+    with query_context(api, api.now()) as query:
+        running, times, wrong = service_answer(query, installation), cycle_times(query), alarms(query)
     histograms = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
     answers = {"service": running, "times": times, "alarms": wrong}
     return show(
@@ -164,14 +164,14 @@ def map_of_grid(
     by: Annotated[MapBy | None, Query(description="How sites are placed; by place where that is known.")] = None,
 ) -> Response:
     """The sites by latitude and longitude where these are known, else by tier and cloud."""
-    with asking(api, at) as asked:
+    with query_context(api, at) as query:
         queue_list, nodes, where, moved = (
-            queues(asked),
-            nuclei(asked),
-            places(asked),
-            links(asked, LinkFilters(limit=MOST_LINKS)),
+            queues(query),
+            nuclei(query),
+            places(query),
+            links(query, LinkFilters(limit=MOST_LINKS)),
         )
-        placed_jobs, ended = placed_lately(asked), failing_queues(asked, load_limits(asked.config))
+        placed_jobs, ended = placed_lately(query), failing_queues(query, load_limits(query.config))
     sites = _sites(
         queue_list, where, placed_jobs, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}, ended
     )

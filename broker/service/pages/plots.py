@@ -12,7 +12,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer
-from broker.api.state import At, State, asking
+from broker.api.state import At, State, query_context
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.service.answers.overview import Activity, activity
@@ -30,8 +30,8 @@ Columns = Mapping[str, Sequence[Any]]
 @allow(READ)
 def plot_outcomes(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """Chunks by outcome, and what changed meanwhile."""
-    with asking(api, at) as asked:
-        recent = activity(asked, timedelta(hours=hours))
+    with query_context(api, at) as query:
+        recent = activity(query, timedelta(hours=hours))
     return _plot(request, "outcomes", recent.since, recent.now, outcome_columns(for_reader(request, recent)))
 
 
@@ -45,8 +45,8 @@ def plot_jobs(
     hours: Hours = A_DAY_H,
 ) -> Response:
     """Jobs that run and wait at a queue."""
-    with asking(api, at) as asked:
-        jobs_of_queue = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
+    with query_context(api, at) as query:
+        jobs_of_queue = queue_jobs(query, unified_of(queue), timedelta(hours=hours))
     return _plot(request, "jobs", jobs_of_queue.since, jobs_of_queue.now, {"steps": job_columns(jobs_of_queue)})
 
 

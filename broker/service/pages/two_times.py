@@ -11,7 +11,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import At, Moment, State, asking, aware
+from broker.api.state import At, Moment, State, aware, query_context
 from broker.service.answers.two_times import StreamChange, meaning, two_times, two_times_sentence
 from broker.web.rendering import for_reader, page_router, show
 
@@ -23,11 +23,11 @@ SPANS = ((1, "an hour ago"), (6, "6 hours ago"), (24, "yesterday"), (168, "a wee
 @allow(READ)
 def compare(request: Request, api: State, then: Moment | None = None, at: At = None) -> Response:
     """What waits and flows more and less than at another time, and what was changed between them."""
-    with asking(api, at) as asked:
-        earlier = asked.now - timedelta(hours=24) if then is None else aware(then)
-        if earlier >= asked.now:
+    with query_context(api, at) as query:
+        earlier = query.now - timedelta(hours=24) if then is None else aware(then)
+        if earlier >= query.now:
             raise Problem(422, "invalid_request", "the time to compare with must be earlier", "swap the two")
-        comparison = two_times(asked, earlier)
+        comparison = two_times(query, earlier)
     return show(
         request,
         "two_times",

@@ -13,7 +13,7 @@ from agents.service import registry
 from broker.access.policies import OPERATE, READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State, Who, asking, editor
+from broker.api.state import State, Who, editor, query_context
 from broker.service.answers import acknowledging
 from broker.service.answers.alarms import alarms
 from broker.service.answers.models import AlarmCode, Alarms, ServiceAnswer
@@ -96,8 +96,8 @@ class Resumed(BaseModel):
 def get_service(request: Request, api: State) -> Response:
     """Get the status of agents, processes and sources."""
     installation = migrate.mode_of(api.database)
-    with asking(api, api.now()) as asked:
-        content = service_answer(asked, installation)
+    with query_context(api, api.now()) as query:
+        content = service_answer(query, installation)
     return answer(request, content)
 
 
@@ -106,8 +106,8 @@ def get_service(request: Request, api: State) -> Response:
 def list_agents(request: Request, api: State) -> Response:
     """List agents, one a line with NDJSON; otherwise the same answer as the service."""
     installation = migrate.mode_of(api.database)
-    with asking(api, api.now()) as asked:
-        content = service_answer(asked, installation)
+    with query_context(api, api.now()) as query:
+        content = service_answer(query, installation)
     return answer(request, content, items="agents")
 
 
@@ -138,8 +138,8 @@ def resume_agent(request: Request, api: State, who: Who, agent: Agent) -> Respon
 @allow(READ)
 def list_alarms(request: Request, api: State) -> Response:
     """List what is stale, overdue, refused, paused, starving, flapping or failing, most severe first."""
-    with asking(api) as asked:
-        content = alarms(asked)
+    with query_context(api) as query:
+        content = alarms(query)
     return answer(request, content, items="alarms")
 
 
@@ -147,8 +147,8 @@ def list_alarms(request: Request, api: State) -> Response:
 @allow(READ)
 def list_acknowledgements(request: Request, api: State) -> Response:
     """List the newest 100 acknowledgements: by whom, when and why."""
-    with asking(api) as asked:
-        content = Acknowledgements(acknowledgements=tuple(acknowledged_alarms.history(asked.connection)))
+    with query_context(api) as query:
+        content = Acknowledgements(acknowledgements=tuple(acknowledged_alarms.history(query.connection)))
     return answer(request, content, items="acknowledgements")
 
 
@@ -156,8 +156,8 @@ def list_acknowledgements(request: Request, api: State) -> Response:
 @allow(OPERATE)
 def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: NewAcknowledgement) -> Response:
     """Acknowledge an alarm, or all of its kind; acknowledged alarms are listed below the others."""
-    with asking(api) as asked:
-        current_alarms = alarms(asked).alarms
+    with query_context(api) as query:
+        current_alarms = alarms(query).alarms
     span = timedelta(seconds=body.for_s)
     with api.database.begin() as connection:
         about = acknowledging.acknowledge(

@@ -205,11 +205,11 @@ def _makespan(run: Run) -> float:
 
 def share_deviation(got: Floats, targets: Floats, demand: Floats) -> float:
     """Half the sum of |received part - target| over the shares with demand, with targets scaled to 1; NaN for none."""
-    asking = (demand > 0) | (got > 0)
-    if not asking.any() or got[asking].sum() <= 0:
+    counted = (demand > 0) | (got > 0)
+    if not counted.any() or got[counted].sum() <= 0:
         return math.nan
-    wanted = targets[asking] / targets[asking].sum()
-    return float(np.abs(got[asking] / got[asking].sum() - wanted).sum() / 2)
+    wanted = targets[counted] / targets[counted].sum()
+    return float(np.abs(got[counted] / got[counted].sum() - wanted).sum() / 2)
 
 
 def mean_share_deviation(run: Run, inside: Bools) -> float:

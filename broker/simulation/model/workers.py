@@ -119,8 +119,8 @@ class WorkerPool:
 
     def serve(self, queue: int) -> None:
         """Let workers without a job request one, after jobs have arrived or ended."""
-        asking, self._asking[queue] = self._asking[queue], []
-        for worker in asking:
+        requesting, self._asking[queue] = self._asking[queue], []
+        for worker in requesting:
             if not self._ask(worker):
                 self._rest(worker)
         if self._jobs[queue].waiting:

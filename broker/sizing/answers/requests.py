@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from broker.sizing.statements import request_rows
-from broker.store.query_context import Answer, Asking, NothingFound
+from broker.store.query_context import Answer, NothingFound, QueryContext
 
 #: Shown values: column, column of the unit, and meaning.
 SHOWN = (
@@ -86,20 +86,20 @@ class TaskRequests(Answer):
     changes: tuple[RequestChange, ...]
 
 
-def task_requests(asking: Asking, jeditaskid: int) -> TaskRequests:
+def task_requests(query: QueryContext, jeditaskid: int) -> TaskRequests:
     """The request of a task, and the origin of each value.
 
     Raises:
         NothingFound: there is no such task.
     """
-    row = request_rows.read_shown(asking.connection, asking.catalogue, jeditaskid)
+    row = request_rows.read_shown(query.connection, query.catalogue, jeditaskid)
     if row is None:
         raise NothingFound("task", jeditaskid, "jedi_tasks")
-    changes = [RequestChange(**one) for one in request_rows.read_changes(asking.connection, jeditaskid, asking.now)]
-    learned = request_rows.read_learned(asking.connection, jeditaskid)
+    changes = [RequestChange(**one) for one in request_rows.read_changes(query.connection, jeditaskid, query.now)]
+    learned = request_rows.read_learned(query.connection, jeditaskid)
     scouts = {} if learned is None else learned["scouts"]
     return TaskRequests(
-        now=asking.now,
+        now=query.now,
         jeditaskid=jeditaskid,
         taskname=row["taskname"],
         status=row["status"],

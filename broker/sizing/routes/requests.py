@@ -8,7 +8,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import At, State, TaskId, asking
+from broker.api.state import At, State, TaskId, query_context
 from broker.sizing.answers.requests import TaskRequests, task_requests
 
 router = guarded_router(tag="tasks")
@@ -18,6 +18,6 @@ router = guarded_router(tag="tasks")
 @allow(READ)
 def get_requests(request: Request, api: State, task: TaskId, at: At = None) -> Response:
     """Get the requests of a task: memory, time, disk; the origin of each value, and what its jobs used."""
-    with asking(api, at) as context:
-        requests = task_requests(context, task)
+    with query_context(api, at) as query:
+        requests = task_requests(query, task)
     return answer(request, requests)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import asked, moment_of, open_store
+from broker.cli.context import moment_of, open_store, query_context
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.cli.rendering.cells import Since
 from broker.errors import WRONG_USAGE, BrokerError
@@ -41,12 +41,12 @@ def list_outputs(
     json: Json = False,
 ) -> None:
     """List datasets with their files by state, why they wait or stay open, and files that Rucio does not have."""
-    with asked(context) as asking:
+    with query_context(context) as query:
         if task is None:
-            datasets, refused = outputs.waiting_outputs(asking.connection), list[RefusedFile]()
+            datasets, refused = outputs.waiting_outputs(query.connection), list[RefusedFile]()
         else:
-            datasets, refused = outputs.task_outputs(asking.connection, task)
-        now = asking.now
+            datasets, refused = outputs.task_outputs(query.connection, task)
+        now = query.now
     if json:
         for row in [dataclasses.asdict(one) for one in datasets] + [dataclasses.asdict(one) for one in refused]:
             print_json(row)

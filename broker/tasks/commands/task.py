@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from broker.cli.context import asked, moment_of, open_store, settings_of
+from broker.cli.context import moment_of, open_store, query_context, settings_of
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
@@ -47,8 +47,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="One object: requests, retries.")] = False,
 ) -> None:
     """Show the request of a task, the origin of each value, and what retry rules did for its failed jobs."""
-    with asked(context) as asking:
-        found = ShownTask(requests=task_requests(asking, task), retries=actions_of(asking, task=task))
+    with query_context(context) as query:
+        found = ShownTask(requests=task_requests(query, task), retries=actions_of(query, task=task))
     if as_json:
         print_json(found)
         return
@@ -110,8 +110,8 @@ def unsubscribe(context: typer.Context, task: Task, to: To, editor: Editor = Non
 
 def list_subscriptions(context: typer.Context, task: Task, as_json: Json = False) -> None:
     """Who is told of a task, and who was."""
-    with asked(context) as asking:
-        subscribed = subscriptions.subscriptions_of(asking, task)
+    with query_context(context) as query:
+        subscribed = subscriptions.subscriptions_of(query, task)
     _show(subscribed, as_json)
 
 

@@ -13,7 +13,7 @@ from broker.api.guarded_route import allow
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.decisions.answers.reason_codes import all_rules
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.answers.canaries import CanaryAnswer
 from broker.tuning.pages.canaries import effects
@@ -24,7 +24,7 @@ from broker.web.rendering import Form, back_to, page_router
 router = page_router(tag="tuning")
 
 
-def rules_that_read(asking: Asking, key: str) -> list[dict[str, Any]]:
+def rules_that_read(query: QueryContext, key: str) -> list[dict[str, Any]]:
     """The rules that read a key, with their effect in 24 hours, those that rejected most first."""
     rules = [
         {
@@ -35,7 +35,7 @@ def rules_that_read(asking: Asking, key: str) -> list[dict[str, Any]]:
             "rejected": rule.line.rejections_24h,
             "decides": rule.line.decides_24h,
         }
-        for rule in all_rules(asking)
+        for rule in all_rules(query)
         if key in rule.line.keys
     ]
     return sorted(rules, key=lambda rule: (-rule["rejected"], rule["brokerage"], rule["rule"]))

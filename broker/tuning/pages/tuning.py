@@ -15,7 +15,7 @@ from starlette.requests import Request
 from broker.access.policies import OPERATE, READ, TRY, TUNE
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem, problem_of
-from broker.api.state import ApiState, State, Who, asking, editor, moment
+from broker.api.state import ApiState, State, Who, editor, moment, query_context
 from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
@@ -118,9 +118,9 @@ def _key_page(request: Request, api: ApiState, key: str, refused: RefusedForm | 
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, tuning_value.key, MOST_EVENTS)
     refused_changes = refusals(api.database, tuning_value.key, MOST_REFUSED)
-    with asking(api) as asked:
-        rules = rules_that_read(asked, tuning_value.key)
-        now = asked.now
+    with query_context(api) as query:
+        rules = rules_that_read(query, tuning_value.key)
+        now = query.now
     with api.database.begin() as connection:
         swept = runs.newest_about(connection, ("sweep",), tuning_value.key)
         compared = runs.newest_about(connection, ("preview", "what_if"), tuning_value.key)

@@ -22,7 +22,7 @@ from broker.snapshot.sources.software import SOFTWARE
 from broker.snapshot.sources.storages import STORAGES
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
@@ -115,7 +115,7 @@ def test_places_come_from_sites_and_their_centres_and_a_bad_one_is_named(feeding
     assert feeding.rows(query) == known
     with feeding.database.read_snapshot() as connection:
         names = feeding.database.names
-        answer = places(Asking(connection, names, NOW))
+        answer = places(QueryContext(connection, names, NOW))
     of_site = {name: place for name, place in answer.degrees.items() if place == (46.2, 6.1)}
     assert of_site and set(of_site) == {
         row[0]

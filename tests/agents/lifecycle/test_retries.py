@@ -11,7 +11,7 @@ from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule
 from broker.retries.statements.retry_rows import Editing
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.pilots.panda.pilot_grid import NOW, content, dataset, fill, job, record, row, rows, run_agent, task
 
 STAMP = "2026-08-01T11:00:00"
@@ -213,8 +213,8 @@ def test_a_rule_that_cannot_act_is_reported(shared: Database) -> None:
 
 def trial_of(database: Database, name: str) -> retries.RuleTest:
     with database.read_snapshot() as connection:
-        asking = Asking(connection, database.names, NOW)
-        return retries.test_rule(asking, retries.rule_named(asking, name))
+        query = QueryContext(connection, database.names, NOW)
+        return retries.test_rule(query, retries.rule_named(query, name))
 
 
 def test_the_trial_of_a_rule_shows_its_savings_and_its_costs(shared: Database) -> None:
@@ -239,4 +239,4 @@ def test_the_trial_of_a_rule_shows_its_savings_and_its_costs(shared: Database) -
     memory_trial = trial_of(shared, add(shared, action="increase_memory"))
     assert (memory_trial.jobs, memory_trial.later_attempts) == (2, 0)
     with shared.read_snapshot() as connection:
-        assert len(retries.rule_list(Asking(connection, shared.names, NOW)).rules) == 3
+        assert len(retries.rule_list(QueryContext(connection, shared.names, NOW)).rules) == 3

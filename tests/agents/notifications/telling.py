@@ -71,7 +71,7 @@ def cycle(
     agent = NotificationsAgent(NotificationsOptions.model_validate(options or {}), ProcessSettings())
     parsed = NotificationSettings.model_validate(settings)
     agent.settings = lambda folder: parsed
-    agent.readers = lambda: [lambda asking: incidents]
+    agent.readers = lambda: [lambda query: incidents]
     agent.deliver = deliver or (outbox or Told()).sender(parsed)
     agent.clock = lambda: NOW
     now = NOW + timedelta(minutes=minutes)

@@ -13,7 +13,7 @@ from agents.notifications.notifications import readers
 from agents.service import fault_points
 from broker.domain.incident import Incident
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.agents.notifications.telling import FAILING, NOW, PLAIN, Told, cycle, rows
 from tests.notifications.web_server import receiver
 
@@ -112,9 +112,9 @@ def test_a_message_is_given_up_after_its_time_and_its_channel_raises_an_alarm(da
     ((_, _, state, tries),) = rows(database, STATES)
     assert state == "given_up" and tries > 10
     with database.read_snapshot() as connection:
-        asking = Asking(connection, database.names, NOW, None)
+        query = QueryContext(connection, database.names, NOW, None)
         alarms = [
-            incident for read in readers() for incident in read(asking) if incident.code == "notifications_failing"
+            incident for read in readers() for incident in read(query) if incident.code == "notifications_failing"
         ]
     assert [incident.about for incident in alarms] == ["ops"]
     assert "it is ill" in alarms[0].sentence
@@ -210,8 +210,8 @@ def test_current_incidents_are_read_from_alarms_and_reasons(database: Database) 
             "VALUES ('timeouts', 'because', 'ann', clock_timestamp(), clock_timestamp() + interval '1 day')"
         )
     with database.read_snapshot() as connection:
-        asking = Asking(connection, database.names, NOW, None)
-        incidents = [incident for read in readers() for incident in read(asking)]
+        query = QueryContext(connection, database.names, NOW, None)
+        incidents = [incident for read in readers() for incident in read(query)]
     (paused,) = [incident for incident in incidents if incident.code == "agent_paused"]
     assert (paused.kind, paused.about, paused.severity) == ("alarm", "timeouts", "info")
     assert "because" in paused.sentence

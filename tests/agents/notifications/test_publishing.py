@@ -23,7 +23,7 @@ from broker.notifications.statements.stream_rows import StreamLine
 from broker.service.statements.metric_health import read_health
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.agents.notifications.telling import NOW, cycle, rows
 from tests.notifications.stomp_server import StompServer, stomp_server
 from tests.store.decisions.packed_records import brokered, waiting
@@ -71,7 +71,7 @@ def tasks(server: StompServer) -> list[int]:
 
 def stream_of(database: Database) -> StreamLine:
     with database.read_snapshot() as connection:
-        (stream,) = stream_list(Asking(connection, database.names, NOW)).streams
+        (stream,) = stream_list(QueryContext(connection, database.names, NOW)).streams
     return stream
 
 
@@ -97,7 +97,7 @@ def test_a_body_is_the_decision_as_the_api_answers_it_and_never_changes(
     run()
     store(database, waiting(1), minutes=1)
     with database.read_snapshot() as connection:
-        (decision,) = task_decision(Asking(connection, database.names, NOW), 1, evaluate=False).decisions
+        (decision,) = task_decision(QueryContext(connection, database.names, NOW), 1, evaluate=False).decisions
     store(database, waiting(1), minutes=2)  # seen again: no new row
     store(database, brokered(1), minutes=3)  # the earlier row now says how often it was seen
     run(4)
@@ -135,7 +135,7 @@ def test_a_channel_that_fails_is_an_alarm_a_metric_and_a_finding(
     for minutes in (2, 4, 6):
         run(minutes)
     with database.read_snapshot() as connection:
-        (standing,) = standings(Asking(connection, database.names, NOW))
+        (standing,) = standings(QueryContext(connection, database.names, NOW))
         assert read_health(connection).streams == [("mq", 0, 0, 1, 1)]
     assert fails(standing) and "no such destination" in str(standing.detail)
 

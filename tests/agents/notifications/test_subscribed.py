@@ -14,7 +14,7 @@ from agents.notifications.settings_file import FILE
 from broker.notifications.answers import subscriptions
 from broker.notifications.answers.subscriptions import NoSuchTarget, NotSubscribable, NotYourTask, Subscriber
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking, NothingFound
+from broker.store.query_context import NothingFound, QueryContext
 from tests.agents.notifications.telling import NOW, PLAIN, Told, cycle, rows
 
 ANN = Subscriber("ann", "ann", may_all=False)
@@ -70,7 +70,9 @@ def test_the_end_of_a_task_is_sent_once_to_each_subscriber(grid: Database, folde
     assert outbox.messages[0][2].sentence == "task 1 (mc.first) has ended: finished: some failed"
     assert len({message.incident for _, _, message in outbox.messages}) == 1
     with grid.read_snapshot() as connection:
-        answer = subscriptions.subscriptions_of(Asking(connection, grid.names, NOW, None), 1, with_addresses=False)
+        answer = subscriptions.subscriptions_of(
+            QueryContext(connection, grid.names, NOW, None), 1, with_addresses=False
+        )
     assert [(subscription.to, subscription.ended_at is not None) for subscription in answer.subscriptions] == [
         ("***", True),
         ("room", True),

@@ -15,7 +15,7 @@ from agents.service.cycle import run_cycle
 from broker.outcomes.answers.outcomes import Outcomes, outcomes_answer
 from broker.outcomes.model.record import WAIT_CELLS, wait_cell, wait_quantile_min
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases
@@ -77,7 +77,7 @@ def rows(database: Database, table: str) -> list[Any]:
 
 def answer(database: Database, **arguments: Any) -> Outcomes:
     with database.read_snapshot() as connection:
-        return outcomes_answer(Asking(connection, database.names, NOW, None), **arguments)
+        return outcomes_answer(QueryContext(connection, database.names, NOW, None), **arguments)
 
 
 def test_sums_of_an_hour_by_queue_and_kind(database: Database) -> None:

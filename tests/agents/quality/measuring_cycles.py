@@ -11,7 +11,7 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases
@@ -78,4 +78,4 @@ def fill(database: Database, folder: Path) -> dict[str, Any]:
 def answer_at(database: Database, minute: float, answer: Any, *arguments: Any, **keywords: Any) -> Any:
     """An answer, ``minute`` minutes after noon."""
     with database.read_snapshot() as connection:
-        return answer(Asking(connection, database.names, NOW + timedelta(minutes=minute)), *arguments, **keywords)
+        return answer(QueryContext(connection, database.names, NOW + timedelta(minutes=minute)), *arguments, **keywords)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from broker.sizing.answers.requests import TaskRequests, task_requests
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.pilots.panda.pilot_grid import NOW, QUEUES, content, dataset, fill, job, record, row, rows, run_agent, task
 
 AT = "2026-08-01T10:00:00"
@@ -61,7 +61,7 @@ def request_of_task(database: Database) -> dict[str, Any]:
 
 def show(database: Database) -> TaskRequests:
     with database.read_snapshot() as connection:
-        return task_requests(Asking(connection, database.names, NOW + timedelta(minutes=1)), 1)
+        return task_requests(QueryContext(connection, database.names, NOW + timedelta(minutes=1)), 1)
 
 
 def test_without_keys_the_values_of_scouts_are_only_recorded(shared: Database) -> None:

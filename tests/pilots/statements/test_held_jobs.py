@@ -15,7 +15,7 @@ from broker.pilots.answers.why_node import why_node
 from broker.pilots.statements.held_jobs import hold_jobs, release_jobs
 from broker.pilots.statements.matches import RETRY_ELSEWHERE, Match, MatchFound, NoMatch
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, match_once, matcher, states
 from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
@@ -153,7 +153,7 @@ def test_why_a_job_waits_and_which_jobs_are_held_from_a_node(database: Database)
     hold(database, 11)
     hold(database, 11, "worse", at(90))
     with database.begin() as connection:
-        answer = why_job(Asking(connection, database.names, at(90)), 11)
+        answer = why_job(QueryContext(connection, database.names, at(90)), 11)
         assert [(row.node, row.held_until) for row in answer.held_from] == [("bad", at(100))]
         sentence = "input of the job failed at node bad: its pilots are given the job again from"
         assert answer.sentences[0] == f"{sentence} 2026-08-01T00:01:40+00:00"

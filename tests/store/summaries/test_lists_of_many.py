@@ -22,7 +22,7 @@ from broker.history.answers.stored_states import (
     waiting_states,
 )
 from broker.store.connection.database import Database
-from broker.store.query_context import Asking
+from broker.store.query_context import QueryContext
 from broker.store.summaries.newest_states import tasks_of
 from tests.store.summaries.test_decision_summaries import NOW, add
 
@@ -43,7 +43,7 @@ FILTERS = (
 
 
 @pytest.fixture
-def context(database: Database) -> Iterator[Asking]:
+def context(database: Database) -> Iterator[QueryContext]:
     """The context of requests about tasks with several chunks, brokerages and decision times."""
     draw, number = random.Random(SEED), 0
     with database.begin() as connection:
@@ -72,12 +72,12 @@ def context(database: Database) -> Iterator[Asking]:
     with database.begin() as connection:
         connection.execute(_CHANGED)
     with database.read_snapshot() as connection:
-        yield Asking(connection, database.names, NOW)
+        yield QueryContext(connection, database.names, NOW)
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 def test_a_filtered_list_equals_the_list_over_all_tasks(
-    context: Asking, filters: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    context: QueryContext, filters: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_filters = TaskFilters.model_validate(filters)
     filtered_list = tasks.task_list(context, task_filters)
@@ -86,7 +86,7 @@ def test_a_filtered_list_equals_the_list_over_all_tasks(
     assert filtered_list.total > 0 or "user" in filters
 
 
-def test_waiting_groups_add_up_to_the_states(context: Asking) -> None:
+def test_waiting_groups_add_up_to_the_states(context: QueryContext) -> None:
     groups, considered_by_groups = waiting_groups(context, 3)
     states, considered_by_states = waiting_states(context.connection, NOW)
     assert considered_by_groups == considered_by_states and sum(group.chunks for group in groups) == len(states) > 20
@@ -104,7 +104,7 @@ def test_waiting_groups_add_up_to_the_states(context: Asking) -> None:
         assert group.oldest_since == order[0][0]
 
 
-def test_the_place_in_a_share_equals_the_place_among_the_states(context: Asking) -> None:
+def test_the_place_in_a_share_equals_the_place_among_the_states(context: QueryContext) -> None:
     states = chunk_states(context.connection, NOW, waiting_at=["production_job"])
     places = set()
     chunks = [(state.jeditaskid, state.datasetid, state.ramcount) for state in states]
@@ -121,10 +121,10 @@ def test_the_place_in_a_share_equals_the_place_among_the_states(context: Asking)
 
 @pytest.mark.parametrize("least", [1, 2, 3, 4])
 @pytest.mark.parametrize("hours", [1.5, 2, 2.5, 3.5])
-def test_sums_of_the_states_equal_separate_queries(context: Asking, least: int, hours: float) -> None:
+def test_sums_of_the_states_equal_separate_queries(context: QueryContext, least: int, hours: float) -> None:
     connection, before, since = context.connection, NOW - timedelta(hours=hours), NOW - timedelta(hours=5)
     separate_answers = waiting_long(context, before), changes_since(context, since, least)
-    with_sums = Asking(connection, context.names, NOW)
+    with_sums = QueryContext(connection, context.names, NOW)
     waiting_groups(with_sums, 3)
     assert (waiting_long(with_sums, before), changes_since(with_sums, since, least)) == separate_answers
     longer = NOW - timedelta(days=3)
@@ -132,12 +132,12 @@ def test_sums_of_the_states_equal_separate_queries(context: Asking, least: int, 
     assert bool(separate_answers[0][0]) == (hours < 3) and bool(separate_answers[1]) == (least < 4)
 
 
-def test_sums_of_later_states_do_not_affect_a_past_instant(context: Asking) -> None:
+def test_sums_of_later_states_do_not_affect_a_past_instant(context: QueryContext) -> None:
     past, since = NOW - timedelta(minutes=90), NOW - timedelta(hours=5)
     before = past - timedelta(minutes=1)
     without_sums, with_sums = (
-        Asking(context.connection, context.names, past),
-        Asking(context.connection, context.names, past),
+        QueryContext(context.connection, context.names, past),
+        QueryContext(context.connection, context.names, past),
     )
     waiting_groups(with_sums, 3)
     assert waiting_long(with_sums, before) == waiting_long(without_sums, before)
